@@ -1,0 +1,46 @@
+# `make test` needs python3 (with venv), git and make; everything else is installed into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/installed
+BENCH  ?=
+
+.PHONY: install test lint types layers pytest format chaos bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	touch $@
+
+test: install lint types layers pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/mypy
+
+layers: install
+	$(BIN)/lint-imports --no-cache
+
+pytest: install
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The same adversarial tests, longer.
+chaos: install
+	WEFT_CHAOS=1 $(BIN)/pytest --timeout 1800 -m chaos
+
+# One line per figure: name value unit. BENCH=admission runs the figures whose names start so.
+bench: install
+	$(BIN)/python -m bench $(BENCH)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

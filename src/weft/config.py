@@ -1,0 +1,223 @@
+"""Configuration: built-in defaults, then `weft.toml`, then the environment.
+
+Read once into one frozen object and passed down. The limits here are what a new store
+starts with; from then on the store's are the truth, and `stated` says which ones this
+process insists on, so that a difference can be refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from weft.errors import InputError
+
+FILE: Final = "weft.toml"
+
+DEFAULT_LIMITS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "llm": 12,
+        "requests": 24,
+        "runs": 4,
+        "run/agents": 4,
+        "run/teams": 2,
+        "team/members": 4,
+        "stage/plan": 1,
+        "stage/test": 3,
+        "stage/implement": 3,
+        "stage/merge": 1,
+        "stage/review": 1,
+        "stage/judge": 1,
+    }
+)
+"""`run/…`, `team/…` and `stage/…` are what each new run or team starts with."""
+
+SETTABLE_PREFIXES: Final = ("provider:",)
+"""Families of limits that have no default but may be stated by name."""
+
+WORKER_SLOTS: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """The numbers behind leases and order. Times in seconds."""
+
+    lease: float = 60  # how long a lease lasts unless renewed
+    heartbeat: float = 15
+    gone_after: float = 120  # T1: a watchdog ends its agent when weft has been silent so long
+    drift: float = 5
+    kill_grace: float = 10
+    offer: float = 60  # an unanswered offer is withdrawn after this
+    bypasses: int = 20  # K: after so many, capacity is reserved
+    in_a_row: int = 2  # admissions of one tenant while another could go
+    class_age: float = 20  # one class up per this much waiting
+    priority_age: float = 60
+    penalty_max: int = 4
+    penalty_decay: float = 60  # one step down per this much time
+    penalty_successes: int = 5  # or per this many successes
+    queue: int = 1000  # ad-hoc tasks waiting at once
+    pattern: int = 3  # the same failure so often is a pattern
+
+    @property
+    def silence(self) -> float:
+        """T2: a host whose heartbeat number stood still for this long is gone."""
+        return self.gone_after + self.drift + self.kill_grace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """A limit somebody wrote down, and where."""
+
+    value: int
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    store: str | None = None  # a URL; None means the repository's own SQLite file
+    limits: Mapping[str, int] = field(default_factory=lambda: DEFAULT_LIMITS)
+    stated: Mapping[str, Stated] = field(default_factory=dict)
+    slots: int | None = None  # MAX_CONCURRENT_TASKS
+    tuning: Tuning = field(default_factory=Tuning)
+
+
+def load(directory: Path, environment: Mapping[str, str]) -> Config:
+    """The configuration of a repository, with the environment on top."""
+    return parse(_read(directory / FILE), environment)
+
+
+def parse(text: str, environment: Mapping[str, str]) -> Config:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{FILE} is not valid TOML: {error}.") from error
+    # Sections that later layers read for themselves are left to them.
+    _reject_unknown(table, ("store", "limits", "tuning", "gate", "workspace", "agents"), FILE)
+    store = _section(table, "store")
+    _reject_unknown(store, ("url",), f"[store] in {FILE}")
+    stated = _limits_of_file(_section(table, "limits"))
+    stated |= _limits_of_environment(environment, stated)
+    return Config(
+        store=environment.get("WEFT_STORE") or _text(store, "url"),
+        limits={**DEFAULT_LIMITS, **{name: one.value for name, one in stated.items()}},
+        stated=stated,
+        slots=_slots(environment),
+        tuning=_tuning(_section(table, "tuning")),
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Cannot read {path}: {error}.") from error
+
+
+def _section(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = table.get(name, {})
+    if not isinstance(section, dict):
+        raise InputError(f"[{name}] in {FILE} must be a table.")
+    return section
+
+
+def _text(section: Mapping[str, Any], key: str) -> str | None:
+    value = section.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{key} in {FILE} must be text, not {value!r}.")
+    return value
+
+
+def _limits_of_file(section: Mapping[str, Any]) -> dict[str, Stated]:
+    for name in section:
+        if not is_settable(name):
+            raise InputError(f"{FILE} sets an unknown limit {name!r}.{suggest_limit(name)}")
+    return {
+        name: Stated(value=_count(value, f"the limit {name!r} in {FILE}"), source=FILE)
+        for name, value in section.items()
+    }
+
+
+def _limits_of_environment(
+    environment: Mapping[str, str], of_file: Mapping[str, Stated]
+) -> dict[str, Stated]:
+    prefix = "WEFT_LIMIT_"
+    known = {variable(name): name for name in (*DEFAULT_LIMITS, *of_file)}
+    found = {}
+    for key, text in environment.items():
+        if not key.startswith(prefix):
+            continue
+        name = known.get(key)
+        if name is None and key.startswith(prefix + "PROVIDER_"):
+            name = "provider:" + key.removeprefix(prefix + "PROVIDER_").lower()
+        if name is None:
+            near = _near(key, known)
+            raise InputError(f"The environment variable {key} names no limit.{near}")
+        found[name] = Stated(value=_count(text, key), source=key)
+    return found
+
+
+def variable(limit: str) -> str:
+    """The environment variable that states a limit: `stage/test` -> `WEFT_LIMIT_STAGE_TEST`."""
+    return "WEFT_LIMIT_" + "".join(c.upper() if c.isalnum() else "_" for c in limit)
+
+
+def is_settable(name: str) -> bool:
+    return name in DEFAULT_LIMITS or any(
+        name.startswith(prefix) and len(name) > len(prefix) for prefix in SETTABLE_PREFIXES
+    )
+
+
+def suggest_limit(name: str) -> str:
+    return _near(name, DEFAULT_LIMITS)
+
+
+def _slots(environment: Mapping[str, str]) -> int | None:
+    text = environment.get("MAX_CONCURRENT_TASKS")
+    if text is None:
+        return None
+    slots = _count(text, "MAX_CONCURRENT_TASKS")
+    if slots < 1:
+        raise InputError("MAX_CONCURRENT_TASKS must be at least 1.")
+    return slots
+
+
+def _tuning(section: Mapping[str, Any]) -> Tuning:
+    known = {one.name: one for one in fields(Tuning)}
+    _reject_unknown(section, known, f"[tuning] in {FILE}")
+    for name, value in section.items():
+        whole = isinstance(known[name].default, int) and known[name].type == "int"
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            raise InputError(f"{name} in [tuning] of {FILE} must be a number, not {value!r}.")
+        if value <= 0:
+            raise InputError(f"{name} in [tuning] of {FILE} must be above 0, not {value}.")
+    return Tuning(**section)
+
+
+def _count(value: object, what: str) -> int:
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**62:
+        raise InputError(f"{what} must be a whole number, 0 or more, not {value!r}.")
+    return number
+
+
+def _reject_unknown(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    names = list(known)
+    for name in table:
+        if name not in names:
+            raise InputError(f"{where} has an unknown entry {name!r}.{_near(name, names)}")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" Did you mean {close[0]}?" if close else f" Known: {', '.join(names)}."

@@ -1,0 +1,81 @@
+"""Everything weft raises on purpose.
+
+    WeftError
+    ├── InputError         what the user gave cannot be used            exit 2
+    │   └── NeverFits      a task asks for more than there can ever be
+    ├── StoreError         the database cannot be used                  exit 2
+    │   ├── ForeignStore   it is not weft's, or it is damaged
+    │   ├── NewerStore     a newer weft wrote it
+    │   └── StoreBusy      somebody held it for too long; try again
+    ├── LimitsDiffer       this process is configured unlike the store  exit 2
+    └── Refused            the store answered no, and changed nothing   exit 1
+        ├── NotFound       no such task, run, worker or limit
+        ├── StaleFence     the caller no longer owns what it acts on
+        ├── AlreadyEnded   the task has its one terminal outcome already
+        ├── AtCapacity     the worker asked for has no room
+        └── QueueFull      the queue is full of better entries
+
+The docstring of a class is its default message. Faces map classes to exit codes and
+HTTP statuses in one place each.
+"""
+
+from __future__ import annotations
+
+
+class WeftError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+class InputError(WeftError):
+    """The input cannot be used."""
+
+
+class NeverFits(InputError):
+    """The task asks for more than its limits could ever give."""
+
+
+class StoreError(WeftError):
+    """The store cannot be used."""
+
+
+class ForeignStore(StoreError):
+    """The store is not one of weft's."""
+
+
+class NewerStore(StoreError):
+    """A newer weft wrote this store; upgrade weft to use it."""
+
+
+class StoreBusy(StoreError):
+    """Another process has held the store for too long; try again."""
+
+
+class LimitsDiffer(WeftError):
+    """This process is configured with other limits than the store has."""
+
+
+class Refused(WeftError):
+    """The store refused, and changed nothing."""
+
+
+class NotFound(Refused):
+    """There is no such thing in the store."""
+
+
+class StaleFence(Refused):
+    """This fence is no longer current: somebody else owns the task now, or nobody does."""
+
+
+class AlreadyEnded(Refused):
+    """The task has already ended; `weft retry` reopens it."""
+
+
+class AtCapacity(Refused):
+    """The worker is at capacity."""
+
+
+class QueueFull(Refused):
+    """The queue is full, and everything in it ranks higher."""

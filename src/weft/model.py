@@ -1,0 +1,276 @@
+"""The records weft speaks in: one frozen dataclass per concept.
+
+The store builds them from rows, faces render them, policy decides over them. Nothing here
+reads or writes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any, Final
+
+HERE: Final = "@"
+"""Stands for the admitting worker or its host in a demand: `worker:@`, `host:@/ram_mb`."""
+
+
+class State(StrEnum):
+    """Where a task is. One vocabulary for database, command line, API, plan and page."""
+
+    WAITING = "waiting"  # for what it needs, or for its previous attempt to end
+    READY = "ready"
+    OFFERED = "offered"
+    RUNNING = "running"
+    PARKED = "parked"  # until a stated time
+    PAUSED = "paused"
+    BLOCKED = "blocked"  # needs a person
+    GATING = "gating"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    EVICTED = "evicted"
+
+
+TERMINAL: Final = frozenset(
+    {State.DONE, State.FAILED, State.CANCELLED, State.SKIPPED, State.EVICTED}
+)
+MET: Final = frozenset({State.DONE, State.SKIPPED})
+"""States of a need that let what needs it start."""
+
+
+class Class(IntEnum):
+    """How urgent a kind of work is; lower is sooner."""
+
+    INTERACTIVE = 0
+    STANDARD = 1
+    BATCH = 2
+
+
+class Priority(IntEnum):
+    """How urgent a task is within its class; lower is sooner."""
+
+    CRITICAL = 0
+    HIGH = 1
+    NORMAL = 2
+    LOW = 3
+    BACKGROUND = 4
+
+
+class LeaseState(StrEnum):
+    HELD = "held"
+    SUSPECT = "suspect"  # past its deadline or its worker found dead; still counts
+    RELEASED = "released"
+
+
+class WorkerKind(StrEnum):
+    PROCESS = "process"  # a weft process with agents of its own; freed by proof of death
+    API = "api"  # an agent registered over the API; freed after silence
+
+
+Demand = Mapping[str, int]
+"""Amounts by resource name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTask:
+    """A task as it is submitted."""
+
+    name: str
+    text: str = ""
+    files: tuple[str, ...] = ()  # normalised patterns it will claim; empty claims nothing
+    demand: Demand = field(default_factory=dict)
+    needs: tuple[str, ...] = ()  # names in the same submission, or of the same run
+    klass: Class = Class.STANDARD
+    priority: Priority = Priority.NORMAL
+    agent: str | None = None
+    stage: str | None = None
+    path_seconds: float = 0.0  # longest remaining path, this task included
+    gang: str | None = None  # admitted together with the others of this name, or not at all
+    story: str | None = None  # the task whose claims bind everyone but this one
+    pinned: str | None = None  # the only worker that may take it
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRun:
+    """One execution of a plan, as it is submitted."""
+
+    id: str
+    repo: str
+    tenant: str = "default"
+    plan: str = ""
+    base: str = ""
+    limits: Mapping[str, int] = field(default_factory=dict)  # by name within the run: `agents`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    id: str
+    repo: str
+    tenant: str
+    state: str  # waiting for `runs`, running, ended
+    submitted: float
+    plan: str
+    base: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    id: int
+    run: str | None
+    name: str
+    repo: str
+    tenant: str
+    text: str
+    state: State
+    since: float  # when it entered that state
+    reason: str  # why it is there, for people
+    until: float | None  # parked or offered: until when
+    klass: Class
+    priority: Priority
+    agent: str | None
+    stage: str | None
+    demand: Demand
+    files: tuple[str, ...]
+    path_seconds: float
+    submitted: float
+    story: int | None
+    gang: str | None
+    pinned: str | None
+    offered_to: str | None
+    result: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    task: int
+    number: int
+    fence: int
+    worker: str
+    agent: str | None
+    stage: str | None
+    started: float
+    ended: float | None
+    outcome: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    fence: int
+    kind: str  # attempt, run, gate, check
+    holder: str  # what people call it
+    task: int | None
+    attempt: int | None
+    worker: str | None
+    host: str | None
+    state: LeaseState
+    granted: float
+    deadline: float | None
+    released: float | None
+    ended: str | None  # why it was released
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """What an admission gave: the proof of ownership every later effect must carry."""
+
+    fence: int
+    task: int
+    name: str
+    run: str | None
+    attempt: int
+    worker: str
+    agent: str | None
+    stage: str | None
+    deadline: float
+    demand: Demand
+    files: tuple[str, ...]
+    units: Mapping[str, tuple[int, ...]]  # numbered units, such as ports
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentFile:
+    """What a worker read of one agent file when it registered."""
+
+    name: str
+    source: str  # which file on which host
+    max_concurrency: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewWorker:
+    id: str
+    slots: int
+    host: str
+    name: str = ""
+    kind: WorkerKind = WorkerKind.PROCESS
+    boot: str = ""  # boot id and pid namespace: whether this host's processes can be looked at
+    pid: int | None = None
+    pid_start: float | None = None  # tells a reused pid apart
+    agents: tuple[AgentFile, ...] | None = None  # None: may run any
+    host_limits: Mapping[str, int] = field(default_factory=dict)  # `ram_mb`, `port`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    current: int
+    max: int
+
+    @property
+    def available(self) -> int:
+        return max(0, self.max - self.current)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    id: str
+    name: str
+    kind: WorkerKind
+    host: str
+    boot: str
+    pid: int | None
+    pid_start: float | None
+    heartbeat: int  # counts up; compared for change, never with a clock
+    seen: float
+    left: float | None
+    capacity: Capacity
+    status: str  # idle, busy or offline: derived, never stored
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    resource: str
+    capacity: int
+    effective: int  # after penalties
+    used: int
+    owner: str | None  # the worker, host or agent file that sets it; None: `weft limits set`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    id: int
+    at: float
+    kind: str
+    run: str | None
+    task: int | None
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How an attempt ended, and what becomes of its task.
+
+    `state` is where the task goes: done, failed, blocked, gating, parked (with `until`) or
+    ready (to be tried again). `sent_back` gives up the claims of a task that goes on.
+    """
+
+    state: State
+    kind: str = "success"  # success, or the error class
+    reason: str = ""
+    until: float | None = None
+    result: str = ""
+    signature: str = ""  # of a failure, to recognise a pattern
+    spent: Demand = field(default_factory=dict)  # settled amounts of consumables
+    sent_back: bool = False
+    files: tuple[str, ...] | None = None  # a larger claim to ask for next time

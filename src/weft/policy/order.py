@@ -1,0 +1,39 @@
+"""The order in which tasks are admitted: total, deterministic over (rows, now).
+
+Waiting lifts a task one class per `class_age` and one priority per `priority_age`, both
+capped. Age counts from the submission of the run, or of the task when it is ad hoc, so
+that all tasks of one run age alike and their longest paths decide among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.config import Tuning
+
+Rank = tuple[int, int, int, int, float, float, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What the order looks at."""
+
+    id: int
+    klass: int
+    priority: int
+    path_seconds: float  # 0 for ad-hoc tasks, which are then ordered by submission
+    submitted: float  # of the run, or of the task when ad hoc
+
+
+def rank(entry: Entry, now: float, tuning: Tuning) -> Rank:
+    """The sort key of an entry: smaller goes first."""
+    age = max(0.0, now - entry.submitted)
+    return (
+        max(0, entry.klass - int(age // tuning.class_age)),
+        max(0, entry.priority - int(age // tuning.priority_age)),
+        entry.klass,
+        entry.priority,
+        -entry.path_seconds,
+        entry.submitted,
+        entry.id,
+    )

@@ -1,0 +1,259 @@
+"""Admission: the one transaction that starts anything.
+
+It picks the best task that fits and grants, all or nothing, every amount and every file
+claim the task needs, under a fence nobody ever had. Use is summed from the open leases and
+claims are read inside the transaction, and there is one writer at a time; hence no limit
+is ever exceeded and no file is ever held twice.
+
+    read    limits, use, claims, the latest turns, the best task of each bucket
+    decide  with `policy`: order, tenants' turns, what fits, who has been passed over
+    write   lease, amounts, claims, attempt, state, event
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.errors import NotFound
+from weft.model import Grant, State
+from weft.policy import capacity, fairness
+from weft.policy.order import Rank
+from weft.store import ready, records
+from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.runs import start_waiting
+from weft.store.scene import Candidate, Place, Scene, candidate, rank
+from weft.store.store import writes
+
+
+@writes
+def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
+    """Start the best task this worker can take; a gang gives several grants at once.
+
+    Empty means that nothing is admissible for this worker now.
+    """
+    scene = _look(tx, now)
+    place = scene.place(worker)
+    yielding = _yielding(tx)
+    heads = tx.all("bucket_heads")
+    chosen, held_up = _choose(tx, scene, place, [h for h in heads if h["tenant"] != yielding])
+    if chosen is None and yielding is not None:
+        rest = [h for h in heads if h["tenant"] == yielding]
+        chosen, also_held_up = _choose(tx, scene, place, rest)
+        held_up = _better(held_up, also_held_up)
+    if chosen is None:
+        return []
+    grants = _grant(tx, scene, place, chosen)
+    _note_bypass(tx, scene, place, chosen, held_up, grants[0].fence)
+    return grants
+
+
+@writes
+def admit_task(tx: Transaction, worker: str, task: int, *, now: float) -> list[Grant]:
+    """Start one named task (and its gang) if it is admissible now, whatever its place."""
+    return take_named(tx, worker, task, now=now)
+
+
+def take_named(tx: Transaction, worker: str, task: int, *, now: float) -> list[Grant]:
+    scene = _look(tx, now)
+    row = tx.one("task", id=task)
+    if row is None:
+        raise NotFound(f"There is no task {task}.")
+    place = scene.place(worker)
+    who = candidate(tx, row, now=now) if row["state"] == State.READY else None
+    if who is None or not _concerns(who, place) or scene.shortages(who, place):
+        return []
+    if scene.held_files(who) or _must_wait_its_turn(tx, scene, place, who):
+        return []
+    grants = _grant(tx, scene, place, who)
+    _note_bypass(tx, scene, place, who, None, grants[0].fence)
+    return grants
+
+
+def _look(tx: Transaction, now: float) -> Scene:
+    """Read the scene, once what time has changed is written down."""
+    ready.wake_due(tx, now)
+    start_waiting(tx, now=now)
+    scene = Scene(tx, now)
+    if scene.held_up is not None and scene.held_up.reserved and scene.reserved is None:
+        # Reserving no longer helps it; whoever stepped aside for it may go.
+        tx.run("drop_reservation", task=scene.held_up.task)
+        ready.bring_back(tx, scene.held_up.task)
+        scene.held_up = None
+    return scene
+
+
+def _yielding(tx: Transaction) -> str | None:
+    recent = tx.all("recent_turns", most=tx.tuning.in_a_row)
+    return fairness.must_yield([row["turn"] for row in recent], tx.tuning)
+
+
+def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candidate) -> bool:
+    """Whether its tenant has had its turns and another tenant could go instead."""
+    if who.tenant != _yielding(tx):
+        return False
+    others = [row for row in tx.all("bucket_heads") if row["tenant"] != who.tenant]
+    return _choose(tx, scene, place, others)[0] is not None
+
+
+def _concerns(who: Candidate, place: Place) -> bool:
+    return who.pinned in (None, place.worker) and place.can_run(who.agent)
+
+
+def _choose(
+    tx: Transaction, scene: Scene, place: Place, heads: Sequence[Row]
+) -> tuple[Candidate | None, Candidate | None]:
+    """The first in order that can be admitted, and the first before it that cannot."""
+    held_up: Candidate | None = None
+    heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
+    heapq.heapify(heap)
+    while heap:
+        _, row = heapq.heappop(heap)
+        who = candidate(tx, row, now=scene.now)
+        if who is None or not place.can_run(who.agent):
+            continue
+        home = scene.present.get(who.pinned, place) if who.pinned else place
+        if scene.shortages(who, home):
+            # The whole bucket asks for the same, so none of it can go.
+            if held_up is None and scene.may_reserve(who, home):
+                held_up = who
+            continue
+        if not _concerns(who, place):
+            continue  # the worker it is pinned to can take it at once
+        held = scene.held_files(who)
+        if not held:
+            return who, held_up
+        if held_up is None and scene.may_reserve(who, home):
+            held_up = who
+        for member in who.rows:
+            ready.step_aside(tx, member, held)
+        follower = tx.one("next_head", bucket=row["bucket"])
+        if follower is not None:
+            heapq.heappush(heap, (rank(tx, follower, scene.now), follower))
+    return None, held_up
+
+
+def _better(one: Candidate | None, other: Candidate | None) -> Candidate | None:
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda who: who.rank)
+
+
+def _note_bypass(
+    tx: Transaction,
+    scene: Scene,
+    place: Place,
+    admitted: Candidate,
+    held_up: Candidate | None,
+    fence: int,
+) -> None:
+    """Remember who is first in order but held up; after enough admissions, reserve for it."""
+    previous = scene.held_up
+    if previous is not None and previous.task in {row["id"] for row in admitted.rows}:
+        tx.run("drop_reservation", task=previous.task)
+        previous = None
+    first = _first_held_up(tx, scene, place, admitted, held_up)
+    current = fairness.bypassed(previous, first, fence)
+    if current is not None and not current.reserved:
+        passed = tx.value("turns_since", fence=current.since)
+        current = replace(current, reserved=passed >= tx.tuning.bypasses)
+        if current.reserved:
+            tx.event("capacity_reserved", now=scene.now, task=current.task)
+    if current is not None and current != scene.held_up:
+        tx.run("set_reservation", task=current.task, since=current.since, reserved=current.reserved)
+
+
+def _first_held_up(
+    tx: Transaction, scene: Scene, place: Place, admitted: Candidate, held_up: Candidate | None
+) -> int | None:
+    """The best task before the admitted one that could not go, those set aside included."""
+    for row in tx.all("bucket_asides"):
+        who = candidate(tx, row, now=scene.now)
+        if who is not None and place.can_run(who.agent) and scene.may_reserve(who, place):
+            held_up = _better(held_up, who)
+    return held_up.task if held_up is not None and held_up.rank < admitted.rank else None
+
+
+def _grant(tx: Transaction, scene: Scene, place: Place, who: Candidate) -> list[Grant]:
+    return [
+        _grant_one(tx, scene, place, row, turn=who.tenant if number == 0 else None)
+        for number, row in enumerate(who.rows)
+    ]
+
+
+def _grant_one(tx: Transaction, scene: Scene, place: Place, row: Row, *, turn: str | None) -> Grant:
+    task: int = row["id"]
+    demand = capacity.resolve(records.demand(row["demand"]), place.worker, place.host)
+    files = records.files(row["files"])
+    fence = tx.value("next_fence")
+    number = tx.value("next_attempt", task=task)
+    deadline = scene.now + tx.tuning.lease
+    units = _pick_units(tx, demand)
+    with tx.batch():
+        tx.run(
+            "add_lease",
+            fence=fence,
+            kind="attempt",
+            holder=row["name"],
+            task=task,
+            attempt=number,
+            worker=place.worker,
+            host=place.host,
+            granted=scene.now,
+            deadline=deadline,
+            turn=turn,
+        )
+        tx.run("add_costs", fence=fence, costs=encode(demand))
+        for resource, numbers in units.items():
+            for unit in numbers:
+                tx.run("add_unit", resource=resource, unit=unit, fence=fence)
+        if files:
+            tx.run("add_claims", task=task, repo=row["repo"], patterns=encode_keys(files))
+        tx.run(
+            "add_attempt",
+            task=task,
+            number=number,
+            fence=fence,
+            worker=place.worker,
+            agent=row["agent"],
+            stage=row["stage"],
+            started=scene.now,
+        )
+        tx.run("start_task", id=task, now=scene.now)
+        if row["line"] is not None:
+            # Whoever comes next in this line waits for the file just claimed.
+            tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=task)
+        tx.event(
+            "task_admitted",
+            now=scene.now,
+            run=row["run"],
+            task=task,
+            fence=fence,
+            attempt=number,
+            worker=place.worker,
+        )
+    return Grant(
+        fence=fence,
+        task=task,
+        name=row["name"],
+        run=row["run"],
+        attempt=number,
+        worker=place.worker,
+        agent=row["agent"],
+        stage=row["stage"],
+        deadline=deadline,
+        demand=demand,
+        files=files,
+        units=units,
+    )
+
+
+def _pick_units(tx: Transaction, demand: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """Numbers for what is handed out by number; the amounts are known to fit."""
+    units = {}
+    for resource, amount in demand.items():
+        if capacity.has_units(resource):
+            taken = [row["unit"] for row in tx.all("units_taken", resource=resource)]
+            units[resource] = capacity.pick_units(amount, taken)
+    return units

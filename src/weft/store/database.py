@@ -1,0 +1,110 @@
+"""What the store needs of a database: transactions in which named queries run.
+
+One writer at a time, on both databases. SQLite gives that by itself (`BEGIN IMMEDIATE`);
+on PostgreSQL every writing transaction first writes the single row of `store`. Whoever
+writes therefore sees everything that was ever committed, identifiers grow in commit order,
+and no check can be passed by two at once. The drivers in `sqlite` and `postgres` supply
+the mechanics; what is said in SQL is the same for both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, TypeVar
+
+from weft.config import Tuning
+from weft.store.wake import Listener, Outward, Topic
+
+T = TypeVar("T")
+
+
+class Row(Protocol):
+    def __getitem__(self, column: str, /) -> Any: ...
+
+
+class Cursor(Protocol):
+    """One open transaction of a driver."""
+
+    def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]: ...
+    def run(self, query: str, parameters: Mapping[str, Any]) -> int: ...
+    def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None: ...
+    def batch(self) -> AbstractContextManager[None]: ...
+
+
+class Database(Protocol):
+    """A driver: opens transactions, repeats those that lost a race, and tells others."""
+
+    url: str
+
+    def read(self, work: Callable[[Cursor], T]) -> T: ...
+    def write(self, work: Callable[[Cursor], tuple[T, Outward]]) -> T: ...
+    def listen(self, topic: Topic) -> Listener: ...
+    def version(self) -> str: ...
+    def close(self) -> None: ...
+
+
+class Transaction:
+    """A transaction as the store's functions see it."""
+
+    __slots__ = ("_cursor", "outward", "tuning")
+
+    def __init__(self, cursor: Cursor, tuning: Tuning) -> None:
+        self._cursor = cursor
+        self.tuning = tuning
+        self.outward = Outward()
+
+    def all(self, query: str, /, **parameters: Any) -> Sequence[Row]:
+        return self._cursor.all(query, parameters)
+
+    def one(self, query: str, /, **parameters: Any) -> Row | None:
+        rows = self._cursor.all(query, parameters)
+        return rows[0] if rows else None
+
+    def value(self, query: str, /, **parameters: Any) -> Any:
+        """The column `value` of the only row."""
+        return self._cursor.all(query, parameters)[0]["value"]
+
+    def run(self, query: str, /, **parameters: Any) -> int:
+        """Write, and say how many rows that touched (within a batch: not known)."""
+        self.outward.changed = True
+        return self._cursor.run(query, parameters)
+
+    def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        if parameters:
+            self.outward.changed = True
+            self._cursor.many(query, parameters)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Writes whose counts nobody reads; they share one round trip where that pays."""
+        with self._cursor.batch():
+            yield
+
+    def event(
+        self,
+        kind: str,
+        *,
+        now: float,
+        run: str | None = None,
+        task: int | None = None,
+        **data: Any,
+    ) -> None:
+        """Append to the log, in the same transaction as what it tells of."""
+        self.outward.events = True
+        self.run("append_event", at=now, kind=kind, run=run, task=task, data=encode(data))
+
+    def wake(self) -> None:
+        """Something may have become admissible: wake whoever waits for work."""
+        self.outward.work = True
+
+
+def encode(value: object) -> str:
+    """Canonical JSON: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def encode_keys(names: Iterable[str]) -> str:
+    """A set of names as a JSON object, which one query can unfold on both databases."""
+    return encode(dict.fromkeys(names, 1))

@@ -1,0 +1,391 @@
+"""Leases after they were granted: every effect carries its fence, or changes nothing.
+
+A lease is held, then suspect (its deadline passed, or its worker was found dead), then
+released. Suspect leases still count: time alone frees nothing. Amounts end with the
+attempt; claims stay with the task until it ends, is blocked or is sent back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.errors import AlreadyEnded, InputError, StaleFence
+from weft.model import TERMINAL, Demand, Lease, Outcome, State
+from weft.policy import capacity
+from weft.store import limits, ready, records
+from weft.store.claims import give_up, pass_to_story
+from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.scene import Scene
+from weft.store.store import reads, writes
+
+_MAY_FOLLOW = frozenset(
+    {State.DONE, State.FAILED, State.BLOCKED, State.GATING, State.PARKED, State.READY}
+)
+_KEEPS_CLAIMS = frozenset({State.GATING, State.PARKED, State.READY, State.PAUSED})
+
+
+@writes
+def renew(tx: Transaction, fences: Sequence[int], *, now: float) -> list[int]:
+    """A sign of life for several leases; returns those that are no longer current."""
+    lost = []
+    for fence in fences:
+        lease = tx.one("lease", fence=fence)
+        if lease is None or lease["state"] == "released" or not _owns_task(tx, lease):
+            lost.append(fence)
+        else:
+            tx.run("renew", fence=fence, deadline=now + tx.tuning.lease)
+    return lost
+
+
+@writes
+def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: float) -> None:
+    """Progress of a running attempt, as an event."""
+    lease, task = _current(tx, fence)
+    tx.event("progress", now=now, run=task["run"], task=task["id"], fence=lease["fence"], **data)
+
+
+@writes
+def release(tx: Transaction, fence: int, *, now: float, reason: str = "handed_back") -> bool:
+    """The attempt's process has ended without an outcome: free its amounts.
+
+    Its task goes back to the ready ones, which counts as no failure. False if the lease had
+    been released before; that changes nothing.
+    """
+    lease = _lease(tx, fence)
+    if lease["state"] == "released":
+        return False
+    _let_go(tx, lease, reason, now=now)
+    return True
+
+
+def _let_go(tx: Transaction, lease: Row, reason: str, *, now: float) -> None:
+    end_lease(tx, lease, reason, now=now)
+    if lease["kind"] != "attempt":
+        return
+    _end_attempt(tx, lease, reason, now=now)
+    task = tx.one("task", id=lease["task"])
+    assert task is not None
+    if task["state"] == State.RUNNING:
+        ready.requeue(tx, task["id"], now=now, reason=reason)
+    elif task["state"] == State.WAITING:
+        ready.settle(tx, [task["id"]], now=now)  # reopened while its last process still ran
+
+
+@writes
+def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> State:
+    """Record how an attempt ended, and move its task on, in one step.
+
+    The same call again changes nothing and answers the same. Returns the task's state:
+    the outcome's, or blocked if it failed the same way too often.
+    """
+    if outcome.state not in _MAY_FOLLOW:
+        raise InputError(f"An attempt cannot end in the state {outcome.state}.")
+    lease = _lease(tx, fence)
+    task = tx.one("task", id=lease["task"])
+    assert task is not None
+    if lease["state"] == "released":
+        return _finished_before(tx, lease, task, outcome)
+    if State(task["state"]) in TERMINAL:
+        raise AlreadyEnded(f"Task {task['id']} is {task['state']} already ({task['reason']}).")
+    end_lease(tx, lease, "finished", now=now)
+    _settle_spending(tx, lease, outcome.spent)
+    _end_attempt(tx, lease, outcome.kind, now=now)
+    state, reason = _after(tx, lease, task, outcome, now=now)
+    _move(tx, task, state, reason, outcome, now=now)
+    tx.event(
+        "attempt_finished",
+        now=now,
+        run=task["run"],
+        task=task["id"],
+        fence=fence,
+        attempt=lease["attempt"],
+        outcome=outcome.kind,
+        state=state,
+        reason=reason,
+    )
+    return state
+
+
+def _finished_before(tx: Transaction, lease: Row, task: Row, outcome: Outcome) -> State:
+    attempt = tx.one("attempt", task=lease["task"], number=lease["attempt"])
+    if lease["ended"] != "finished" or attempt is None:
+        raise StaleFence(
+            f"Fence {lease['fence']} is no longer current: its lease ended ({lease['ended']})."
+        )
+    if attempt["outcome"] != outcome.kind:
+        raise AlreadyEnded(
+            f"Attempt {lease['attempt']} of task {task['id']} has ended already "
+            f"({attempt['outcome']}); the first answer stands."
+        )
+    return State(task["state"])
+
+
+def _after(
+    tx: Transaction, lease: Row, task: Row, outcome: Outcome, *, now: float
+) -> tuple[State, str]:
+    """Where the task goes: what the outcome says, unless a pattern of failures says stop."""
+    if outcome.kind == "success":
+        _learn(tx, lease, task, now=now)
+        return outcome.state, outcome.reason
+    tx.run(
+        "record_failure",
+        task=task["id"],
+        attempt=lease["attempt"],
+        kind=outcome.kind,
+        signature=outcome.signature,
+        at=now,
+    )
+    if outcome.signature and outcome.state in (State.READY, State.PARKED):
+        alike = tx.value(
+            "failures_alike", task=task["id"], kind=outcome.kind, signature=outcome.signature
+        )
+        if alike >= tx.tuning.pattern:
+            return State.BLOCKED, f"failed {alike} times in the same way: {outcome.reason}"
+    return outcome.state, outcome.reason
+
+
+def _learn(tx: Transaction, lease: Row, task: Row, *, now: float) -> None:
+    """A success teaches how long such work takes, and eases its provider's penalty."""
+    attempt = tx.one("attempt", task=task["id"], number=lease["attempt"])
+    assert attempt is not None
+    tx.run(
+        "record_duration",
+        task=task["id"],
+        attempt=lease["attempt"],
+        agent=task["agent"] or "",
+        stage=task["stage"] or "",
+        size=len(records.files(task["files"])),
+        seconds=max(0.0, now - attempt["started"]),
+        at=now,
+    )
+    for resource in records.demand(task["demand"]):
+        if resource.startswith("provider:"):
+            tx.run("count_success", provider=resource.removeprefix("provider:"))
+
+
+def _move(
+    tx: Transaction, task: Row, state: State, reason: str, outcome: Outcome, *, now: float
+) -> None:
+    number: int = task["id"]
+    if outcome.result:
+        tx.run("set_result", id=number, result=outcome.result)
+    if outcome.files is not None:
+        tx.run("set_files", id=number, files=encode(sorted(set(outcome.files))))
+    if outcome.sent_back or outcome.files is not None or state not in _KEEPS_CLAIMS:
+        give_up(tx, number)
+    elif state is State.GATING and task["story"] is not None:
+        pass_to_story(tx, number, task["story"])
+    if state is State.READY and task["state"] == State.PAUSED:
+        return  # it was paused while it ran, and stays so
+    if state is State.READY:
+        ready.requeue(tx, number, now=now, reason=reason)
+        return
+    ready.leave(tx, task, state, now=now, reason=reason, until=outcome.until)
+    if state in (State.DONE, State.GATING):
+        ready.settle_dependents(tx, number, now=now)
+
+
+def _end_attempt(tx: Transaction, lease: Row, outcome: str, *, now: float) -> None:
+    tx.run("end_attempt", task=lease["task"], number=lease["attempt"], now=now, outcome=outcome)
+
+
+def _settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
+    for resource, amount in spent.items():
+        if not capacity.is_consumable(resource):
+            raise InputError(f"{resource} is not used up, so nothing of it can be spent.")
+        tx.run("settle_spending", resource=resource, fence=lease["fence"], amount=amount)
+
+
+def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
+    """Release a lease. What it took is free as soon as this commits."""
+    tx.run("end_lease", fence=lease["fence"], now=now, ended=ended)
+    tx.run("drop_units", fence=lease["fence"])
+    tx.wake()
+
+
+@writes
+def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> dict[str, int]:
+    """Claim more files for a running task, at once or not at all.
+
+    Empty means granted. Otherwise the held patterns and their holders: nobody waits for
+    claims while holding claims, so the caller gives up the attempt and asks for all next time.
+    """
+    _, task = _current(tx, fence)
+    own = {one for one in (task["id"], task["story"]) if one is not None}
+    scene = Scene(tx, now)
+    held = scene.kept_files(task["repo"], files) | scene.claims.held(task["repo"], files, own=own)
+    if held:
+        return held
+    wanted = sorted({*records.files(task["files"]), *files})
+    tx.run("add_claims", task=task["id"], repo=task["repo"], patterns=encode_keys(files))
+    tx.run("set_files", id=task["id"], files=encode(wanted))
+    tx.event("claims_extended", now=now, run=task["run"], task=task["id"], files=list(files))
+    return {}
+
+
+@writes
+def reserve_more(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
+    """Take more of what a running attempt uses (its budget), if it fits now."""
+    lease, _ = _current(tx, fence)
+    _, effective = limits.capacities(tx, now)
+    if capacity.shortages(demand, effective, limits.usage(tx)):
+        return False
+    for resource, amount in sorted(demand.items()):
+        tx.run("reserve_more", fence=lease["fence"], resource=resource, amount=amount)
+    return True
+
+
+@writes
+def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
+    """Take over an attempt whose worker is gone but whose process lives: a new fence.
+
+    The attempt and its claims go on, the old fence is refused from now on. The adopter's
+    slots may be exceeded by this, which only stops its further admissions.
+    """
+    lease, task = _current(tx, fence)
+    if lease["state"] != "suspect":
+        raise StaleFence(f"The lease {fence} is in good hands; only a suspect one can be adopted.")
+    place = Scene(tx, now).place(worker)
+    costs = {
+        f"worker:{worker}" if row["resource"].startswith("worker:") else row["resource"]: row[
+            "amount"
+        ]
+        for row in tx.all("costs_of", fence=fence)
+    }
+    fresh = int(tx.value("next_fence"))
+    tx.run("end_lease", fence=fence, now=now, ended="adopted")
+    tx.run(
+        "add_lease",
+        fence=fresh,
+        kind="attempt",
+        holder=lease["holder"],
+        task=lease["task"],
+        attempt=lease["attempt"],
+        worker=worker,
+        host=place.host,
+        granted=now,
+        deadline=now + tx.tuning.lease,
+        turn=None,
+    )
+    tx.run("add_costs", fence=fresh, costs=encode(costs))
+    tx.run("move_units", fence=fresh, old=fence)
+    tx.run(
+        "hand_over_attempt",
+        fence=fresh,
+        worker=worker,
+        task=lease["task"],
+        number=lease["attempt"],
+    )
+    tx.event(
+        "attempt_adopted", now=now, run=task["run"], task=task["id"], fence=fresh, worker=worker
+    )
+    tx.wake()
+    return fresh
+
+
+@writes
+def suspect_overdue(tx: Transaction, *, now: float) -> list[Lease]:
+    """Mark what passed its deadline, and list every suspect lease. Frees nothing."""
+    if any(one["deadline"] is not None and one["deadline"] < now for one in _held(tx)):
+        tx.run("suspect_overdue", now=now)
+    return [records.lease(row) for row in tx.all("suspects")]
+
+
+def _held(tx: Transaction) -> list[Row]:
+    return [row for row in tx.all("open_leases") if row["state"] == "held"]
+
+
+@writes
+def free_proved_dead(tx: Transaction, fence: int, *, now: float, proof: str) -> bool:
+    """Free a suspect lease whose holder was proved dead; `proof` says how.
+
+    False if the holder turned out to be alive in the meantime, or somebody was faster.
+    """
+    lease = _lease(tx, fence)
+    if lease["state"] != "suspect":
+        return False
+    tx.event("lease_reaped", now=now, task=lease["task"], fence=fence, proof=proof)
+    _let_go(tx, lease, "reaped", now=now)
+    return True
+
+
+@writes
+def take(
+    tx: Transaction, kind: str, holder: str, demand: Demand, *, worker: str, now: float
+) -> int | None:
+    """A lease that is not an attempt: a gate or a check. Returns its fence if it fits.
+
+    A gate may be taken over at its deadline without proof of death, since landing intents
+    only roll forward.
+    """
+    if kind not in ("gate", "check"):
+        raise InputError(f"A {kind} lease is not taken this way.")
+    scene = Scene(tx, now)
+    place = scene.place(worker)
+    for row in tx.all("open_leases_held_by", kind="gate", holder=holder):
+        if kind == "gate" and row["deadline"] is not None and row["deadline"] < now:
+            end_lease(tx, row, "taken_over", now=now)
+            scene.used = limits.usage(tx)
+    resolved = capacity.resolve(demand, place.worker, place.host)
+    if capacity.shortages(resolved, scene.effective, scene.used):
+        return None
+    fence = int(tx.value("next_fence"))
+    tx.run(
+        "add_lease",
+        fence=fence,
+        kind=kind,
+        holder=holder,
+        task=None,
+        attempt=None,
+        worker=worker,
+        host=place.host,
+        granted=now,
+        deadline=now + tx.tuning.lease,
+        turn=None,
+    )
+    tx.run("add_costs", fence=fence, costs=encode(resolved))
+    tx.event("lease_taken", now=now, fence=fence, lease=kind, holder=holder, worker=worker)
+    return fence
+
+
+def _lease(tx: Transaction, fence: int) -> Row:
+    lease = tx.one("lease", fence=fence)
+    if lease is None:
+        raise StaleFence(f"Nobody was ever given the fence {fence}.")
+    return lease
+
+
+def _current(tx: Transaction, fence: int) -> tuple[Row, Row]:
+    """The open attempt lease of a fence and its task; refuses a fence that is not current."""
+    lease = _lease(tx, fence)
+    task = tx.one("task", id=lease["task"]) if lease["task"] is not None else None
+    if task is None or lease["state"] == "released" or State(task["state"]) in TERMINAL:
+        raise StaleFence(f"Fence {fence} is no longer current ({lease['ended'] or 'task ended'}).")
+    return lease, task
+
+
+def _owns_task(tx: Transaction, lease: Row) -> bool:
+    """A cancelled task's process keeps its amounts, but owns nothing any more."""
+    if lease["kind"] != "attempt":
+        return True
+    task = tx.one("task", id=lease["task"])
+    return task is not None and State(task["state"]) not in TERMINAL
+
+
+@reads
+def list_open(tx: Transaction) -> list[Lease]:
+    return [records.lease(row) for row in tx.all("open_leases")]
+
+
+@reads
+def get_lease(tx: Transaction, fence: int) -> Lease:
+    return records.lease(_lease(tx, fence))
+
+
+@reads
+def durations(
+    tx: Transaction, agent: str, stage: str, *, most: int = 100
+) -> list[tuple[int, float]]:
+    """The latest successful durations alike, as (files, seconds)."""
+    rows = tx.all("durations_alike", agent=agent, stage=stage, most=most)
+    return [(row["size"], row["seconds"]) for row in rows]

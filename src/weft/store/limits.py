@@ -1,0 +1,170 @@
+"""Limits: the store's are the truth.
+
+A new store takes them from the configuration of whoever opens it first. Owned limits
+(`worker:*`, `host:*`, `agent:*`, those of a run) follow their owner; all others change by
+`set_limit` alone, and a process that insists on something else is refused.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from weft.config import Stated, Tuning, is_settable, suggest_limit
+from weft.errors import InputError, LimitsDiffer, NotFound
+from weft.model import Limit
+from weft.policy import pressure
+from weft.policy.capacity import is_consumable
+from weft.store.database import Transaction
+from weft.store.store import Store, reads, writes
+
+
+def start_with(store: Store, limits: Mapping[str, int]) -> None:
+    """Give a store that has none its first limits."""
+    if not store.read(lambda tx: tx.one("identity")):
+        store.write(lambda tx: _start_with(tx, limits))
+
+
+def _start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
+    if tx.one("identity"):
+        return  # another process was faster, and its limits stand
+    tx.run("found_store", identity=secrets.token_hex(16))
+    tx.many(
+        "set_limit",
+        [{"resource": name, "capacity": n, "owner": None} for name, n in limits.items()],
+    )
+
+
+@writes
+def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> int | None:
+    """Change a limit; returns what it was. Lowering kills nothing: it only stops admissions."""
+    if capacity < 0:
+        raise InputError(f"The limit {resource} cannot be {capacity}; 0 pauses it.")
+    rows = {row["resource"]: row for row in tx.all("limits")}
+    known = rows.get(resource)
+    if known is None and not is_settable(resource):
+        raise NotFound(f"There is no limit {resource!r}.{suggest_limit(resource)}")
+    owner = known["owner"] if known is not None else None
+    if owner is not None and not owner.startswith("run:"):
+        raise InputError(f"The limit {resource} is set by {owner}; change it there.")
+    before = None if known is None else int(known["capacity"])
+    _set(tx, resource, capacity, owner=owner, now=now, before=before)
+    return before
+
+
+def own_limit(
+    tx: Transaction, resource: str, capacity: int | None, *, owner: str, now: float
+) -> None:
+    """An owner states its limit, or that it has none."""
+    before = next((r["capacity"] for r in tx.all("limits") if r["resource"] == resource), None)
+    if before == capacity:
+        return
+    if capacity is None:
+        tx.run("drop_limit", resource=resource)
+        tx.event("limit_dropped", now=now, resource=resource, owner=owner)
+        tx.wake()
+    else:
+        _set(tx, resource, capacity, owner=owner, now=now, before=before)
+
+
+def _set(
+    tx: Transaction,
+    resource: str,
+    capacity: int,
+    *,
+    owner: str | None,
+    now: float,
+    before: int | None,
+) -> None:
+    tx.run("set_limit", resource=resource, capacity=capacity, owner=owner)
+    tx.event("limit_set", now=now, resource=resource, capacity=capacity, before=before)
+    tx.wake()
+
+
+@reads
+def list_limits(tx: Transaction, *, now: float) -> list[Limit]:
+    """Every limit with its use, and what penalties leave of it."""
+    nominal, effective = capacities(tx, now)
+    used = usage(tx)
+    owners = {row["resource"]: row["owner"] for row in tx.all("limits")}
+    return [
+        Limit(
+            resource=name,
+            capacity=nominal[name],
+            effective=effective[name],
+            used=used.get(name, 0),
+            owner=owners.get(name),
+        )
+        for name in sorted(nominal)
+    ]
+
+
+@reads
+def differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
+    """How a configuration differs from the store, one sentence with the cure for each."""
+    return _differences(tx, stated)
+
+
+def _differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
+    rows = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
+    return [
+        f"{one.source} says {name} = {one.value}, the store has {rows.get(name, 'none')}: "
+        f"run `weft limits set {name} {one.value}`, or change {one.source}."
+        for name, one in sorted(stated.items())
+        if rows.get(name) != one.value
+    ]
+
+
+def refuse_difference(tx: Transaction, stated: Mapping[str, Stated]) -> None:
+    different = _differences(tx, stated)
+    if different:
+        raise LimitsDiffer(" ".join(different))
+
+
+@writes
+def penalise(tx: Transaction, provider: str, *, now: float) -> int:
+    """A rate limit was hit: lower the provider's effective limit for every process."""
+    worse = pressure.raised(penalties(tx).get(provider), now, tx.tuning)
+    tx.run("set_penalty", provider=provider, level=worse.level, since=worse.since)
+    tx.event("provider_penalised", now=now, provider=provider, level=worse.level)
+    return worse.level
+
+
+def penalties(tx: Transaction) -> dict[str, pressure.Penalty]:
+    return {
+        row["provider"]: pressure.Penalty(
+            level=row["level"], since=row["since"], successes=row["successes"]
+        )
+        for row in tx.all("penalties")
+    }
+
+
+def capacities(tx: Transaction, now: float) -> tuple[dict[str, int], dict[str, int]]:
+    """Limits as they are set, and as penalties leave them."""
+    nominal = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
+    return nominal, _after_penalties(nominal, penalties(tx), now, tx.tuning)
+
+
+def _after_penalties(
+    nominal: dict[str, int], known: Mapping[str, pressure.Penalty], now: float, tuning: Tuning
+) -> dict[str, int]:
+    if not known:
+        return nominal
+    effective = dict(nominal)
+    for provider, penalty in known.items():
+        name = f"provider:{provider}"
+        base = nominal.get(name, nominal.get("llm"))
+        level = pressure.level(penalty, now, tuning)
+        if base is not None and level:
+            nominal.setdefault(name, base)  # it shows up as a limit while it is one
+            effective[name] = pressure.effective(base, level)
+    return effective
+
+
+def usage(tx: Transaction) -> dict[str, int]:
+    """What is taken: the sum over open leases, and for consumables what was spent."""
+    used = {row["resource"]: int(row["used"]) for row in tx.all("usage")}
+    for row in tx.all("spending"):
+        if is_consumable(row["resource"]):
+            used[row["resource"]] = used.get(row["resource"], 0) + int(row["spent"])
+    return used

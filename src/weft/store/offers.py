@@ -1,0 +1,75 @@
+"""Offers and assignments: work proposed to one worker. An offer holds nothing."""
+
+from __future__ import annotations
+
+from weft.errors import AtCapacity, NotFound, Refused
+from weft.model import Grant, State
+from weft.store import ready
+from weft.store.admission import take_named
+from weft.store.database import Row, Transaction
+from weft.store.scene import Scene
+from weft.store.store import writes
+from weft.store.tasks import get_row
+
+
+@writes
+def offer(tx: Transaction, task: int, worker: str, *, now: float) -> None:
+    """Offer a ready task to a worker; it is withdrawn if the worker stays silent or leaves."""
+    row = get_row(tx, task)
+    if row["state"] != State.READY:
+        raise Refused(f"Task {task} is {row['state']}; only a ready task can be offered.")
+    Scene(tx, now).place(worker)
+    ready.leave(tx, row, State.OFFERED, now=now, until=now + tx.tuning.offer, offered_to=worker)
+    tx.event("task_offered", now=now, run=row["run"], task=task, worker=worker)
+
+
+@writes
+def accept(tx: Transaction, task: int, worker: str, *, now: float) -> list[Grant]:
+    """Accept an offer and start the task, if it is admissible now.
+
+    Empty means it cannot start at this moment: it is ready for everyone again.
+    """
+    row = _offered(tx, task, worker)
+    ready.requeue(tx, row["id"], now=now)
+    return take_named(tx, worker, task, now=now)
+
+
+@writes
+def reject(tx: Transaction, task: int, worker: str, *, now: float, reason: str = "") -> None:
+    row = _offered(tx, task, worker)
+    ready.requeue(tx, row["id"], now=now, reason=reason)
+    tx.event("offer_rejected", now=now, task=task, worker=worker, reason=reason)
+
+
+def _offered(tx: Transaction, task: int, worker: str) -> Row:
+    row = get_row(tx, task)
+    if row["state"] != State.OFFERED or row["offered_to"] != worker:
+        raise Refused(f"Task {task} is not offered to {worker} (any more).")
+    return row
+
+
+def withdraw_all(tx: Transaction, worker: str, *, now: float) -> None:
+    """A worker is gone: what it was offered is for everyone again."""
+    for row in tx.all("offers_to", worker=worker):
+        ready.requeue(tx, row["id"], now=now)
+        tx.event("offer_withdrawn", now=now, task=row["id"], worker=worker)
+
+
+@writes
+def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: bool = False) -> None:
+    """Give a task to one worker for good. At capacity that is refused unless it may queue."""
+    row = get_row(tx, task)
+    if row["state"] not in (State.READY, State.WAITING, State.PARKED):
+        raise Refused(f"Task {task} is {row['state']} and cannot be assigned.")
+    scene = Scene(tx, now)
+    scene.place(worker)
+    slots = scene.nominal.get(f"worker:{worker}")
+    if slots is None:
+        raise NotFound(f"Worker {worker} has no slots; register it first.")
+    taken = scene.used.get(f"worker:{worker}", 0) + tx.value("pinned_waiting", worker=worker)
+    if taken >= slots and not or_queue and row["pinned"] != worker:
+        raise AtCapacity(f"{worker} is at capacity ({taken}/{slots}).")
+    tx.run("set_pin", id=task, pinned=worker)
+    if row["state"] == State.READY:
+        ready.requeue(tx, task, now=now)
+    tx.event("task_assigned", now=now, run=row["run"], task=task, worker=worker)

@@ -1,0 +1,301 @@
+"""The PostgreSQL driver: one database, shared by the processes of many machines.
+
+Everything lives in the schema `weft`. A writing transaction first *writes* the row of
+`store`: reading it `FOR UPDATE` would not do, since under REPEATABLE READ a waiting reader
+goes on with its old snapshot. Written, the row makes writers take turns under every
+isolation level, and the losers of a race under the stricter ones are simply repeated.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from weft.errors import ForeignStore, NewerStore, StoreBusy, StoreError
+from weft.store import sql as texts
+from weft.store.database import Cursor, Row
+from weft.store.wake import Listener, Listeners, Outward, Topic
+
+T = TypeVar("T")
+
+_CHANNELS: Final[Mapping[Topic, str]] = {"work": "weft_work", "events": "weft_events"}
+_REPEATABLE: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+_MIGRATION_LOCK: Final = 0x77656674
+_PATIENCE: Final = 30.0
+_NEXT_TURN: Final = "UPDATE store SET writes = writes + 1"
+_OPTIONS: Final = (
+    "-c search_path=weft "
+    # A writer stopped in mid-transaction would stop everybody: the server lets go of it.
+    "-c idle_in_transaction_session_timeout=10s "
+    "-c lock_timeout=30s"
+)
+
+
+class Postgres:
+    """A pool of connections, one per thread at work."""
+
+    def __init__(self, url: str, *, next_turn: str = _NEXT_TURN) -> None:
+        self.url = url
+        self._queries = texts.queries("postgres")
+        self._next_turn = next_turn
+        self._listeners = Listeners()
+        self._ears: _Ears | None = None
+        self._ears_lock = threading.Lock()
+        try:
+            with self._connect() as connection:
+                _migrate(connection)
+        except psycopg.Error as error:
+            raise self._explain(error) from error
+        self._pool = ConnectionPool(
+            url,
+            connection_class=psycopg.Connection[DictRow],
+            kwargs={"autocommit": True, "row_factory": dict_row, "options": self._options()},
+            min_size=0,
+            max_size=8,
+            timeout=30,
+            open=True,
+        )
+
+    def _options(self) -> str:
+        """What the URL asks of the server, then what weft needs; the last word wins."""
+        return f"{psycopg.conninfo.conninfo_to_dict(self.url).get('options', '')} {_OPTIONS}"
+
+    def _connect(self) -> psycopg.Connection[DictRow]:
+        return psycopg.Connection.connect(
+            self.url, autocommit=True, row_factory=dict_row, options=self._options()
+        )
+
+    def read(self, work: Callable[[Cursor], T]) -> T:
+        def body(connection: psycopg.Connection[DictRow], _: _Phase) -> T:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            result = work(_Cursor(connection, self._queries))
+            connection.execute("COMMIT")
+            return result
+
+        return self._repeat(body)
+
+    def write(self, work: Callable[[Cursor], tuple[T, Outward]]) -> T:
+        def body(connection: psycopg.Connection[DictRow], phase: _Phase) -> tuple[T, Outward]:
+            with connection.pipeline():
+                connection.execute("BEGIN")
+                connection.execute(self._next_turn)
+            result, outward = work(_Cursor(connection, self._queries))
+            if not outward.changed:
+                connection.execute("ROLLBACK")
+                return result, outward
+            with connection.pipeline():
+                for topic in outward.topics():
+                    connection.execute(f"NOTIFY {_CHANNELS[topic]}")
+                phase.committing = True
+                connection.execute("COMMIT")
+            return result, outward
+
+        result, outward = self._repeat(body)
+        for topic in outward.topics():
+            self._listeners.ring(topic)
+        return result
+
+    def _repeat(self, body: Callable[[psycopg.Connection[DictRow], _Phase], T]) -> T:
+        """Run a transaction; again if it lost a race, or its connection before it could commit."""
+        give_up = time.monotonic() + _PATIENCE
+        while True:
+            phase = _Phase()
+            try:
+                with self._pool.connection() as connection:
+                    try:
+                        return body(connection, phase)
+                    except BaseException:
+                        phase.lost = connection.closed
+                        if not connection.closed:
+                            connection.execute("ROLLBACK")
+                        raise
+            except errors.IntegrityError:
+                raise  # a broken constraint is a defect of weft, and must look like one
+            except (psycopg.Error, PoolTimeout) as error:
+                again = isinstance(error, _REPEATABLE) or (phase.lost and not phase.committing)
+                if not again or time.monotonic() > give_up:
+                    raise self._explain(error) from error
+                time.sleep(random.uniform(0.001, 0.01))  # noqa: S311
+
+    def listen(self, topic: Topic) -> Listener:
+        with self._ears_lock:
+            if self._ears is None:
+                self._ears = _Ears(self._connect, self._listeners)
+        self._ears.ready()
+        return Listener(topic, self._listeners)
+
+    def version(self) -> str:
+        with self._pool.connection() as connection:
+            return f"PostgreSQL {connection.info.server_version // 10000}"
+
+    def close(self) -> None:
+        if self._ears is not None:
+            self._ears.close()
+        self._listeners.close()
+        self._pool.close()
+
+    def _explain(self, error: Exception) -> StoreError:
+        where = sql_safe(self.url)
+        if isinstance(error, (*_REPEATABLE, errors.LockNotAvailable, PoolTimeout)):
+            return StoreBusy(f"The store {where} is busy; try again.")
+        return StoreError(f"The store {where} cannot be used: {_first_line(error)}.")
+
+
+class _Phase:
+    """How far a transaction came, which decides whether it may be repeated."""
+
+    committing = False  # COMMIT was sent: whether it arrived cannot be known
+    lost = False  # the connection broke
+
+
+class _Cursor:
+    def __init__(self, connection: psycopg.Connection[DictRow], queries: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._queries = queries
+        self._pipelined = False
+
+    def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
+        return self._connection.execute(self._queries[query], parameters).fetchall()
+
+    def run(self, query: str, parameters: Mapping[str, Any]) -> int:
+        cursor = self._connection.execute(self._queries[query], parameters)
+        return 0 if self._pipelined else cursor.rowcount
+
+    def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(self._queries[query], parameters)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        self._pipelined = True
+        try:
+            with self._connection.pipeline():
+                yield
+        finally:
+            self._pipelined = False
+
+
+class _Ears:
+    """A thread with a connection of its own that turns notifications into rings."""
+
+    def __init__(
+        self, connect: Callable[[], psycopg.Connection[DictRow]], listeners: Listeners
+    ) -> None:
+        self._connect = connect
+        self._listeners = listeners
+        self._closed = threading.Event()
+        self._ready = threading.Event()
+        self._connection: psycopg.Connection[DictRow] | None = None
+        self._thread = threading.Thread(target=self._run, name="weft-listen", daemon=True)
+        self._thread.start()
+
+    def ready(self) -> None:
+        """Wait until notifications arrive, so that none after this is missed."""
+        self._ready.wait(5)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            with suppress(psycopg.Error):  # the connection broke: connect again
+                self._listen()
+            self._ready.clear()
+            self._closed.wait(1)
+
+    def _listen(self) -> None:
+        topic_of = {channel: topic for topic, channel in _CHANNELS.items()}
+        with self._connect() as connection:
+            self._connection = connection
+            for channel in topic_of:
+                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            self._ready.set()
+            # Something may have happened while nobody listened.
+            for topic in _CHANNELS:
+                self._listeners.ring(topic)
+            while not self._closed.is_set():
+                for notice in connection.notifies(timeout=5):
+                    self._listeners.ring(topic_of[notice.channel])
+                    if self._closed.is_set():
+                        return
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.cancel_safe(timeout=1)
+        self._thread.join(6)
+
+
+def _migrate(connection: psycopg.Connection[DictRow]) -> None:
+    steps = texts.migrations("postgres")
+    newest = steps[-1][0]
+    version = _version(connection)
+    if version is not None and version > newest:
+        raise NewerStore(
+            f"The store has schema {version}, this weft knows {newest}; upgrade weft to use it."
+        )
+    if version == newest:
+        return
+    connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
+    try:
+        # A new statement, hence a new snapshot: another process may have been faster.
+        _apply(connection, _version(connection), steps)
+    finally:
+        connection.execute("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
+
+
+def _apply(
+    connection: psycopg.Connection[DictRow],
+    version: int | None,
+    steps: Sequence[tuple[int, tuple[str, ...]]],
+) -> None:
+    with connection.transaction():
+        if version is None:
+            connection.execute("CREATE SCHEMA IF NOT EXISTS weft")
+            connection.execute("CREATE TABLE weft.schema_version (version BIGINT NOT NULL)")
+            connection.execute("INSERT INTO weft.schema_version VALUES (0)")
+        for number, statements in steps:
+            if number > (version or 0):
+                for statement in statements:
+                    connection.execute(statement)
+                connection.execute("UPDATE weft.schema_version SET version = %s", (number,))
+
+
+def _version(connection: psycopg.Connection[DictRow]) -> int | None:
+    """The schema's version; None if there is no schema yet."""
+    found = connection.execute(
+        "SELECT to_regclass('weft.schema_version') IS NOT NULL AS ours, "
+        "EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = 'weft') AS something"
+    ).fetchone()
+    assert found is not None
+    if not found["ours"]:
+        if found["something"]:
+            raise ForeignStore(
+                "This database has a schema `weft` that is not weft's; use another database."
+            )
+        return None
+    row = connection.execute("SELECT version FROM weft.schema_version").fetchone()
+    if row is None:
+        raise ForeignStore("The store's schema has no version; restore it from a backup.")
+    return int(row["version"])
+
+
+def sql_safe(url: str) -> str:
+    """The URL without its password, for messages."""
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        return "postgresql://…"
+    return f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

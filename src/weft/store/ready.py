@@ -1,0 +1,190 @@
+"""The ready index: keeps the few tasks an admission has to look at.
+
+Ready tasks lie in buckets (same origin, urgency and demand). Within a bucket, tasks that
+share a file exclude each other and stand in a *line* behind that file; only the head of
+each line is looked at, since the others could not start before it in any case. A head
+that runs into a held file is set aside under the holder until its claims end, so that no
+conflict is walked again at each admission, however many tasks wait for it.
+
+A task stands in one line although it may have many files: it watches one of them, and
+moves when another turns out to be what holds it up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from weft.model import State
+from weft.store import records
+from weft.store.database import Row, Transaction, encode, encode_keys
+
+
+def settle(tx: Transaction, ids: Iterable[int], *, now: float) -> None:
+    """Make ready whichever of these tasks wait for nothing any more."""
+    startable = _startable(tx, ids)
+    alone = [row for row in startable if row["gang"] is None]
+    gangs = {row["gang"] for row in startable if row["gang"] is not None}
+    for gang in sorted(gangs):
+        alone += _complete_gang(tx, gang)
+    if alone:
+        _enqueue(tx, alone, now=now)
+        tx.wake()
+
+
+def settle_dependents(tx: Transaction, task: int, *, now: float) -> None:
+    settle(tx, [row["id"] for row in tx.all("dependents", task=task)], now=now)
+
+
+def _startable(tx: Transaction, ids: Iterable[int]) -> Sequence[Row]:
+    keys = [str(one) for one in ids]
+    return tx.all("startable", ids=encode_keys(keys)) if keys else []
+
+
+def _complete_gang(tx: Transaction, gang: str) -> Sequence[Row]:
+    """The waiting members of a gang if every one of them could start now, else nothing."""
+    waiting = [r["id"] for r in tx.all("gang_members", gang=gang) if r["state"] == State.WAITING]
+    startable = _startable(tx, waiting)
+    return startable if len(startable) == len(waiting) else []
+
+
+def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
+    buckets = _Buckets(tx)
+    popular = Counter(pattern for row in rows for pattern in records.files(row["files"]))
+    placed = []
+    for row in rows:
+        line = _watch(records.files(row["files"]), popular)
+        placed.append(
+            {
+                "id": row["id"],
+                "now": now,
+                "bucket": buckets.of(row),
+                "line": line,
+                "head": line is None,
+            }
+        )
+    tx.many("enqueue", placed)
+    for bucket, line in {(p["bucket"], p["line"]) for p in placed if p["line"] is not None}:
+        reorder(tx, bucket, line)
+
+
+def _watch(files: tuple[str, ...], popular: Mapping[str, int]) -> str | None:
+    """The file to stand in line for: the one most others want too."""
+    return max(files, key=lambda pattern: (popular[pattern], pattern)) if files else None
+
+
+class _Buckets:
+    """Finds or makes buckets, each looked up once per transaction."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._known: dict[str, int] = {}
+
+    def of(self, row: Row) -> int:
+        columns = {
+            "repo": row["repo"],
+            "run": row["run"],
+            "tenant": row["tenant"],
+            "class": row["class"],
+            "priority": row["priority"],
+            "demand": row["demand"],
+            "agent": row["agent"],
+            "pinned": row["pinned"],
+            "gang": row["gang"],
+        }
+        key = encode(columns)
+        if key not in self._known:
+            found = self._tx.one("find_bucket", key=key)
+            if found is None:
+                if not self._known:
+                    self._tx.run("drop_idle_buckets")
+                self._tx.run("add_bucket", key=key, **columns)
+                found = self._tx.one("find_bucket", key=key)
+            assert found is not None
+            self._known[key] = int(found["id"])
+        return self._known[key]
+
+
+def reorder(tx: Transaction, bucket: int, line: str) -> None:
+    """Let the best task of a line be its head."""
+    tx.run("demote_head", bucket=bucket, line=line)
+    tx.run("promote_best", bucket=bucket, line=line, aside=None)
+
+
+def leave(
+    tx: Transaction,
+    row: Row,
+    state: State,
+    *,
+    now: float,
+    reason: str = "",
+    until: float | None = None,
+    offered_to: str | None = None,
+) -> None:
+    """Move a task to a state other than ready, out of the index if it was in it."""
+    tx.run(
+        "leave_ready",
+        id=row["id"],
+        state=state,
+        now=now,
+        reason=reason,
+        until=until,
+        offered_to=offered_to,
+    )
+    if row["line"] is not None:
+        tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
+    if row["state"] == State.READY:
+        # Had capacity been reserved for it, others may go again.
+        if tx.run("drop_reservation", task=row["id"]):
+            bring_back(tx, row["id"])
+        tx.wake()
+
+
+def step_aside(tx: Transaction, row: Row, held: Mapping[str, int]) -> None:
+    """Take a head that cannot start out of sight; `held` maps held patterns to their holders.
+
+    If one of its own patterns is held by name, it joins the line of that one: everybody
+    there waits for the same file, and only their best comes back when it is free.
+    """
+    if row["line"] in held:
+        tx.run("set_aside", id=row["id"], holder=held[row["line"]])
+        return
+    own = [pattern for pattern in records.files(row["files"]) if pattern in held]
+    if not own:
+        tx.run("set_aside", id=row["id"], holder=min(held.values()))
+        return
+    tx.run("move_line", id=row["id"], line=own[0])
+    if row["line"] is not None:
+        tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
+    tx.run("demote_head", bucket=row["bucket"], line=own[0])
+    tx.run("promote_best", bucket=row["bucket"], line=own[0], aside=held[own[0]])
+
+
+def bring_back(tx: Transaction, holder: int) -> None:
+    """Claims or a reservation ended: look again at whoever ran into them."""
+    tx.run("bring_back", holder=holder)
+    tx.wake()
+
+
+def set_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
+    """Durations were learned: the order within buckets changes."""
+    tx.many("set_path", [{"id": i, "path_seconds": s} for i, s in sorted(seconds.items())])
+    lines = tx.all("lines_of", ids=encode_keys(str(one) for one in seconds))
+    for line in lines:
+        reorder(tx, line["bucket"], line["line"])
+
+
+def wake_due(tx: Transaction, now: float) -> None:
+    """Parked tasks whose time has come and offers nobody answered are ready again."""
+    for row in tx.all("due", now=now):
+        requeue(tx, row["id"], now=now)
+        kind = "task_unparked" if row["state"] == State.PARKED else "offer_withdrawn"
+        tx.event(kind, now=now, task=row["id"])
+
+
+def requeue(tx: Transaction, task: int, *, now: float, reason: str = "") -> None:
+    """Back among the waiting, and ready at once if nothing is in the way."""
+    row = tx.one("task", id=task)
+    assert row is not None
+    leave(tx, row, State.WAITING, now=now, reason=reason)
+    settle(tx, [task], now=now)

@@ -1,0 +1,109 @@
+"""Rows into records."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from weft import model
+from weft.store.database import Row
+
+
+@functools.lru_cache(maxsize=4096)
+def demand(text: str) -> Mapping[str, int]:
+    return MappingProxyType(json.loads(text))
+
+
+@functools.lru_cache(maxsize=4096)
+def files(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+@functools.lru_cache(maxsize=256)
+def agents(text: str) -> Mapping[str, Mapping[str, object]]:
+    """What a worker said of its agents: by name, the file and its limit."""
+    return MappingProxyType(json.loads(text))
+
+
+def run(row: Row) -> model.Run:
+    return model.Run(
+        id=row["id"],
+        repo=row["repo"],
+        tenant=row["tenant"],
+        state=row["state"],
+        submitted=row["submitted"],
+        plan=row["plan"],
+        base=row["base"],
+    )
+
+
+def task(row: Row) -> model.Task:
+    return model.Task(
+        id=row["id"],
+        run=row["run"],
+        name=row["name"],
+        repo=row["repo"],
+        tenant=row["tenant"],
+        text=row["text"],
+        state=model.State(row["state"]),
+        since=row["since"],
+        reason=row["reason"],
+        until=row["until"],
+        klass=model.Class(row["class"]),
+        priority=model.Priority(row["priority"]),
+        agent=row["agent"],
+        stage=row["stage"],
+        demand=demand(row["demand"]),
+        files=files(row["files"]),
+        path_seconds=row["path_seconds"],
+        submitted=row["submitted"],
+        story=row["story"],
+        gang=row["gang"],
+        pinned=row["pinned"],
+        offered_to=row["offered_to"],
+        result=row["result"],
+    )
+
+
+def attempt(row: Row) -> model.Attempt:
+    return model.Attempt(
+        task=row["task"],
+        number=row["number"],
+        fence=row["fence"],
+        worker=row["worker"],
+        agent=row["agent"],
+        stage=row["stage"],
+        started=row["started"],
+        ended=row["ended"],
+        outcome=row["outcome"],
+    )
+
+
+def lease(row: Row) -> model.Lease:
+    return model.Lease(
+        fence=row["fence"],
+        kind=row["kind"],
+        holder=row["holder"],
+        task=row["task"],
+        attempt=row["attempt"],
+        worker=row["worker"],
+        host=row["host"],
+        state=model.LeaseState(row["state"]),
+        granted=row["granted"],
+        deadline=row["deadline"],
+        released=row["released"],
+        ended=row["ended"],
+    )
+
+
+def event(row: Row) -> model.Event:
+    return model.Event(
+        id=row["id"],
+        at=row["at"],
+        kind=row["kind"],
+        run=row["run"],
+        task=row["task"],
+        data=json.loads(row["data"]),
+    )

@@ -1,0 +1,120 @@
+"""Runs: submitted whole, given a place among the running ones, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.errors import InputError, NotFound
+from weft.model import NewRun, NewTask, Run
+from weft.policy import capacity
+from weft.store import limits, ready, records
+from weft.store.database import Transaction, encode
+from weft.store.leases import end_lease
+from weft.store.store import reads, writes
+from weft.store.tasks import add_tasks
+
+_TEMPLATES = {"run/agents": "agents", "run/teams": "teams"}
+
+
+@writes
+def submit_run(
+    tx: Transaction, run: NewRun, tasks: Sequence[NewTask], *, now: float
+) -> dict[str, int]:
+    """Submit a run with all its tasks; returns their numbers by name.
+
+    It starts at once if `runs` has room, else when another run ends.
+    """
+    if tx.one("run", id=run.id) is not None:
+        raise InputError(f"There is a run {run.id} already.")
+    tx.run(
+        "add_run",
+        id=run.id,
+        repo=run.repo,
+        tenant=run.tenant,
+        submitted=now,
+        plan=run.plan,
+        base=run.base,
+    )
+    for resource, amount in _limits_of(tx, run).items():
+        tx.run("set_limit", resource=resource, capacity=amount, owner=f"run:{run.id}")
+    numbers = add_tasks(tx, tasks, run=run.id, repo=run.repo, tenant=run.tenant, now=now)
+    tx.event("run_submitted", now=now, run=run.id, tasks=len(numbers))
+    start_waiting(tx, now=now)
+    return numbers
+
+
+def _limits_of(tx: Transaction, run: NewRun) -> dict[str, int]:
+    """The limits a run starts with: the store's templates, then what the run asks for."""
+    rows = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
+    found = {f"gate:{run.id}": 1}
+    for name, amount in rows.items():
+        if name in _TEMPLATES:
+            found[f"run:{run.id}/{_TEMPLATES[name]}"] = amount
+        elif name.startswith("stage/"):
+            found[f"stage:{run.id}/{name.removeprefix('stage/')}"] = amount
+    for name, amount in run.limits.items():
+        prefix = "stage:" if f"stage:{run.id}/{name}" in found else "run:"
+        found[f"{prefix}{run.id}/{name}"] = amount
+    return found
+
+
+def start_waiting(tx: Transaction, *, now: float) -> None:
+    """Start the runs that wait for a place, oldest first, while there is room."""
+    for row in tx.all("waiting_runs"):
+        _, effective = limits.capacities(tx, now)
+        if capacity.shortages({"runs": 1}, effective, limits.usage(tx)):
+            return
+        fence = tx.value("next_fence")
+        tx.run(
+            "add_lease",
+            fence=fence,
+            kind="run",
+            holder=row["id"],
+            task=None,
+            attempt=None,
+            worker=None,
+            host=None,
+            granted=now,
+            deadline=None,
+            turn=None,
+        )
+        tx.run("add_costs", fence=fence, costs=encode({"runs": 1}))
+        tx.run("set_run_state", id=row["id"], state="running")
+        tx.event("run_started", now=now, run=row["id"], fence=fence)
+        ready.settle(tx, [t["id"] for t in tx.all("waiting_tasks", run=row["id"])], now=now)
+
+
+@writes
+def end_run(tx: Transaction, run: str, *, now: float) -> bool:
+    """A run has ended: its place and its limits are free. False if it had ended before."""
+    row = tx.one("run", id=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    if row["state"] == "ended":
+        return False
+    tx.run("set_run_state", id=run, state="ended")
+    for lease in tx.all("open_leases_held_by", kind="run", holder=run):
+        end_lease(tx, lease, "ended", now=now)
+    tx.run("drop_run_limits", owner=f"run:{run}")
+    tx.event("run_ended", now=now, run=run)
+    start_waiting(tx, now=now)
+    return True
+
+
+@writes
+def learn_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
+    """New estimates of the longest remaining path, by task."""
+    ready.set_paths(tx, seconds)
+
+
+@reads
+def get_run(tx: Transaction, run: str) -> Run:
+    row = tx.one("run", id=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    return records.run(row)
+
+
+@reads
+def list_runs(tx: Transaction) -> list[Run]:
+    return [records.run(row) for row in tx.all("runs")]

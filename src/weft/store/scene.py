@@ -1,0 +1,186 @@
+"""What an admission decides over: read once, then only looked at.
+
+A candidate is a task, or a whole gang, with everything it would take. The scene answers
+whether a candidate fits, and if not, what is in its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.errors import NotFound
+from weft.model import HERE, State
+from weft.paths import conflicts
+from weft.policy import capacity, fairness, order
+from weft.policy.capacity import Shortage
+from weft.store import limits, records
+from weft.store.claims import Claims
+from weft.store.database import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    rows: Sequence[Row]  # the best first; more than one only for a gang
+    repo: str
+    run: str | None
+    tenant: str
+    demand: Mapping[str, int]  # of all together, `@` unresolved
+    files: tuple[str, ...]
+    agent: str | None
+    pinned: str | None
+    rank: order.Rank
+
+    @property
+    def task(self) -> int:
+        return int(self.rows[0]["id"])
+
+    @property
+    def own(self) -> set[int]:
+        """Tasks whose claims do not stand in its way: its own, and its story's."""
+        return {row[key] for row in self.rows for key in ("id", "story") if row[key] is not None}
+
+
+def candidate(tx: Transaction, row: Row, *, now: float) -> Candidate | None:
+    """The candidate a ready row stands for; None if not all of its gang are ready."""
+    rows: Sequence[Row] = [row]
+    demand = records.demand(row["demand"])
+    files = records.files(row["files"])
+    if row["gang"] is not None:
+        rows = tx.all("gang_members", gang=row["gang"])
+        if any(one["state"] != State.READY for one in rows):
+            return None
+        rows = sorted(rows, key=lambda one: one["id"] != row["id"])
+        demand = capacity.add(*(records.demand(one["demand"]) for one in rows))
+        files = tuple({file for one in rows for file in records.files(one["files"])})
+    return Candidate(
+        rows=rows,
+        repo=row["repo"],
+        run=row["run"],
+        tenant=row["tenant"],
+        demand=demand,
+        files=files,
+        agent=row["agent"],
+        pinned=row["pinned"],
+        rank=rank(tx, row, now),
+    )
+
+
+def rank(tx: Transaction, row: Row, now: float) -> order.Rank:
+    entry = order.Entry(
+        id=row["id"],
+        klass=row["class"],
+        priority=row["priority"],
+        path_seconds=row["path_seconds"],
+        submitted=row["submitted"],
+    )
+    return order.rank(entry, now, tx.tuning)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A worker as admission sees it."""
+
+    worker: str
+    host: str
+    agents: frozenset[str] | None  # the agents it can run; None: any
+
+    @classmethod
+    def from_row(cls, row: Row) -> Place:
+        agents = None if row["agents"] is None else frozenset(records.agents(row["agents"]))
+        return cls(worker=row["id"], host=row["host"], agents=agents)
+
+    def can_run(self, agent: str | None) -> bool:
+        return self.agents is None or agent is None or agent in self.agents
+
+
+class Scene:
+    """Limits, use, claims and whoever has been passed over, in one transaction."""
+
+    def __init__(self, tx: Transaction, now: float) -> None:
+        self.now = now
+        self.nominal, self.effective = limits.capacities(tx, now)
+        self.used = limits.usage(tx)
+        self.present = {row["id"]: Place.from_row(row) for row in tx.all("workers_present")}
+        self.claims = Claims(tx)
+        self.held_up = _held_up(tx)
+        self.reserved = self._reserved(tx)
+
+    def place(self, worker: str) -> Place:
+        try:
+            return self.present[worker]
+        except KeyError:
+            raise NotFound(f"There is no worker {worker}; register it first.") from None
+
+    def shortages(self, who: Candidate, place: Place) -> list[Shortage]:
+        """What a candidate would lack at a place, counting what is kept free for another."""
+        demand = capacity.resolve(who.demand, place.worker, place.host)
+        return capacity.shortages(demand, self.effective, self._taken(who, place))
+
+    def _taken(self, who: Candidate, place: Place) -> Mapping[str, int]:
+        other = self.reserved
+        if other is None or other.task == who.task:
+            return self.used
+        return capacity.add(self.used, self._kept_free(other, place))
+
+    def _kept_free(self, who: Candidate, place: Place) -> dict[str, int]:
+        """What is kept free for a candidate: places only where it could ever go."""
+        if who.pinned in self.present:
+            place = self.present[who.pinned]
+        demand = capacity.resolve(who.demand, place.worker, place.host)
+        if place.can_run(who.agent) and not capacity.shortages(demand, self.nominal, {}):
+            return demand
+        return capacity.shared(who.demand)
+
+    def held_files(self, who: Candidate) -> dict[str, int]:
+        """The held patterns in a candidate's way, and who holds or is to get them."""
+        held = self.claims.held(who.repo, who.files, own=who.own)
+        if self.reserved is None or self.reserved.task == who.task:
+            return held
+        return self.kept_files(who.repo, who.files) | held
+
+    def kept_files(self, repo: str, files: Sequence[str]) -> dict[str, int]:
+        """Patterns kept free for somebody else that these files run into."""
+        other = self.reserved
+        if other is None or other.repo != repo:
+            return {}
+        return {
+            pattern: other.task
+            for pattern in other.files
+            if any(conflicts(pattern, file) for file in files)
+        }
+
+    def may_reserve(self, who: Candidate, place: Place) -> bool:
+        """Whether keeping capacity free for a candidate would ever help it."""
+        demand = capacity.resolve(who.demand, place.worker, place.host)
+        return fairness.may_reserve(
+            capacity.shortages(demand, self.effective, self.used),
+            nominal=self.nominal,
+            run=who.run,
+            pinned_away=who.pinned is not None and who.pinned not in self.present,
+        )
+
+    def _reserved(self, tx: Transaction) -> Candidate | None:
+        """The candidate for which capacity is kept free, if there is one."""
+        if self.held_up is None or not self.held_up.reserved:
+            return None
+        row = tx.one("task", id=self.held_up.task)
+        if row is None or row["state"] != State.READY:
+            return None
+        who = candidate(tx, row, now=self.now)
+        # What began to wait for something nobody can make room in stops others no longer.
+        if who is None or not self.may_reserve(who, self._home(who)):
+            return None
+        return who
+
+    def _home(self, who: Candidate) -> Place:
+        """A place to judge a candidate at: the one it is pinned to, or none in particular."""
+        nowhere = Place(worker=HERE, host=HERE, agents=None)
+        return self.present.get(who.pinned, nowhere) if who.pinned else nowhere
+
+
+def _held_up(tx: Transaction) -> fairness.Bypassed | None:
+    row = tx.one("reservation")
+    if row is None:
+        return None
+    return fairness.Bypassed(task=row["task"], since=row["since"], reserved=bool(row["reserved"]))

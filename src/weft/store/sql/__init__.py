@@ -1,0 +1,79 @@
+"""The SQL of the store, as named queries and numbered migrations.
+
+Every query lives in a `.sql` file beside this one, under a line `-- name: …` and comments
+that say what it is for. The text is written once with `:name` parameters; the few words in
+which the two databases differ are replaced here, by rules short enough to be listed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+from typing import Final, Literal
+
+Dialect = Literal["sqlite", "postgres"]
+
+_FILES: Final = (
+    "admission.sql",
+    "events.sql",
+    "leases.sql",
+    "limits.sql",
+    "ready.sql",
+    "runs.sql",
+    "tasks.sql",
+    "workers.sql",
+)
+_NAME = re.compile(r"^-- name: (\w+)$")
+_PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
+
+
+@functools.cache
+def queries(dialect: Dialect) -> dict[str, str]:
+    """Every named query, in the spelling of one database driver."""
+    found: dict[str, str] = {}
+    for file in _FILES:
+        for name, text in _split(_read(file)):
+            if name in found:
+                raise ValueError(f"two queries are called {name}")
+            found[name] = _psycopg(text) if dialect == "postgres" else text
+    return found
+
+
+@functools.cache
+def migrations(dialect: Dialect) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The numbered steps of the schema, each as its single statements."""
+    folder = resources.files(__package__) / "migrations"
+    steps = []
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        if file.name.endswith(".sql"):
+            text = _without_comments(file.read_text(encoding="utf-8"))
+            if dialect == "sqlite":
+                # SQLite's row ids are free only under this exact spelling.
+                text = text.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY")
+            statements = tuple(one.strip() for one in text.split(";") if one.strip())
+            steps.append((int(file.name.split("_")[0]), statements))
+    return tuple(steps)
+
+
+def _read(file: str) -> str:
+    return (resources.files(__package__) / file).read_text(encoding="utf-8")
+
+
+def _split(text: str) -> list[tuple[str, str]]:
+    parts: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        match = _NAME.match(line)
+        if match:
+            parts.append((match[1], []))
+        elif parts and not line.startswith("--"):
+            parts[-1][1].append(line)
+    return [(name, "\n".join(lines).strip().removesuffix(";")) for name, lines in parts]
+
+
+def _psycopg(text: str) -> str:
+    return _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
+
+
+def _without_comments(text: str) -> str:
+    return "\n".join(line.split("--")[0] for line in text.splitlines())

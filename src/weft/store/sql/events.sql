@@ -1,0 +1,18 @@
+-- Events: append-only, numbered in commit order because there is one writer at a time.
+
+-- name: append_event
+-- Add one event with the next number.
+INSERT INTO events (id, at, kind, run, task, data)
+SELECT COALESCE(MAX(id), 0) + 1, :at, :kind, :run, :task, :data FROM events;
+
+-- name: events_after
+-- The events that follow a known one, oldest first.
+SELECT id, at, kind, run, task, data FROM events WHERE id > :after ORDER BY id LIMIT :most;
+
+-- name: events_of_task
+-- What happened to one task, oldest first.
+SELECT id, at, kind, run, task, data FROM events WHERE task = :task ORDER BY id;
+
+-- name: last_event
+-- The number of the newest event, 0 if there is none.
+SELECT COALESCE(MAX(id), 0) AS value FROM events;

@@ -1,0 +1,232 @@
+-- The first schema. Written for PostgreSQL and SQLite alike; `weft.store.sql` makes the one
+-- replacement SQLite needs (BIGINT PRIMARY KEY is INTEGER PRIMARY KEY there).
+-- Times are seconds since the epoch, given by the caller. Identifiers are handed out by the
+-- one writer there is at any time, so they grow in commit order.
+
+-- The row every writing transaction writes first on PostgreSQL, which makes writers take turns.
+CREATE TABLE store (
+    one BIGINT PRIMARY KEY CHECK (one = 1),
+    identity TEXT NOT NULL,
+    writes BIGINT NOT NULL DEFAULT 0,
+    fence BIGINT NOT NULL DEFAULT 0
+);
+INSERT INTO store (one, identity) VALUES (1, '');
+
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    repo TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'running', 'ended')),
+    submitted DOUBLE PRECISION NOT NULL,
+    plan TEXT NOT NULL,
+    base TEXT NOT NULL
+);
+CREATE INDEX runs_waiting ON runs (submitted, id) WHERE state = 'waiting';
+
+-- Ready tasks that compete as one: same origin, urgency and demand. Only the best task of a
+-- bucket has to be looked at, and one look at the limits decides for all of them.
+CREATE TABLE buckets (
+    id BIGINT PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    repo TEXT NOT NULL,
+    run TEXT,
+    tenant TEXT NOT NULL,
+    class BIGINT NOT NULL,
+    priority BIGINT NOT NULL,
+    demand TEXT NOT NULL,
+    agent TEXT,
+    pinned TEXT,
+    gang TEXT
+);
+
+CREATE TABLE tasks (
+    id BIGINT PRIMARY KEY,
+    run TEXT,
+    name TEXT NOT NULL,
+    repo TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    text TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'ready', 'offered', 'running', 'parked',
+        'paused', 'blocked', 'gating', 'done', 'failed', 'cancelled', 'skipped', 'evicted')),
+    since DOUBLE PRECISION NOT NULL,
+    reason TEXT NOT NULL DEFAULT '',
+    until DOUBLE PRECISION,
+    class BIGINT NOT NULL,
+    priority BIGINT NOT NULL,
+    agent TEXT,
+    stage TEXT,
+    demand TEXT NOT NULL,
+    files TEXT NOT NULL,
+    path_seconds DOUBLE PRECISION NOT NULL,
+    submitted DOUBLE PRECISION NOT NULL,
+    story BIGINT,
+    gang TEXT,
+    pinned TEXT,
+    offered_to TEXT,
+    result TEXT NOT NULL DEFAULT '',
+    -- The ready index. A line is the ready tasks of a bucket that share one pattern and so
+    -- exclude each other; only its head is looked at. `aside` names the task whose claim a
+    -- head ran into: it is not looked at again before that claim ends.
+    bucket BIGINT,
+    line TEXT,
+    head BOOLEAN NOT NULL DEFAULT FALSE,
+    aside BIGINT,
+    CHECK (NOT head OR state = 'ready')
+);
+CREATE UNIQUE INDEX tasks_name ON tasks (run, name);
+CREATE INDEX tasks_visible ON tasks (bucket, path_seconds DESC, submitted, id)
+    WHERE head AND aside IS NULL;
+CREATE INDEX tasks_aside ON tasks (bucket, path_seconds DESC, submitted, id)
+    WHERE head AND aside IS NOT NULL;
+CREATE UNIQUE INDEX tasks_head ON tasks (bucket, line) WHERE head;
+CREATE INDEX tasks_behind ON tasks (aside) WHERE aside IS NOT NULL;
+CREATE INDEX tasks_line ON tasks (bucket, line, path_seconds DESC, submitted, id)
+    WHERE state = 'ready' AND line IS NOT NULL;
+CREATE INDEX tasks_until ON tasks (until) WHERE until IS NOT NULL;
+CREATE INDEX tasks_queue ON tasks (id) WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered');
+CREATE INDEX tasks_live ON tasks (run, state)
+    WHERE state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted');
+CREATE INDEX tasks_gang ON tasks (gang) WHERE gang IS NOT NULL;
+CREATE INDEX tasks_pinned ON tasks (pinned, state) WHERE pinned IS NOT NULL;
+
+CREATE TABLE edges (
+    task BIGINT NOT NULL,
+    needs BIGINT NOT NULL,
+    PRIMARY KEY (task, needs)
+);
+CREATE INDEX edges_needs ON edges (needs, task);
+
+CREATE TABLE attempts (
+    task BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    fence BIGINT NOT NULL,
+    worker TEXT NOT NULL,
+    agent TEXT,
+    stage TEXT,
+    started DOUBLE PRECISION NOT NULL,
+    ended DOUBLE PRECISION,
+    outcome TEXT,
+    PRIMARY KEY (task, number)
+);
+
+CREATE TABLE leases (
+    fence BIGINT PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('attempt', 'run', 'gate', 'check')),
+    holder TEXT NOT NULL,
+    task BIGINT,
+    attempt BIGINT,
+    worker TEXT,
+    host TEXT,
+    state TEXT NOT NULL CHECK (state IN ('held', 'suspect', 'released')),
+    granted DOUBLE PRECISION NOT NULL,
+    deadline DOUBLE PRECISION,
+    released DOUBLE PRECISION,
+    ended TEXT,
+    -- The tenant whose turn this lease was; NULL for what is not an admission of its own
+    -- (adoptions, all but the first of a gang, leases that are not attempts).
+    turn TEXT,
+    CHECK ((state = 'released') = (released IS NOT NULL))
+);
+CREATE UNIQUE INDEX leases_task ON leases (task) WHERE kind = 'attempt' AND state <> 'released';
+CREATE INDEX leases_open ON leases (fence) WHERE state <> 'released';
+CREATE INDEX leases_turn ON leases (fence) WHERE turn IS NOT NULL;
+
+CREATE TABLE lease_costs (
+    fence BIGINT NOT NULL,
+    resource TEXT NOT NULL,
+    amount BIGINT NOT NULL CHECK (amount > 0),
+    PRIMARY KEY (fence, resource)
+);
+
+-- Numbered units (ports) of open leases. A number is never handed out twice at once.
+CREATE TABLE lease_units (
+    resource TEXT NOT NULL,
+    unit BIGINT NOT NULL,
+    fence BIGINT NOT NULL,
+    PRIMARY KEY (resource, unit)
+);
+CREATE INDEX lease_units_fence ON lease_units (fence);
+
+-- What ended leases really used of a consumable.
+CREATE TABLE spending (
+    resource TEXT NOT NULL,
+    fence BIGINT NOT NULL,
+    amount BIGINT NOT NULL CHECK (amount >= 0),
+    PRIMARY KEY (resource, fence)
+);
+
+-- The files a task holds, from its first admission until it lands or is given up.
+CREATE TABLE claims (
+    task BIGINT NOT NULL,
+    pattern TEXT NOT NULL,
+    repo TEXT NOT NULL,
+    PRIMARY KEY (task, pattern)
+);
+CREATE INDEX claims_repo ON claims (repo);
+
+CREATE TABLE limits (
+    resource TEXT PRIMARY KEY,
+    capacity BIGINT NOT NULL CHECK (capacity >= 0),
+    owner TEXT
+);
+
+CREATE TABLE penalties (
+    provider TEXT PRIMARY KEY,
+    level BIGINT NOT NULL,
+    since DOUBLE PRECISION NOT NULL,
+    successes BIGINT NOT NULL
+);
+
+CREATE TABLE workers (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('process', 'api')),
+    host TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    pid BIGINT,
+    pid_start DOUBLE PRECISION,
+    agents TEXT,
+    heartbeat BIGINT NOT NULL,
+    seen DOUBLE PRECISION NOT NULL,
+    departed DOUBLE PRECISION
+);
+CREATE INDEX workers_present ON workers (id) WHERE departed IS NULL;
+
+-- The first task in order that is held up, and since which fence; at most one row.
+CREATE TABLE reservation (
+    one BIGINT PRIMARY KEY CHECK (one = 1),
+    task BIGINT NOT NULL,
+    since BIGINT NOT NULL,
+    reserved BOOLEAN NOT NULL
+);
+
+CREATE TABLE events (
+    id BIGINT PRIMARY KEY,
+    at DOUBLE PRECISION NOT NULL,
+    kind TEXT NOT NULL,
+    run TEXT,
+    task BIGINT,
+    data TEXT NOT NULL
+);
+CREATE INDEX events_task ON events (task, id) WHERE task IS NOT NULL;
+
+CREATE TABLE failures (
+    task BIGINT NOT NULL,
+    attempt BIGINT NOT NULL,
+    kind TEXT NOT NULL,
+    signature TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (task, attempt)
+);
+
+CREATE TABLE durations (
+    task BIGINT NOT NULL,
+    attempt BIGINT NOT NULL,
+    agent TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    seconds DOUBLE PRECISION NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (task, attempt)
+);
+CREATE INDEX durations_alike ON durations (agent, stage, at);

@@ -1,0 +1,99 @@
+-- The ready index: which ready tasks have to be looked at, and in which order.
+
+-- name: startable
+-- Of the given tasks, those that wait for nothing any more.
+SELECT t.* FROM tasks t
+WHERE t.id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids))
+  AND t.state = 'waiting'
+  AND NOT EXISTS (
+      SELECT 1 FROM edges e JOIN tasks n ON n.id = e.needs
+      WHERE e.task = t.id AND n.state NOT IN ('done', 'skipped')
+        AND NOT COALESCE(n.state = 'gating' AND n.story = t.story, FALSE))
+  AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run AND r.state = 'waiting')
+  AND NOT EXISTS (
+      SELECT 1 FROM leases l
+      WHERE l.task = t.id AND l.kind = 'attempt' AND l.state <> 'released')
+ORDER BY t.id;
+
+-- name: dependents
+-- Tasks that need the given one and still wait.
+SELECT e.task AS id FROM edges e JOIN tasks t ON t.id = e.task
+WHERE e.needs = :task AND t.state = 'waiting' ORDER BY e.task;
+
+-- name: gang_members
+-- The tasks that start together and have not yet started or ended.
+SELECT * FROM tasks
+WHERE gang = :gang AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
+ORDER BY id;
+
+-- name: find_bucket
+-- A bucket by its key.
+SELECT id FROM buckets WHERE key = :key;
+
+-- name: add_bucket
+-- A new bucket with the next number.
+INSERT INTO buckets (id, key, repo, run, tenant, class, priority, demand, agent, pinned, gang)
+SELECT COALESCE(MAX(id), 0) + 1, :key, :repo, :run, :tenant, :class, :priority, :demand,
+       :agent, :pinned, :gang
+FROM buckets;
+
+-- name: drop_idle_buckets
+-- Forget buckets in which nothing is ready; they are made again when needed.
+DELETE FROM buckets WHERE NOT EXISTS (
+    SELECT 1 FROM tasks t WHERE t.bucket = buckets.id AND t.head AND t.aside IS NULL)
+AND NOT EXISTS (
+    SELECT 1 FROM tasks t WHERE t.bucket = buckets.id AND t.head AND t.aside IS NOT NULL);
+
+-- name: enqueue
+-- A task becomes ready. Without a line it excludes nobody and is its own head.
+UPDATE tasks SET state = 'ready', since = :now, reason = '', until = NULL, offered_to = NULL,
+    bucket = :bucket, line = :line, head = :head, aside = NULL
+WHERE id = :id;
+
+-- name: leave_ready
+-- A task leaves the ready index for another state.
+UPDATE tasks SET state = :state, since = :now, reason = :reason, until = :until,
+    offered_to = :offered_to, bucket = NULL, line = NULL, head = FALSE, aside = NULL
+WHERE id = :id;
+
+-- name: demote_head
+-- The head of a line steps back when a better task has joined it.
+UPDATE tasks SET head = FALSE, aside = NULL
+WHERE bucket = :bucket AND line = :line AND head AND id <> (
+    SELECT b.id FROM tasks b
+    WHERE b.bucket = :bucket AND b.line = :line AND b.state = 'ready' AND b.line IS NOT NULL
+    ORDER BY b.path_seconds DESC, b.submitted, b.id LIMIT 1);
+
+-- name: promote_best
+-- The best task of a line becomes its head; `aside` if it is already known to be held up.
+UPDATE tasks SET head = TRUE, aside = CAST(:aside AS BIGINT)
+WHERE NOT head AND id = (
+    SELECT b.id FROM tasks b
+    WHERE b.bucket = :bucket AND b.line = :line AND b.state = 'ready' AND b.line IS NOT NULL
+    ORDER BY b.path_seconds DESC, b.submitted, b.id LIMIT 1);
+
+-- name: set_aside
+-- A head that ran into a claim is not looked at again before that claim ends.
+UPDATE tasks SET aside = :holder WHERE id = :id AND head;
+
+-- name: move_line
+-- A head that ran into another of its own files joins those that wait for that file.
+UPDATE tasks SET line = :line, head = FALSE, aside = NULL WHERE id = :id;
+
+-- name: bring_back
+-- A claim has ended: whoever ran into it is looked at again.
+UPDATE tasks SET aside = NULL WHERE aside = :holder;
+
+-- name: set_path
+-- A learned duration changed the longest remaining path of a task.
+UPDATE tasks SET path_seconds = :path_seconds WHERE id = :id;
+
+-- name: lines_of
+-- The lines of the given tasks.
+SELECT DISTINCT bucket, line FROM tasks
+WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND state = 'ready'
+  AND line IS NOT NULL;
+
+-- name: due
+-- Parked tasks and unanswered offers whose time has come.
+SELECT id, state, offered_to FROM tasks WHERE until IS NOT NULL AND until <= :now ORDER BY id;

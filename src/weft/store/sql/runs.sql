@@ -1,0 +1,26 @@
+-- Runs.
+
+-- name: add_run
+-- A run is submitted; it waits for its place among the running ones.
+INSERT INTO runs (id, repo, tenant, state, submitted, plan, base)
+VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base);
+
+-- name: run
+-- One run.
+SELECT * FROM runs WHERE id = :id;
+
+-- name: runs
+-- Every run, newest first.
+SELECT * FROM runs ORDER BY submitted DESC, id;
+
+-- name: waiting_runs
+-- Runs that wait for a place, oldest first.
+SELECT * FROM runs WHERE state = 'waiting' ORDER BY submitted, id;
+
+-- name: set_run_state
+-- A run starts or ends.
+UPDATE runs SET state = :state WHERE id = :id;
+
+-- name: waiting_tasks
+-- The tasks of a run that may be startable.
+SELECT id FROM tasks WHERE run = :run AND state = 'waiting';

@@ -1,0 +1,64 @@
+-- Tasks.
+
+-- name: task
+-- One task by its number.
+SELECT * FROM tasks WHERE id = :id;
+
+-- name: task_by_name
+-- One task of a run by the name its plan gives it.
+SELECT * FROM tasks WHERE run = :run AND name = :name;
+
+-- name: tasks_in
+-- Tasks in given states (the keys of a JSON object), oldest first.
+SELECT * FROM tasks WHERE state IN (SELECT key FROM json_each(:states)) AND id > :after
+ORDER BY id LIMIT :most;
+
+-- name: last_task
+-- The highest task number so far.
+SELECT COALESCE(MAX(id), 0) AS value FROM tasks;
+
+-- name: add_task
+-- A task is submitted. It waits until it is found startable.
+INSERT INTO tasks (id, run, name, repo, tenant, text, state, since, class, priority, agent, stage,
+                   demand, files, path_seconds, submitted, story, gang, pinned)
+VALUES (:id, :run, :name, :repo, :tenant, :text, 'waiting', :now, :class, :priority, :agent,
+        :stage, :demand, :files, :path_seconds, :submitted, :story, :gang, :pinned);
+
+-- name: add_edge
+-- A task needs another.
+INSERT INTO edges (task, needs) VALUES (:task, :needs);
+
+-- name: unmet_needs
+-- What a task still needs.
+SELECT n.id, n.name, n.state FROM edges e JOIN tasks n ON n.id = e.needs
+WHERE e.task = :task AND n.state NOT IN ('done', 'skipped')
+  AND NOT COALESCE(
+      n.state = 'gating' AND n.story = (SELECT t.story FROM tasks t WHERE t.id = e.task), FALSE)
+ORDER BY n.id;
+
+-- name: queue
+-- The ad-hoc tasks that wait, without those others need.
+SELECT id, class, priority, path_seconds, submitted FROM tasks t
+WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered')
+  AND NOT EXISTS (SELECT 1 FROM edges e WHERE e.needs = t.id);
+
+-- name: queue_length
+-- How many ad-hoc tasks wait.
+SELECT COUNT(*) AS value FROM tasks
+WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered');
+
+-- name: set_files
+-- A task will ask for other files at its next attempt.
+UPDATE tasks SET files = :files WHERE id = :id;
+
+-- name: set_result
+-- What a task's accepted attempt reported.
+UPDATE tasks SET result = :result WHERE id = :id;
+
+-- name: set_pin
+-- A task belongs to one worker, or to nobody in particular.
+UPDATE tasks SET pinned = :pinned WHERE id = :id;
+
+-- name: state_counts
+-- How many tasks are in each state.
+SELECT state, COUNT(*) AS tasks FROM tasks GROUP BY state;

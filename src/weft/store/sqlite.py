@@ -1,0 +1,216 @@
+"""The SQLite driver: one file in the repository, shared by the processes of one machine.
+
+WAL with `synchronous=FULL`: a committed transaction survives a power cut. Writing
+transactions start with `BEGIN IMMEDIATE`, so none ever fails by having to upgrade.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from weft.errors import ForeignStore, NewerStore, StoreBusy, StoreError
+from weft.store import sql
+from weft.store.database import Cursor, Row
+from weft.store.wake import Bells, Listener, Outward, Topic
+
+T = TypeVar("T")
+
+APPLICATION_ID: Final = 0x77656674  # "weft", where SQLite keeps a file's type
+_HEADER: Final = struct.Struct(">16s52xI")  # magic, …, application id at offset 68
+_BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_OLDEST: Final = (3, 35, 0)  # RETURNING
+
+
+class Sqlite:
+    """One connection, used by one thread at a time; transactions are short."""
+
+    def __init__(self, path: Path, *, patience: float = 30.0) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise StoreError(
+                f"Python's SQLite is {sqlite3.sqlite_version}; weft needs 3.35 or newer."
+            )
+        self.url = f"sqlite:///{path}"
+        self.path = path
+        self.bells = Bells(path.parent / "bells")
+        self._patience = patience
+        self._queries = sql.queries("sqlite")
+        self._lock = threading.RLock()
+        _refuse_foreign(path)
+        self._connection = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(
+                self.path, isolation_level=None, timeout=5.0, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"Cannot open the store {self.path}: {error}.") from error
+        try:
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA foreign_keys = OFF")
+            self._migrate(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, sqlite3.DatabaseError):
+                raise self._explain(error) from error
+            raise
+        return connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        steps = sql.migrations("sqlite")
+        newest = steps[-1][0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version < newest:
+            # Another process may be doing the same: look again under the lock.
+            self._begin(connection)
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            try:
+                if version == 0:
+                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                for number, statements in steps:
+                    if number > version:
+                        for statement in statements:
+                            connection.execute(statement)
+                        connection.execute(f"PRAGMA user_version = {number:d}")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+        elif version > newest:
+            raise NewerStore(
+                f"The store {self.path} has schema {version}, this weft knows {newest}; "
+                "upgrade weft to use it."
+            )
+        self._retry_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+
+    def read(self, work: Callable[[Cursor], T]) -> T:
+        with self._lock, self._explained():
+            self._connection.execute("BEGIN")
+            try:
+                return work(_Cursor(self._connection, self._queries))
+            finally:
+                self._connection.execute("COMMIT")
+
+    def write(self, work: Callable[[Cursor], tuple[T, Outward]]) -> T:
+        with self._lock, self._explained():
+            self._begin(self._connection)
+            try:
+                result, outward = work(_Cursor(self._connection, self._queries))
+                self._connection.execute("COMMIT" if outward.changed else "ROLLBACK")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        # Outside the transaction: whoever wakes must find the change.
+        self.bells.ring(outward)
+        return result
+
+    def listen(self, topic: Topic) -> Listener:
+        return self.bells.listen(topic)
+
+    def version(self) -> str:
+        return f"SQLite {sqlite3.sqlite_version}"
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+        self.bells.close()
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        self._retry_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
+
+    def _retry_busy(self, action: Callable[[], object]) -> None:
+        """Wait for the lock in short random steps.
+
+        SQLite's own waiting doubles its pauses up to 100 ms, which starves whoever came
+        early; ours stays near the length of a transaction.
+        """
+        give_up = time.monotonic() + self._patience
+        while True:
+            try:
+                action()
+            except sqlite3.OperationalError as error:
+                if _code(error) not in _BUSY:
+                    raise
+                if time.monotonic() > give_up:
+                    raise StoreBusy(
+                        f"The store {self.path} has been locked for {self._patience:.0f} s by "
+                        "another process; try again, or look for a stopped weft process."
+                    ) from error
+                time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311
+            else:
+                return
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            raise  # a broken constraint is a defect of weft, and must look like one
+        except sqlite3.DatabaseError as error:
+            raise self._explain(error) from error
+
+    def _explain(self, error: sqlite3.DatabaseError) -> StoreError:
+        code = _code(error)
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return ForeignStore(
+                f"The store {self.path} is damaged ({error}); move it away to start a new one, "
+                "or restore it from a backup."
+            )
+        if code in _BUSY:
+            return StoreBusy(f"The store {self.path} is locked by another process; try again.")
+        return StoreError(f"The store {self.path} cannot be used: {error}.")
+
+
+class _Cursor:
+    def __init__(self, connection: sqlite3.Connection, queries: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._queries = queries
+
+    def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
+        return self._connection.execute(self._queries[query], parameters).fetchall()
+
+    def run(self, query: str, parameters: Mapping[str, Any]) -> int:
+        return self._connection.execute(self._queries[query], parameters).rowcount
+
+    def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        self._connection.executemany(self._queries[query], parameters)
+
+    def batch(self) -> nullcontext[None]:
+        return nullcontext()
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Look at the file's first bytes before SQLite does, so that nothing is written to it."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEADER.size)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"Cannot open the store {path}: {error.strerror}.") from error
+    if not head:
+        return  # a new file, or one another process is creating at this moment
+    with suppress(struct.error):
+        magic, application = _HEADER.unpack(head)
+        if magic == b"SQLite format 3\0" and application == APPLICATION_ID:
+            return
+    raise ForeignStore(
+        f"{path} is not a weft store; move it away, or name another store with WEFT_STORE."
+    )
+
+
+def _code(error: sqlite3.Error) -> int | None:
+    """The primary result code, without SQLite's extension in the upper bits."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

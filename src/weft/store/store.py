@@ -1,0 +1,113 @@
+"""The store as its users hold it: a database, the numbers it works with, and wake-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+from weft.config import DEFAULT_LIMITS, Tuning
+from weft.errors import InputError
+from weft.store.database import Cursor, Database, Transaction
+from weft.store.wake import Listener, Outward, Topic
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Store:
+    """Runs transactions. Safe to share between threads; each process opens its own."""
+
+    def __init__(self, database: Database, tuning: Tuning) -> None:
+        self.database = database
+        self.tuning = tuning
+
+    @property
+    def url(self) -> str:
+        return self.database.url
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        return self.database.read(lambda cursor: work(Transaction(cursor, self.tuning)))
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        def body(cursor: Cursor) -> tuple[T, Outward]:
+            transaction = Transaction(cursor, self.tuning)
+            return work(transaction), transaction.outward
+
+        return self.database.write(body)
+
+    def listen(self, topic: Topic) -> Listener:
+        """A listener that is rung after each change of that kind, by any process."""
+        return self.database.listen(topic)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def writes(
+    function: Callable[Concatenate[Transaction, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """Make a function over a transaction a verb of the store: one writing transaction."""
+
+    @wraps(function)
+    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return store.write(lambda transaction: function(transaction, *args, **kwargs))
+
+    return verb
+
+
+def reads(
+    function: Callable[Concatenate[Transaction, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """The same for a question: one reading transaction, which sees one moment."""
+
+    @wraps(function)
+    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return store.read(lambda transaction: function(transaction, *args, **kwargs))
+
+    return verb
+
+
+def default_url(git_common_directory: Path) -> str:
+    return "sqlite:///" + quote(str(git_common_directory.resolve() / "weft" / "weft.db"))
+
+
+def open_store(
+    url: str, *, tuning: Tuning | None = None, limits: Mapping[str, int] = DEFAULT_LIMITS
+) -> Store:
+    """Open the store a URL names, bring its schema up to date, and give a new one its limits."""
+    from weft.store.limits import start_with
+
+    store = Store(_driver(url), tuning or Tuning())
+    try:
+        start_with(store, limits)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _driver(url: str) -> Database:
+    scheme = urlsplit(url).scheme
+    if scheme == "sqlite":
+        from weft.store.sqlite import Sqlite
+
+        path = unquote(url.removeprefix("sqlite:///"))
+        if not url.startswith("sqlite:///") or not path:
+            raise InputError(f"{url!r} names no file; write sqlite:///path/to/weft.db.")
+        return Sqlite(Path(path))
+    if scheme in ("postgresql", "postgres"):
+        from weft.store.postgres import Postgres  # late: half a command's start-up time
+
+        return Postgres(url)
+    raise InputError(
+        f"A store is named by sqlite:///… or postgresql://…, not {url.split('://')[0]!r}."
+    )

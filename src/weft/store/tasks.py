@@ -1,0 +1,279 @@
+"""Tasks: submitted, and what people may do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull
+from weft.model import HERE, TERMINAL, Attempt, Class, Demand, NewTask, Priority, State, Task
+from weft.paths import conflicts
+from weft.policy import capacity, queue
+from weft.policy.order import Entry
+from weft.store import ready, records
+from weft.store.claims import give_up
+from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.store import reads, writes
+
+
+@writes
+def submit(
+    tx: Transaction, task: NewTask, *, repo: str, tenant: str = "default", now: float
+) -> int:
+    """Submit one ad-hoc task; returns its number. It may need earlier tasks by number."""
+    newcomer = tx.value("last_task") + 1
+    if tx.value("queue_length") >= tx.tuning.queue:
+        _make_way(tx, task, newcomer, now=now)
+    add_tasks(tx, [task], run=None, repo=repo, tenant=tenant, now=now)
+    ready.settle(tx, [newcomer], now=now)
+    return int(newcomer)
+
+
+def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> None:
+    """Evict the last in order from a full queue; refuse the newcomer if that is itself."""
+    queued = [
+        Entry(
+            id=row["id"],
+            klass=row["class"],
+            priority=row["priority"],
+            path_seconds=row["path_seconds"],
+            submitted=row["submitted"],
+        )
+        for row in tx.all("queue")
+    ]
+    entry = Entry(
+        id=newcomer,
+        klass=task.klass,
+        priority=task.priority,
+        path_seconds=0.0,
+        submitted=now,
+    )
+    last = queue.makes_way(queued, entry, now, tx.tuning)
+    if last is entry:
+        raise QueueFull(
+            f"The queue holds {tx.tuning.queue} tasks and all of them rank higher; "
+            "try again later, or raise the task's class or priority."
+        )
+    reason = f"the queue is full ({tx.tuning.queue}) and task {newcomer} ranks higher"
+    _end(tx, get_row(tx, last.id), State.EVICTED, now=now, reason=reason)
+
+
+def add_tasks(
+    tx: Transaction,
+    tasks: Sequence[NewTask],
+    *,
+    run: str | None,
+    repo: str,
+    tenant: str,
+    now: float,
+) -> dict[str, int]:
+    """Write tasks and what they need, all waiting; returns their numbers by name."""
+    first = tx.value("last_task") + 1
+    numbers = {task.name or f"t{first + n}": first + n for n, task in enumerate(tasks)}
+    if len(numbers) != len(tasks):
+        raise InputError("Two tasks of one submission have the same name.")
+    limits = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
+    places = [row["id"] for row in tx.all("workers_present")]
+    for task in tasks:
+        _refuse_what_never_fits(task.name, task.demand, limits, places)
+    _refuse_impossible_gangs(tasks, limits, places)
+    tx.many(
+        "add_task",
+        [
+            {
+                "id": numbers[name],
+                "run": run,
+                "name": name,
+                "repo": repo,
+                "tenant": tenant,
+                "text": task.text,
+                "now": now,
+                "class": int(task.klass),
+                "priority": int(task.priority),
+                "agent": task.agent,
+                "stage": task.stage,
+                "demand": encode(dict(task.demand)),
+                "files": encode(sorted(set(task.files))),
+                # Ad-hoc tasks go by submission, so their paths are all alike.
+                "path_seconds": task.path_seconds if run is not None else 0.0,
+                "submitted": now,
+                "story": None if task.story is None else _number(tx, task.story, numbers, run),
+                "gang": None if task.gang is None else f"{run or first}/{task.gang}",
+                "pinned": task.pinned,
+            }
+            for name, task in zip(numbers, tasks, strict=True)
+        ],
+    )
+    tx.many(
+        "add_edge",
+        [
+            {"task": numbers[name], "needs": need}
+            for name, task in zip(numbers, tasks, strict=True)
+            for need in sorted({_number(tx, need, numbers, run) for need in task.needs})
+        ],
+    )
+    for name, number in numbers.items() if len(numbers) == 1 else ():
+        tx.event("task_submitted", now=now, run=run, task=number, name=name)
+    return numbers
+
+
+def _number(tx: Transaction, name: str, numbers: dict[str, int], run: str | None) -> int:
+    """The task a reference means: of this submission, of the run, or by its number."""
+    if name in numbers:
+        return numbers[name]
+    row = None
+    if run is not None:
+        row = tx.one("task_by_name", run=run, name=name)
+    elif name.isdecimal():
+        row = tx.one("task", id=int(name))
+    if row is None:
+        raise InputError(f"There is no task {name!r} to depend on.")
+    return int(row["id"])
+
+
+def _refuse_what_never_fits(
+    name: str, demand: Demand, limits: dict[str, int], places: Sequence[str]
+) -> None:
+    """A demand above a capacity would wait for ever. A limit of 0 is a pause, not a size."""
+    for resource, amount in demand.items():
+        if amount <= 0:
+            raise InputError(f"Task {name} asks for {amount} of {resource}; ask for 1 or more.")
+        if resource == f"worker:{HERE}":
+            sizes = [limits[f"worker:{one}"] for one in places if f"worker:{one}" in limits]
+        elif resource.startswith(f"host:{HERE}/"):
+            suffix = resource.removeprefix(f"host:{HERE}")
+            sizes = [n for r, n in limits.items() if r.startswith("host:") and r.endswith(suffix)]
+        else:
+            sizes = [limits[resource]] if resource in limits else []
+        if sizes and 0 < max(sizes) < amount:
+            raise NeverFits(
+                f"Task {name} asks for {amount} of {resource}, whose limit is {max(sizes)}: "
+                "it could never start. Ask for less, or raise the limit first."
+            )
+
+
+def _refuse_impossible_gangs(
+    tasks: Sequence[NewTask], limits: dict[str, int], places: Sequence[str]
+) -> None:
+    gangs: dict[str, list[NewTask]] = {}
+    for task in tasks:
+        if task.gang is not None:
+            gangs.setdefault(task.gang, []).append(task)
+    for gang, members in gangs.items():
+        together = capacity.add(*(member.demand for member in members))
+        _refuse_what_never_fits(f"group {gang}", together, limits, places)
+        for index, one in enumerate(members):
+            for other in members[index + 1 :]:
+                for mine in one.files:
+                    if any(conflicts(mine, theirs) for theirs in other.files):
+                        raise NeverFits(
+                            f"{one.name} and {other.name} of group {gang} both claim {mine}: "
+                            "they could never start together."
+                        )
+
+
+def get_row(tx: Transaction, task: int) -> Row:
+    row = tx.one("task", id=task)
+    if row is None:
+        raise NotFound(f"There is no task {task}.")
+    return row
+
+
+def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) -> None:
+    """A terminal state reached without an attempt's outcome. A running process keeps its
+    amounts until it has ended; its later effects are refused."""
+    ready.leave(tx, row, state, now=now, reason=reason)
+    give_up(tx, row["id"])
+    tx.event(f"task_{state}", now=now, run=row["run"], task=row["id"], reason=reason)
+    if state is State.SKIPPED:
+        ready.settle_dependents(tx, row["id"], now=now)
+    tx.wake()
+
+
+@writes
+def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled") -> bool:
+    """Cancel a task that has not ended; False if it had, which changes nothing."""
+    row = get_row(tx, task)
+    if State(row["state"]) in TERMINAL:
+        return False
+    _end(tx, row, State.CANCELLED, now=now, reason=reason)
+    return True
+
+
+@writes
+def skip(tx: Transaction, task: int, *, now: float, reason: str = "skipped") -> bool:
+    """Count a task as met without doing it; False if it is done or skipped already."""
+    row = get_row(tx, task)
+    if row["state"] in (State.DONE, State.SKIPPED):
+        return False
+    _end(tx, row, State.SKIPPED, now=now, reason=reason)
+    return True
+
+
+@writes
+def retry(tx: Transaction, task: int, *, now: float) -> bool:
+    """Reopen a task that ended or is blocked; False if it is already under way."""
+    row = get_row(tx, task)
+    if row["state"] == State.DONE:
+        raise AlreadyEnded(f"Task {task} is done; submit a new one to change it again.")
+    if State(row["state"]) not in TERMINAL and row["state"] != State.BLOCKED:
+        return False
+    tx.event("task_reopened", now=now, run=row["run"], task=task, was=row["state"])
+    ready.requeue(tx, task, now=now)
+    return True
+
+
+@writes
+def pause(tx: Transaction, task: int, *, now: float) -> bool:
+    """Keep a task from starting. Its claims stay; one that runs is left to its worker."""
+    row = get_row(tx, task)
+    if State(row["state"]) in TERMINAL or row["state"] in (State.PAUSED, State.GATING):
+        return False
+    ready.leave(tx, row, State.PAUSED, now=now, reason="paused")
+    tx.event("task_paused", now=now, run=row["run"], task=task)
+    return True
+
+
+@writes
+def resume(tx: Transaction, task: int, *, now: float) -> bool:
+    row = get_row(tx, task)
+    if row["state"] != State.PAUSED:
+        return False
+    tx.event("task_resumed", now=now, run=row["run"], task=task)
+    if tx.one("open_lease_of_task", task=task) is not None:
+        ready.leave(tx, row, State.RUNNING, now=now)
+    else:
+        ready.requeue(tx, task, now=now)
+    return True
+
+
+@reads
+def get_task(tx: Transaction, task: int) -> Task:
+    return records.task(get_row(tx, task))
+
+
+@reads
+def find_task(tx: Transaction, run: str, name: str) -> Task | None:
+    row = tx.one("task_by_name", run=run, name=name)
+    return None if row is None else records.task(row)
+
+
+@reads
+def list_tasks(
+    tx: Transaction, states: Iterable[State] = tuple(State), *, after: int = 0, most: int = 1000
+) -> list[Task]:
+    rows = tx.all("tasks_in", states=encode_keys(states), after=after, most=most)
+    return [records.task(row) for row in rows]
+
+
+@reads
+def list_attempts(tx: Transaction, task: int) -> list[Attempt]:
+    return [records.attempt(row) for row in tx.all("attempts_of", task=task)]
+
+
+@reads
+def count_states(tx: Transaction) -> dict[State, int]:
+    return {State(row["state"]): int(row["tasks"]) for row in tx.all("state_counts")}
+
+
+QUESTION = (Class.INTERACTIVE, Priority.CRITICAL)
+"""A question to a person always goes first."""

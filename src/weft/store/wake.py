@@ -1,0 +1,159 @@
+"""Wake-ups: how a process that waits learns that the store has changed.
+
+A listener is a pipe with a topic. Threads of this process write a byte into it directly;
+other processes reach it through a named pipe (SQLite) or a notification (PostgreSQL).
+Waiting costs nothing, and what is lost when a writer dies between its commit and the ring
+is caught by the slow poll every waiter keeps as a net.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+Topic = Literal["work", "events"]
+
+
+class Outward:
+    """What a transaction means to others: whether to keep it, and whom it concerns."""
+
+    __slots__ = ("changed", "events", "work")
+
+    def __init__(self) -> None:
+        self.changed = False  # something was written: commit
+        self.events = False  # there are new events to read
+        self.work = False  # something may have become admissible
+
+    def topics(self) -> list[Topic]:
+        if not self.changed:
+            return []
+        heard: list[Topic] = ["work"] if self.work else []
+        return [*heard, "events"] if self.events else heard
+
+
+class Listener:
+    """Waits for one topic. Closing it is the caller's duty: use it as a context manager."""
+
+    def __init__(self, topic: Topic, home: Listeners, path: Path | None = None) -> None:
+        self.topic = topic
+        self._home = home
+        self._path = path
+        if path is None:
+            self._read, self._write = os.pipe()
+            os.set_blocking(self._read, False)
+            os.set_blocking(self._write, False)
+        else:
+            os.mkfifo(path, 0o600)
+            # Open for both: a pipe that always has a writer never reports end of file.
+            self._read = self._write = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        home.add(self)
+
+    def fileno(self) -> int:
+        return self._read
+
+    def ring(self) -> None:
+        with suppress(BlockingIOError):  # full of unread rings: it will wake all the same
+            os.write(self._write, b"!")
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it was rung within that time. All rings so far count as one."""
+        ready, _, _ = select.select([self._read], [], [], seconds)
+        return bool(ready) and self.drain()
+
+    def drain(self) -> bool:
+        rung = False
+        with suppress(BlockingIOError):
+            while os.read(self._read, 4096):
+                rung = True
+        return rung
+
+    def close(self) -> None:
+        self._home.discard(self)
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        for descriptor in {self._read, self._write}:
+            os.close(descriptor)
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Listeners:
+    """The listeners of this process on one store."""
+
+    def __init__(self) -> None:
+        self._listeners: set[Listener] = set()
+        self._lock = threading.Lock()
+
+    def add(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.add(listener)
+
+    def discard(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.discard(listener)
+
+    def ring(self, topic: Topic) -> None:
+        with self._lock:
+            for listener in self._listeners:
+                if listener.topic == topic:
+                    listener.ring()
+
+    def close(self) -> None:
+        with self._lock:
+            left = list(self._listeners)
+        for listener in left:
+            listener.close()
+
+
+class Bells:
+    """Named pipes in a directory beside the database, one per listener of any process."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._own = Listeners()
+
+    def listen(self, topic: Topic) -> Listener:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Listener(topic, self._own, self._directory / f"{topic}-{secrets.token_hex(8)}")
+
+    def ring(self, outward: Outward) -> None:
+        wanted = tuple(outward.topics())
+        if not wanted:
+            return
+        try:
+            with os.scandir(self._directory) as entries:
+                paths = [one.path for one in entries if one.name.startswith(wanted)]
+        except FileNotFoundError:
+            return  # nobody ever waited here
+        for path in paths:
+            _ring_path(path)
+
+    def close(self) -> None:
+        self._own.close()
+
+
+def _ring_path(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # its listener has just closed it
+    except OSError:
+        # No reader: its process was killed. (A listener opens its pipe right after making
+        # it; should we remove one in that moment, its slow poll still serves it.)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    try:
+        with suppress(BlockingIOError):
+            os.write(descriptor, b"!")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,132 @@
+"""Workers: register, give signs of life, leave. Status is derived, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.config import Stated
+from weft.errors import InputError, LimitsDiffer, NotFound
+from weft.model import Capacity, NewWorker, Worker, WorkerKind
+from weft.policy.capacity import status
+from weft.store import limits, records
+from weft.store.database import Row, Transaction, encode
+from weft.store.offers import withdraw_all
+from weft.store.store import reads, writes
+
+
+@writes
+def register(
+    tx: Transaction, worker: NewWorker, *, now: float, stated: Mapping[str, Stated] | None = None
+) -> None:
+    """A worker comes, comes back or reloads, and sets the limits it owns.
+
+    Refused if it insists on other limits than the store has, or reads another file than a
+    present worker with another `max_concurrency` for the same agent.
+    """
+    if worker.slots < 1:
+        raise InputError(f"Worker {worker.id} needs at least 1 slot, not {worker.slots}.")
+    limits.refuse_difference(tx, stated or {})
+    _refuse_other_agent_files(tx, worker)
+    tx.run(
+        "register_worker",
+        id=worker.id,
+        name=worker.name or worker.id,
+        kind=worker.kind,
+        host=worker.host,
+        boot=worker.boot,
+        pid=worker.pid,
+        pid_start=worker.pid_start,
+        agents=None if worker.agents is None else encode(_agents(worker)),
+        now=now,
+    )
+    own = f"worker {worker.id}"
+    limits.own_limit(tx, f"worker:{worker.id}", worker.slots, owner=own, now=now)
+    for name, amount in worker.host_limits.items():
+        limits.own_limit(
+            tx, f"host:{worker.host}/{name}", amount, owner=f"host {worker.host}", now=now
+        )
+    for agent in worker.agents or ():
+        limits.own_limit(
+            tx, f"agent:{agent.name}", agent.max_concurrency, owner=agent.source, now=now
+        )
+    tx.event("worker_registered", now=now, worker=worker.id, slots=worker.slots)
+    tx.wake()
+
+
+def _agents(worker: NewWorker) -> dict[str, dict[str, object]]:
+    return {
+        agent.name: {"max": agent.max_concurrency, "source": agent.source}
+        for agent in worker.agents or ()
+    }
+
+
+def _refuse_other_agent_files(tx: Transaction, worker: NewWorker) -> None:
+    mine = _agents(worker)
+    for row in tx.all("workers_present"):
+        theirs = records.agents(row["agents"]) if row["agents"] else {}
+        for name in mine.keys() & theirs.keys():
+            other = theirs[name]
+            different = other["max"] != mine[name]["max"]
+            if row["id"] != worker.id and other["source"] != mine[name]["source"] and different:
+                raise LimitsDiffer(
+                    f"Agent {name}: {mine[name]['source']} says max_concurrency "
+                    f"{mine[name]['max']}, but worker {row['id']} reads {other['max']} from "
+                    f"{other['source']}; make the two files agree."
+                )
+
+
+@writes
+def heartbeat(tx: Transaction, worker: str, *, now: float) -> bool:
+    """A sign of life; False if the worker was found dead or has left, and must register anew."""
+    return tx.run("heartbeat", id=worker, now=now) > 0
+
+
+@writes
+def depart(tx: Transaction, worker: str, *, now: float) -> None:
+    """A worker leaves, or was found dead. Its leases become suspect at once, not free."""
+    if not tx.run("depart", id=worker, now=now):
+        return
+    tx.run("suspect_worker", worker=worker)
+    tx.run("drop_limit", resource=f"worker:{worker}")
+    withdraw_all(tx, worker, now=now)
+    tx.event("worker_departed", now=now, worker=worker)
+    tx.wake()
+
+
+@reads
+def list_workers(tx: Transaction, *, now: float) -> list[Worker]:
+    """Workers that have not left, with their capacity and status."""
+    used = limits.usage(tx)
+    slots = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
+    return [_worker(tx, row, used, slots, now) for row in tx.all("workers_present")]
+
+
+@reads
+def get_worker(tx: Transaction, worker: str, *, now: float) -> Worker:
+    row = tx.one("worker", id=worker)
+    if row is None:
+        raise NotFound(f"There is no worker {worker}.")
+    slots = {one["resource"]: int(one["capacity"]) for one in tx.all("limits")}
+    return _worker(tx, row, limits.usage(tx), slots, now)
+
+
+def _worker(
+    tx: Transaction, row: Row, used: Mapping[str, int], slots: Mapping[str, int], now: float
+) -> Worker:
+    resource = f"worker:{row['id']}"
+    current = used.get(resource, 0)
+    silent = now - row["seen"] > tx.tuning.gone_after
+    return Worker(
+        id=row["id"],
+        name=row["name"],
+        kind=WorkerKind(row["kind"]),
+        host=row["host"],
+        boot=row["boot"],
+        pid=row["pid"],
+        pid_start=row["pid_start"],
+        heartbeat=row["heartbeat"],
+        seen=row["seen"],
+        left=row["departed"],
+        capacity=Capacity(current=current, max=slots.get(resource, 0)),
+        status=status(used=current, offline=silent or row["departed"] is not None),
+    )
