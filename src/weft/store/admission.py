@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.errors import NotFound
-from weft.model import Grant, State
+from weft.model import Demand, Grant, State
 from weft.policy import capacity, fairness
 from weft.policy.order import Rank
 from weft.store import ready, records
-from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.database import Row, Transaction
+from weft.store.ledger import Place
 from weft.store.runs import start_waiting
-from weft.store.scene import Candidate, Place, Scene, candidate, rank
+from weft.store.scene import Candidate, Scene, candidate, rank
 from weft.store.store import writes
 
 
@@ -34,9 +35,10 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
     Empty means that nothing is admissible for this worker now.
     """
     scene = _look(tx, now)
-    place = scene.place(worker)
-    yielding = _yielding(tx)
-    heads = tx.all("bucket_heads")
+    place = scene.ledger.place(worker)
+    yielding = scene.ledger.yielding
+    rows = tx.all("bucket_heads")
+    heads = [row for row in rows if row["aside"] is None]
     chosen, held_up = _choose(tx, scene, place, [h for h in heads if h["tenant"] != yielding])
     if chosen is None and yielding is not None:
         rest = [h for h in heads if h["tenant"] == yielding]
@@ -45,7 +47,9 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
     if chosen is None:
         return []
     grants = _grant(tx, scene, place, chosen)
-    _note_bypass(tx, scene, place, chosen, held_up, grants[0].fence)
+    asides = [row for row in rows if row["aside"] is not None]
+    held_up = _first_held_up(tx, scene, place, held_up, asides)
+    _note_bypass(tx, scene, chosen, held_up, grants[0].fence)
     return grants
 
 
@@ -60,22 +64,24 @@ def take_named(tx: Transaction, worker: str, task: int, *, now: float) -> list[G
     row = tx.one("task", id=task)
     if row is None:
         raise NotFound(f"There is no task {task}.")
-    place = scene.place(worker)
-    who = candidate(tx, row, now=now) if row["state"] == State.READY else None
+    place = scene.ledger.place(worker)
+    who = candidate(tx, row, rank(tx, row, now)) if row["state"] == State.READY else None
     if who is None or not _concerns(who, place) or scene.shortages(who, place):
         return []
     if scene.held_files(who) or _must_wait_its_turn(tx, scene, place, who):
         return []
     grants = _grant(tx, scene, place, who)
-    _note_bypass(tx, scene, place, who, None, grants[0].fence)
+    _note_bypass(tx, scene, who, None, grants[0].fence)
     return grants
 
 
 def _look(tx: Transaction, now: float) -> Scene:
     """Read the scene, once what time has changed is written down."""
-    ready.wake_due(tx, now)
-    start_waiting(tx, now=now)
     scene = Scene(tx, now)
+    if scene.ledger.runs_wait or (scene.ledger.due is not None and scene.ledger.due <= now):
+        ready.wake_due(tx, now)
+        start_waiting(tx, now=now)
+        scene = Scene(tx, now)
     if scene.held_up is not None and scene.held_up.reserved and scene.reserved is None:
         # Reserving no longer helps it; whoever stepped aside for it may go.
         tx.run("drop_reservation", task=scene.held_up.task)
@@ -84,16 +90,15 @@ def _look(tx: Transaction, now: float) -> Scene:
     return scene
 
 
-def _yielding(tx: Transaction) -> str | None:
-    recent = tx.all("recent_turns", most=tx.tuning.in_a_row)
-    return fairness.must_yield([row["turn"] for row in recent], tx.tuning)
-
-
 def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candidate) -> bool:
     """Whether its tenant has had its turns and another tenant could go instead."""
-    if who.tenant != _yielding(tx):
+    if who.tenant != scene.ledger.yielding:
         return False
-    others = [row for row in tx.all("bucket_heads") if row["tenant"] != who.tenant]
+    others = [
+        row
+        for row in tx.all("bucket_heads")
+        if row["tenant"] != who.tenant and row["aside"] is None
+    ]
     return _choose(tx, scene, place, others)[0] is not None
 
 
@@ -109,11 +114,11 @@ def _choose(
     heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
     heapq.heapify(heap)
     while heap:
-        _, row = heapq.heappop(heap)
-        who = candidate(tx, row, now=scene.now)
+        its_rank, row = heapq.heappop(heap)
+        who = candidate(tx, row, its_rank)
         if who is None or not place.can_run(who.agent):
             continue
-        home = scene.present.get(who.pinned, place) if who.pinned else place
+        home = scene.ledger.places.get(who.pinned, place) if who.pinned else place
         if scene.shortages(who, home):
             # The whole bucket asks for the same, so none of it can go.
             if held_up is None and scene.may_reserve(who, home):
@@ -141,19 +146,16 @@ def _better(one: Candidate | None, other: Candidate | None) -> Candidate | None:
 
 
 def _note_bypass(
-    tx: Transaction,
-    scene: Scene,
-    place: Place,
-    admitted: Candidate,
-    held_up: Candidate | None,
-    fence: int,
+    tx: Transaction, scene: Scene, admitted: Candidate, held_up: Candidate | None, fence: int
 ) -> None:
     """Remember who is first in order but held up; after enough admissions, reserve for it."""
     previous = scene.held_up
     if previous is not None and previous.task in {row["id"] for row in admitted.rows}:
         tx.run("drop_reservation", task=previous.task)
         previous = None
-    first = _first_held_up(tx, scene, place, admitted, held_up)
+    # Only who stood before the admitted one was passed over.
+    ahead = held_up is not None and held_up.rank < admitted.rank
+    first = held_up.task if held_up is not None and ahead else None
     current = fairness.bypassed(previous, first, fence)
     if current is not None and not current.reserved:
         passed = tx.value("turns_since", fence=current.since)
@@ -165,14 +167,18 @@ def _note_bypass(
 
 
 def _first_held_up(
-    tx: Transaction, scene: Scene, place: Place, admitted: Candidate, held_up: Candidate | None
-) -> int | None:
-    """The best task before the admitted one that could not go, those set aside included."""
-    for row in tx.all("bucket_asides"):
-        who = candidate(tx, row, now=scene.now)
+    tx: Transaction,
+    scene: Scene,
+    place: Place,
+    held_up: Candidate | None,
+    asides: Sequence[Row],
+) -> Candidate | None:
+    """The first in order that could not go, those set aside earlier included."""
+    for row in asides:
+        who = candidate(tx, row, rank(tx, row, scene.now))
         if who is not None and place.can_run(who.agent) and scene.may_reserve(who, place):
             held_up = _better(held_up, who)
-    return held_up.task if held_up is not None and held_up.rank < admitted.rank else None
+    return held_up
 
 
 def _grant(tx: Transaction, scene: Scene, place: Place, who: Candidate) -> list[Grant]:
@@ -184,55 +190,54 @@ def _grant(tx: Transaction, scene: Scene, place: Place, who: Candidate) -> list[
 
 def _grant_one(tx: Transaction, scene: Scene, place: Place, row: Row, *, turn: str | None) -> Grant:
     task: int = row["id"]
-    demand = capacity.resolve(records.demand(row["demand"]), place.worker, place.host)
+    demand, costs = records.placed_demand(row["demand"], place.worker, place.host)
     files = records.files(row["files"])
-    fence = tx.value("next_fence")
-    number = tx.value("next_attempt", task=task)
+    number = row["attempt"] + 1
     deadline = scene.now + tx.tuning.lease
     units = _pick_units(tx, demand)
-    with tx.batch():
-        tx.run(
-            "add_lease",
-            fence=fence,
-            kind="attempt",
-            holder=row["name"],
-            task=task,
-            attempt=number,
-            worker=place.worker,
-            host=place.host,
-            granted=scene.now,
-            deadline=deadline,
-            turn=turn,
-        )
-        tx.run("add_costs", fence=fence, costs=encode(demand))
-        for resource, numbers in units.items():
-            for unit in numbers:
-                tx.run("add_unit", resource=resource, unit=unit, fence=fence)
-        if files:
-            tx.run("add_claims", task=task, repo=row["repo"], patterns=encode_keys(files))
-        tx.run(
-            "add_attempt",
-            task=task,
-            number=number,
-            fence=fence,
-            worker=place.worker,
-            agent=row["agent"],
-            stage=row["stage"],
-            started=scene.now,
-        )
-        tx.run("start_task", id=task, now=scene.now)
-        if row["line"] is not None:
-            # Whoever comes next in this line waits for the file just claimed.
-            tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=task)
-        tx.event(
-            "task_admitted",
-            now=scene.now,
-            run=row["run"],
-            task=task,
-            fence=fence,
-            attempt=number,
-            worker=place.worker,
-        )
+    fence = scene.ledger.next_fence()
+    tx.run(
+        "add_lease",
+        fence=fence,
+        kind="attempt",
+        holder=row["name"],
+        task=task,
+        attempt=number,
+        worker=place.worker,
+        host=place.host,
+        granted=scene.now,
+        deadline=deadline,
+        turn=turn,
+    )
+    tx.run("add_costs", fence=fence, costs=costs)
+    for resource, numbers in units.items():
+        for unit in numbers:
+            tx.run("add_unit", resource=resource, unit=unit, fence=fence)
+    if files:
+        tx.run("add_claims", task=task, repo=row["repo"], patterns=row["files"])
+    tx.run(
+        "add_attempt",
+        task=task,
+        number=number,
+        fence=fence,
+        worker=place.worker,
+        agent=row["agent"],
+        stage=row["stage"],
+        started=scene.now,
+    )
+    tx.run("start_task", id=task, now=scene.now, attempt=number)
+    if row["line"] is not None:
+        # Whoever comes next in this line waits for the file just claimed.
+        tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=task)
+    tx.event(
+        "task_admitted",
+        now=scene.now,
+        run=row["run"],
+        task=task,
+        fence=fence,
+        attempt=number,
+        worker=place.worker,
+    )
     return Grant(
         fence=fence,
         task=task,
@@ -249,7 +254,7 @@ def _grant_one(tx: Transaction, scene: Scene, place: Place, row: Row, *, turn: s
     )
 
 
-def _pick_units(tx: Transaction, demand: dict[str, int]) -> dict[str, tuple[int, ...]]:
+def _pick_units(tx: Transaction, demand: Demand) -> dict[str, tuple[int, ...]]:
     """Numbers for what is handed out by number; the amounts are known to fit."""
     units = {}
     for resource, amount in demand.items():

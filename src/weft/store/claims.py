@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from weft.paths import Index
 from weft.store import ready
-from weft.store.database import Transaction
+from weft.store.database import Row, Transaction
 
 
 class Claims:
@@ -37,13 +37,13 @@ class Claims:
         return self._repos[repo]
 
 
-def give_up(tx: Transaction, task: int) -> None:
+def give_up(tx: Transaction, task: Row) -> None:
     """A task's claims end; whoever ran into them is looked at again."""
-    if tx.run("drop_claims", task=task):
-        ready.bring_back(tx, task)
+    if tx.count("drop_claims", repo=task["repo"], task=task["id"]):
+        ready.bring_back(tx, task["id"])
 
 
-def pass_to_story(tx: Transaction, task: int, story: int) -> None:
+def pass_to_story(tx: Transaction, task: Row) -> None:
     """A subtask has its candidate: its claims now bind everyone but its story's subtasks."""
-    tx.run("pass_claims", task=task, story=story)
+    tx.run("pass_claims", repo=task["repo"], task=task["id"], story=task["story"])
     give_up(tx, task)

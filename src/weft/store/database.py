@@ -10,14 +10,15 @@ the mechanics; what is said in SQL is the same for both.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from weft.config import Tuning
 from weft.store.wake import Listener, Outward, Topic
 
 T = TypeVar("T")
+
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 class Row(Protocol):
@@ -28,9 +29,9 @@ class Cursor(Protocol):
     """One open transaction of a driver."""
 
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]: ...
-    def run(self, query: str, parameters: Mapping[str, Any]) -> int: ...
+    def run(self, query: str, parameters: Mapping[str, Any]) -> None: ...
+    def count(self, query: str, parameters: Mapping[str, Any]) -> int: ...
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None: ...
-    def batch(self) -> AbstractContextManager[None]: ...
 
 
 class Database(Protocol):
@@ -66,21 +67,21 @@ class Transaction:
         """The column `value` of the only row."""
         return self._cursor.all(query, parameters)[0]["value"]
 
-    def run(self, query: str, /, **parameters: Any) -> int:
-        """Write, and say how many rows that touched (within a batch: not known)."""
+    def run(self, query: str, /, **parameters: Any) -> None:
+        """Write. Costs no round trip of its own: the next read or the commit carries it."""
         self.outward.changed = True
-        return self._cursor.run(query, parameters)
+        self._cursor.run(query, parameters)
+
+    def count(self, query: str, /, **parameters: Any) -> int:
+        """Write, and say how many rows that touched."""
+        touched = self._cursor.count(query, parameters)
+        self.outward.changed = self.outward.changed or touched > 0
+        return touched
 
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
         if parameters:
             self.outward.changed = True
             self._cursor.many(query, parameters)
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Writes whose counts nobody reads; they share one round trip where that pays."""
-        with self._cursor.batch():
-            yield
 
     def event(
         self,
@@ -102,7 +103,7 @@ class Transaction:
 
 def encode(value: object) -> str:
     """Canonical JSON: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(value)
 
 
 def encode_keys(names: Iterable[str]) -> str:

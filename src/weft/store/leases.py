@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from weft.errors import AlreadyEnded, InputError, StaleFence
 from weft.model import TERMINAL, Demand, Lease, Outcome, State
 from weft.policy import capacity
-from weft.store import limits, ready, records
+from weft.store import ready, records
 from weft.store.claims import give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.ledger import Ledger
 from weft.store.scene import Scene
 from weft.store.store import reads, writes
 
@@ -170,11 +171,11 @@ def _move(
     if outcome.result:
         tx.run("set_result", id=number, result=outcome.result)
     if outcome.files is not None:
-        tx.run("set_files", id=number, files=encode(sorted(set(outcome.files))))
+        tx.run("set_files", id=number, files=encode_keys(outcome.files))
     if outcome.sent_back or outcome.files is not None or state not in _KEEPS_CLAIMS:
-        give_up(tx, number)
+        give_up(tx, task)
     elif state is State.GATING and task["story"] is not None:
-        pass_to_story(tx, number, task["story"])
+        pass_to_story(tx, task)
     if state is State.READY and task["state"] == State.PAUSED:
         return  # it was paused while it ran, and stays so
     if state is State.READY:
@@ -216,9 +217,9 @@ def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> 
     held = scene.kept_files(task["repo"], files) | scene.claims.held(task["repo"], files, own=own)
     if held:
         return held
-    wanted = sorted({*records.files(task["files"]), *files})
+    wanted = [*records.files(task["files"]), *files]
     tx.run("add_claims", task=task["id"], repo=task["repo"], patterns=encode_keys(files))
-    tx.run("set_files", id=task["id"], files=encode(wanted))
+    tx.run("set_files", id=task["id"], files=encode_keys(wanted))
     tx.event("claims_extended", now=now, run=task["run"], task=task["id"], files=list(files))
     return {}
 
@@ -227,8 +228,8 @@ def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> 
 def reserve_more(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
     """Take more of what a running attempt uses (its budget), if it fits now."""
     lease, _ = _current(tx, fence)
-    _, effective = limits.capacities(tx, now)
-    if capacity.shortages(demand, effective, limits.usage(tx)):
+    ledger = Ledger(tx, now)
+    if capacity.shortages(demand, ledger.effective, ledger.used):
         return False
     for resource, amount in sorted(demand.items()):
         tx.run("reserve_more", fence=lease["fence"], resource=resource, amount=amount)
@@ -245,14 +246,15 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
     lease, task = _current(tx, fence)
     if lease["state"] != "suspect":
         raise StaleFence(f"The lease {fence} is in good hands; only a suspect one can be adopted.")
-    place = Scene(tx, now).place(worker)
+    ledger = Ledger(tx, now)
+    place = ledger.place(worker)
     costs = {
         f"worker:{worker}" if row["resource"].startswith("worker:") else row["resource"]: row[
             "amount"
         ]
         for row in tx.all("costs_of", fence=fence)
     }
-    fresh = int(tx.value("next_fence"))
+    fresh = ledger.next_fence()
     tx.run("end_lease", fence=fence, now=now, ended="adopted")
     tx.run(
         "add_lease",
@@ -320,16 +322,15 @@ def take(
     """
     if kind not in ("gate", "check"):
         raise InputError(f"A {kind} lease is not taken this way.")
-    scene = Scene(tx, now)
-    place = scene.place(worker)
     for row in tx.all("open_leases_held_by", kind="gate", holder=holder):
         if kind == "gate" and row["deadline"] is not None and row["deadline"] < now:
             end_lease(tx, row, "taken_over", now=now)
-            scene.used = limits.usage(tx)
+    ledger = Ledger(tx, now)
+    place = ledger.place(worker)
     resolved = capacity.resolve(demand, place.worker, place.host)
-    if capacity.shortages(resolved, scene.effective, scene.used):
+    if capacity.shortages(resolved, ledger.effective, ledger.used):
         return None
-    fence = int(tx.value("next_fence"))
+    fence = ledger.next_fence()
     tx.run(
         "add_lease",
         fence=fence,

@@ -10,12 +10,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 
-from weft.config import Stated, Tuning, is_settable, suggest_limit
+from weft.config import Stated, is_settable, suggest_limit
 from weft.errors import InputError, LimitsDiffer, NotFound
 from weft.model import Limit
 from weft.policy import pressure
-from weft.policy.capacity import is_consumable
 from weft.store.database import Transaction
+from weft.store.ledger import Ledger
 from weft.store.store import Store, reads, writes
 
 
@@ -84,18 +84,16 @@ def _set(
 @reads
 def list_limits(tx: Transaction, *, now: float) -> list[Limit]:
     """Every limit with its use, and what penalties leave of it."""
-    nominal, effective = capacities(tx, now)
-    used = usage(tx)
-    owners = {row["resource"]: row["owner"] for row in tx.all("limits")}
+    ledger = Ledger(tx, now)
     return [
         Limit(
             resource=name,
-            capacity=nominal[name],
-            effective=effective[name],
-            used=used.get(name, 0),
-            owner=owners.get(name),
+            capacity=ledger.nominal[name],
+            effective=ledger.effective[name],
+            used=ledger.used.get(name, 0),
+            owner=ledger.owners.get(name),
         )
-        for name in sorted(nominal)
+        for name in sorted(ledger.nominal)
     ]
 
 
@@ -124,47 +122,7 @@ def refuse_difference(tx: Transaction, stated: Mapping[str, Stated]) -> None:
 @writes
 def penalise(tx: Transaction, provider: str, *, now: float) -> int:
     """A rate limit was hit: lower the provider's effective limit for every process."""
-    worse = pressure.raised(penalties(tx).get(provider), now, tx.tuning)
+    worse = pressure.raised(Ledger(tx, now).penalties.get(provider), now, tx.tuning)
     tx.run("set_penalty", provider=provider, level=worse.level, since=worse.since)
     tx.event("provider_penalised", now=now, provider=provider, level=worse.level)
     return worse.level
-
-
-def penalties(tx: Transaction) -> dict[str, pressure.Penalty]:
-    return {
-        row["provider"]: pressure.Penalty(
-            level=row["level"], since=row["since"], successes=row["successes"]
-        )
-        for row in tx.all("penalties")
-    }
-
-
-def capacities(tx: Transaction, now: float) -> tuple[dict[str, int], dict[str, int]]:
-    """Limits as they are set, and as penalties leave them."""
-    nominal = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
-    return nominal, _after_penalties(nominal, penalties(tx), now, tx.tuning)
-
-
-def _after_penalties(
-    nominal: dict[str, int], known: Mapping[str, pressure.Penalty], now: float, tuning: Tuning
-) -> dict[str, int]:
-    if not known:
-        return nominal
-    effective = dict(nominal)
-    for provider, penalty in known.items():
-        name = f"provider:{provider}"
-        base = nominal.get(name, nominal.get("llm"))
-        level = pressure.level(penalty, now, tuning)
-        if base is not None and level:
-            nominal.setdefault(name, base)  # it shows up as a limit while it is one
-            effective[name] = pressure.effective(base, level)
-    return effective
-
-
-def usage(tx: Transaction) -> dict[str, int]:
-    """What is taken: the sum over open leases, and for consumables what was spent."""
-    used = {row["resource"]: int(row["used"]) for row in tx.all("usage")}
-    for row in tx.all("spending"):
-        if is_consumable(row["resource"]):
-            used[row["resource"]] = used.get(row["resource"], 0) + int(row["spent"])
-    return used

@@ -7,7 +7,7 @@ from weft.model import Grant, State
 from weft.store import ready
 from weft.store.admission import take_named
 from weft.store.database import Row, Transaction
-from weft.store.scene import Scene
+from weft.store.ledger import Ledger
 from weft.store.store import writes
 from weft.store.tasks import get_row
 
@@ -18,7 +18,7 @@ def offer(tx: Transaction, task: int, worker: str, *, now: float) -> None:
     row = get_row(tx, task)
     if row["state"] != State.READY:
         raise Refused(f"Task {task} is {row['state']}; only a ready task can be offered.")
-    Scene(tx, now).place(worker)
+    Ledger(tx, now).place(worker)
     ready.leave(tx, row, State.OFFERED, now=now, until=now + tx.tuning.offer, offered_to=worker)
     tx.event("task_offered", now=now, run=row["run"], task=task, worker=worker)
 
@@ -61,12 +61,12 @@ def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: boo
     row = get_row(tx, task)
     if row["state"] not in (State.READY, State.WAITING, State.PARKED):
         raise Refused(f"Task {task} is {row['state']} and cannot be assigned.")
-    scene = Scene(tx, now)
-    scene.place(worker)
-    slots = scene.nominal.get(f"worker:{worker}")
+    ledger = Ledger(tx, now)
+    ledger.place(worker)
+    slots = ledger.nominal.get(f"worker:{worker}")
     if slots is None:
         raise NotFound(f"Worker {worker} has no slots; register it first.")
-    taken = scene.used.get(f"worker:{worker}", 0) + tx.value("pinned_waiting", worker=worker)
+    taken = ledger.used.get(f"worker:{worker}", 0) + tx.value("pinned_waiting", worker=worker)
     if taken >= slots and not or_queue and row["pinned"] != worker:
         raise AtCapacity(f"{worker} is at capacity ({taken}/{slots}).")
     tx.run("set_pin", id=task, pinned=worker)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -76,27 +76,25 @@ class Postgres:
 
     def read(self, work: Callable[[Cursor], T]) -> T:
         def body(connection: psycopg.Connection[DictRow], _: _Phase) -> T:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            result = work(_Cursor(connection, self._queries))
-            connection.execute("COMMIT")
+            with connection.pipeline() as pipeline:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                result = work(_Cursor(connection, pipeline, self._queries))
+                connection.execute("COMMIT")
             return result
 
         return self._repeat(body)
 
     def write(self, work: Callable[[Cursor], tuple[T, Outward]]) -> T:
         def body(connection: psycopg.Connection[DictRow], phase: _Phase) -> tuple[T, Outward]:
-            with connection.pipeline():
+            # A pipeline: writes travel with the next read, the last ones with the commit.
+            with connection.pipeline() as pipeline:
                 connection.execute("BEGIN")
                 connection.execute(self._next_turn)
-            result, outward = work(_Cursor(connection, self._queries))
-            if not outward.changed:
-                connection.execute("ROLLBACK")
-                return result, outward
-            with connection.pipeline():
+                result, outward = work(_Cursor(connection, pipeline, self._queries))
                 for topic in outward.topics():
                     connection.execute(f"NOTIFY {_CHANNELS[topic]}")
-                phase.committing = True
-                connection.execute("COMMIT")
+                phase.committing = outward.changed
+                connection.execute("COMMIT" if outward.changed else "ROLLBACK")
             return result, outward
 
         result, outward = self._repeat(body)
@@ -158,30 +156,30 @@ class _Phase:
 
 
 class _Cursor:
-    def __init__(self, connection: psycopg.Connection[DictRow], queries: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        connection: psycopg.Connection[DictRow],
+        pipeline: psycopg.Pipeline,
+        queries: Mapping[str, str],
+    ) -> None:
         self._connection = connection
+        self._pipeline = pipeline
         self._queries = queries
-        self._pipelined = False
 
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
         return self._connection.execute(self._queries[query], parameters).fetchall()
 
-    def run(self, query: str, parameters: Mapping[str, Any]) -> int:
+    def run(self, query: str, parameters: Mapping[str, Any]) -> None:
+        self._connection.execute(self._queries[query], parameters)
+
+    def count(self, query: str, parameters: Mapping[str, Any]) -> int:
         cursor = self._connection.execute(self._queries[query], parameters)
-        return 0 if self._pipelined else cursor.rowcount
+        self._pipeline.sync()  # only then is the answer here
+        return cursor.rowcount
 
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(self._queries[query], parameters)
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        self._pipelined = True
-        try:
-            with self._connection.pipeline():
-                yield
-        finally:
-            self._pipelined = False
 
 
 class _Ears:

@@ -135,7 +135,7 @@ def leave(
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
     if row["state"] == State.READY:
         # Had capacity been reserved for it, others may go again.
-        if tx.run("drop_reservation", task=row["id"]):
+        if tx.count("drop_reservation", task=row["id"]):
             bring_back(tx, row["id"])
         tx.wake()
 

@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from weft import model
-from weft.store.database import Row
+from weft.policy import capacity
+from weft.store.database import Row, encode
 
 
 @functools.lru_cache(maxsize=4096)
 def demand(text: str) -> Mapping[str, int]:
     return MappingProxyType(json.loads(text))
+
+
+@functools.lru_cache(maxsize=4096)
+def placed_demand(text: str, worker: str, host: str) -> tuple[Mapping[str, int], str]:
+    """A demand as one worker would take it, and that as canonical JSON."""
+    resolved = capacity.resolve(demand(text), worker, host)
+    return MappingProxyType(resolved), encode(resolved)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.errors import InputError, NotFound
+from weft.errors import InputError, NotFound, Refused
 from weft.model import NewRun, NewTask, Run
 from weft.policy import capacity
-from weft.store import limits, ready, records
+from weft.store import ready, records
 from weft.store.database import Transaction, encode
 from weft.store.leases import end_lease
+from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 from weft.store.tasks import add_tasks
 
@@ -60,11 +61,13 @@ def _limits_of(tx: Transaction, run: NewRun) -> dict[str, int]:
 
 def start_waiting(tx: Transaction, *, now: float) -> None:
     """Start the runs that wait for a place, oldest first, while there is room."""
-    for row in tx.all("waiting_runs"):
-        _, effective = limits.capacities(tx, now)
-        if capacity.shortages({"runs": 1}, effective, limits.usage(tx)):
+    ledger = Ledger(tx, now)
+    for row in tx.all("waiting_runs") if ledger.runs_wait else ():
+        place = {"runs": 1}
+        if capacity.shortages(place, ledger.effective, ledger.used):
             return
-        fence = tx.value("next_fence")
+        ledger.enter(place)
+        fence = ledger.next_fence()
         tx.run(
             "add_lease",
             fence=fence,
@@ -78,7 +81,7 @@ def start_waiting(tx: Transaction, *, now: float) -> None:
             deadline=None,
             turn=None,
         )
-        tx.run("add_costs", fence=fence, costs=encode({"runs": 1}))
+        tx.run("add_costs", fence=fence, costs=encode(place))
         tx.run("set_run_state", id=row["id"], state="running")
         tx.event("run_started", now=now, run=row["id"], fence=fence)
         ready.settle(tx, [t["id"] for t in tx.all("waiting_tasks", run=row["id"])], now=now)
@@ -92,6 +95,8 @@ def end_run(tx: Transaction, run: str, *, now: float) -> bool:
         raise NotFound(f"There is no run {run}.")
     if row["state"] == "ended":
         return False
+    if tx.one("unended_task", run=run) is not None:
+        raise Refused(f"Run {run} has tasks that have not ended; cancel them first.")
     tx.run("set_run_state", id=run, state="ended")
     for lease in tx.all("open_leases_held_by", kind="run", holder=run):
         end_lease(tx, lease, "ended", now=now)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.errors import NotFound
 from weft.model import HERE, State
 from weft.paths import conflicts
 from weft.policy import capacity, fairness, order
 from weft.policy.capacity import Shortage
-from weft.store import limits, records
+from weft.store import records
 from weft.store.claims import Claims
 from weft.store.database import Row, Transaction
+from weft.store.ledger import Ledger, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +35,18 @@ class Candidate:
     def task(self) -> int:
         return int(self.rows[0]["id"])
 
+    def demand_at(self, place: Place) -> Mapping[str, int]:
+        if len(self.rows) == 1:
+            return records.placed_demand(self.rows[0]["demand"], place.worker, place.host)[0]
+        return capacity.resolve(self.demand, place.worker, place.host)
+
     @property
     def own(self) -> set[int]:
         """Tasks whose claims do not stand in its way: its own, and its story's."""
         return {row[key] for row in self.rows for key in ("id", "story") if row[key] is not None}
 
 
-def candidate(tx: Transaction, row: Row, *, now: float) -> Candidate | None:
+def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> Candidate | None:
     """The candidate a ready row stands for; None if not all of its gang are ready."""
     rows: Sequence[Row] = [row]
     demand = records.demand(row["demand"])
@@ -62,7 +67,7 @@ def candidate(tx: Transaction, row: Row, *, now: float) -> Candidate | None:
         files=files,
         agent=row["agent"],
         pinned=row["pinned"],
-        rank=rank(tx, row, now),
+        rank=its_rank,
     )
 
 
@@ -77,58 +82,33 @@ def rank(tx: Transaction, row: Row, now: float) -> order.Rank:
     return order.rank(entry, now, tx.tuning)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A worker as admission sees it."""
-
-    worker: str
-    host: str
-    agents: frozenset[str] | None  # the agents it can run; None: any
-
-    @classmethod
-    def from_row(cls, row: Row) -> Place:
-        agents = None if row["agents"] is None else frozenset(records.agents(row["agents"]))
-        return cls(worker=row["id"], host=row["host"], agents=agents)
-
-    def can_run(self, agent: str | None) -> bool:
-        return self.agents is None or agent is None or agent in self.agents
-
-
 class Scene:
     """Limits, use, claims and whoever has been passed over, in one transaction."""
 
     def __init__(self, tx: Transaction, now: float) -> None:
         self.now = now
-        self.nominal, self.effective = limits.capacities(tx, now)
-        self.used = limits.usage(tx)
-        self.present = {row["id"]: Place.from_row(row) for row in tx.all("workers_present")}
+        self.ledger = Ledger(tx, now)
         self.claims = Claims(tx)
-        self.held_up = _held_up(tx)
+        self.held_up = self.ledger.held_up
         self.reserved = self._reserved(tx)
-
-    def place(self, worker: str) -> Place:
-        try:
-            return self.present[worker]
-        except KeyError:
-            raise NotFound(f"There is no worker {worker}; register it first.") from None
 
     def shortages(self, who: Candidate, place: Place) -> list[Shortage]:
         """What a candidate would lack at a place, counting what is kept free for another."""
-        demand = capacity.resolve(who.demand, place.worker, place.host)
-        return capacity.shortages(demand, self.effective, self._taken(who, place))
+        demand = who.demand_at(place)
+        return capacity.shortages(demand, self.ledger.effective, self._taken(who, place))
 
     def _taken(self, who: Candidate, place: Place) -> Mapping[str, int]:
         other = self.reserved
         if other is None or other.task == who.task:
-            return self.used
-        return capacity.add(self.used, self._kept_free(other, place))
+            return self.ledger.used
+        return capacity.add(self.ledger.used, self._kept_free(other, place))
 
-    def _kept_free(self, who: Candidate, place: Place) -> dict[str, int]:
+    def _kept_free(self, who: Candidate, place: Place) -> Mapping[str, int]:
         """What is kept free for a candidate: places only where it could ever go."""
-        if who.pinned in self.present:
-            place = self.present[who.pinned]
-        demand = capacity.resolve(who.demand, place.worker, place.host)
-        if place.can_run(who.agent) and not capacity.shortages(demand, self.nominal, {}):
+        if who.pinned in self.ledger.places:
+            place = self.ledger.places[who.pinned]
+        demand = who.demand_at(place)
+        if place.can_run(who.agent) and not capacity.shortages(demand, self.ledger.nominal, {}):
             return demand
         return capacity.shared(who.demand)
 
@@ -152,12 +132,12 @@ class Scene:
 
     def may_reserve(self, who: Candidate, place: Place) -> bool:
         """Whether keeping capacity free for a candidate would ever help it."""
-        demand = capacity.resolve(who.demand, place.worker, place.host)
+        demand = who.demand_at(place)
         return fairness.may_reserve(
-            capacity.shortages(demand, self.effective, self.used),
-            nominal=self.nominal,
+            capacity.shortages(demand, self.ledger.effective, self.ledger.used),
+            nominal=self.ledger.nominal,
             run=who.run,
-            pinned_away=who.pinned is not None and who.pinned not in self.present,
+            pinned_away=who.pinned is not None and who.pinned not in self.ledger.places,
         )
 
     def _reserved(self, tx: Transaction) -> Candidate | None:
@@ -167,7 +147,7 @@ class Scene:
         row = tx.one("task", id=self.held_up.task)
         if row is None or row["state"] != State.READY:
             return None
-        who = candidate(tx, row, now=self.now)
+        who = candidate(tx, row, rank(tx, row, self.now))
         # What began to wait for something nobody can make room in stops others no longer.
         if who is None or not self.may_reserve(who, self._home(who)):
             return None
@@ -176,11 +156,4 @@ class Scene:
     def _home(self, who: Candidate) -> Place:
         """A place to judge a candidate at: the one it is pinned to, or none in particular."""
         nowhere = Place(worker=HERE, host=HERE, agents=None)
-        return self.present.get(who.pinned, nowhere) if who.pinned else nowhere
-
-
-def _held_up(tx: Transaction) -> fairness.Bypassed | None:
-    row = tx.one("reservation")
-    if row is None:
-        return None
-    return fairness.Bypassed(task=row["task"], since=row["since"], reserved=bool(row["reserved"]))
+        return self.ledger.places.get(who.pinned, nowhere) if who.pinned else nowhere

@@ -12,7 +12,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -50,7 +50,11 @@ class Sqlite:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(
-                self.path, isolation_level=None, timeout=5.0, check_same_thread=False
+                self.path,
+                isolation_level=None,
+                timeout=5.0,
+                check_same_thread=False,
+                cached_statements=256,
             )
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"Cannot open the store {self.path}: {error}.") from error
@@ -180,14 +184,14 @@ class _Cursor:
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
         return self._connection.execute(self._queries[query], parameters).fetchall()
 
-    def run(self, query: str, parameters: Mapping[str, Any]) -> int:
+    def run(self, query: str, parameters: Mapping[str, Any]) -> None:
+        self._connection.execute(self._queries[query], parameters)
+
+    def count(self, query: str, parameters: Mapping[str, Any]) -> int:
         return self._connection.execute(self._queries[query], parameters).rowcount
 
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
         self._connection.executemany(self._queries[query], parameters)
-
-    def batch(self) -> nullcontext[None]:
-        return nullcontext()
 
 
 def _refuse_foreign(path: Path) -> None:

@@ -92,7 +92,7 @@ def add_tasks(
                 "agent": task.agent,
                 "stage": task.stage,
                 "demand": encode(dict(task.demand)),
-                "files": encode(sorted(set(task.files))),
+                "files": encode_keys(task.files),
                 # Ad-hoc tasks go by submission, so their paths are all alike.
                 "path_seconds": task.path_seconds if run is not None else 0.0,
                 "submitted": now,
@@ -182,7 +182,7 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
     """A terminal state reached without an attempt's outcome. A running process keeps its
     amounts until it has ended; its later effects are refused."""
     ready.leave(tx, row, state, now=now, reason=reason)
-    give_up(tx, row["id"])
+    give_up(tx, row)
     tx.event(f"task_{state}", now=now, run=row["run"], task=row["id"], reason=reason)
     if state is State.SKIPPED:
         ready.settle_dependents(tx, row["id"], now=now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from weft.config import Stated
 from weft.errors import InputError, LimitsDiffer, NotFound
@@ -10,6 +10,7 @@ from weft.model import Capacity, NewWorker, Worker, WorkerKind
 from weft.policy.capacity import status
 from weft.store import limits, records
 from weft.store.database import Row, Transaction, encode
+from weft.store.ledger import Ledger
 from weft.store.offers import withdraw_all
 from weft.store.store import reads, writes
 
@@ -78,13 +79,13 @@ def _refuse_other_agent_files(tx: Transaction, worker: NewWorker) -> None:
 @writes
 def heartbeat(tx: Transaction, worker: str, *, now: float) -> bool:
     """A sign of life; False if the worker was found dead or has left, and must register anew."""
-    return tx.run("heartbeat", id=worker, now=now) > 0
+    return tx.count("heartbeat", id=worker, now=now) > 0
 
 
 @writes
 def depart(tx: Transaction, worker: str, *, now: float) -> None:
     """A worker leaves, or was found dead. Its leases become suspect at once, not free."""
-    if not tx.run("depart", id=worker, now=now):
+    if not tx.count("depart", id=worker, now=now):
         return
     tx.run("suspect_worker", worker=worker)
     tx.run("drop_limit", resource=f"worker:{worker}")
@@ -96,9 +97,8 @@ def depart(tx: Transaction, worker: str, *, now: float) -> None:
 @reads
 def list_workers(tx: Transaction, *, now: float) -> list[Worker]:
     """Workers that have not left, with their capacity and status."""
-    used = limits.usage(tx)
-    slots = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
-    return [_worker(tx, row, used, slots, now) for row in tx.all("workers_present")]
+    ledger = Ledger(tx, now)
+    return [_worker(tx, row, ledger, now) for row in tx.all("workers_present")]
 
 
 @reads
@@ -106,15 +106,20 @@ def get_worker(tx: Transaction, worker: str, *, now: float) -> Worker:
     row = tx.one("worker", id=worker)
     if row is None:
         raise NotFound(f"There is no worker {worker}.")
-    slots = {one["resource"]: int(one["capacity"]) for one in tx.all("limits")}
-    return _worker(tx, row, limits.usage(tx), slots, now)
+    return _worker(tx, row, Ledger(tx, now), now)
 
 
-def _worker(
-    tx: Transaction, row: Row, used: Mapping[str, int], slots: Mapping[str, int], now: float
-) -> Worker:
+@reads
+def find_workers(tx: Transaction, ids: Iterable[str], *, now: float) -> dict[str, Worker]:
+    """Workers by id, those that have left included; unknown ids are left out."""
+    ledger = Ledger(tx, now)
+    rows = [tx.one("worker", id=one) for one in sorted(ids)]
+    return {row["id"]: _worker(tx, row, ledger, now) for row in rows if row is not None}
+
+
+def _worker(tx: Transaction, row: Row, ledger: Ledger, now: float) -> Worker:
     resource = f"worker:{row['id']}"
-    current = used.get(resource, 0)
+    current = ledger.used.get(resource, 0)
     silent = now - row["seen"] > tx.tuning.gone_after
     return Worker(
         id=row["id"],
@@ -127,6 +132,6 @@ def _worker(
         heartbeat=row["heartbeat"],
         seen=row["seen"],
         left=row["departed"],
-        capacity=Capacity(current=current, max=slots.get(resource, 0)),
+        capacity=Capacity(current=current, max=ledger.nominal.get(resource, 0)),
         status=status(used=current, offline=silent or row["departed"] is not None),
     )

@@ -48,12 +48,18 @@ def migrations(dialect: Dialect) -> tuple[tuple[int, tuple[str, ...]], ...]:
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
         if file.name.endswith(".sql"):
             text = _without_comments(file.read_text(encoding="utf-8"))
-            if dialect == "sqlite":
-                # SQLite's row ids are free only under this exact spelling.
-                text = text.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY")
             statements = tuple(one.strip() for one in text.split(";") if one.strip())
+            if dialect == "sqlite":
+                statements = tuple(map(_sqlite_keys, statements))
             steps.append((int(file.name.split("_")[0]), statements))
     return tuple(steps)
+
+
+def _sqlite_keys(statement: str) -> str:
+    """Spell a table's key so that SQLite keeps it in one tree, not in two."""
+    if statement.startswith("CREATE TABLE") and "PRIMARY KEY (" in statement:
+        return f"{statement} WITHOUT ROWID"
+    return statement.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY")
 
 
 def _read(file: str) -> str:

@@ -1,19 +1,18 @@
 -- The admission transaction: what it reads, then what it writes.
 
 -- name: bucket_heads
--- The best task of every bucket that nothing is known to hold up.
+-- Of every bucket the best task that nothing is known to hold up, and the best one that is
+-- known to wait for a claim to end.
 SELECT b.id AS bucket, b.repo, b.run, b.tenant, b.class, b.priority, b.demand, b.agent,
        b.pinned, b.gang, t.id, t.name, t.stage, t.story, t.path_seconds, t.submitted, t.files,
-       t.line
+       t.line, t.attempt, t.aside
 FROM buckets b JOIN tasks t ON t.id = (
     SELECT v.id FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NULL
-    ORDER BY v.path_seconds DESC, v.submitted, v.id LIMIT 1);
-
--- name: bucket_asides
--- The best task of every bucket that is known to wait for a claim to end.
+    ORDER BY v.path_seconds DESC, v.submitted, v.id LIMIT 1)
+UNION ALL
 SELECT b.id AS bucket, b.repo, b.run, b.tenant, b.class, b.priority, b.demand, b.agent,
        b.pinned, b.gang, t.id, t.name, t.stage, t.story, t.path_seconds, t.submitted, t.files,
-       t.line
+       t.line, t.attempt, t.aside
 FROM buckets b JOIN tasks t ON t.id = (
     SELECT v.id FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NOT NULL
     ORDER BY v.path_seconds DESC, v.submitted, v.id LIMIT 1);
@@ -22,7 +21,7 @@ FROM buckets b JOIN tasks t ON t.id = (
 -- The best task of one bucket after others of it were set aside.
 SELECT b.id AS bucket, b.repo, b.run, b.tenant, b.class, b.priority, b.demand, b.agent,
        b.pinned, b.gang, t.id, t.name, t.stage, t.story, t.path_seconds, t.submitted, t.files,
-       t.line
+       t.line, t.attempt, t.aside
 FROM buckets b JOIN tasks t ON t.bucket = b.id
 WHERE b.id = :bucket AND t.head AND t.aside IS NULL
 ORDER BY t.path_seconds DESC, t.submitted, t.id LIMIT 1;
@@ -33,19 +32,11 @@ SELECT task, pattern FROM claims WHERE repo = :repo;
 
 -- name: claims_of
 -- The files one task holds.
-SELECT pattern FROM claims WHERE task = :task ORDER BY pattern;
-
--- name: recent_turns
--- The tenants of the latest admissions, newest first.
-SELECT turn FROM leases WHERE turn IS NOT NULL ORDER BY fence DESC LIMIT :most;
+SELECT pattern FROM claims WHERE repo = :repo AND task = :task ORDER BY pattern;
 
 -- name: turns_since
 -- How many admissions there were after a fence.
 SELECT COUNT(*) AS value FROM leases WHERE turn IS NOT NULL AND fence > :fence;
-
--- name: reservation
--- Who is first in order but held up.
-SELECT task, since, reserved FROM reservation;
 
 -- name: set_reservation
 -- Somebody is now first in order but held up.
@@ -56,14 +47,6 @@ ON CONFLICT (one) DO UPDATE SET task = excluded.task, since = excluded.since,
 -- name: drop_reservation
 -- Nobody is held up any more.
 DELETE FROM reservation WHERE task = :task;
-
--- name: next_fence
--- A fence nobody ever had.
-UPDATE store SET fence = fence + 1 RETURNING fence AS value;
-
--- name: next_attempt
--- The number of a task's next attempt: without gaps.
-SELECT COALESCE(MAX(number), 0) + 1 AS value FROM attempts WHERE task = :task;
 
 -- name: add_lease
 -- A lease is granted.
@@ -83,9 +66,9 @@ INSERT INTO lease_units (resource, unit, fence) VALUES (:resource, :unit, :fence
 
 -- name: add_claims
 -- The files a task now holds, given as the keys of a JSON object; those it kept stay.
-INSERT INTO claims (task, pattern, repo)
-SELECT CAST(:task AS BIGINT), key, CAST(:repo AS TEXT) FROM json_each(:patterns) WHERE TRUE
-ON CONFLICT (task, pattern) DO NOTHING;
+INSERT INTO claims (repo, task, pattern)
+SELECT CAST(:repo AS TEXT), CAST(:task AS BIGINT), key FROM json_each(:patterns) WHERE TRUE
+ON CONFLICT (repo, task, pattern) DO NOTHING;
 
 -- name: add_attempt
 -- An attempt starts.
@@ -95,5 +78,5 @@ VALUES (:task, :number, :fence, :worker, :agent, :stage, :started);
 -- name: start_task
 -- A task leaves the ready index to run. A gang is one only the first time.
 UPDATE tasks SET state = 'running', since = :now, reason = '', until = NULL, offered_to = NULL,
-    gang = NULL, bucket = NULL, line = NULL, head = FALSE, aside = NULL
+    attempt = :attempt, gang = NULL, bucket = NULL, line = NULL, head = FALSE, aside = NULL
 WHERE id = :id;

@@ -10,7 +10,7 @@ SELECT * FROM leases WHERE state <> 'released' ORDER BY fence;
 
 -- name: open_lease_of_task
 -- The lease under which a task's attempt runs, if one does.
-SELECT * FROM leases WHERE task = :task AND kind = 'attempt' AND state <> 'released';
+SELECT * FROM leases WHERE task = :task AND state <> 'released';
 
 -- name: open_leases_held_by
 -- The open leases of a run or of a gate.
@@ -82,13 +82,13 @@ ON CONFLICT (fence, resource) DO UPDATE SET amount = lease_costs.amount + exclud
 
 -- name: drop_claims
 -- A task gives up its files.
-DELETE FROM claims WHERE task = :task;
+DELETE FROM claims WHERE repo = :repo AND task = :task;
 
 -- name: pass_claims
 -- A subtask's files pass to its story.
-INSERT INTO claims (task, pattern, repo)
-SELECT CAST(:story AS BIGINT), pattern, repo FROM claims WHERE task = :task
-ON CONFLICT (task, pattern) DO NOTHING;
+INSERT INTO claims (repo, task, pattern)
+SELECT repo, CAST(:story AS BIGINT), pattern FROM claims WHERE repo = :repo AND task = :task
+ON CONFLICT (repo, task, pattern) DO NOTHING;
 
 -- name: record_failure
 -- Remember how an attempt failed.

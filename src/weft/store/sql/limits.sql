@@ -4,22 +4,48 @@
 -- Every limit as it is set.
 SELECT resource, capacity, owner FROM limits ORDER BY resource;
 
--- name: usage
--- What the open leases take of each resource. The only source of truth for use.
-SELECT c.resource, CAST(SUM(c.amount) AS BIGINT) AS used
-FROM leases l JOIN lease_costs c ON c.fence = l.fence
-WHERE l.state <> 'released'
-GROUP BY c.resource;
-
--- name: spending
--- What was spent of each consumable that has a limit.
-SELECT s.resource, CAST(SUM(s.amount) AS BIGINT) AS spent
-FROM limits l JOIN spending s ON s.resource = l.resource
-GROUP BY s.resource;
-
--- name: penalties
--- Every provider's penalty as it was last raised.
-SELECT provider, level, since, successes FROM penalties;
+-- name: ledger
+-- All that a decision needs besides tasks and claims, at one moment and in one round trip:
+--   limit    a resource and its capacity
+--   used     a resource and what the open leases take of it: the only source of truth for use
+--   spent    a consumable and what ended leases used up of it
+--   penalty  a provider, its level, since when, successes since
+--   worker   one that has not left, with its host and agents
+--   held_up  the task that is first in order but cannot go, since which fence, whether reserved
+--   turn     the tenants of the latest admissions, by fence
+--   fence    the latest one
+--   due      the earliest time at which something parked or offered comes back
+--   run      there are runs that wait for a place
+-- The cross joins make SQLite start from the open leases and the limits, which are few.
+SELECT 'limit' AS kind, resource AS name, capacity AS amount, CAST(NULL AS BIGINT) AS other,
+       CAST(NULL AS DOUBLE PRECISION) AS at, owner AS text, CAST(NULL AS TEXT) AS more
+FROM limits
+UNION ALL
+SELECT 'used', c.resource, CAST(SUM(c.amount) AS BIGINT), NULL, NULL, NULL, NULL
+FROM leases l CROSS JOIN lease_costs c
+WHERE l.state <> 'released' AND c.fence = l.fence
+GROUP BY c.resource
+UNION ALL
+SELECT 'spent', s.resource, CAST(SUM(s.amount) AS BIGINT), NULL, NULL, NULL, NULL
+FROM limits l CROSS JOIN spending s
+WHERE s.resource = l.resource
+GROUP BY s.resource
+UNION ALL
+SELECT 'penalty', provider, level, successes, since, NULL, NULL FROM penalties
+UNION ALL
+SELECT 'worker', id, NULL, NULL, seen, host, agents FROM workers WHERE departed IS NULL
+UNION ALL
+SELECT 'held_up', NULL, task, since, CASE WHEN reserved THEN 1 ELSE 0 END, NULL, NULL
+FROM reservation
+UNION ALL
+SELECT 'turn', turn, fence, NULL, NULL, NULL, NULL
+FROM (SELECT turn, fence FROM leases WHERE turn IS NOT NULL ORDER BY fence DESC LIMIT :turns) t
+UNION ALL
+SELECT 'fence', NULL, MAX(fence), NULL, NULL, NULL, NULL FROM leases
+UNION ALL
+SELECT 'due', NULL, NULL, NULL, MIN(until), NULL, NULL FROM tasks WHERE until IS NOT NULL
+UNION ALL
+SELECT 'run', id, NULL, NULL, NULL, NULL, NULL FROM runs WHERE state = 'waiting';
 
 -- name: set_limit
 -- Set a limit, new or not.

@@ -12,7 +12,7 @@ WHERE t.id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids))
   AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run AND r.state = 'waiting')
   AND NOT EXISTS (
       SELECT 1 FROM leases l
-      WHERE l.task = t.id AND l.kind = 'attempt' AND l.state <> 'released')
+      WHERE l.task = t.id AND l.state <> 'released')
 ORDER BY t.id;
 
 -- name: dependents
@@ -59,18 +59,23 @@ WHERE id = :id;
 -- name: demote_head
 -- The head of a line steps back when a better task has joined it.
 UPDATE tasks SET head = FALSE, aside = NULL
-WHERE bucket = :bucket AND line = :line AND head AND id <> (
-    SELECT b.id FROM tasks b
-    WHERE b.bucket = :bucket AND b.line = :line AND b.state = 'ready' AND b.line IS NOT NULL
-    ORDER BY b.path_seconds DESC, b.submitted, b.id LIMIT 1);
+WHERE bucket = :bucket AND line = :line AND head AND EXISTS (
+    SELECT 1 FROM (
+        SELECT f.path_seconds, f.submitted, f.id FROM tasks f
+        WHERE f.bucket = :bucket AND f.line = :line AND f.state = 'ready' AND NOT f.head
+        ORDER BY f.path_seconds DESC, f.submitted, f.id LIMIT 1) best
+    WHERE (-best.path_seconds, best.submitted, best.id)
+        < (-tasks.path_seconds, tasks.submitted, tasks.id));
 
 -- name: promote_best
--- The best task of a line becomes its head; `aside` if it is already known to be held up.
+-- The first follower of a line that has no head becomes it; `aside` if it is already known to
+-- be held up.
 UPDATE tasks SET head = TRUE, aside = CAST(:aside AS BIGINT)
-WHERE NOT head AND id = (
-    SELECT b.id FROM tasks b
-    WHERE b.bucket = :bucket AND b.line = :line AND b.state = 'ready' AND b.line IS NOT NULL
-    ORDER BY b.path_seconds DESC, b.submitted, b.id LIMIT 1);
+WHERE id = (
+    SELECT f.id FROM tasks f
+    WHERE f.bucket = :bucket AND f.line = :line AND f.state = 'ready' AND NOT f.head
+    ORDER BY f.path_seconds DESC, f.submitted, f.id LIMIT 1)
+AND NOT EXISTS (SELECT 1 FROM tasks h WHERE h.bucket = :bucket AND h.line = :line AND h.head);
 
 -- name: set_aside
 -- A head that ran into a claim is not looked at again before that claim ends.

@@ -24,3 +24,8 @@ UPDATE runs SET state = :state WHERE id = :id;
 -- name: waiting_tasks
 -- The tasks of a run that may be startable.
 SELECT id FROM tasks WHERE run = :run AND state = 'waiting';
+
+-- name: unended_task
+-- Some task of a run that has not ended.
+SELECT id FROM tasks
+WHERE run = :run AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted') LIMIT 1;

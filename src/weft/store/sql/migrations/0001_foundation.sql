@@ -1,5 +1,5 @@
--- The first schema. Written for PostgreSQL and SQLite alike; `weft.store.sql` makes the one
--- replacement SQLite needs (BIGINT PRIMARY KEY is INTEGER PRIMARY KEY there).
+-- The first schema. Written for PostgreSQL and SQLite alike; `weft.store.sql` makes the two
+-- replacements SQLite wants (how keys are stored).
 -- Times are seconds since the epoch, given by the caller. Identifiers are handed out by the
 -- one writer there is at any time, so they grow in commit order.
 
@@ -7,8 +7,7 @@
 CREATE TABLE store (
     one BIGINT PRIMARY KEY CHECK (one = 1),
     identity TEXT NOT NULL,
-    writes BIGINT NOT NULL DEFAULT 0,
-    fence BIGINT NOT NULL DEFAULT 0
+    writes BIGINT NOT NULL DEFAULT 0
 );
 INSERT INTO store (one, identity) VALUES (1, '');
 
@@ -64,8 +63,9 @@ CREATE TABLE tasks (
     pinned TEXT,
     offered_to TEXT,
     result TEXT NOT NULL DEFAULT '',
+    attempt BIGINT NOT NULL DEFAULT 0, -- the number of the latest one
     -- The ready index. A line is the ready tasks of a bucket that share one pattern and so
-    -- exclude each other; only its head is looked at. `aside` names the task whose claim a
+    -- exclude each other; only its head is looked at, the others follow in order. `aside` names the task whose claim a
     -- head ran into: it is not looked at again before that claim ends.
     bucket BIGINT,
     line TEXT,
@@ -73,7 +73,7 @@ CREATE TABLE tasks (
     aside BIGINT,
     CHECK (NOT head OR state = 'ready')
 );
-CREATE UNIQUE INDEX tasks_name ON tasks (run, name);
+CREATE UNIQUE INDEX tasks_name ON tasks (run, name) WHERE run IS NOT NULL;
 CREATE INDEX tasks_visible ON tasks (bucket, path_seconds DESC, submitted, id)
     WHERE head AND aside IS NULL;
 CREATE INDEX tasks_aside ON tasks (bucket, path_seconds DESC, submitted, id)
@@ -81,11 +81,10 @@ CREATE INDEX tasks_aside ON tasks (bucket, path_seconds DESC, submitted, id)
 CREATE UNIQUE INDEX tasks_head ON tasks (bucket, line) WHERE head;
 CREATE INDEX tasks_behind ON tasks (aside) WHERE aside IS NOT NULL;
 CREATE INDEX tasks_line ON tasks (bucket, line, path_seconds DESC, submitted, id)
-    WHERE state = 'ready' AND line IS NOT NULL;
+    WHERE state = 'ready' AND NOT head;
 CREATE INDEX tasks_until ON tasks (until) WHERE until IS NOT NULL;
 CREATE INDEX tasks_queue ON tasks (id) WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered');
-CREATE INDEX tasks_live ON tasks (run, state)
-    WHERE state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted');
+CREATE INDEX tasks_waiting ON tasks (run) WHERE state = 'waiting';
 CREATE INDEX tasks_gang ON tasks (gang) WHERE gang IS NOT NULL;
 CREATE INDEX tasks_pinned ON tasks (pinned, state) WHERE pinned IS NOT NULL;
 
@@ -127,9 +126,8 @@ CREATE TABLE leases (
     turn TEXT,
     CHECK ((state = 'released') = (released IS NOT NULL))
 );
-CREATE UNIQUE INDEX leases_task ON leases (task) WHERE kind = 'attempt' AND state <> 'released';
-CREATE INDEX leases_open ON leases (fence) WHERE state <> 'released';
-CREATE INDEX leases_turn ON leases (fence) WHERE turn IS NOT NULL;
+-- The open leases; and at most one of them for each task.
+CREATE UNIQUE INDEX leases_open ON leases (task) WHERE state <> 'released';
 
 CREATE TABLE lease_costs (
     fence BIGINT NOT NULL,
@@ -157,12 +155,11 @@ CREATE TABLE spending (
 
 -- The files a task holds, from its first admission until it lands or is given up.
 CREATE TABLE claims (
+    repo TEXT NOT NULL,
     task BIGINT NOT NULL,
     pattern TEXT NOT NULL,
-    repo TEXT NOT NULL,
-    PRIMARY KEY (task, pattern)
+    PRIMARY KEY (repo, task, pattern)
 );
-CREATE INDEX claims_repo ON claims (repo);
 
 CREATE TABLE limits (
     resource TEXT PRIMARY KEY,

@@ -1,0 +1,98 @@
+"""The ledger: limits, use and whoever is present, as one transaction sees them.
+
+Use is never kept anywhere: it is the sum over the open leases, and for consumables also
+what ended leases have spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.errors import NotFound
+from weft.policy import pressure
+from weft.policy.fairness import Bypassed, must_yield
+from weft.store import records
+from weft.store.database import Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A worker as admission sees it."""
+
+    worker: str
+    host: str
+    agents: frozenset[str] | None  # the agents it can run; None: any
+
+    def can_run(self, agent: str | None) -> bool:
+        return self.agents is None or agent is None or agent in self.agents
+
+
+class Ledger:
+    """Read in one query; what an admission grants is entered so that the next one counts it."""
+
+    def __init__(self, tx: Transaction, now: float) -> None:
+        self.nominal: dict[str, int] = {}
+        self.owners: dict[str, str | None] = {}
+        self.used: dict[str, int] = {}
+        self.places: dict[str, Place] = {}
+        self.held_up: Bypassed | None = None
+        self.due: float | None = None
+        self.runs_wait = False
+        self.fence = 0
+        turns: list[tuple[int, str]] = []
+        penalties: dict[str, pressure.Penalty] = {}
+        for row in tx.all("ledger", turns=tx.tuning.in_a_row):
+            kind, name, amount = row["kind"], row["name"], row["amount"]
+            if kind == "limit":
+                self.nominal[name] = amount
+                self.owners[name] = row["text"]
+            elif kind in ("used", "spent"):
+                self.used[name] = self.used.get(name, 0) + amount
+            elif kind == "penalty":
+                penalties[name] = pressure.Penalty(
+                    level=amount, since=row["at"], successes=row["other"]
+                )
+            elif kind == "worker":
+                agents = None if row["more"] is None else frozenset(records.agents(row["more"]))
+                self.places[name] = Place(worker=name, host=row["text"], agents=agents)
+            elif kind == "held_up":
+                self.held_up = Bypassed(task=amount, since=row["other"], reserved=bool(row["at"]))
+            elif kind == "turn":
+                turns.append((-amount, name))
+            elif kind == "fence":
+                self.fence = amount or 0
+            elif kind == "due":
+                self.due = row["at"]
+            else:
+                self.runs_wait = True
+        self.yielding = must_yield([tenant for _, tenant in sorted(turns)], tx.tuning)
+        self.penalties = penalties
+        self.effective = self._after_penalties(tx, now) if penalties else self.nominal
+
+    def place(self, worker: str) -> Place:
+        try:
+            return self.places[worker]
+        except KeyError:
+            raise NotFound(f"There is no worker {worker}; register it first.") from None
+
+    def _after_penalties(self, tx: Transaction, now: float) -> dict[str, int]:
+        effective = dict(self.nominal)
+        for provider, penalty in self.penalties.items():
+            name = f"provider:{provider}"
+            base = self.nominal.get(name, self.nominal.get("llm"))
+            level = pressure.level(penalty, now, tx.tuning)
+            if base is not None and level:
+                self.nominal.setdefault(name, base)  # it shows as a limit while it is one
+                effective[name] = pressure.effective(base, level)
+        return effective
+
+    def next_fence(self) -> int:
+        """A fence nobody ever had: leases are never deleted, and there is one writer."""
+        self.fence += 1
+        return self.fence
+
+    def enter(self, demand: Mapping[str, int]) -> None:
+        """Count what was just granted in this same transaction."""
+        for name, amount in demand.items():
+            self.used[name] = self.used.get(name, 0) + amount

@@ -1,0 +1,114 @@
+"""Why a task does not run: exactly what it waits for, by the same rules that admit it."""
+
+from __future__ import annotations
+
+from weft.model import State, Wait
+from weft.policy.capacity import Shortage
+from weft.store.database import Row, Transaction
+from weft.store.scene import Candidate, Scene, candidate, rank
+from weft.store.store import reads
+from weft.store.tasks import get_row
+
+
+@reads
+def probe(tx: Transaction, task: int, *, now: float) -> list[Wait]:
+    """What a task waits for. Empty: it is running, has ended, or could start at once."""
+    row = get_row(tx, task)
+    match State(row["state"]):
+        case State.WAITING:
+            return _before_ready(tx, row)
+        case State.READY:
+            return _before_admission(tx, row, now)
+        case State.PARKED:
+            return [_wait("time", str(row["until"]), f"parked: {row['reason'] or 'backing off'}")]
+        case State.OFFERED:
+            worker = row["offered_to"]
+            return [_wait("worker", worker, f"offered to {worker}, who has not answered")]
+        case State.PAUSED | State.BLOCKED as state:
+            return [_wait("person", str(state), f"{state}: {row['reason']}")]
+        case _:
+            return []
+
+
+def _wait(kind: str, subject: str, text: str) -> Wait:
+    return Wait(kind=kind, subject=subject, text=text)
+
+
+def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
+    found = [
+        _wait("need", str(need["id"]), f"task {need['id']} ({need['name']}) is {need['state']}")
+        for need in tx.all("unmet_needs", task=row["id"])
+    ]
+    run = tx.one("run", id=row["run"]) if row["run"] is not None else None
+    if run is not None and run["state"] == "waiting":
+        found.append(_wait("run", run["id"], f"run {run['id']} waits for a place among the runs"))
+    lease = tx.one("open_lease_of_task", task=row["id"])
+    if lease is not None:
+        text = f"attempt {lease['attempt']} has not ended yet"
+        found.append(_wait("attempt", str(lease["attempt"]), text))
+    if not found and row["gang"] is not None:
+        others = [r for r in tx.all("gang_members", gang=row["gang"]) if r["id"] != row["id"]]
+        found += [
+            _wait("gang", str(one["id"]), f"starts with task {one['id']}, which is {one['state']}")
+            for one in others
+            if one["state"] != State.READY
+        ]
+    return found
+
+
+def _before_admission(tx: Transaction, row: Row, now: float) -> list[Wait]:
+    scene = Scene(tx, now)
+    who = candidate(tx, row, rank(tx, row, now))
+    if who is None:
+        return [_wait("gang", row["gang"], f"not all of group {row['gang']} are ready")]
+    found = [
+        _wait("file", pattern, _held_text(scene, pattern, holder))
+        for pattern, holder in sorted(scene.held_files(who).items())
+    ]
+    found += _before_some_worker(scene, who)
+    if not found and who.tenant == scene.ledger.yielding and _others_wait(tx, who):
+        found.append(_wait("turn", who.tenant, f"{who.tenant} has had its turns; others go first"))
+    return found
+
+
+def _held_text(scene: Scene, pattern: str, holder: int) -> str:
+    if scene.reserved is not None and scene.reserved.task == holder:
+        return f"{pattern} kept free for task {holder}"
+    return f"{pattern} held by task {holder}"
+
+
+def _before_some_worker(scene: Scene, who: Candidate) -> list[Wait]:
+    """What is short at the worker where the least is."""
+    places = [
+        place
+        for place in scene.ledger.places.values()
+        if who.pinned in (None, place.worker) and place.can_run(who.agent)
+    ]
+    if not places:
+        needed = who.pinned or (f"one that runs {who.agent}" if who.agent else "any")
+        return [_wait("worker", needed, f"no worker is present ({needed})")]
+    best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
+    return [
+        _wait("reservation" if _only_kept(scene, one) else "limit", one.resource, _text(scene, one))
+        for one in best
+    ]
+
+
+def _only_kept(scene: Scene, short: Shortage) -> bool:
+    """Whether there would be room were it not kept free for somebody."""
+    return scene.ledger.used.get(short.resource, 0) + short.asked <= short.capacity
+
+
+def _text(scene: Scene, short: Shortage) -> str:
+    nominal = scene.ledger.nominal.get(short.resource, short.capacity)
+    if _only_kept(scene, short) and scene.reserved is not None:
+        return f"{short}, kept free for task {scene.reserved.task}"
+    if short.capacity == 0:
+        return f"{short.resource} is paused"
+    if short.capacity < nominal:
+        return f"{short} (lowered from {nominal} by rate limits)"
+    return str(short)
+
+
+def _others_wait(tx: Transaction, who: Candidate) -> bool:
+    return any(row["tenant"] != who.tenant for row in tx.all("bucket_heads"))

@@ -1,0 +1,92 @@
+"""What tests do to whole databases."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+_numbers = itertools.count(1)
+
+
+@contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """A database of its own on a running PostgreSQL, dropped in the end.
+
+    Commits do not wait for the disk there: no test pulls the plug of the machine.
+    """
+    name = f"weft_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield _renamed(server, name)
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+            )
+
+
+def _renamed(server: str, database: str) -> str:
+    parts = urlsplit(server)
+    options = "options=" + quote("-c synchronous_commit=off")
+    query = f"{parts.query}&{options}" if parts.query else options
+    return urlunsplit(parts._replace(path=f"/{database}", query=query))
+
+
+def look(url: str, question: str, *parameters: object) -> list[dict[str, Any]]:
+    """Ask a store's database directly, as an outside observer; `?` marks parameters."""
+    if url.startswith("sqlite"):
+        path = Path(url.removeprefix("sqlite:///"))
+        with closing(sqlite3.connect(path, timeout=30)) as connection:
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(question, parameters)]
+    with psycopg.connect(url, row_factory=dict_row) as pg:
+        pg.execute("SET search_path = weft")
+        text = question.replace("%", "%%").replace("?", "%s")
+        return list(pg.execute(text.encode(), parameters or None))
+
+
+def change(url: str, statement: str, *parameters: object) -> None:
+    """Write to a store's database behind weft's back."""
+    if url.startswith("sqlite"):
+        path = Path(url.removeprefix("sqlite:///"))
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+            connection.execute(statement, parameters)
+        return
+    with psycopg.connect(url, autocommit=True) as pg:
+        pg.execute("SET search_path = weft")
+        pg.execute(statement.replace("?", "%s").encode(), parameters or None)
+
+
+_KEPT = {"schema_version"}
+
+
+def wipe(url: str) -> None:
+    """Empty a store in place, which is faster than making a new one."""
+    if url.startswith("sqlite"):
+        path = Path(url.removeprefix("sqlite:///"))
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            connection.execute("BEGIN IMMEDIATE")
+            for (table,) in tables.fetchall():
+                connection.execute(f'DELETE FROM "{table}"')
+            connection.execute("INSERT INTO store (one, identity) VALUES (1, '')")
+            connection.execute("COMMIT")
+        return
+    with psycopg.connect(url, autocommit=True) as pg:
+        rows = pg.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'weft'").fetchall()
+        names = [row[0] for row in rows if row[0] not in _KEPT]
+        with pg.transaction():
+            for name in names:
+                pg.execute(sql.SQL("DELETE FROM weft.{}").format(sql.Identifier(name)))
+            pg.execute("INSERT INTO weft.store (one, identity) VALUES (1, '')")
