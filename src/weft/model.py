@@ -258,6 +258,15 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Wait:
+    """One thing a task waits for."""
+
+    kind: str  # need, limit, file, worker, turn, reservation, time, person, run, attempt, gang
+    subject: str  # the task, resource, file, worker or tenant in question
+    text: str  # for people: `llm 12/12`, `src/a.py held by task 7`
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How an attempt ended, and what becomes of its task.
 

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Mapping
 
 from weft.config import Stated, is_settable, suggest_limit
-from weft.errors import InputError, LimitsDiffer, NotFound
+from weft.errors import InputError, LimitsDiffer
 from weft.model import Limit
 from weft.policy import pressure
 from weft.store.database import Transaction
@@ -43,7 +43,7 @@ def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> i
     rows = {row["resource"]: row for row in tx.all("limits")}
     known = rows.get(resource)
     if known is None and not is_settable(resource):
-        raise NotFound(f"There is no limit {resource!r}.{suggest_limit(resource)}")
+        raise InputError(f"There is no limit {resource!r}.{suggest_limit(resource)}")
     owner = known["owner"] if known is not None else None
     if owner is not None and not owner.startswith("run:"):
         raise InputError(f"The limit {resource} is set by {owner}; change it there.")

@@ -45,6 +45,7 @@ class Postgres:
 
     def __init__(self, url: str, *, next_turn: str = _NEXT_TURN) -> None:
         self.url = url
+        self.place = _without_password(url)
         self._queries = texts.queries("postgres")
         self._next_turn = next_turn
         self._listeners = Listeners()
@@ -135,6 +136,9 @@ class Postgres:
         with self._pool.connection() as connection:
             return f"PostgreSQL {connection.info.server_version // 10000}"
 
+    def check(self) -> str | None:
+        return None  # the server answers, and looks after its files itself
+
     def close(self) -> None:
         if self._ears is not None:
             self._ears.close()
@@ -142,7 +146,7 @@ class Postgres:
         self._pool.close()
 
     def _explain(self, error: Exception) -> StoreError:
-        where = sql_safe(self.url)
+        where = self.place
         if isinstance(error, (*_REPEATABLE, errors.LockNotAvailable, PoolTimeout)):
             return StoreBusy(f"The store {where} is busy; try again.")
         return StoreError(f"The store {where} cannot be used: {_first_line(error)}.")
@@ -286,7 +290,7 @@ def _version(connection: psycopg.Connection[DictRow]) -> int | None:
     return int(row["version"])
 
 
-def sql_safe(url: str) -> str:
+def _without_password(url: str) -> str:
     """The URL without its password, for messages."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(url)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from weft.errors import ForeignStore, NewerStore, StoreBusy, StoreError
 from weft.store import sql
@@ -37,7 +38,8 @@ class Sqlite:
             raise StoreError(
                 f"Python's SQLite is {sqlite3.sqlite_version}; weft needs 3.35 or newer."
             )
-        self.url = f"sqlite:///{path}"
+        self.url = "sqlite:///" + quote(str(path))
+        self.place = str(path)
         self.path = path
         self.bells = Bells(path.parent / "bells")
         self._patience = patience
@@ -124,6 +126,11 @@ class Sqlite:
 
     def version(self) -> str:
         return f"SQLite {sqlite3.sqlite_version}"
+
+    def check(self) -> str | None:
+        with self._lock, self._explained():
+            [answer] = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+        return None if answer == "ok" else f"The store {self.path} is damaged: {answer}."
 
     def close(self) -> None:
         with self._lock:

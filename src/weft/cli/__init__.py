@@ -1,0 +1,84 @@
+"""The command line: parse, dispatch, print. One file per command.
+
+Exit codes: 0 all is well, 1 the work failed, 2 bad input or set-up, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from weft import __version__
+from weft.errors import InputError, LimitsDiffer, StoreError, WeftError
+
+COMMANDS: Final = {
+    "doctor": "weft.cli.doctor",
+    "init": "weft.cli.init",
+    "limits": "weft.cli.limits",
+}
+
+
+class LateCommands(click.Group):
+    """Imports a command when it is asked for, so that each starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {close[0]}?" if close else " Try `weft --help`."
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx=None)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LateCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="weft", message="%(prog)s %(version)s")
+@click.option(
+    "-C",
+    "directory",
+    default=".",
+    metavar="DIRECTORY",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Work in this directory instead of the current one.",
+)
+@click.pass_context
+def weft(ctx: click.Context, directory: Path) -> None:
+    """Run many coding agents on one git repository, and weave their work into one branch."""
+    ctx.obj = directory
+
+
+def main() -> None:
+    """Run the command line, and turn errors into one sentence and an exit code."""
+    try:
+        status = weft.main(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(2)
+    except click.ClickException as error:
+        click.echo(f"weft: {error.format_message()}", err=True)
+        sys.exit(2)
+    except WeftError as error:
+        click.echo(f"weft: {error}", err=True)
+        sys.exit(exit_code(error))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def exit_code(error: WeftError) -> int:
+    return 2 if isinstance(error, InputError | StoreError | LimitsDiffer) else 1

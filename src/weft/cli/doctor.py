@@ -1,0 +1,33 @@
+"""`weft doctor`"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+
+from weft.cli.output import json_option, print_json
+from weft.operations.doctor import examine
+
+
+@click.command(name="doctor")
+@json_option
+@click.pass_obj
+def command(directory: Path, as_json: bool) -> int:
+    """Check git, the store and the limits, and say what binds now.
+
+    Exits with 2 if anything is wrong.
+    """
+    findings = examine(directory, os.environ, now=time.time())
+    good = all(finding.good for finding in findings)
+    if as_json:
+        checks = [{"name": f.name, "ok": f.good, "text": f.text} for f in findings]
+        print_json({"ok": good, "checks": checks})
+    else:
+        for finding in findings:
+            click.echo(
+                f"{'ok     ' if finding.good else 'PROBLEM'}  {finding.name}: {finding.text}"
+            )
+    return 0 if good else 2

@@ -1,0 +1,31 @@
+"""`weft init`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from weft import git
+from weft.cli.output import json_option, print_json
+from weft.operations.init import init
+
+
+@click.command(name="init")
+@json_option
+@click.pass_obj
+def command(directory: Path, as_json: bool) -> None:
+    """Write weft.toml and .weft/agents/ for this repository.
+
+    Files that are there already are left as they are, so it is safe to run again.
+    """
+    root = git.top_level(directory)
+    written = init(root)
+    if as_json:
+        created = [one.path for one in written if one.created]
+        kept = [one.path for one in written if not one.created]
+        print_json({"root": str(root), "created": created, "kept": kept})
+        return
+    for one in written:
+        click.echo(f"{'created' if one.created else 'kept   '}  {one.path}")
+    click.echo("Next: `weft doctor` checks the set-up; edit weft.toml to change the limits.")

@@ -1,0 +1,1 @@
+"""Every verb a person or a program may ask for; faces only parse and print."""

@@ -1,0 +1,37 @@
+"""Where a command works: the repository, its configuration and its store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from weft import config, git
+from weft.config import Config
+from weft.store import Store, default_url, open_store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    root: Path
+    config: Config
+    store_url: str
+
+    def open_store(self) -> Store:
+        return open_store(self.store_url, tuning=self.config.tuning, limits=self.config.limits)
+
+    @property
+    def store_file(self) -> Path | None:
+        """The file of an SQLite store."""
+        if not self.store_url.startswith("sqlite:///"):
+            return None
+        return Path(unquote(self.store_url.removeprefix("sqlite:///")))
+
+
+def find(directory: Path, environment: Mapping[str, str]) -> Project:
+    """The project a directory belongs to."""
+    root = git.top_level(directory)
+    settings = config.load(root, environment)
+    url = settings.store or default_url(git.common_directory(directory))
+    return Project(root=root, config=settings, store_url=url)

@@ -1,0 +1,51 @@
+"""Starting programs. Argument lists only: nothing here ever goes through a shell."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.errors import WeftError
+
+
+class ProgramMissing(WeftError):
+    """A program weft needs is not installed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    status: int
+    output: str
+    errors: str
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    directory: Path,
+    environment: Mapping[str, str],
+    seconds: float = 60,
+) -> Finished:
+    """Run a short command to its end and keep what it printed."""
+    try:
+        done = subprocess.run(
+            list(arguments),
+            cwd=directory,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        missing = arguments[0] if directory.is_dir() else str(directory)
+        raise ProgramMissing(f"{missing} was not found; install it or check the path.") from error
+    except subprocess.TimeoutExpired as error:
+        raise WeftError(f"{arguments[0]} did not answer within {seconds:.0f} s.") from error
+    return Finished(
+        status=done.returncode,
+        output=done.stdout.decode(errors="surrogateescape"),
+        errors=done.stderr.decode(errors="replace"),
+    )
