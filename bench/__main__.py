@@ -1,4 +1,7 @@
-"""Run the figures whose names start with the given prefixes; all without any."""
+"""Run the figures whose names start with the given prefixes; all without any.
+
+Exits with 1 if one of them misses its bound.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,16 @@ def main(prefixes: list[str]) -> int:
     if not chosen:
         print(f"No figure starts with {' or '.join(prefixes)}.", file=sys.stderr)
         return 2
+    missed = 0
     for name in chosen:
         figure = FIGURES[name]
         value = figure.measure()
-        bound = f"  # {figure.bound}" if figure.bound else ""
-        print(f"{name} {value:.3g} {figure.unit}{bound}", flush=True)
-    return 0
+        print(f"{name} {value:.3g} {figure.unit}", flush=True)
+        if not figure.holds(value):
+            bounds = f"{figure.at_least} to {figure.at_most}"
+            print(f"{name} is outside of {bounds}.", file=sys.stderr)
+            missed = 1
+    return missed
 
 
 sys.exit(main(sys.argv[1:]))

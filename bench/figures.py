@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,18 +11,24 @@ from dataclasses import dataclass
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     unit: str
-    bound: str
     measure: Callable[[], float]
+    at_least: float = -math.inf
+    at_most: float = math.inf
+
+    def holds(self, value: float) -> bool:
+        return self.at_least <= value <= self.at_most
 
 
 FIGURES: dict[str, Figure] = {}
 
 
 def figure(
-    name: str, unit: str, bound: str = ""
+    name: str, unit: str, *, at_least: float = -math.inf, at_most: float = math.inf
 ) -> Callable[[Callable[[], float]], Callable[[], float]]:
+    """Register a measurement under a name, with the bound it has to keep."""
+
     def register(measure: Callable[[], float]) -> Callable[[], float]:
-        FIGURES[name] = Figure(unit=unit, bound=bound, measure=measure)
+        FIGURES[name] = Figure(unit=unit, measure=measure, at_least=at_least, at_most=at_most)
         return measure
 
     return register

@@ -67,7 +67,7 @@ def bare_loop(execute: Callable[[str, tuple[object, ...]], object], mark: str) -
     return _BATCH / (time.perf_counter() - start)
 
 
-@figure("admission_sqlite_ratio", "ratio", "≥ 0.4 of a bare loop of 8 statements")
+@figure("admission_sqlite_ratio", "ratio", at_least=0.4)
 def admission_sqlite_ratio() -> float:
     with sqlite_url() as url, open_roomy(url) as store:
         fill(store, tasks(_ROUNDS * _BATCH))
@@ -83,7 +83,7 @@ def admission_sqlite_ratio() -> float:
             )
 
 
-@figure("admission_postgres_ratio", "ratio", "≥ 0.4 of a bare loop of 8 statements")
+@figure("admission_postgres_ratio", "ratio", at_least=0.4)
 def admission_postgres_ratio() -> float:
     with postgres_url() as url, open_roomy(url) as store:
         fill(store, tasks(_ROUNDS * _BATCH))
@@ -158,7 +158,7 @@ def seconds_per_admission(store: Store) -> float:
     return spent / 100
 
 
-@figure("admission_growth_100k", "ratio", "≤ 2; 100,000 queued against 1,000, worst of three")
+@figure("admission_growth_100k", "ratio", at_most=2)
 def admission_growth_100k() -> float:
     worst = 0.0
     for scenario in (all_admissible, one_limit_full, one_file_held):

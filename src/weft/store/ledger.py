@@ -24,8 +24,8 @@ class Place:
     host: str
     agents: frozenset[str] | None  # the agents it can run; None: any
 
-    def can_run(self, agent: str | None) -> bool:
-        return self.agents is None or agent is None or agent in self.agents
+    def can_run(self, agents: frozenset[str]) -> bool:
+        return self.agents is None or agents <= self.agents
 
 
 class Ledger:

@@ -69,7 +69,9 @@ def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: boo
     taken = ledger.used.get(f"worker:{worker}", 0) + tx.value("pinned_waiting", worker=worker)
     if taken >= slots and not or_queue and row["pinned"] != worker:
         raise AtCapacity(f"{worker} is at capacity ({taken}/{slots}).")
-    tx.run("set_pin", id=task, pinned=worker)
-    if row["state"] == State.READY:
-        ready.requeue(tx, task, now=now)
+    together = [row] if row["gang"] is None else tx.all("gang_members", gang=row["gang"])
+    for one in together:  # a gang goes to one worker
+        tx.run("set_pin", id=one["id"], pinned=worker)
+        if one["state"] == State.READY:
+            ready.requeue(tx, one["id"], now=now)
     tx.event("task_assigned", now=now, run=row["run"], task=task, worker=worker)

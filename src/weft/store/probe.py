@@ -60,7 +60,7 @@ def _before_admission(tx: Transaction, row: Row, now: float) -> list[Wait]:
     scene = Scene(tx, now)
     who = candidate(tx, row, rank(tx, row, now))
     if who is None:
-        return [_wait("gang", row["gang"], f"not all of group {row['gang']} are ready")]
+        return [_wait("gang", row["gang"], f"group {row['gang']} cannot start as a whole")]
     found = [
         _wait("file", pattern, _held_text(scene, pattern, holder))
         for pattern, holder in sorted(scene.held_files(who).items())
@@ -82,10 +82,10 @@ def _before_some_worker(scene: Scene, who: Candidate) -> list[Wait]:
     places = [
         place
         for place in scene.ledger.places.values()
-        if who.pinned in (None, place.worker) and place.can_run(who.agent)
+        if who.pinned in (None, place.worker) and place.can_run(who.agents)
     ]
     if not places:
-        needed = who.pinned or (f"one that runs {who.agent}" if who.agent else "any")
+        needed = who.pinned or (f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any")
         return [_wait("worker", needed, f"no worker is present ({needed})")]
     best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
     return [

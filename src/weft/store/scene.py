@@ -27,7 +27,7 @@ class Candidate:
     tenant: str
     demand: Mapping[str, int]  # of all together, `@` unresolved
     files: tuple[str, ...]
-    agent: str | None
+    agents: frozenset[str]  # those its place must be able to run
     pinned: str | None
     rank: order.Rank
 
@@ -47,14 +47,17 @@ class Candidate:
 
 
 def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> Candidate | None:
-    """The candidate a ready row stands for; None if not all of its gang are ready."""
+    """The candidate a ready row stands for; None if its gang cannot start as a whole."""
     rows: Sequence[Row] = [row]
     demand = records.demand(row["demand"])
     files = records.files(row["files"])
+    pinned = row["pinned"]
     if row["gang"] is not None:
         rows = tx.all("gang_members", gang=row["gang"])
-        if any(one["state"] != State.READY for one in rows):
+        pins = {one["pinned"] for one in rows} - {None}
+        if any(one["state"] != State.READY for one in rows) or len(pins) > 1:
             return None
+        pinned = next(iter(pins), None)
         rows = sorted(rows, key=lambda one: one["id"] != row["id"])
         demand = capacity.add(*(records.demand(one["demand"]) for one in rows))
         files = tuple({file for one in rows for file in records.files(one["files"])})
@@ -65,8 +68,8 @@ def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> Candidate | No
         tenant=row["tenant"],
         demand=demand,
         files=files,
-        agent=row["agent"],
-        pinned=row["pinned"],
+        agents=frozenset(one["agent"] for one in rows if one["agent"] is not None),
+        pinned=pinned,
         rank=its_rank,
     )
 
@@ -108,7 +111,7 @@ class Scene:
         if who.pinned in self.ledger.places:
             place = self.ledger.places[who.pinned]
         demand = who.demand_at(place)
-        if place.can_run(who.agent) and not capacity.shortages(demand, self.ledger.nominal, {}):
+        if place.can_run(who.agents) and not capacity.shortages(demand, self.ledger.nominal, {}):
             return demand
         return capacity.shared(who.demand)
 

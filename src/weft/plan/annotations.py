@@ -1,0 +1,190 @@
+"""What an annotation says: from the body of an HTML comment to keys and values.
+
+    <!-- files: src/a.ts, "a,b.ts"; depends: task1 -->
+
+Annotations are separated by `;` or new lines. A line without a key goes on with the list above
+it, and a command keeps its `;` unless a known key follows. What a value means is decided in
+`values`; whether a key belongs to a task or a phase, in `markdown`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from weft.plan.comments import Comment
+from weft.plan.problems import Problems, shorten
+
+PHASE_KEYS: Final = frozenset({"execution", "depends"})
+TASK_KEYS: Final = frozenset(
+    {
+        "files",
+        "depends",
+        "parallel-group",
+        "reads",
+        "agent",
+        "stages",
+        "priority",
+        "class",
+        "budget",
+        "uses",
+        "check",
+        "team",
+        "id",
+    }
+)
+LIST_KEYS: Final = frozenset({"files", "depends", "reads", "stages", "uses"})
+"""A repeated key of these adds to its list."""
+
+_ALIASES: Final = {"writes": "files"}
+_KEYS: Final = PHASE_KEYS | TASK_KEYS | _ALIASES.keys()
+
+_KEY = re.compile(r"[ \t]*(?:[-*+][ \t]+)?([A-Za-z][A-Za-z_-]{0,40})[ \t]*:")
+_SEPARATOR_OR_QUOTED = re.compile(r'"[^"\n]*"|;|\n')
+_COMMA_OR_QUOTED = re.compile(r'"[^"\n]*"|[,\n]')
+_BULLETS: Final = ("-", "*", "+")
+_BULLET = re.compile(r"[-*+][ \t]+")
+
+
+class Item(NamedTuple):
+    """One element of a list."""
+
+    text: str
+    after: int  # an offset into the body of the comment, with only blanks between
+    quoted: bool
+
+
+class Annotation(NamedTuple):
+    key: str
+    value: str
+    comment: Comment
+    key_at: int  # offsets into the body of the comment
+    value_at: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.comment.place(self.key_at)
+
+    def place_of(self, item: Item) -> tuple[int, int]:
+        text = f'"{item.text}"' if item.quoted else item.text
+        return self.comment.place(self.comment.body.index(text, item.after))
+
+    def items(self) -> list[Item]:
+        """Cut a list at its commas and line ends; quotes keep a comma."""
+        return list(_items(self))
+
+
+def read_comment(comment: Comment, problems: Problems) -> list[Annotation]:
+    """Return what a comment says; nothing if it holds no known key and so is prose."""
+    body = comment.body
+    if ":" not in body:
+        return []
+    segments = list(_segments(body))
+    keys = [_KEY.match(body, start, end) for start, end in segments]
+    words = [_canonical(key[1]) if key else None for key in keys]
+    if not any(words):
+        _suspect_misspellings(comment, keys, problems)
+        return []
+    # Each with its key, where that stands, and where its value begins and ends.
+    found: list[tuple[str, int, int, int]] = []
+    for (start, end), key, word in zip(segments, keys, words, strict=True):
+        if key is not None and word is not None:
+            found.append((word, key.start(1), key.end(), end))
+        elif not body[start:end].strip():
+            continue
+        elif found and _continues(found[-1][0], key, body, start):
+            found[-1] = (*found[-1][:3], end)
+        else:
+            _report_stray(comment, key, start, end, problems)
+    return [
+        Annotation(word, body[value_at:end], comment, key_at, value_at)
+        for word, key_at, value_at, end in found
+    ]
+
+
+def _canonical(word: str) -> str | None:
+    """Return the key that is written so; None if it is none."""
+    word = word.lower().replace("_", "-")
+    return _ALIASES.get(word, word) if word in _KEYS else None
+
+
+def _segments(body: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    if ";" in body or "\n" in body:
+        for found in _SEPARATOR_OR_QUOTED.finditer(body):
+            if found[0] in ";\n":
+                yield start, found.start()
+                start = found.end()
+    yield start, len(body)
+
+
+def _continues(last: str, key: re.Match[str] | None, body: str, start: int) -> bool:
+    """Whether a segment without a known key belongs to the annotation before it."""
+    separator = body[start - 1]
+    if last == "check":
+        return separator == ";"
+    return last in LIST_KEYS and key is None and separator == "\n"
+
+
+def _items(annotation: Annotation) -> Iterator[Item]:
+    value = annotation.value
+    # Where nothing is quoted, which is nearly everywhere, every comma counts.
+    if '"' in value:
+        ends = [found.start() for found in _COMMA_OR_QUOTED.finditer(value) if found[0] in ",\n"]
+        parts = [value[a + 1 : b] for a, b in pairwise([-1, *ends, len(value)])]
+    else:
+        parts = value.replace("\n", ",").split(",")
+    start = annotation.value_at
+    for part in parts:
+        text = part.strip()
+        if text[:1] in _BULLETS and (bullet := _BULLET.match(text)):
+            text = text[bullet.end() :]
+        if text:
+            quoted = len(text) > 1 and text[0] == text[-1] == '"'
+            yield Item(text[1:-1] if quoted else text, start, quoted)
+        start += len(part) + 1
+
+
+def _suspect_misspellings(
+    comment: Comment, keys: list[re.Match[str] | None], problems: Problems
+) -> None:
+    for key in keys:
+        if key is None:
+            continue
+        word = key[1].lower()
+        close = problems.closest(word, sorted(_KEYS))
+        if close:
+            line, column = comment.place(key.start(1))
+            problems.warn(
+                line,
+                column,
+                "unknown-key",
+                f"{key[1]!r} is no annotation, so this comment is read as prose.",
+                f"Did you mean {close!r}?",
+            )
+
+
+def _report_stray(
+    comment: Comment, key: re.Match[str] | None, start: int, end: int, problems: Problems
+) -> None:
+    text = comment.body[start:end].strip()
+    line, column = comment.place(comment.body.index(text, start))
+    if key is None:
+        problems.warn(
+            line,
+            column,
+            "stray-text",
+            f"{shorten(text)!r} has no key, and is ignored.",
+            "Write `key: value`, and keep remarks out of annotations.",
+        )
+        return
+    close = problems.closest(key[1].lower(), sorted(_KEYS))
+    problems.warn(
+        line,
+        column,
+        "unknown-key",
+        f"{key[1]!r} is no annotation, and is ignored.",
+        f"Did you mean {close!r}?" if close else f"Known are {', '.join(sorted(_KEYS))}.",
+    )

@@ -1,0 +1,269 @@
+"""Reading a beads export: one JSON object a line, as `bd export` writes issues.jsonl.
+
+Issues that are still open become tasks, named by their ids. `blocks` means that the other issue
+comes first. A parent comes after its children, and what blocks it blocks them, as in `bd ready`.
+Every other kind of link is left alone, and so is a line that is no issue.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from weft.model import State
+from weft.plan import source, taskline, values
+from weft.plan.jsonfields import Fields
+from weft.plan.jsontext import Document, Node, NotJSON
+from weft.plan.problems import Problems, shorten
+from weft.plan.records import HUMAN, Kind, Phase, Plan, PlanTask, Reading, Reference, Source
+
+_STATUS: Final[Mapping[str, State]] = {
+    "open": State.WAITING,
+    "in_progress": State.RUNNING,
+    "hooked": State.RUNNING,
+    "blocked": State.BLOCKED,
+    "deferred": State.BLOCKED,
+    "closed": State.DONE,
+    "tombstone": State.DONE,  # deleted, and so in nobody's way
+    "pinned": State.DONE,  # a note, not work
+}
+_NOT_WORK: Final = frozenset({"message", "event"})
+_DETAILS: Final = ("description", "design", "acceptance_criteria", "notes")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Issue:
+    fields: Fields
+    task: PlanTask
+    blockers: tuple[tuple[str, Node], ...]
+    parents: tuple[tuple[str, Node], ...]
+    node: Node
+
+
+def read(name: str, data: bytes) -> Reading:
+    """Read a beads export; whatever the bytes are, the answer is a plan and its problems."""
+    problems = Problems(name)
+    text = source.decode(data, problems)
+    issues: dict[str, _Issue] = {}
+    for number, line in enumerate(text.lines if text else (), 1):
+        if not line.strip():
+            continue
+        try:
+            fields = Fields(Document(line), problems, number)
+        except NotJSON as wrong:
+            problems.error(
+                number,
+                wrong.offset + 1,
+                "not-json",
+                f"{wrong.message}.",
+                "Each line is one JSON object, as `bd export` writes it.",
+                "",
+            )
+            continue
+        issue = _issue(fields, fields.document.root)
+        if issue is not None:
+            # An export may hold an issue twice; the later line is the newer one.
+            issues[issue.task.id] = issue
+    open_ones = {id: issue for id, issue in issues.items() if not issue.task.settled}
+    if not issues and not problems.failed:
+        problems.error(1, 1, "no-tasks", "There is no issue in this file.", "Run `bd export`.")
+    return Reading(plan=_plan(name, open_ones, issues), problems=problems.found())
+
+
+def _plan(name: str, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issue]) -> Plan:
+    parents = _parents(open_ones, issues)
+    with_children = set(parents.values())
+    tasks = []
+    for id, issue in open_ones.items():
+        task = replace(
+            issue.task,
+            parent=parents.get(id),
+            depends=_blockers(issue, open_ones, issues),
+        )
+        if id in with_children:
+            task = replace(task, kind=Kind.EPIC, files=task.files or ())
+        if task.status is State.BLOCKED and task.depends and not task.note:
+            # It only waits, for what the plan knows about.
+            task = replace(task, status=State.WAITING)
+        _report_silence(issue, task)
+        tasks.append(task)
+    return Plan(
+        name=name,
+        source=Source.BEADS,
+        phases=(Phase(label="", title="", line=1, parallel=True, depends=()),),
+        tasks=tuple(tasks),
+    )
+
+
+def _issue(fields: Fields, node: Node) -> _Issue | None:
+    if not isinstance(node.value, dict):
+        fields.error(node, "bad-value", "Each line is one JSON object.", "Run `bd export` again.")
+        return None
+    given = node.value
+    type = fields.text(given.get("issue_type") or given.get("type"))
+    if "id" not in given and ("_type" in given or "title" not in given):
+        # Exports may carry memories and settings beside the issues.
+        return None
+    if "id" not in given:
+        fields.error(node, "bad-value", "An issue needs an id.", "Run `bd export` again.")
+        return None
+    id = fields.word(given["id"])
+    if not id or type in _NOT_WORK:
+        return None
+    line, column = fields.place(node)
+    text = " ".join(fields.text(given.get("title")).split())
+    status, note = _status(fields, given)
+    if not text and status is not State.DONE:
+        fields.error(node, "empty-task", f"{shorten(id)} has no title.", "Give it one.")
+    agent = HUMAN if taskline.asks_for_a_person(text) else None
+    extra = _metadata(fields, given.get("metadata"))
+    if "agent" in extra:
+        agent = fields.parsed(extra["agent"], values.name)
+    links = [_link(fields, each) for each in fields.listed(given.get("dependencies"))]
+    task = PlanTask(
+        id=id,
+        phase="",
+        label=id,
+        text=text,
+        line=line,
+        column=column,
+        details="\n\n".join(
+            part for key in _DETAILS if (part := fields.text(given.get(key)).strip())
+        ),
+        status=status,
+        note=note,
+        agent=agent,
+        files=() if agent == HUMAN else fields.files(extra.get("files")),
+        priority=fields.priority(given.get("priority")),
+        check=fields.parsed(extra.get("check"), values.command),
+        named=True,
+    )
+    return _Issue(
+        fields=fields,
+        task=task,
+        blockers=tuple((to, at) for kind, to, at in links if kind == "blocks" and to),
+        parents=tuple((to, at) for kind, to, at in links if kind == "parent-child" and to),
+        node=node,
+    )
+
+
+def _status(fields: Fields, given: Mapping[str, Node]) -> tuple[State, str]:
+    word = fields.text(given.get("status")) or "open"
+    if word not in _STATUS:
+        close = fields.problems.closest(word, _STATUS, cutoff=0.6)
+        fields.error(
+            given["status"],
+            "bad-value",
+            f"The status {shorten(word)!r} is not known.",
+            f"Did you mean {close!r}?" if close else f"Known are {', '.join(_STATUS)}.",
+        )
+    return _STATUS.get(word, State.BLOCKED), "deferred" if word == "deferred" else ""
+
+
+def _link(fields: Fields, node: Node) -> tuple[str, str, Node]:
+    if not isinstance(node.value, dict) or "depends_on_id" not in node.value:
+        fields.error(
+            node, "bad-value", "Here a link to another issue is expected.", "Run `bd export` again."
+        )
+        return "", "", node
+    kind = fields.text(node.value.get("type")) or "blocks"
+    return kind, fields.word(node.value["depends_on_id"]), node.value["depends_on_id"]
+
+
+def _metadata(fields: Fields, node: Node | None) -> Mapping[str, Node]:
+    """Return the author's own fields; some versions of bd export them as a string of JSON."""
+    if node is None or not node.value:
+        return {}
+    value = node.value
+    if isinstance(value, str):
+        try:
+            value = Document(value).root.value
+        except NotJSON:
+            value = None
+        if isinstance(value, dict):
+            for inner in value.values():
+                # Its places lie within the string; that of the string will do.
+                _move(inner, node.at)
+    if isinstance(value, dict):
+        return value
+    fields.warn(node, "bad-value", "The metadata is no JSON object.", json.dumps({"files": []}))
+    return {}
+
+
+def _move(node: Node, at: int) -> None:
+    node.at = at
+    if isinstance(node.value, list):
+        for inner in node.value:
+            inner.at = at
+
+
+def _parents(open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issue]) -> dict[str, str]:
+    """Return the parent of each issue that has an open one; no issue is its own ancestor."""
+    parents: dict[str, str] = {}
+    for id, issue in open_ones.items():
+        for to, at in issue.parents:
+            if to not in issues:
+                issue.fields.warn(
+                    at,
+                    "unknown-task",
+                    f"The parent {shorten(to)!r} of {shorten(id)} is not in this file.",
+                    "Export all issues together.",
+                )
+            elif to in open_ones and id not in parents:
+                if _descends(to, id, parents):
+                    issue.fields.error(
+                        at,
+                        "cycle",
+                        f"{shorten(id)} (line {issue.task.line}) and {shorten(to)} "
+                        f"(line {open_ones[to].task.line}) are each other's parents.",
+                        "Remove one of the two links.",
+                    )
+                else:
+                    parents[id] = to
+    return parents
+
+
+_DEEPEST: Final = 100
+
+
+def _descends(id: str, ancestor: str, parents: Mapping[str, str]) -> bool:
+    for _ in range(_DEEPEST):
+        if id == ancestor:
+            return True
+        if id not in parents:
+            return False
+        id = parents[id]
+    # Nobody nests issues so deeply; taken as a circle, it is at least bounded.
+    return True
+
+
+def _blockers(
+    issue: _Issue, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issue]
+) -> tuple[Reference, ...]:
+    found: dict[str, Reference] = {}
+    for to, at in issue.blockers:
+        line, column = issue.fields.place(at)
+        if to in open_ones:
+            found[to] = Reference(to=to, line=line, column=column)
+        elif to not in issues:
+            close = issue.fields.problems.closest(to, issues, cutoff=0.6)
+            issue.fields.error(
+                at,
+                "unknown-task",
+                f"{shorten(issue.task.id)} is blocked by {shorten(to)!r}, "
+                "which is not in this file.",
+                f"Did you mean {close!r}?" if close else "Export all issues together.",
+            )
+    return tuple(found.values())
+
+
+def _report_silence(issue: _Issue, task: PlanTask) -> None:
+    if task.files is None:
+        issue.fields.warn(
+            issue.node,
+            "no-files",
+            f"{shorten(task.id)} does not say which files it changes, so it runs alone.",
+            'Add {"files": […]} to its metadata, or {"files": "none"} if it changes nothing.',
+        )

@@ -1,0 +1,352 @@
+"""Reading plan.md: from the sections of the file to a `Plan`.
+
+Labels, ids and references are settled here (rulings 1, 2, 9 and 11); what follows from them,
+the graph, is left to `compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from weft.plan import labels, sections, source, taskline, values
+from weft.plan.annotations import Annotation
+from weft.plan.blocks import MOST_BLOCKS, TooManyBlocks
+from weft.plan.labels import Labels
+from weft.plan.problems import Problems, shorten
+from weft.plan.records import HUMAN, Phase, Plan, PlanTask, Reading, Reference, Source
+from weft.plan.references import Asked, Names, PhaseName, TaskName
+from weft.plan.sections import FoundTask, Section
+from weft.plan.values import Notes
+
+
+def read(name: str, data: bytes) -> Reading:
+    """Read a plan.md; whatever the bytes are, the answer is a plan and its problems."""
+    problems = Problems(name)
+    text = source.decode(data, problems)
+    found: list[Section] = []
+    if text is not None:
+        try:
+            found = sections.find(text.lines, problems)
+        except TooManyBlocks:
+            problems.error(
+                1,
+                1,
+                "too-large",
+                f"The file is made of more than {MOST_BLOCKS:,} paragraphs and list items.",
+                "Split the plan into several files.",
+            )
+    plan = _assemble(name, found, problems)
+    if not plan.tasks and not problems.failed:
+        problems.error(
+            1,
+            1,
+            "no-tasks",
+            "There is no task in this file.",
+            "Write tasks as `- [ ] Task 1: what to do` under `## Phase 1: name`.",
+        )
+    return Reading(plan=plan, problems=problems.found())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Draft:
+    """A task whose id is known, but not yet whom it refers to."""
+
+    found: FoundTask
+    phase: str
+    label: str
+    id: str
+    named: bool
+    notes: Notes
+
+
+def _assemble(name: str, found: list[Section], problems: Problems) -> Plan:
+    with_tasks = [section for section in found if section.tasks]
+    _report_lost_notes(found, problems)
+    phase_labels = _phase_labels(with_tasks, problems)
+    drafts: list[_Draft] = []
+    doubled: set[tuple[str, str]] = set()
+    taken: set[str] = set()
+    for section, phase in zip(with_tasks, phase_labels.labels, strict=True):
+        task_labels = _task_labels(section, phase, problems)
+        doubled.update((phase, number) for number in task_labels.doubled)
+        for task, label in zip(section.tasks, task_labels.labels, strict=True):
+            drafts.append(_draft(task, phase, label, taken, problems))
+    drafts = _with_free_ids(drafts, taken, problems)
+    names = Names(
+        phases=[
+            PhaseName(label=label, texts=(section.heading.title, section.heading.written))
+            for section, label in zip(with_tasks, phase_labels.labels, strict=True)
+        ],
+        tasks=[
+            TaskName(id=draft.id, phase=draft.phase, label=draft.label, named=draft.named)
+            for draft in drafts
+        ],
+        doubled_phases=phase_labels.doubled,
+        doubled_tasks=frozenset(doubled),
+    )
+    return Plan(
+        name=name,
+        source=Source.MARKDOWN,
+        title=next((each.heading.written for each in found if each.level == 1), ""),
+        phases=tuple(
+            _phase(section, label, names, problems)
+            for section, label in zip(with_tasks, phase_labels.labels, strict=True)
+        ),
+        tasks=tuple(_task(draft, names, problems) for draft in drafts),
+    )
+
+
+def _phase_labels(with_tasks: Sequence[Section], problems: Problems) -> Labels:
+    numbers: list[str | None] = []
+    for section in with_tasks:
+        number = section.heading.number
+        if section.level != 2 and section.level > 0:
+            problems.warn(
+                section.line,
+                1,
+                "phase-heading",
+                f"{shorten(section.heading.written)!r} is read as a phase, though it is a "
+                f"heading of level {section.level}.",
+                "Write phases as `## Phase 1: name`.",
+            )
+        if number is not None and "." in number:
+            problems.warn(
+                section.line,
+                1,
+                "odd-number",
+                f"A phase cannot carry the number {number}; it is numbered by its place.",
+                "Write phases as `## Phase 1: name`.",
+            )
+            number = None
+        numbers.append(number)
+    found = labels.assign(numbers)
+    for place in found.repeats:
+        problems.warn(
+            with_tasks[place].line,
+            1,
+            "repeated-number",
+            f"The number {numbers[place]} is taken; this is phase {found.labels[place]}.",
+            "Give each phase its own number.",
+        )
+    return found
+
+
+def _task_labels(section: Section, phase: str, problems: Problems) -> Labels:
+    numbers: list[str | None] = []
+    for task in section.tasks:
+        number = task.sentence.number
+        if number is not None and "." in number:
+            of_phase, _, number = number.rpartition(".")
+            if of_phase != phase:
+                problems.warn(
+                    task.line,
+                    task.column,
+                    "odd-number",
+                    f"Task {task.sentence.number} stands in phase {phase}, "
+                    f"and is taken for its task {number}.",
+                    "Number the tasks of each phase from 1.",
+                )
+        numbers.append(number)
+    found = labels.assign(numbers)
+    for place in found.repeats:
+        task = section.tasks[place]
+        problems.warn(
+            task.line,
+            task.column,
+            "repeated-number",
+            f"The number {numbers[place]} is taken; this is task {found.labels[place]}.",
+            "Give each task of a phase its own number.",
+        )
+    return found
+
+
+def _draft(task: FoundTask, phase: str, label: str, taken: set[str], problems: Problems) -> _Draft:
+    notes = values.gather(_own(task.notes, problems), problems)
+    named = notes.id is not None and notes.id not in taken
+    if notes.id is not None:
+        if not named:
+            problems.error(
+                *notes.said["id"].place,
+                "duplicate-id",
+                f"Another task has the id {shorten(notes.id)!r}.",
+                "Give each task its own id.",
+            )
+        taken.add(notes.id)
+    return _Draft(
+        found=task,
+        phase=phase,
+        label=label,
+        id=notes.id if named and notes.id is not None else f"{phase}.{label}",
+        named=named,
+        notes=notes,
+    )
+
+
+def _with_free_ids(drafts: list[_Draft], taken: set[str], problems: Problems) -> list[_Draft]:
+    """Keep an author's id such as `1.2` apart from the task that is labelled so."""
+    free = []
+    for draft in drafts:
+        id = draft.id
+        if not draft.named and id in taken:
+            problems.error(
+                draft.found.line,
+                draft.found.column,
+                "duplicate-id",
+                f"Another task has the id {id!r}, which is this one's place in the plan.",
+                "Choose ids that are not numbers.",
+            )
+            while id in taken:
+                id += "'"
+            draft = replace(draft, id=id)
+        taken.add(id)
+        free.append(draft)
+    return free
+
+
+def _own(notes: Sequence[Annotation], problems: Problems) -> list[Annotation]:
+    own = []
+    for note in notes:
+        if note.key == "execution":
+            _report_misplaced(note, "a task", "under the heading of the phase", problems)
+        else:
+            own.append(note)
+    return own
+
+
+def _phase(section: Section, label: str, names: Names, problems: Problems) -> Phase:
+    depends: list[Reference] | None = None
+    parallel: bool | None = None
+    for note in section.notes:
+        if note.key == "execution":
+            if parallel is not None:
+                problems.error(
+                    *note.place, "repeated-key", "'execution' was given before.", "Keep one."
+                )
+                continue
+            parallel = values.parse_or_report(values.execution, note, problems)
+        elif note.key == "depends":
+            depends = depends or []
+            for item in note.items():
+                if not item.quoted and item.text.lower() == "none":
+                    continue
+                line, column = note.place_of(item)
+                asked = Asked(text=item.text, line=line, column=column)
+                meant = names.phase(asked, problems)
+                if meant is not None:
+                    depends.append(Reference(to=meant, line=line, column=column))
+        else:
+            _report_misplaced(note, "a phase", "under its task, indented", problems)
+    return Phase(
+        label=label,
+        title=section.heading.title,
+        line=section.line,
+        parallel=bool(parallel),
+        depends=None if depends is None else tuple(depends),
+        checkpoint=section.heading.checkpoint,
+        heading=section.heading.written,
+        annotated=bool(section.notes),
+    )
+
+
+def _task(draft: _Draft, names: Names, problems: Problems) -> PlanTask:
+    found, notes = draft.found, draft.notes
+    sentence = found.sentence
+    depends, depends_phases = _references(draft, names, problems)
+    agent = notes.agent
+    if agent is None and taskline.asks_for_a_person(sentence.text):
+        agent = HUMAN
+    task = PlanTask(
+        id=draft.id,
+        phase=draft.phase,
+        label=draft.label,
+        text=sentence.text,
+        line=found.line,
+        column=found.column,
+        last_line=found.last_line,
+        details=found.details,
+        status=sentence.status,
+        commit=sentence.commit,
+        note=sentence.note,
+        agent=agent,
+        files=() if agent == HUMAN else notes.files,
+        reads=notes.reads,
+        depends=depends,
+        depends_phases=depends_phases,
+        group=notes.group,
+        stages=notes.stages,
+        priority=notes.priority,
+        klass=notes.klass,
+        budget=notes.budget,
+        uses=notes.uses,
+        check=notes.check,
+        team=notes.team,
+        named=draft.named,
+    )
+    _report_claims(task, notes, problems)
+    return task
+
+
+def _references(
+    draft: _Draft, names: Names, problems: Problems
+) -> tuple[tuple[Reference, ...], tuple[Reference, ...]]:
+    tasks: list[Reference] = []
+    phases: list[Reference] = []
+    for item, note in draft.notes.depends:
+        if not item.quoted and item.text.lower() == "none":
+            continue
+        line, column = note.place_of(item)
+        meant = names.task(Asked(text=item.text, line=line, column=column), draft.phase, problems)
+        if meant is None:
+            continue
+        if meant.task is not None:
+            tasks.append(Reference(to=meant.task, line=line, column=column))
+        elif meant.phase is not None:
+            phases.append(Reference(to=meant.phase, line=line, column=column))
+    return tuple(tasks), tuple(phases)
+
+
+def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
+    if task.manual and notes.files:
+        problems.warn(
+            *notes.said["files"].place,
+            "manual-files",
+            f"{task.id} waits for a person and claims no files.",
+            "Remove `files:`, or name the agent that does the work with `agent:`.",
+        )
+    if task.files is None and not task.settled:
+        said = notes.said.get("files")
+        what = "names no file that can be used" if said else "does not say which files it changes"
+        problems.warn(
+            *(said.place if said else (task.line, task.column)),
+            "no-files",
+            f"{task.id} {what}, so it runs alone.",
+            "Add `<!-- files: … -->` under it, or `files: none` if it changes nothing.",
+        )
+    if task.team is not None:
+        problems.warn(
+            *notes.said["team"].place,
+            "team-not-run",
+            "Teams are not run yet; one agent does this task.",
+            f"Write `agent: {task.team.agent}`.",
+        )
+
+
+def _report_misplaced(note: Annotation, place: str, better: str, problems: Problems) -> None:
+    problems.warn(
+        *note.place,
+        "misplaced-key",
+        f"{note.key!r} means nothing for {place}, and is ignored.",
+        f"Put it {better}.",
+    )
+
+
+def _report_lost_notes(found: Sequence[Section], problems: Problems) -> None:
+    for note in chain.from_iterable(each.notes for each in found if not each.tasks):
+        problems.warn(
+            *note.place,
+            "lost-annotation",
+            f"{note.key!r} stands where there is no task, and is ignored.",
+            "Put it under the heading of its phase, or under its task.",
+        )

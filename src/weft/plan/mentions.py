@@ -1,0 +1,106 @@
+"""Which files and tasks the text of a task speaks of.
+
+A file is known if the repository has it, or if the text spells out a path that can be nothing
+else: with a directory and an extension, or set as code where nothing is known of the repository.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from weft.paths import BadPath, is_literal, normalise
+
+# What may be a path, once code marks and punctuation are off.
+_WORD = re.compile(r"[A-Za-z0-9_.@+~*/-]{2,300}")
+_CODE = re.compile(r"`([^`\n]{1,300})`")
+_LINK = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S+")
+_EXTENSION = re.compile(r"[^/]*[A-Za-z0-9_*\]]\.[A-Za-z][A-Za-z0-9]{0,9}")
+_TASK = re.compile(r"\btasks?[ \t]+#?([0-9]{1,9}[A-Za-z]?)(?![0-9A-Za-z.]*[0-9])", re.IGNORECASE)
+_AND_TASK = re.compile(r"[ \t]*(?:,|and|&|\+|-)[ \t]*#?([0-9]{1,9})\b")
+_BARE_FILES: Final = frozenset({"Makefile", "Dockerfile", "Justfile", "Gemfile", "Procfile"})
+_LONGEST_TEXT: Final = 20_000
+
+
+class Repository:
+    """The paths that are in a repository, or nothing known about them."""
+
+    def __init__(self, paths: Iterable[str] | None) -> None:
+        self.known = paths is not None
+        self._files = set(paths or ())
+        self._directories = {path[:cut] for path in self._files for cut in _cuts(path)}
+        self._by_name: dict[str, list[str]] = {}
+        for path in sorted(self._files):
+            self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
+
+    def find(self, word: str) -> str | None:
+        """Return the path that is meant by a word; None if the repository has none."""
+        if word in self._files:
+            return word
+        if word.rstrip("/") in self._directories and "/" in word:
+            return word.rstrip("/") + "/"
+        same = self._by_name.get(word, [])
+        return same[0] if len(same) == 1 else None
+
+
+def files(text: str, repository: Repository) -> tuple[str, ...]:
+    """Return the files that a text speaks of, as they are to be written into an annotation."""
+    text = text[:_LONGEST_TEXT]
+    found: dict[str, None] = {}
+    code = {match[1].strip() for match in _CODE.finditer(text)}
+    for word in _words(text):
+        path = repository.find(word)
+        if path is None and _is_path(word, is_code=word in code, repository=repository):
+            path = word
+        if path is not None and _usable(path):
+            found[path] = None
+    return tuple(found)
+
+
+def tasks(text: str) -> tuple[str, ...]:
+    """Return the numbers of the tasks that a text speaks of."""
+    text = text[:_LONGEST_TEXT]
+    found: dict[str, None] = {}
+    for match in _TASK.finditer(text):
+        found[match[1].upper()] = None
+        at = match.end()
+        while more := _AND_TASK.match(text, at):
+            found[more[1]] = None
+            at = more.end()
+    return tuple(found)
+
+
+def _words(text: str) -> Iterator[str]:
+    text = _LINK.sub(" ", text)
+    for match in _WORD.finditer(text):
+        # A sentence ends with a full stop, a path does not.
+        word = match[0].rstrip(".-+~@").lstrip("-+~@")
+        if word.startswith("./"):
+            word = word[2:]
+        if len(word) > 1:
+            yield word
+
+
+def _is_path(word: str, *, is_code: bool, repository: Repository) -> bool:
+    name = word.rpartition("/")[2]
+    if "/" in word:
+        return bool(_EXTENSION.fullmatch(name)) or ("*" in name and is_code)
+    if repository.known:
+        return False
+    return is_code and (word in _BARE_FILES or bool(_EXTENSION.fullmatch(word)))
+
+
+def _usable(path: str) -> bool:
+    try:
+        normalise(path)
+    except BadPath:
+        return False
+    return is_literal(path) or "/" in path
+
+
+def _cuts(path: str) -> Iterator[int]:
+    at = path.find("/")
+    while at > 0:
+        yield at
+        at = path.find("/", at + 1)

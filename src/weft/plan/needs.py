@@ -1,0 +1,166 @@
+"""What must come before what: every edge of a plan but the overlaps (rulings 1, 3 and 9).
+
+`Needs` collects edges between the tasks of a plan, by their places in it. Where a whole crowd
+comes before another, as with phases, writing out every pair would not be linear; such a crowd
+goes through one more node, a barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from weft.plan.records import Barrier, Edge, Plan, Reference, Why
+
+_DENSE: Final = 16
+"""Pairs are written out as long as there are at most this many for each task concerned."""
+
+_MOST_INHERITED: Final = 200_000
+
+
+class Needs:
+    """The growing graph; nodes are tasks by place, then barriers."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.at = {task.id: place for place, task in enumerate(plan.tasks)}
+        self.phase_at = {phase.label: place for place, phase in enumerate(plan.phases)}
+        self.phase_of = [self.phase_at[task.phase] for task in plan.tasks]
+        self.members: list[list[int]] = [[] for _ in plan.phases]
+        for place, phase in enumerate(self.phase_of):
+            self.members[phase].append(place)
+        self.successors: list[list[int]] = [[] for _ in plan.tasks]
+        self.edges: dict[tuple[int, int], tuple[Why, tuple[int, ...]]] = {}
+        self.barriers: list[tuple[list[int], list[int], Why, tuple[int, ...]]] = []
+
+    def connect(
+        self, before: Sequence[int], after: Sequence[int], why: Why, lines: tuple[int, ...]
+    ) -> None:
+        """Let every task of `before` come before every task of `after`."""
+        if len(before) * len(after) <= _DENSE * (len(before) + len(after)):
+            for a in before:
+                for b in after:
+                    self.add(a, b, why, lines)
+            return
+        node = len(self.successors)
+        self.successors.append(list(after))
+        for a in before:
+            self.successors[a].append(node)
+        self.barriers.append((list(before), list(after), why, lines))
+
+    def add(self, a: int, b: int, why: Why, lines: tuple[int, ...]) -> None:
+        """Add one edge; the first reason for it is the one that is remembered."""
+        if (a, b) not in self.edges:
+            self.edges[a, b] = (why, lines)
+            self.successors[a].append(b)
+
+    def records(self) -> tuple[tuple[Edge, ...], tuple[Barrier, ...]]:
+        ids = [task.id for task in self.plan.tasks]
+        edges = tuple(
+            Edge(before=ids[a], after=ids[b], why=why, lines=lines)
+            for (a, b), (why, lines) in self.edges.items()
+        )
+        barriers = tuple(
+            Barrier(
+                before=tuple(ids[a] for a in before),
+                after=tuple(ids[b] for b in after),
+                why=why,
+                lines=lines,
+            )
+            for before, after, why, lines in self.barriers
+        )
+        return edges, barriers
+
+
+def add_explicit(needs: Needs) -> None:
+    """Add what tasks say they depend on, and what the parts of a whole are for."""
+    for place, task in enumerate(needs.plan.tasks):
+        for reference in task.depends:
+            needs.add(needs.at[reference.to], place, Why.EXPLICIT, (reference.line,))
+        if task.parent is not None:
+            needs.add(place, needs.at[task.parent], Why.PART, (task.line,))
+    _add_inherited(needs)
+
+
+def _add_inherited(needs: Needs) -> None:
+    """What a whole waits for, its parts wait for too; else they would start before it may."""
+    parts: dict[int, list[int]] = {}
+    for place, task in enumerate(needs.plan.tasks):
+        if task.parent is not None:
+            parts.setdefault(needs.at[task.parent], []).append(place)
+    left = _MOST_INHERITED
+    for whole, own in parts.items():
+        task = needs.plan.tasks[whole]
+        if not task.depends or left <= 0:
+            continue
+        inside = list(own)
+        within = {whole, *own}
+        for part in inside:
+            further = [each for each in parts.get(part, ()) if each not in within]
+            within.update(further)
+            inside.extend(further)
+        left -= len(inside)
+        before = [needs.at[each.to] for each in task.depends if needs.at[each.to] not in within]
+        needs.connect(before, inside, Why.EXPLICIT, (task.depends[0].line,))
+        left -= len(before)
+
+
+def add_sequential(needs: Needs) -> None:
+    """In a sequential phase each task comes after the previous one."""
+    for phase, members in zip(needs.plan.phases, needs.members, strict=True):
+        if not phase.parallel:
+            for a, b in pairwise(members):
+                lines = (needs.plan.tasks[a].line, needs.plan.tasks[b].line)
+                needs.add(a, b, Why.SEQUENTIAL, lines)
+
+
+def phase_needs(needs: Needs) -> list[list[Reference]]:
+    """Return what each phase waits for, without what follows from the rest.
+
+    A phase that waits for all earlier ones needs to name only those that no other of them
+    waits for: the others are done by then.
+    """
+    found: list[list[Reference]] = []
+    last: dict[str, None] = {}
+    for phase in needs.plan.phases:
+        if phase.depends is None:
+            waits = [Reference(to=label, line=phase.line) for label in last]
+            last = {}
+        else:
+            waits = list(phase.depends)
+            for reference in waits:
+                last.pop(reference.to, None)
+        last[phase.label] = None
+        found.append(waits)
+    return found
+
+
+def add_phases(needs: Needs, waits: list[list[Reference]]) -> None:
+    """Let phases wait for phases, and tasks for whole phases."""
+    entered, left = _inner_ends(needs)
+    ends = [[place for place in own if not left[place]] for own in needs.members]
+    starts = [[place for place in own if not entered[place]] for own in needs.members]
+    phases = needs.plan.phases
+    for place, references in enumerate(waits):
+        for reference in references:
+            before = needs.phase_at[reference.to]
+            lines = (phases[before].line, reference.line)
+            needs.connect(ends[before], starts[place], Why.PHASE, lines)
+    for place, task in enumerate(needs.plan.tasks):
+        for reference in task.depends_phases:
+            before = needs.phase_at[reference.to]
+            if before != needs.phase_of[place]:
+                needs.connect(ends[before], [place], Why.EXPLICIT, (reference.line,))
+
+
+def _inner_ends(needs: Needs) -> tuple[bytearray, bytearray]:
+    """Return which tasks another one of their phase comes before, and after."""
+    entered = bytearray(len(needs.plan.tasks))
+    left = bytearray(len(needs.plan.tasks))
+    phase_of = needs.phase_of
+    for a, b in needs.edges:
+        if a != b and phase_of[a] == phase_of[b]:
+            left[a] = 1
+            entered[b] = 1
+    return entered, left

@@ -1,0 +1,244 @@
+"""Reading prd.json: stories, and the subtasks some of them are cut into.
+
+Refused whole if anything in it is malformed, with a JSON pointer to each problem. A story
+without subtasks is a task. A story with subtasks stands for them merged: it comes after them,
+holds all their files, and is done when they landed as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from weft.model import State
+from weft.plan import source, taskline, values
+from weft.plan.jsonfields import Fields, spellings
+from weft.plan.jsontext import Document, Node, NotJSON
+from weft.plan.problems import Problems, shorten
+from weft.plan.records import HUMAN, Kind, Phase, Plan, PlanTask, Reading, Reference, Source
+
+_ALIASES: Final = {
+    "dependencies": "depends_on",
+    "depends": "depends_on",
+    "userstories": "stories",
+    "project": "title",
+}
+_ROOT: Final = spellings(("title", "description", "stories"), _ALIASES)
+_SUBTASK_KEYS: Final = (
+    "id",
+    "title",
+    "description",
+    "files",
+    "depends_on",
+    "passes",
+    "skipped",
+    "agent",
+    "check",
+)
+_SUBTASK: Final = spellings(_SUBTASK_KEYS, _ALIASES)
+_STORY: Final = spellings(
+    (*_SUBTASK_KEYS, "acceptance_criteria", "priority", "subtasks", "parallel_group"), _ALIASES
+)
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+def read(name: str, data: bytes) -> Reading:
+    """Read a prd.json; whatever the bytes are, the answer is a plan and its problems."""
+    problems = Problems(name)
+    plan = Plan(name=name, source=Source.PRD)
+    text = source.decode(data, problems)
+    if text is not None:
+        joined = "\n".join(text.lines)
+        try:
+            fields = Fields(Document(joined), problems)
+        except NotJSON as wrong:
+            line, column = source.Positions(joined).of(wrong.offset)
+            problems.error(
+                line, column, "not-json", f"{wrong.message}.", "Write one JSON object.", ""
+            )
+        else:
+            plan = _plan(fields, plan)
+    if problems.failed:
+        plan = Plan(name=name, source=Source.PRD, title=plan.title)
+    return Reading(plan=plan, problems=problems.found())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Draft:
+    """A task whose id is known, but not yet whom it refers to."""
+
+    task: PlanTask
+    node: Node
+    depends: Sequence[Node]
+
+
+def _plan(fields: Fields, empty: Plan) -> Plan:
+    for node in fields.document.doubled:
+        fields.error(node, "repeated-key", "This key was given before.", "Keep one of the two.")
+    root = fields.object(fields.document.root, _ROOT, "the document")
+    stories = root.get("stories")
+    if stories is None or not isinstance(stories.value, list):
+        fields.error(
+            stories or fields.document.root,
+            "bad-value",
+            "The document has no list of stories.",
+            'Write {"title": …, "stories": [{"id": …, "title": …}]}.',
+        )
+        return empty
+    if not stories.value:
+        fields.error(stories, "no-tasks", "There is no story in this file.", "Add one.")
+    drafts = [draft for node in stories.value for draft in _story(fields, node)]
+    by_id: dict[str, PlanTask] = {}
+    for draft in drafts:
+        if draft.task.id in by_id and draft.task.id:
+            fields.error(
+                draft.node,
+                "duplicate-id",
+                f"The id {shorten(draft.task.id)!r} is taken, on line {by_id[draft.task.id].line}.",
+                "Give each story and subtask its own id.",
+            )
+        by_id.setdefault(draft.task.id, draft.task)
+    return replace(
+        empty,
+        title=fields.text(root.get("title")),
+        description=fields.text(root.get("description")),
+        phases=(Phase(label="", title="", line=1, parallel=True, depends=()),),
+        tasks=tuple(_resolved(fields, draft, by_id) for draft in drafts),
+    )
+
+
+def _story(fields: Fields, node: Node) -> list[_Draft]:
+    """Return a story, or its subtasks and the story after them."""
+    story = fields.object(node, _STORY, "a story")
+    id = fields.word(story["id"]) if "id" in story else ""
+    if "id" not in story and story:
+        fields.error(node, "bad-value", "A story needs an id.", 'Write "id": "S-1".')
+    own = _draft(fields, node, story, id)
+    parts = [
+        _subtask(fields, part, place, own.task)
+        for place, part in enumerate(fields.listed(story.get("subtasks")))
+    ]
+    if not parts:
+        _report_silence(fields, own)
+        return [own]
+    for part in parts:
+        _report_silence(fields, part)
+    return [*parts, replace(own, task=_whole(own.task, [part.task for part in parts]))]
+
+
+def _whole(story: PlanTask, parts: Sequence[PlanTask]) -> PlanTask:
+    """What its subtasks claim passes to the story when they are finished."""
+    files: tuple[str, ...] | None = None
+    if story.files is not None or all(part.files is not None for part in parts):
+        said = [story.files or (), *(part.files or () for part in parts)]
+        files = tuple(dict.fromkeys(file for each in said for file in each))
+    return replace(story, kind=Kind.STORY, files=files)
+
+
+def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> _Draft:
+    part = fields.object(node, _SUBTASK, "a subtask")
+    id = fields.word(part["id"]) if "id" in part else _letters(place)
+    if not id.startswith(story.id + "."):
+        id = f"{story.id}.{id}"
+    draft = _draft(fields, node, part, id)
+    task = draft.task
+    return replace(
+        draft,
+        task=replace(
+            task,
+            kind=Kind.SUBTASK,
+            parent=story.id,
+            priority=story.priority,
+            agent=task.agent or story.agent,
+            # It cannot leave the files of its story, if those are known.
+            files=story.files if task.files is None else task.files,
+            status=story.status if story.settled else task.status,
+        ),
+    )
+
+
+def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _Draft:
+    line, column = fields.place(node)
+    title = fields.text(given.get("title"))
+    description = fields.text(given.get("description"))
+    text = " ".join((title or description.partition("\n")[0]).split())
+    if not text and given:
+        fields.error(node, "empty-task", "It has no title.", "Say in `title` what is to be done.")
+    agent = fields.parsed(given.get("agent"), values.name)
+    if agent is None and taskline.asks_for_a_person(text):
+        agent = HUMAN
+    task = PlanTask(
+        id=id,
+        phase="",
+        label=id,
+        text=text,
+        line=line,
+        column=column,
+        details=_details(
+            description if title else "", fields.strings(given.get("acceptance_criteria"))
+        ),
+        status=_status(fields, given),
+        agent=agent,
+        files=() if agent == HUMAN else fields.files(given.get("files")),
+        group=fields.word(given["parallel_group"]) if "parallel_group" in given else None,
+        priority=fields.priority(given.get("priority")),
+        check=fields.parsed(given.get("check"), values.command),
+        named=True,
+    )
+    return _Draft(task=task, node=node, depends=fields.listed(given.get("depends_on")))
+
+
+def _resolved(fields: Fields, draft: _Draft, by_id: Mapping[str, PlanTask]) -> PlanTask:
+    found = []
+    for node in draft.depends:
+        word = fields.word(node)
+        sibling = f"{draft.task.parent}.{word}"
+        meant = word if word in by_id else sibling if sibling in by_id else None
+        if meant is not None:
+            line, column = fields.place(node)
+            found.append(Reference(to=meant, line=line, column=column))
+        elif word:
+            close = fields.problems.closest(word, by_id, cutoff=0.6)
+            fields.error(
+                node,
+                "unknown-task",
+                f"There is no story or subtask {shorten(word)!r}.",
+                f"Did you mean {close!r}?" if close else "Write the id of a story.",
+            )
+    return replace(draft.task, depends=tuple(found))
+
+
+def _status(fields: Fields, given: Mapping[str, Node]) -> State:
+    passes, skipped = fields.flag(given.get("passes")), fields.flag(given.get("skipped"))
+    if skipped:
+        return State.SKIPPED
+    return State.DONE if passes else State.WAITING
+
+
+def _report_silence(fields: Fields, draft: _Draft) -> None:
+    task = draft.task
+    if task.files is None and not task.settled:
+        fields.warn(
+            draft.node,
+            "no-files",
+            f"{shorten(task.id)} does not say which files it changes, so it runs alone.",
+            'Add "files": […], or "files": "none" if it changes nothing.',
+        )
+
+
+def _letters(place: int) -> str:
+    """Return a, b, … z, aa, ab, …"""
+    found = ""
+    place += 1
+    while place:
+        place, letter = divmod(place - 1, len(_LETTERS))
+        found = _LETTERS[letter] + found
+    return found
+
+
+def _details(description: str, criteria: Sequence[str]) -> str:
+    parts = [description.strip()] if description.strip() else []
+    if criteria:
+        parts.append("Acceptance criteria:\n" + "\n".join(f"- {each}" for each in criteria))
+    return "\n\n".join(parts)

@@ -1,0 +1,222 @@
+"""Who is meant by `task2`, `phase1/task2`, `1.2`, an id or a heading (rulings 1, 2 and 11)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from weft.plan.problems import Problems, shorten
+
+_NUMBER = r"([0-9]{1,9}[A-Za-z]?)"
+_TASK_OF_PHASE = re.compile(
+    rf"(?:phase|task)?[ _#-]*{_NUMBER}(?:[ ]*[./:][ ]*|[ ]+(?=task))(?:task)?[ _#-]*{_NUMBER}",
+    re.IGNORECASE,
+)
+_TASK = re.compile(rf"(?:task)?[ _#-]*{_NUMBER}", re.IGNORECASE)
+_PHASE = re.compile(rf"phase[ _#-]*{_NUMBER}", re.IGNORECASE)
+_PHASE_OR_NUMBER = re.compile(rf"(?:phase)?[ _#-]*{_NUMBER}", re.IGNORECASE)
+_LONGEST: Final = 200
+_LISTED: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A reference as it is written."""
+
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseName:
+    label: str
+    texts: tuple[str, ...]  # its title and its whole heading
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskName:
+    id: str
+    phase: str  # label
+    label: str
+    named: bool  # whether the id is the author's
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    task: str | None = None  # id
+    phase: str | None = None  # label
+
+
+@dataclass(kw_only=True, slots=True)
+class Names:
+    """Everything in a plan that can be referred to."""
+
+    phases: Sequence[PhaseName]
+    tasks: Sequence[TaskName]
+    doubled_phases: frozenset[str]
+    doubled_tasks: frozenset[tuple[str, str]]  # phase and number
+    _by_id: dict[str, str] = field(init=False)
+    _by_place: dict[tuple[str, str], str] = field(init=False)
+    _by_label: dict[str, list[str]] = field(init=False)
+    _by_phase: dict[str, list[str]] = field(init=False)
+    _by_text: dict[str, list[str]] = field(init=False)
+    _doubled: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._by_id = {task.id: task.id for task in self.tasks if task.named}
+        self._by_place = {(task.phase, task.label): task.id for task in self.tasks}
+        self._by_label = {}
+        self._by_phase = {phase.label: [] for phase in self.phases}
+        for task in self.tasks:
+            self._by_label.setdefault(task.label, []).append(task.id)
+            self._by_phase[task.phase].append(task.id)
+        self._by_text = {}
+        for phase in self.phases:
+            for text in {_plain(text) for text in phase.texts if text}:
+                self._by_text.setdefault(text, []).append(phase.label)
+        self._doubled = frozenset(number for _, number in self.doubled_tasks)
+
+    def phase(self, asked: Asked, problems: Problems) -> str | None:
+        """Return the label of the phase that is meant; None, reported, if it is unclear."""
+        number = _PHASE_OR_NUMBER.fullmatch(asked.text[:_LONGEST])
+        label = self._phase_by_number(_written(number[1])) if number else None
+        if label is not None and label not in self.doubled_phases:
+            return label
+        meant = self._by_text.get(_plain(asked.text), [])
+        if label is None and len(meant) == 1:
+            return meant[0]
+        if label is not None:
+            _report(
+                asked,
+                "ambiguous-phase",
+                f"Several phases carry the number {label}.",
+                "Give each its own number, or name the one you mean by its heading.",
+                problems,
+            )
+        elif meant:
+            _report(
+                asked,
+                "ambiguous-phase",
+                f"Several phases are called {shorten(asked.text)!r}: {_listed(meant)}.",
+                "Name the one you mean by its number.",
+                problems,
+            )
+        else:
+            self._report_unknown_phase(asked, problems)
+        return None
+
+    def task(self, asked: Asked, phase: str, problems: Problems) -> Found | None:
+        """Return the task, or the whole phase, that a task of `phase` refers to."""
+        if asked.text in self._by_id:
+            return Found(task=asked.text)
+        short = asked.text[:_LONGEST]
+        if place := _TASK_OF_PHASE.fullmatch(short):
+            label = self._phase_by_number(_written(place[1]))
+            if label is not None:
+                return self._task_of(label, _written(place[2]), asked, problems)
+        elif number := _TASK.fullmatch(short):
+            return self._task_near(phase, _written(number[1]), asked, problems)
+        elif _PHASE.fullmatch(short) or _plain(short) in self._by_text:
+            found = self.phase(asked, problems)
+            return Found(phase=found) if found is not None else None
+        self._report_unknown_task(asked, phase, problems)
+        return None
+
+    def _task_of(self, phase: str, label: str, asked: Asked, problems: Problems) -> Found | None:
+        """Find a task by phase and number."""
+        if phase in self.doubled_phases or (phase, label) in self.doubled_tasks:
+            _report_doubled(asked, problems)
+            return None
+        if (phase, label) in self._by_place:
+            return Found(task=self._by_place[phase, label])
+        self._report_unknown_task(asked, phase, problems)
+        return None
+
+    def _task_near(self, phase: str, label: str, asked: Asked, problems: Problems) -> Found | None:
+        """Find a task by number alone: in this phase, else wherever there is only one."""
+        if (phase, label) in self.doubled_tasks:
+            _report_doubled(asked, problems)
+            return None
+        if (phase, label) in self._by_place:
+            return Found(task=self._by_place[phase, label])
+        others = self._by_label.get(label, [])
+        if len(others) == 1 and label not in self._doubled:
+            return Found(task=others[0])
+        if others:
+            _report(
+                asked,
+                "ambiguous-task",
+                f"{shorten(asked.text)!r} may mean {_listed(others)}; "
+                f"phase {phase} has no task {label}.",
+                f"Write the one you mean, such as {others[0]}.",
+                problems,
+            )
+        else:
+            self._report_unknown_task(asked, phase, problems)
+        return None
+
+    def _phase_by_number(self, number: str) -> str | None:
+        """A number is a label first, and an ordinal only if no phase carries it."""
+        if number in self._by_phase:
+            return number
+        if number.isdigit() and 0 < int(number) <= len(self.phases):
+            return self.phases[int(number) - 1].label
+        return None
+
+    def _report_unknown_phase(self, asked: Asked, problems: Problems) -> None:
+        close = problems.closest(_plain(asked.text), self._by_text, cutoff=0.6)
+        _report(
+            asked,
+            "unknown-phase",
+            f"There is no phase {shorten(asked.text)!r}.",
+            f"Did you mean {close!r}?"
+            if close
+            else f"The plan has the phases {_listed(self._by_phase)}.",
+            problems,
+        )
+
+    def _report_unknown_task(self, asked: Asked, phase: str, problems: Problems) -> None:
+        close = problems.closest(asked.text, self._by_id, cutoff=0.6)
+        _report(
+            asked,
+            "unknown-task",
+            f"There is no task {shorten(asked.text)!r}.",
+            f"Did you mean {close!r}?"
+            if close
+            else "Write task2, phase1/task2, 1.2 or an id; "
+            f"phase {phase} has {_listed(self._by_phase.get(phase, []))}.",
+            problems,
+        )
+
+
+def _report(asked: Asked, code: str, message: str, suggestion: str, problems: Problems) -> None:
+    problems.error(asked.line, asked.column, code, message, suggestion)
+
+
+def _report_doubled(asked: Asked, problems: Problems) -> None:
+    _report(
+        asked,
+        "ambiguous-task",
+        f"{shorten(asked.text)!r} may mean several tasks, since a number in it is given twice.",
+        "Give each its own number, or an `id:` to refer to.",
+        problems,
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text[:_LONGEST].casefold().split())
+
+
+def _written(number: str) -> str:
+    """Write a number as labels are written: 01a is 1A."""
+    letter = number[-1].upper() if number[-1].isalpha() else ""
+    return str(int(number[:-1] if letter else number)) + letter
+
+
+def _listed(names: Collection[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(islice(names, _LISTED)) + more

@@ -1,0 +1,260 @@
+"""From the blocks of a Markdown file to its sections: which list items are tasks, and which
+annotation belongs to which of them.
+
+Says nothing yet about what labels and references mean; `markdown` puts the plan together.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from weft.model import State
+from weft.plan import comments, taskline
+from weft.plan.annotations import Annotation, read_comment
+from weft.plan.blocks import Block, Item, parse
+from weft.plan.comments import Comment
+from weft.plan.problems import Problems, shorten
+from weft.plan.taskline import MARKS, Box, Heading, Sentence
+
+_BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
+_LIKE_A_TASK = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[.\][ \t]")
+_LITERAL_HTML: Final = ("<pre", "<script", "<style", "<textarea")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+@dataclass(kw_only=True, slots=True)
+class FoundTask:
+    sentence: Sentence
+    line: int  # counted from 1
+    column: int
+    last_line: int
+    details: str
+    notes: list[Annotation] = field(default_factory=list)
+
+
+@dataclass(kw_only=True, slots=True)
+class Section:
+    """A heading and what stands under it; a phase if there is a task."""
+
+    heading: Heading
+    level: int  # 0 before the first heading
+    line: int
+    tasks: list[FoundTask] = field(default_factory=list)
+    notes: list[Annotation] = field(default_factory=list)
+
+
+def find(lines: Sequence[str], problems: Problems) -> list[Section]:
+    """Cut the file at its headings of the first two levels, and at every `Phase N:`."""
+    walk = _Walk(lines, problems)
+    for block in parse(lines):
+        if isinstance(block, Item):
+            walk.item(block)
+        elif block.type == "heading":
+            walk.heading(block)
+        else:
+            walk.prose(block)
+    return walk.sections
+
+
+class _Walk:
+    def __init__(self, lines: Sequence[str], problems: Problems) -> None:
+        self._lines = lines
+        self._problems = problems
+        self.sections = [Section(heading=taskline.heading(""), level=0, line=1)]
+
+    def heading(self, block: Block) -> None:
+        hidden = comments.in_paragraph(block.content, 1)
+        heading = taskline.heading(comments.without(block.content, hidden))
+        if block.level <= 2 or heading.number is not None:
+            line = block.first + 1
+            self.sections.append(Section(heading=heading, level=block.level, line=line))
+        for note in self._annotations(
+            comments.in_paragraph(self._lines[block.first], block.first + 1)
+        ):
+            self._attach(note)
+
+    def item(self, item: Item) -> None:
+        title = item.title
+        box = taskline.box(self._lines[title.first]) if title else None
+        if title is None or box is None or not self._is_task(title, box):
+            self._report_lost(item)
+            return
+        self.sections[-1].tasks.append(self._task(item, title, box))
+        if item.too_deep:
+            self._problems.warn(
+                item.first + 1,
+                1,
+                "too-deep",
+                "The lists under this task are nested too deeply to look for annotations there.",
+                "Put annotations directly under the task.",
+            )
+
+    def prose(self, block: Block) -> None:
+        """Read what stands between tasks, for the annotations in it."""
+        if block.type == "fence":
+            self._report_open_fence(block)
+        elif block.type == "code":
+            self._report_indented(block)
+        else:
+            for note in self._annotations(self._comments(block)):
+                self._attach(note)
+
+    def _is_task(self, title: Block, box: Box) -> bool:
+        if box.mark in MARKS:
+            return True
+        after = self._lines[title.first][box.end :]
+        begins_as_task = taskline.sentence(after, State.WAITING).prefixed
+        if box.mark.strip() == "":
+            self._problems.warn(
+                title.first + 1,
+                box.at + 1,
+                "odd-mark",
+                f"[{box.mark}] is read as [ ], still to do.",
+                "Write [ ].",
+            )
+            return True
+        # `- [1] a footnote` is no task.
+        if box.mark.isalnum() and not begins_as_task:
+            return False
+        self._problems.error(
+            title.first + 1,
+            box.at + 1,
+            "unknown-mark",
+            f"The mark [{box.mark}] means nothing to weft.",
+            "Write [ ] to do, [~] running, [x] done, [!] blocked or [-] skipped.",
+        )
+        return True
+
+    def _task(self, item: Item, title: Block, box: Box) -> FoundTask:
+        lines = self._lines
+        last = title.last
+        if last - title.first > 1:
+            # A line that is not indented is prose someone forgot to set off.
+            last = next(
+                (at for at in range(title.first + 1, last) if lines[at][:1] not in (" ", "\t")),
+                last,
+            )
+        text = "\n".join(lines[title.first : last])
+        found = comments.in_paragraph(text, title.first + 1)
+        words = text[box.end :]
+        if found:
+            words = comments.without(text, found)[box.end :]
+        if _CONTROL.search(words):
+            words = _CONTROL.sub("�", words)
+        words = " ".join(words.split())
+        sentence = taskline.sentence(words, MARKS.get(box.mark, State.WAITING))
+        notes = self._annotations(found)
+        annotated: set[int] = set()
+        for block in item.blocks:
+            said = self._annotations(self._comments(block))
+            if said and block.type == "html":
+                annotated.update(range(block.first, block.last))
+            notes.extend(said)
+        if not sentence.text:
+            self._problems.error(
+                title.first + 1,
+                box.end + 1,
+                "empty-task",
+                "This task has no text.",
+                "Say what is to be done, or remove it.",
+            )
+        return FoundTask(
+            sentence=sentence,
+            line=title.first + 1,
+            column=box.at,
+            last_line=last,
+            details=self._details(last, item.last, annotated),
+            notes=notes,
+        )
+
+    def _details(self, first: int, last: int, annotated: set[int]) -> str:
+        if last - first <= len(annotated):
+            return ""
+        kept = [self._lines[at] for at in range(first, last) if at not in annotated]
+        return _CONTROL.sub("�", textwrap.dedent("\n".join(kept))).strip("\n").rstrip()
+
+    def _comments(self, block: Block) -> list[Comment]:
+        if block.type == "html":
+            if block.content.lstrip()[:9].lower().startswith(_LITERAL_HTML):
+                return []
+            return comments.in_html(self._lines[block.first : block.last], block.first + 1)
+        if block.type == "paragraph" and "<!--" in block.content and block.content[0] != ">":
+            text = "\n".join(self._lines[block.first : block.last])
+            return comments.in_paragraph(text, block.first + 1)
+        return []
+
+    def _annotations(self, found: list[Comment]) -> list[Annotation]:
+        notes: list[Annotation] = []
+        for comment in found:
+            if not comment.closed:
+                self._problems.error(
+                    comment.line,
+                    comment.column,
+                    "unclosed-comment",
+                    "This comment is never closed, and hides what follows.",
+                    "Close it with -->.",
+                )
+            notes.extend(read_comment(comment, self._problems))
+        return notes
+
+    def _attach(self, note: Annotation) -> None:
+        section = self.sections[-1]
+        if not section.tasks or note.key == "execution":
+            section.notes.append(note)
+            return
+        section.tasks[-1].notes.append(note)
+        self._problems.warn(
+            *note.place,
+            "not-indented",
+            f"{note.key!r} is taken for the task above it, on line {section.tasks[-1].line}.",
+            "Indent it under its task, or put it under the heading if it is for the phase.",
+        )
+
+    def _report_lost(self, item: Item) -> None:
+        """Look at a list item that is no task for signs that it was meant to be one."""
+        line = self._lines[item.first]
+        bullet = _BULLET.match(line)
+        if bullet and taskline.sentence(line[bullet.end() :], State.WAITING).number:
+            self._problems.warn(
+                item.first + 1,
+                bullet.end() + 1,
+                "missing-mark",
+                f"{shorten(line.strip())!r} has no mark, so it is read as prose.",
+                "Write `- [ ]` before it if it is a task.",
+            )
+        blocks = [item.title, *item.blocks] if item.title else item.blocks
+        for block in blocks:
+            for note in self._annotations(self._comments(block)):
+                self._problems.warn(
+                    *note.place,
+                    "lost-annotation",
+                    f"{note.key!r} stands in a list item that is no task, and is ignored.",
+                    "Write `- [ ]` before the item if it is a task.",
+                )
+
+    def _report_open_fence(self, block: Block) -> None:
+        closing = self._lines[block.last - 1].strip()
+        if block.last - block.first < 2 or not closing.startswith(block.markup):
+            self._problems.warn(
+                block.first + 1,
+                1,
+                "unclosed-fence",
+                "This code fence is never closed; everything behind it is read as code.",
+                f"Close it with {block.markup[:10]}.",
+            )
+
+    def _report_indented(self, block: Block) -> None:
+        for at in range(block.first, block.last):
+            if _LIKE_A_TASK.match(self._lines[at]):
+                self._problems.warn(
+                    at + 1,
+                    1,
+                    "indented-task",
+                    "This line is indented so far that Markdown reads it as code.",
+                    "Indent it by less than four columns if it is a task.",
+                )
+                return

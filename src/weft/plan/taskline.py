@@ -1,0 +1,199 @@
+"""The line of a task and the heading of a phase: marks, numbers, commit ids, notes.
+
+    - [x] Task 2: Create the config module 9f8e7d6
+      mark  number text                    commit id
+
+Everything here works on one paragraph. Positions are offsets into it, which write-back needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from weft.model import State
+
+MARKS: Final[Mapping[str, State]] = {
+    " ": State.WAITING,
+    "~": State.RUNNING,
+    "x": State.DONE,
+    "X": State.DONE,
+    "!": State.BLOCKED,
+    "-": State.SKIPPED,
+}
+
+# A bullet or number, then a box. Ticked boxes hold one character; people also write [] and [  ].
+_BOX = re.compile(r"[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?\[([^\]\[]{0,3})\](?=[ \t]|$)")
+_NUMBER = r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})*[A-Za-z]?)"
+_END_OF_PREFIX = r"[ \t]*(?:(?P<sep>:|[.)–—-](?=[ \t]|$))[ \t]*|$)"
+_BOLD = r"(?P<bold>\*\*|__)?"
+_TASK = re.compile(
+    rf"{_BOLD}Task(?:[ \t]+#?{_NUMBER})?{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?", re.IGNORECASE
+)
+_PHASE = re.compile(
+    rf"{_BOLD}Phase[ \t]+#?{_NUMBER}{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?", re.IGNORECASE
+)
+_HEADING_MARK = re.compile(r"\[[^\]\[]{0,3}\][ \t]+")
+_HEX = re.compile(r"[0-9a-fA-F]{7,64}")
+_COMMIT = re.compile(r"[ \t](?P<open>[(\[`]?)(?P<id>[0-9a-fA-F]{7,64})(?P<close>[)\]`]?)$")
+_SKIPPED = re.compile(r"[ \t]*\(skipped(?::[ \t]*([^()]*))?\)$", re.IGNORECASE)
+_BLOCKED = re.compile(r"\[blocked(?::|(?=\]))", re.IGNORECASE)
+# No tail is longer than this; looking only so far keeps a line of megabytes cheap.
+_LONGEST_TAIL: Final = 1000
+_PAIRS: Final = {"": "", "(": ")", "[": "]", "`": "`"}
+
+_MANUAL: Final = ("manual verification", "manually verify", "verify manually")
+
+
+class Box(NamedTuple):
+    """The `[ ]` of a list item."""
+
+    mark: str  # what it holds
+    at: int  # where that begins
+    end: int  # behind the bracket
+
+
+class Sentence(NamedTuple):
+    """What follows the box of a task."""
+
+    number: str | None
+    text: str
+    prefixed: bool  # whether it began with `Task`
+    status: State
+    commit: str | None
+    note: str
+    end: int  # where the text ends and the commit id or note may stand
+
+
+class Heading(NamedTuple):
+    """The heading of a phase."""
+
+    number: str | None
+    title: str
+    written: str  # all of it but the checkpoint
+    checkpoint: str | None
+
+
+def box(line: str) -> Box | None:
+    """Find the box of a list item; None if it has none."""
+    found = _BOX.match(line)
+    return found and Box(mark=found[1], at=found.start(1), end=found.end())
+
+
+def sentence(text: str, status: State) -> Sentence:
+    """Split `Task 2: text 9f8e7d6` into its parts, given what the box says."""
+    end, status_said, commit, note = _tail(text, status)
+    found = _TASK.match(text, 0, end)
+    if found is not None and not (found["sep"] or found["number"]):
+        found = None
+    rest = _rest(text[:end], found) if found else text[:end].strip()
+    if commit and not rest:
+        # Nothing but hexadecimal digits: then they are the text.
+        end, status_said, commit, note = len(text.rstrip()), status, None, ""
+        rest = _rest(text[:end], found) if found else text[:end].strip()
+    return Sentence(
+        number=_plain_number(found["number"]) if found else None,
+        text=rest,
+        prefixed=found is not None,
+        status=status_said,
+        commit=commit,
+        note=note,
+        end=end,
+    )
+
+
+def heading(text: str) -> Heading:
+    span = checkpoint_span(text)
+    written = text[: span[0]] if span else text
+    checkpoint = text[span[0] : span[1]].strip(" \t[]").partition(":")[2].strip() if span else ""
+    name = written
+    if mark := _HEADING_MARK.match(name):
+        name = name[mark.end() :]
+    found = _PHASE.match(name)
+    return Heading(
+        number=_plain_number(found["number"]) if found else None,
+        title=_rest(name, found) if found else name.strip(),
+        written=written.strip(),
+        checkpoint=checkpoint if _HEX.fullmatch(checkpoint) else None,
+    )
+
+
+def checkpoint_span(text: str) -> tuple[int, int] | None:
+    """Return where `[checkpoint: …]` stands in a heading, with the blanks before it."""
+    end = len(text.rstrip())
+    start = text.rfind("[", 0, end)
+    if start < 0 or not text.endswith("]", 0, end):
+        return None
+    if text[start + 1 : end].partition(":")[0].strip().lower() != "checkpoint":
+        return None
+    return len(text[:start].rstrip()), end
+
+
+def asks_for_a_person(text: str) -> bool:
+    """Whether a task is a manual step by its words."""
+    words = text.casefold()
+    return "manual" in words and any(phrase in " ".join(words.split()) for phrase in _MANUAL)
+
+
+def _tail(text: str, status: State) -> tuple[int, State, str | None, str]:
+    """Take the commit id, `(SKIPPED)` or `[BLOCKED: why]` off the end of a task's text."""
+    end = len(text.rstrip())
+    if status is State.BLOCKED:
+        return _blocked_tail(text, end)
+    commit = None
+    note = ""
+    if status is State.DONE:
+        # Either may come first: `… 9f8e7d6 (SKIPPED)` or `… (SKIPPED) 9f8e7d6`.
+        for _ in range(2):
+            if found := _skipped_at(text, end):
+                status, note = State.SKIPPED, (found[1] or "").strip()
+                end = len(text[: found.start()].rstrip())
+            elif commit is None and (found := _commit_at(text, end)):
+                commit = found["id"]
+                end = len(text[: found.start()].rstrip())
+    return end, status, commit, note
+
+
+def _blocked_tail(text: str, end: int) -> tuple[int, State, str | None, str]:
+    if text.endswith("]", 0, end):
+        notes = [*_BLOCKED.finditer(text, max(0, end - _LONGEST_TAIL), end)]
+        if notes:
+            why = text[notes[-1].end() : end - 1].strip()
+            return len(text[: notes[-1].start()].rstrip()), State.BLOCKED, None, why
+    return end, State.BLOCKED, None, ""
+
+
+def _skipped_at(text: str, end: int) -> re.Match[str] | None:
+    if not text.endswith(")", 0, end):
+        return None
+    start = text.rfind("(", max(0, end - _LONGEST_TAIL), end)
+    return _SKIPPED.match(text, start, end) if start >= 0 else None
+
+
+def _commit_at(text: str, end: int) -> re.Match[str] | None:
+    found = _COMMIT.search(text, max(0, end - 70), end)
+    if found is None or _PAIRS[found["open"]] != found["close"]:
+        return None
+    # A bare word such as "defaced" is English; with a digit in it, it is a commit id.
+    if not found["open"] and len(found["id"]) < 8 and found["id"].isalpha():
+        return None
+    return found
+
+
+def _plain_number(number: str | None) -> str | None:
+    """Write numbers one way: 01 is 1, and 2.03b is 2.3B."""
+    if number is None or number.isdigit():
+        return number and str(int(number))
+    letter = number[-1].upper() if number[-1].isalpha() else ""
+    digits = number[:-1] if letter else number
+    return ".".join(str(int(part)) for part in digits.split(".")) + letter
+
+
+def _rest(text: str, found: re.Match[str]) -> str:
+    rest = text[found.end() :]
+    bold = found["bold"]
+    # `**Task 1: text**`: the emphasis opened in what was cut off.
+    if bold and not found[0].rstrip().endswith(bold):
+        rest = rest.replace(bold, "", 1)
+    return rest.strip()

@@ -1,0 +1,175 @@
+"""Writing status back into a plan.md (ruling 10).
+
+Changes the mark, the commit id and the note of a task, and the checkpoint of a phase that is
+complete, and not one other byte. The file may have been edited since the plan was read: tasks
+are found again by what they are, and those that are gone are reported, never put back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from weft.errors import InputError
+from weft.model import State
+from weft.plan import comments, identity, markdown, source, taskline
+from weft.plan.problems import Problems
+from weft.plan.records import Phase, Plan, PlanTask
+from weft.plan.taskline import MARKS
+
+_MARK_OF: Final[Mapping[State, str]] = {
+    State.WAITING: " ",
+    State.READY: " ",
+    State.OFFERED: " ",
+    State.RUNNING: "~",
+    State.PARKED: "~",
+    State.PAUSED: "~",
+    State.GATING: "~",
+    State.DONE: "x",
+    State.BLOCKED: "!",
+    State.FAILED: "!",
+    State.CANCELLED: "!",
+    State.EVICTED: "!",
+    State.SKIPPED: "-",
+}
+_COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
+_LONGEST_NOTE: Final = 200
+# What would end the note, open a comment or hide what follows it.
+_UNSAFE: Final = str.maketrans({"[": "(", "]": ")", "`": "'", "<": "‹", ">": "›"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status:
+    """What became of a task."""
+
+    state: State
+    commit: str | None = None  # written as it is given: shorten it first
+    note: str = ""  # why it is blocked or failed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    data: bytes
+    gone: tuple[PlanTask, ...]  # as they were when the plan was read
+
+
+def write_back(
+    data: bytes, plan: Plan, statuses: Mapping[str, Status], trunk: str | None = None
+) -> Written:
+    """Put statuses, by the ids of `plan`, into the file as it is now.
+
+    `trunk` is the commit id for the checkpoint of every phase that this completes.
+    """
+    text = source.decode(data, Problems(plan.name))
+    if text is None:
+        gone = tuple(task for task in plan.tasks if task.id in statuses)
+        return Written(data=data, gone=gone)
+    now = markdown.read(plan.name, data).plan
+    found = identity.match(plan, now, statuses)
+    raw = list(text.raw)
+    settled = {task.id for task in now.tasks if task.settled}
+    complete_before = _complete(now, settled)
+    for id, task in found.items():
+        status = statuses[id]
+        _write_task(raw, task, status)
+        settled.discard(task.id)
+        if status.state in (State.DONE, State.SKIPPED):
+            settled.add(task.id)
+    if trunk is not None:
+        for phase in _complete(now, settled).values():
+            if phase.checkpoint is None or phase.label not in complete_before:
+                _write_checkpoint(raw, phase, _checked(trunk))
+    return Written(
+        data=source.encode(replace(text, raw=tuple(raw))),
+        gone=tuple(task for task in plan.tasks if task.id in statuses and task.id not in found),
+    )
+
+
+def _complete(plan: Plan, settled: set[str]) -> dict[str, Phase]:
+    open_phases = {task.phase for task in plan.tasks if task.id not in settled}
+    return {phase.label: phase for phase in plan.phases if phase.label not in open_phases}
+
+
+def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
+    first, last = task.line - 1, task.last_line
+    lines = "\n".join(raw[first:last])
+    readable = source.without_surrogates(lines)
+    box = taskline.box(readable)
+    if box is None:
+        return
+    end = _end_of_text(readable, task.line)
+    said = taskline.sentence(
+        readable[box.end : end].replace("\n", " "), MARKS.get(box.mark, State.WAITING)
+    )
+    mark = _MARK_OF[status.state]
+    same_mark = MARKS.get(mark) is said.status
+    tail = _tail(status, said)
+    text_end = box.end + said.end
+    if tail is not None:
+        lines = lines[:text_end] + tail + lines[end:]
+    if not same_mark:
+        lines = lines[: box.at] + mark + lines[box.at + len(box.mark) :]
+    raw[first:last] = lines.split("\n")
+
+
+def _tail(status: Status, said: taskline.Sentence) -> str | None:
+    """Return what is to stand behind the text of a task; None to leave it as it is."""
+    mark = _MARK_OF[status.state]
+    changed = MARKS[mark] is not said.status
+    if mark == "x":
+        if status.commit is None or status.commit == said.commit:
+            return "" if changed else None
+        return f" {_readable_commit(_checked(status.commit))}"
+    if mark == "!":
+        note = _safe(status.note or _WITHOUT_A_NOTE.get(status.state, ""))
+        if not changed and note == said.note:
+            return None
+        return f" [BLOCKED: {note}]" if note else ""
+    return "" if changed else None
+
+
+_WITHOUT_A_NOTE: Final = {State.CANCELLED: "cancelled", State.EVICTED: "evicted"}
+
+
+def _safe(note: str) -> str:
+    """Make a note of one line that ends where it ends, whatever an agent put into it."""
+    note = source.without_surrogates(note[: 4 * _LONGEST_NOTE])
+    printable = "".join(letter if letter.isprintable() else " " for letter in note)
+    return " ".join(printable.translate(_UNSAFE).split())[:_LONGEST_NOTE].rstrip()
+
+
+def _checked(commit: str) -> str:
+    if not _COMMIT.fullmatch(commit):
+        raise InputError(f"{commit[:80]!r} is no commit id; it takes 7 to 64 hexadecimal digits.")
+    return commit
+
+
+def _readable_commit(commit: str) -> str:
+    """Mark a commit id that could be a word, or it would be read as part of the text."""
+    return f"({commit})" if commit.isalpha() and len(commit) < 8 else commit
+
+
+def _end_of_text(line: str, number: int) -> int:
+    """Return where the text of a line ends, before comments at its end."""
+    end = len(line.rstrip())
+    for comment in reversed(comments.in_paragraph(line, number)):
+        if comment.end != end:
+            break
+        end = len(line[: comment.start].rstrip())
+    return end
+
+
+def _write_checkpoint(raw: list[str], phase: Phase, trunk: str) -> None:
+    if not phase.heading:
+        return
+    line = raw[phase.line - 1]
+    readable = source.without_surrogates(line)
+    end = _end_of_text(readable, phase.line)
+    hashes = readable[:end].rstrip("#")
+    if hashes.endswith((" ", "\t")):
+        # `## Phase 1 ##`: the last ones only close the heading.
+        end = len(hashes.rstrip())
+    start, stop = taskline.checkpoint_span(readable[:end]) or (end, end)
+    raw[phase.line - 1] = f"{line[:start]} [checkpoint: {trunk}]{line[stop:]}"

@@ -1,0 +1,323 @@
+"""An outside observer: reads the database with SQL of its own and judges what it sees.
+
+Nothing here uses the store's code. The rules are written a second time, in the plainest
+way there is, so that a mistake in the clever way shows.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import psycopg
+from psycopg.rows import dict_row
+
+from weft.config import Tuning
+from weft.paths import conflicts
+from weft.policy import fairness, order, pressure
+from weft.policy.capacity import resolve, shortages
+
+Row = dict[str, Any]
+TABLES = [
+    "attempts",
+    "buckets",
+    "claims",
+    "durations",
+    "edges",
+    "failures",
+    "lease_costs",
+    "lease_units",
+    "leases",
+    "limits",
+    "penalties",
+    "reservation",
+    "runs",
+    "spending",
+    "tasks",
+    "workers",
+    "events",
+]
+TERMINAL = {"done", "failed", "cancelled", "skipped", "evicted"}
+
+
+class Observer:
+    """A connection of its own to a store's database."""
+
+    def __init__(self, url: str) -> None:
+        self._sqlite: sqlite3.Connection | None = None
+        if url.startswith("sqlite"):
+            path = Path(unquote(url.removeprefix("sqlite:///")))
+            self._sqlite = sqlite3.connect(path, timeout=60, isolation_level=None)
+            self._sqlite.row_factory = sqlite3.Row
+        else:
+            self._postgres = psycopg.connect(url, autocommit=True, row_factory=dict_row)
+            self._postgres.execute("SET search_path = weft")
+
+    def rows(self, table: str) -> list[Row]:
+        if self._sqlite is not None:
+            return [dict(row) for row in self._sqlite.execute(f"SELECT * FROM {table}")]
+        return list(self._postgres.execute(f"SELECT * FROM {table}".encode()))
+
+    def everything(self) -> dict[str, list[Row]]:
+        """All rows of one moment."""
+        connection: Any = self._sqlite or self._postgres
+        connection.execute(
+            "BEGIN" if self._sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        )
+        try:
+            return {
+                table: sorted(self.rows(table), key=lambda row: json.dumps(row, sort_keys=True))
+                for table in TABLES
+            }
+        finally:
+            connection.execute("COMMIT")
+
+    def close(self) -> None:
+        (self._sqlite or self._postgres).close()
+
+
+@dataclass
+class Picture:
+    """The rows of one moment, and what follows from them."""
+
+    tables: dict[str, list[Row]]
+
+    @property
+    def tasks(self) -> dict[int, Row]:
+        return {row["id"]: row for row in self.tables["tasks"]}
+
+    @property
+    def open_leases(self) -> list[Row]:
+        return [row for row in self.tables["leases"] if row["state"] != "released"]
+
+    @property
+    def limits(self) -> dict[str, int]:
+        return {row["resource"]: row["capacity"] for row in self.tables["limits"]}
+
+    @property
+    def used(self) -> dict[str, int]:
+        """What open leases take, and what was spent of consumables."""
+        used: dict[str, int] = {}
+        fences = {row["fence"] for row in self.open_leases}
+        for row in self.tables["lease_costs"]:
+            if row["fence"] in fences:
+                used[row["resource"]] = used.get(row["resource"], 0) + row["amount"]
+        for row in self.tables["spending"]:
+            used[row["resource"]] = used.get(row["resource"], 0) + row["amount"]
+        return used
+
+    def nominal(self) -> dict[str, int]:
+        """Limits, with those that penalised providers have by default."""
+        limits = self.limits
+        for row in self.tables["penalties"]:
+            if "llm" in limits:
+                limits.setdefault(f"provider:{row['provider']}", limits["llm"])
+        return limits
+
+    def effective(self, now: float, tuning: Tuning) -> dict[str, int]:
+        limits = self.limits
+        for row in self.tables["penalties"]:
+            known = pressure.Penalty(
+                level=row["level"], since=row["since"], successes=row["successes"]
+            )
+            level = pressure.level(known, now, tuning)
+            name = f"provider:{row['provider']}"
+            base = limits.get(name, limits.get("llm"))
+            if level and base is not None:
+                limits[name] = pressure.effective(base, level)
+        return limits
+
+    def broken(self) -> list[str]:
+        """Every statement of INVARIANTS.md that these rows contradict."""
+        return [
+            *self._ownership(),
+            *self._claims(),
+            *self._attempts(),
+            *self._units(),
+            *self._ready_index(),
+        ]
+
+    def _ownership(self) -> list[str]:
+        tasks = [row["task"] for row in self.open_leases if row["task"] is not None]
+        doubled = {task for task in tasks if tasks.count(task) > 1}
+        found = [f"12: task {task} has two open leases" for task in doubled]
+        running = {row["id"] for row in self.tables["tasks"] if row["state"] == "running"}
+        found += [f"14: {task} runs without a lease" for task in running - set(tasks)]
+        return found
+
+    def _claims(self) -> list[str]:
+        found = []
+        tasks = self.tasks
+        for one, other in combinations(self.tables["claims"], 2):
+            kin = {tasks[one["task"]]["story"] == other["task"]}
+            kin.add(tasks[other["task"]]["story"] == one["task"])
+            if (
+                one["task"] != other["task"]
+                and one["repo"] == other["repo"]
+                and True not in kin
+                and conflicts(one["pattern"], other["pattern"])
+            ):
+                found.append(f"16: {one} and {other} intersect")
+        over = TERMINAL | {"blocked"}
+        return found + [
+            f"16: {row} outlived its task"
+            for row in self.tables["claims"]
+            if tasks[row["task"]]["state"] in over
+        ]
+
+    def _attempts(self) -> list[str]:
+        found = []
+        numbers: dict[int, list[int]] = {}
+        for row in self.tables["attempts"]:
+            numbers.setdefault(row["task"], []).append(row["number"])
+        for task, seen in numbers.items():
+            if sorted(seen) != list(range(1, len(seen) + 1)):
+                found.append(f"12: attempts of {task} are numbered {sorted(seen)}")
+        return found
+
+    def _units(self) -> list[str]:
+        units = [(row["resource"], row["unit"]) for row in self.tables["lease_units"]]
+        open_fences = {row["fence"] for row in self.open_leases}
+        found = [f"1: unit {unit} is held twice" for unit in units if units.count(unit) > 1]
+        stray = [row for row in self.tables["lease_units"] if row["fence"] not in open_fences]
+        return found + [f"1: {row} outlived its lease" for row in stray]
+
+    def _ready_index(self) -> list[str]:
+        """Nothing that is ready may be hidden: silent-queue-stall."""
+        found = []
+        holders = {row["task"] for row in self.tables["claims"]}
+        holders |= {row["task"] for row in self.tables["reservation"] if row["reserved"]}
+        heads: dict[tuple[int, str], int] = {}
+        ready = [row for row in self.tables["tasks"] if row["state"] == "ready"]
+        buckets = {row["id"] for row in self.tables["buckets"]}
+        for row in ready:
+            if row["bucket"] not in buckets:
+                found.append(f"stall: task {row['id']} is in no bucket")
+            if row["line"] is None and not row["head"]:
+                found.append(f"stall: task {row['id']} stands in no line and is no head")
+            if row["head"] and row["line"] is not None:
+                heads[row["bucket"], row["line"]] = row["id"]
+            if row["aside"] is not None and row["aside"] not in holders:
+                found.append(f"stall: task {row['id']} waits for {row['aside']}, who holds nothing")
+        for row in ready:
+            if row["line"] is not None and (row["bucket"], row["line"]) not in heads:
+                found.append(f"stall: the line of task {row['id']} has no head")
+            if row["line"] is not None and row["line"] not in json.loads(row["files"]):
+                found.append(f"stall: task {row['id']} stands in line for a file it does not want")
+        return found + [
+            f"14: task {row['id']} is {row['state']} but among the ready"
+            for row in self.tables["tasks"]
+            if row["state"] != "ready" and (row["head"] or row["bucket"] is not None)
+        ]
+
+
+@dataclass
+class Reference:
+    """Admission once more, over all rows and without any index."""
+
+    picture: Picture
+    worker: str
+    now: float
+    tuning: Tuning
+
+    def expected(self) -> set[int] | None:
+        """The tasks that must be admitted now, as a set; None if nothing can be."""
+        admissible = [group for group in self._groups() if self._fits(group)]
+        yielding = fairness.must_yield(self._turns(), self.tuning)
+        others = [group for group in admissible if group[0]["tenant"] != yielding]
+        best = min(others or admissible, key=lambda group: self._rank(group[0]), default=None)
+        return None if best is None else {row["id"] for row in best}
+
+    def _turns(self) -> list[str]:
+        turns = [row for row in self.picture.tables["leases"] if row["turn"] is not None]
+        return [row["turn"] for row in sorted(turns, key=lambda row: -row["fence"])]
+
+    def _groups(self) -> list[list[Row]]:
+        """Ready tasks, and whole gangs of them, best first within each."""
+        groups: dict[object, list[Row]] = {}
+        incomplete = set()
+        for row in self.picture.tables["tasks"]:
+            if row["until"] is not None and row["until"] <= self.now:
+                row = {**row, "state": "ready"}  # its time has come
+            if row["gang"] is not None and row["state"] not in TERMINAL | {"ready"}:
+                incomplete.add(row["gang"])
+            if row["state"] == "ready":
+                groups.setdefault(row["gang"] or row["id"], []).append(row)
+        return [
+            sorted(group, key=self._rank) for key, group in groups.items() if key not in incomplete
+        ]
+
+    def _rank(self, row: Row) -> order.Rank:
+        entry = order.Entry(
+            id=row["id"],
+            klass=row["class"],
+            priority=row["priority"],
+            path_seconds=row["path_seconds"],
+            submitted=row["submitted"],
+        )
+        return order.rank(entry, self.now, self.tuning)
+
+    def _fits(self, group: list[Row]) -> bool:
+        place = next(w for w in self.picture.tables["workers"] if w["id"] == self.worker)
+        if any(row["pinned"] not in (None, self.worker) for row in group):
+            return False
+        if place["agents"] is not None and any(
+            row["agent"] is not None and row["agent"] not in json.loads(place["agents"])
+            for row in group
+        ):
+            return False
+        used = self.picture.used
+        limits = self.picture.effective(self.now, self.tuning)
+        kept = self._kept_free()
+        own = {row["id"] for row in group}
+        if kept and kept[0]["id"] not in own:
+            used = _sum(used, self._kept_amounts(kept))
+        if shortages(self._demand(group, self.worker), limits, used):
+            return False
+        own |= {row["story"] for row in group}
+        held = [row["pattern"] for row in self.picture.tables["claims"] if row["task"] not in own]
+        if kept and kept[0]["id"] not in own:
+            held += [file for row in kept for file in json.loads(row["files"])]
+        wanted = [file for row in group for file in json.loads(row["files"])]
+        return not any(conflicts(one, other) for one in held for other in wanted)
+
+    def _demand(self, group: list[Row], worker: str) -> dict[str, int]:
+        return _sum(*(resolve(json.loads(row["demand"]), worker, "h") for row in group))
+
+    def _kept_amounts(self, kept: list[Row]) -> dict[str, int]:
+        """What is kept free: a place only where the group could ever go."""
+        there = self._demand(kept, kept[0]["pinned"] or self.worker)
+        if kept[0]["pinned"] is None and shortages(there, self.picture.nominal(), {}):
+            return {name: n for name, n in there.items() if not name.startswith("worker:")}
+        return there
+
+    def _kept_free(self) -> list[Row]:
+        """The group for which capacity is reserved, if reserving helps it."""
+        for row in self.picture.tables["reservation"]:
+            for group in self._groups():
+                if row["reserved"] and row["task"] in {one["id"] for one in group}:
+                    home = group[0]["pinned"] or "@"
+                    limits = self.picture.effective(self.now, self.tuning)
+                    short = shortages(self._demand(group, home), limits, self.picture.used)
+                    away = {w["id"] for w in self.picture.tables["workers"] if w["departed"]}
+                    if fairness.may_reserve(
+                        short,
+                        nominal=self.picture.nominal(),
+                        run=group[0]["run"],
+                        pinned_away=group[0]["pinned"] in away,
+                    ):
+                        return group
+        return []
+
+
+def _sum(*demands: dict[str, int]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for demand in demands:
+        for name, amount in demand.items():
+            total[name] = total.get(name, 0) + amount
+    return total

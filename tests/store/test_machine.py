@@ -1,0 +1,538 @@
+"""The invariants as a state machine: anything may happen, in any order, and all must hold.
+
+Every step is followed by a look at all rows (`observer`), and every admission is compared
+with a reference that goes through all tasks without any index. Together they cover the
+invariants 1-5, 7-16 (claims), 22-25 of the store, on SQLite and on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from databases import fresh_database, wipe
+from observer import TERMINAL, Observer, Picture, Reference, Row
+from weft.config import Tuning
+from weft.errors import NeverFits, QueueFull, Refused
+from weft.model import Class, NewRun, NewTask, NewWorker, Outcome, Priority, State
+from weft.store import Store, open_store
+from weft.store.admission import admit, admit_task
+from weft.store.leases import (
+    adopt,
+    extend,
+    finish,
+    free_proved_dead,
+    release,
+    renew,
+    report,
+    reserve_more,
+    suspect_overdue,
+    take,
+)
+from weft.store.limits import penalise, set_limit
+from weft.store.offers import accept, assign, offer, reject
+from weft.store.runs import learn_paths, submit_run
+from weft.store.tasks import cancel, pause, resume, retry, skip, submit
+from weft.store.workers import depart, heartbeat, register
+
+TUNING = Tuning(queue=8, bypasses=3, lease=30, offer=20)
+LIMITS = {"llm": 2, "requests": 4, "runs": 100, "run/agents": 3, "stage/implement": 2}
+WORKERS = ("w1", "w2", "w3")
+PATTERNS = ("a.py", "b.py", "src/x.py", "src/y.py", "src/*", "src/**", "**")
+DAY = 86_400.0
+
+demands = st.fixed_dictionaries(
+    {"worker:@": st.sampled_from([1, 1, 1, 2])},
+    optional={
+        "llm": st.sampled_from([1, 1, 2]),
+        "requests": st.just(1),
+        "provider:p": st.just(1),
+        "agent:solo": st.just(1),
+        "host:@/port": st.sampled_from([1, 2]),
+    },
+)
+file_sets = st.lists(st.sampled_from(PATTERNS), max_size=3, unique=True).map(tuple)
+new_tasks = st.builds(
+    NewTask,
+    name=st.just(""),
+    files=file_sets,
+    demand=demands,
+    klass=st.sampled_from(Class),
+    priority=st.sampled_from(Priority),
+    pinned=st.sampled_from([None, None, None, "w1"]),
+)
+pick = st.integers(min_value=0, max_value=10**6)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Users, workers, reapers and a mad clock, all on one store."""
+
+    url: str  # set by the test for each kind of store
+
+    @initialize()
+    def begin(self) -> None:
+        wipe(self.url)
+        self.store: Store = open_store(self.url, tuning=TUNING, limits=LIMITS)
+        self.eye = Observer(self.url)
+        self.now = 1_000_000.0
+        self.last_fence = 0
+        self.runs = 0
+        self.ended: dict[int, str] = {}  # the terminal state of every task that had one
+        self.reopened: set[int] = set()
+        for worker in WORKERS:
+            self.come(worker, 2)
+
+    def teardown(self) -> None:
+        if hasattr(self, "eye"):
+            self.eye.close()
+            self.store.close()
+
+    def picture(self) -> Picture:
+        return Picture(self.eye.everything())
+
+    def come(self, worker: str, slots: int) -> None:
+        new = NewWorker(id=worker, slots=slots, host="h", host_limits={"port": 3})
+        register(self.store, new, now=self.now)
+
+    def some(self, rows: list[Row], choice: int) -> Row | None:
+        ordered = sorted(rows, key=lambda row: row.get("fence") or row["id"])
+        return ordered[choice % len(ordered)] if ordered else None
+
+    def some_task(self, choice: int, *states: str) -> int | None:
+        rows = [r for r in self.eye.rows("tasks") if not states or r["state"] in states]
+        row = self.some(rows, choice)
+        return None if row is None else int(row["id"])
+
+    def some_lease(self, choice: int, *states: str) -> Row | None:
+        rows = [
+            row
+            for row in self.eye.rows("leases")
+            if row["kind"] == "attempt" and (not states or row["state"] in states)
+        ]
+        return self.some(rows, choice)
+
+    def present(self, worker: str) -> bool:
+        return any(
+            row["id"] == worker and row["departed"] is None for row in self.eye.rows("workers")
+        )
+
+    # What users do.
+
+    @rule(task=new_tasks, tenant=st.sampled_from(["ann", "bob"]), need=st.none() | pick)
+    def submit_task(self, task: NewTask, tenant: str, need: int | None) -> None:
+        before = self.picture()
+        needed = None if need is None else self.some_task(need)
+        needs = () if needed is None else (str(needed),)
+        task = NewTask(**{**vars(task), "needs": needs})
+        try:
+            submit(self.store, task, repo="r", tenant=tenant, now=self.now)
+        except (QueueFull, NeverFits):
+            assert self.picture().tables == before.tables
+            return
+        self.check_queue(before)
+
+    def check_queue(self, before: Picture) -> None:
+        """25: the queue is bounded, and only the last in order was evicted."""
+        after = self.picture()
+        waiting = {"waiting", "ready", "offered"}
+        queued = [r for r in after.tasks.values() if r["run"] is None and r["state"] in waiting]
+        assert len(queued) <= TUNING.queue
+        rank = Reference(after, "w1", self.now, TUNING)._rank
+        needed = {row["needs"] for row in before.tables["edges"]}
+        for gone in after.tasks.values():
+            if gone["state"] == "evicted" and before.tasks[gone["id"]]["state"] != "evicted":
+                assert all(rank(gone) > rank(r) for r in queued if r["id"] not in needed)
+
+    @rule(
+        files=st.lists(file_sets, min_size=1, max_size=4),
+        paths=st.lists(st.integers(0, 3), min_size=4, max_size=4),
+        chain=st.booleans(),
+        tenant=st.sampled_from(["ann", "bob"]),
+    )
+    def submit_plan(
+        self, files: list[tuple[str, ...]], paths: list[int], chain: bool, tenant: str
+    ) -> None:
+        self.runs += 1
+        run = f"r{self.runs}"
+        demand = {"worker:@": 1, f"run:{run}/agents": 1, f"stage:{run}/implement": 1}
+        tasks = [
+            NewTask(
+                name=str(number),
+                files=claimed,
+                demand=demand,
+                path_seconds=float(paths[number]),
+                needs=(str(number - 1),) if chain and number else (),
+            )
+            for number, claimed in enumerate(files)
+        ]
+        self.submit(NewRun(id=run, repo="r", tenant=tenant), tasks)
+
+    def submit(self, run: NewRun, tasks: list[NewTask]) -> None:
+        before = self.picture()
+        try:
+            submit_run(self.store, run, tasks, now=self.now)
+        except NeverFits:
+            assert self.picture().tables == before.tables
+
+    @rule(size=st.integers(2, 3), chain=st.booleans())
+    def submit_gang(self, size: int, chain: bool) -> None:
+        self.runs += 1
+        run = f"g{self.runs}"
+        first = [NewTask(name="first", demand={"worker:@": 1})] if chain else []
+        members = [
+            NewTask(
+                name=f"m{n}",
+                files=(f"gang{n}.py",),
+                demand={"llm": 1} if n == 0 else {"requests": 1},
+                gang="all",
+                needs=("first",) if chain and n == 0 else (),
+            )
+            for n in range(size)
+        ]
+        self.submit(NewRun(id=run, repo="r"), [*first, *members])
+
+    @rule(files=st.lists(st.sampled_from(PATTERNS[:4]), min_size=2, max_size=2))
+    def submit_story(self, files: list[str]) -> None:
+        """A story and two subtasks: one holder to others, two to each other."""
+        self.runs += 1
+        tasks = [
+            NewTask(name="story", demand={"worker:@": 1}, needs=("a", "b")),
+            NewTask(name="a", files=(files[0],), demand={"worker:@": 1}, story="story"),
+            NewTask(
+                name="b", files=(files[1],), demand={"worker:@": 1}, story="story", needs=("a",)
+            ),
+        ]
+        self.submit(NewRun(id=f"s{self.runs}", repo="r"), tasks)
+
+    @rule(choice=pick, verb=st.sampled_from([cancel, skip, retry, pause, resume]))
+    def steer(self, choice: int, verb: Any) -> None:
+        task = self.some_task(choice)
+        if task is None:
+            return
+        state = self.picture().tasks[task]["state"]
+        if verb is retry and state == "done":
+            return
+        if verb in (retry, skip) and state in TERMINAL:
+            self.reopened.add(task)  # a person may, and that is an event
+        verb(self.store, task, now=self.now)
+        unchanged = self.picture().tables
+        if verb in (cancel, skip):
+            assert not verb(self.store, task, now=self.now)
+            assert self.picture().tables == unchanged
+
+    @rule(resource=st.sampled_from(["llm", "requests", "provider:p"]), number=st.integers(0, 3))
+    def change_limit(self, resource: str, number: int) -> None:
+        leases = self.eye.rows("leases")
+        set_limit(self.store, resource, number, now=self.now)
+        assert self.eye.rows("leases") == leases  # 3: kills nothing, admits nothing
+
+    @rule()
+    def hit_a_rate_limit(self) -> None:
+        penalise(self.store, "p", now=self.now)
+        picture = self.picture()
+        nominal, effective = picture.nominal(), picture.effective(self.now, TUNING)
+        assert all(effective[name] <= nominal[name] for name in nominal)  # 8
+
+    @rule(choice=pick, seconds=st.integers(0, 5))
+    def learn(self, choice: int, seconds: int) -> None:
+        task = self.some_task(choice)
+        if task is not None and self.picture().tasks[task]["run"] is not None:
+            learn_paths(self.store, {task: float(seconds)})
+
+    # What workers do.
+
+    @rule(worker=st.sampled_from(WORKERS), times=st.integers(1, 4))
+    def ask_for_work(self, worker: str, times: int) -> None:
+        for _ in range(times if self.present(worker) else 0):
+            self.ask_once(worker)
+
+    def ask_once(self, worker: str) -> None:
+        before = self.picture()
+        expected = Reference(before, worker, self.now, TUNING).expected()
+        grants = admit(self.store, worker, now=self.now)
+        assert ({grant.task for grant in grants} or None) == expected
+        self.check_admission(before)
+
+    @rule(worker=st.sampled_from(WORKERS), choice=pick)
+    def ask_for_one_task(self, worker: str, choice: int) -> None:
+        task = self.some_task(choice, "ready")
+        if task is None or not self.present(worker):
+            return
+        before = self.picture()
+        admit_task(self.store, worker, task, now=self.now)
+        self.check_admission(before)
+
+    def check_admission(self, before: Picture) -> None:
+        """1, 3, 4, 8, 10: what was granted fits, is whole, and has a fence never seen."""
+        after = self.picture()
+        known = {row["fence"] for row in before.tables["leases"]}
+        fresh = [row for row in after.tables["leases"] if row["fence"] not in known]
+        used, limits = after.used, after.effective(self.now, TUNING)
+        for lease in sorted(fresh, key=lambda row: int(row["fence"])):
+            assert lease["fence"] > self.last_fence
+            self.last_fence = lease["fence"]
+            costs = [r for r in after.tables["lease_costs"] if r["fence"] == lease["fence"]]
+            for cost in costs:
+                limit = limits.get(cost["resource"])
+                assert limit is None or used[cost["resource"]] <= limit, cost
+            task = after.tasks[lease["task"]]
+            claimed = {r["pattern"] for r in after.tables["claims"] if r["task"] == task["id"]}
+            assert claimed >= set(json.loads(task["files"]))
+            units = [r for r in after.tables["lease_units"] if r["fence"] == lease["fence"]]
+            ports = sum(c["amount"] for c in costs if c["resource"] == "host:h/port")
+            assert len(units) == ports
+            assert all(0 <= unit["unit"] < 3 for unit in units)
+
+    @rule(
+        choice=pick,
+        state=st.sampled_from(["done", "failed", "blocked", "gating", "parked", "ready"]),
+        sent_back=st.booleans(),
+        failed=st.booleans(),
+    )
+    def finish_attempt(self, choice: int, state: str, sent_back: bool, failed: bool) -> None:
+        lease = self.some_lease(choice)
+        if lease is None:
+            return
+        outcome = Outcome(
+            state=State(state),
+            kind="crash" if failed else "success",
+            signature="same" if failed else "",
+            until=self.now + 10 if state == "parked" else None,
+            sent_back=sent_back,
+        )
+        before = self.picture().tables
+        try:
+            first = finish(self.store, lease["fence"], outcome, now=self.now)
+        except Refused:
+            assert self.picture().tables == before  # 11: refused means unchanged
+            return
+        unchanged = self.picture().tables
+        assert finish(self.store, lease["fence"], outcome, now=self.now) == first
+        assert self.picture().tables == unchanged  # 15
+
+    @rule(choice=pick)
+    def hand_back(self, choice: int) -> None:
+        lease = self.some_lease(choice)
+        if lease is None:
+            return
+        before = self.picture().tables
+        freed = release(self.store, lease["fence"], now=self.now)
+        assert freed == (lease["state"] != "released")
+        if not freed:
+            assert self.picture().tables == before
+        unchanged = self.picture().tables
+        assert not release(self.store, lease["fence"], now=self.now)
+        assert self.picture().tables == unchanged
+
+    @rule(fence=st.integers(-1, 10**9))
+    def use_a_fence_nobody_has(self, fence: int) -> None:
+        if any(row["fence"] == fence for row in self.eye.rows("leases")):
+            return
+        before = self.picture().tables
+        assert renew(self.store, [fence], now=self.now) == [fence]
+        for effect in (
+            lambda: finish(self.store, fence, Outcome(state=State.DONE), now=self.now),
+            lambda: release(self.store, fence, now=self.now),
+            lambda: report(self.store, fence, {"said": "hello"}, now=self.now),
+            lambda: extend(self.store, fence, ["z.py"], now=self.now),
+            lambda: adopt(self.store, fence, "w1", now=self.now),
+        ):
+            with pytest.raises(Refused):
+                effect()
+        assert self.picture().tables == before
+
+    @rule(choice=pick, files=file_sets)
+    def ask_for_more_files(self, choice: int, files: tuple[str, ...]) -> None:
+        lease = self.some_lease(choice, "held", "suspect")
+        if lease is None:
+            return
+        before = self.picture().tables
+        try:
+            held = extend(self.store, lease["fence"], files, now=self.now)
+        except Refused:
+            held = {"refused": 0}
+        if held:
+            assert self.picture().tables == before  # 4: at once or not at all
+
+    @rule(choice=pick)
+    def ask_for_more_of_a_resource(self, choice: int) -> None:
+        lease = self.some_lease(choice, "held")
+        if lease is None or self.picture().tasks[lease["task"]]["state"] in TERMINAL:
+            return
+        if reserve_more(self.store, lease["fence"], {"requests": 1}, now=self.now):
+            picture = self.picture()
+            assert picture.used["requests"] <= picture.effective(self.now, TUNING)["requests"]
+
+    @rule(choice=pick)
+    def give_a_sign_of_life(self, choice: int) -> None:
+        lease = self.some_lease(choice)
+        if lease is None:
+            return
+        alive = lease["state"] != "released"
+        ended = self.picture().tasks[lease["task"]]["state"] in TERMINAL
+        lost = renew(self.store, [lease["fence"]], now=self.now)
+        assert bool(lost) == (not alive or ended)
+
+    @rule(choice=pick, worker=st.sampled_from(WORKERS))
+    def offer_a_task(self, choice: int, worker: str) -> None:
+        task = self.some_task(choice, "ready")
+        if task is not None and self.present(worker):
+            offer(self.store, task, worker, now=self.now)
+
+    @rule(choice=pick, yes=st.booleans(), worker=st.sampled_from(WORKERS))
+    def answer_an_offer(self, choice: int, yes: bool, worker: str) -> None:
+        task = self.some_task(choice, "offered")
+        if task is None or not self.present(worker):
+            return
+        before = self.picture()
+        try:
+            answer = accept if yes else reject
+            answer(self.store, task, worker, now=self.now)
+        except Refused:
+            assert self.picture().tables == before.tables
+        self.check_admission(before)
+
+    @rule(choice=pick, worker=st.sampled_from(WORKERS), queue=st.booleans())
+    def assign_a_task(self, choice: int, worker: str, queue: bool) -> None:
+        task = self.some_task(choice, "ready", "waiting")
+        if task is None or not self.present(worker):
+            return
+        before = self.picture().tables
+        try:
+            assign(self.store, task, worker, now=self.now, or_queue=queue)
+        except Refused:
+            assert self.picture().tables == before
+
+    @rule(worker=st.sampled_from(WORKERS), gate=st.sampled_from(["r1", "r2"]))
+    def take_a_gate(self, worker: str, gate: str) -> None:
+        if not self.present(worker):
+            return
+        fence = take(self.store, "gate", gate, {f"gate:{gate}": 1}, worker=worker, now=self.now)
+        if fence is not None:
+            assert fence > self.last_fence
+            self.last_fence = fence
+
+    @rule(worker=st.sampled_from(WORKERS), slots=st.integers(1, 3))
+    def come_back(self, worker: str, slots: int) -> None:
+        self.come(worker, slots)
+        assert heartbeat(self.store, worker, now=self.now)
+
+    # What death and time do.
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def worker_dies(self, worker: str) -> None:
+        used = self.picture().used
+        depart(self.store, worker, now=self.now)
+        assert self.picture().used == used  # 5: found dead is suspect, not free
+
+    @rule(seconds=st.sampled_from([0.5, 5.0, 25.0, 61.0, 1000.0, DAY, -DAY]))
+    def time_passes(self, seconds: float) -> None:
+        before = self.picture()
+        self.now += seconds
+        suspect_overdue(self.store, now=self.now)
+        after = self.picture()
+        assert after.used == before.used  # 5, 9
+        assert after.tables["claims"] == before.tables["claims"]
+
+    @rule(choice=pick)
+    def reap(self, choice: int) -> None:
+        """Frees a suspect lease on proof, and nothing else."""
+        lease = self.some_lease(choice)
+        if lease is None:
+            return
+        before = self.picture().tables
+        freed = free_proved_dead(self.store, lease["fence"], now=self.now, proof="test")
+        assert freed == (lease["state"] == "suspect")
+        if not freed:
+            assert self.picture().tables == before
+
+    @rule(choice=pick, worker=st.sampled_from(WORKERS))
+    def adopt_an_orphan(self, choice: int, worker: str) -> None:
+        lease = self.some_lease(choice, "suspect")
+        if lease is None or not self.present(worker):
+            return
+        before = self.picture()
+        try:
+            fence = adopt(self.store, lease["fence"], worker, now=self.now)
+        except Refused:
+            assert self.picture().tables == before.tables
+            return
+        assert fence > self.last_fence
+        self.last_fence = fence
+        after = self.picture()
+        assert after.tables["claims"] == before.tables["claims"]
+        shared = [name for name in before.used if not name.startswith("worker:")]
+        assert {n: after.used.get(n) for n in shared} == {n: before.used[n] for n in shared}
+        frozen = after.tables
+        with pytest.raises(Refused):
+            finish(self.store, lease["fence"], Outcome(state=State.DONE), now=self.now)
+        assert self.picture().tables == frozen
+
+    # What must hold at all times.
+
+    @precondition(lambda self: hasattr(self, "eye"))
+    @invariant()
+    def nothing_is_broken(self) -> None:
+        picture = self.picture()
+        assert picture.broken() == []
+        for task, state in self.ended.items():
+            now = picture.tasks[task]["state"]
+            assert now == state or task in self.reopened, f"13: {task} went from {state} to {now}"
+        self.ended = {t: r["state"] for t, r in picture.tasks.items() if r["state"] in TERMINAL}
+        self.reopened.clear()
+        numbers = sorted(row["id"] for row in picture.tables["events"])
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.fixture(scope="module")
+def machine_urls(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: str
+) -> Iterator[dict[str, str]]:
+    directory: Path = tmp_path_factory.mktemp("machine")
+    with fresh_database(postgres_server) as postgres:
+        yield {"sqlite": f"sqlite:///{directory / 'weft.db'}", "postgres": postgres}
+
+
+def drive(url_of_store: str, examples: int, steps: int) -> None:
+    class Machine(StoreMachine):
+        url = url_of_store
+
+    with open_store(Machine.url):
+        pass
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(max_examples=examples, stateful_step_count=steps, print_blob=True),
+    )
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("kind", "examples"), [("sqlite", 60), ("postgres", 12)])
+def test_no_sequence_of_events_breaks_an_invariant(
+    machine_urls: dict[str, str], kind: str, examples: int
+) -> None:
+    drive(machine_urls[kind], examples, 40)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="the longer version: make chaos")
+@pytest.mark.parametrize(("kind", "examples"), [("sqlite", 1500), ("postgres", 200)])
+def test_no_long_sequence_of_events_breaks_an_invariant(
+    machine_urls: dict[str, str], kind: str, examples: int
+) -> None:
+    drive(machine_urls[kind], examples, 60)
