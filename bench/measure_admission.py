@@ -134,6 +134,25 @@ def one_file_held(count: int) -> list[NewTask]:
     return blocked + tasks(_FREE)
 
 
+def one_directory_held(count: int) -> list[NewTask]:
+    """All but ten want something in a directory that the first claims as a whole."""
+    holder = NewTask(name="h", demand=DEMAND, files=("src/**",), path_seconds=10.0**6)
+    blocked = [
+        NewTask(
+            name=f"b{number}",
+            demand=DEMAND,
+            files=(f"src/b{number}.py", f"tests/b{number}.py"),
+            path_seconds=1000.0 + number,
+        )
+        for number in range(count - _FREE - 1)
+    ]
+    free = [
+        NewTask(name=f"f{number}", demand=DEMAND, files=(f"docs/{number}.md", f"img/{number}"))
+        for number in range(_FREE)
+    ]
+    return [holder, *blocked, *free]
+
+
 @contextlib.contextmanager
 def queue_of(count: int, scenario: Scenario) -> Iterator[Store]:
     from weft.model import NewRun
@@ -144,6 +163,8 @@ def queue_of(count: int, scenario: Scenario) -> Iterator[Store]:
         submit_run(store, run, scenario(count), now=0.0)
         if scenario is not all_admissible:
             admit(store, "w0", now=0.0)  # the first takes the scarce thing and keeps it
+            [grant] = admit(store, "w0", now=0.0)  # whoever runs into it steps aside, once
+            release(store, grant.fence, now=0.0)
         yield store
 
 
@@ -161,7 +182,7 @@ def seconds_per_admission(store: Store) -> float:
 @figure("admission_growth_100k", "ratio", at_most=2)
 def admission_growth_100k() -> float:
     worst = 0.0
-    for scenario in (all_admissible, one_limit_full, one_file_held):
+    for scenario in (all_admissible, one_limit_full, one_file_held, one_directory_held):
         with queue_of(1_000, scenario) as few, queue_of(100_000, scenario) as many:
             ratio = median_ratio(
                 lambda many=many: seconds_per_admission(many),  # type: ignore[misc]

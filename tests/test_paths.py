@@ -10,7 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.paths import BadPath, Index, conflicts, intersects, is_literal, matches, normalise, quote
+from weft.paths import (
+    BadPath,
+    Index,
+    conflicts,
+    intersects,
+    is_literal,
+    matches,
+    normalise,
+    quote,
+    subtree,
+)
 
 
 def naive_match(pattern: str, path: str) -> bool:
@@ -361,6 +371,21 @@ def test_a_quoted_path_matches_itself_and_nothing_else(path: str) -> None:
     assert matches(pattern, path)
     assert not matches(pattern, path + "a")
     assert not intersects(pattern, quote(path + "b"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "start"),
+    [
+        ("**", ""),
+        ("src/**", "src/"),
+        ("a/b/**", "a/b/"),
+        ("src/*", None),
+        ("a*/**", None),
+        ("a", None),
+    ],
+)
+def test_a_subtree_holds_everything_that_starts_alike(pattern: str, start: str | None) -> None:
+    assert subtree(pattern) == start
 
 
 def test_glob_versus_literal_path_missed() -> None:

@@ -192,6 +192,14 @@ def _is_above(a: str, b: str) -> bool:
     return is_literal(a) and _compile(b).lead.startswith(a + "/")
 
 
+def subtree(pattern: str) -> str | None:
+    """What every path in a pattern like `src/**` starts with, if the pattern holds all of them."""
+    if pattern == "**":
+        return ""
+    directory = pattern.removesuffix("**")
+    return directory if directory != pattern and is_literal(directory) else None
+
+
 def quote(path: str) -> str:
     """The pattern that matches this path alone, whatever characters are in it."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in path)

@@ -147,16 +147,23 @@ class StoreMachine(RuleBasedStateMachine):
         self.check_queue(before)
 
     def check_queue(self, before: Picture) -> None:
-        """25: the queue is bounded, and only the last in order was evicted."""
+        """25: no newcomer makes the queue longer than its bound, and only the last goes.
+
+        What comes back (a retry, a task handed back) is no newcomer and is never refused.
+        """
         after = self.picture()
-        waiting = {"waiting", "ready", "offered"}
-        queued = [r for r in after.tasks.values() if r["run"] is None and r["state"] in waiting]
-        assert len(queued) <= TUNING.queue
+        queued = self.queued(after)
+        assert len(queued) <= max(TUNING.queue, len(self.queued(before)))
         rank = Reference(after, "w1", self.now, TUNING)._rank
         needed = {row["needs"] for row in before.tables["edges"]}
         for gone in after.tasks.values():
             if gone["state"] == "evicted" and before.tasks[gone["id"]]["state"] != "evicted":
                 assert all(rank(gone) > rank(r) for r in queued if r["id"] not in needed)
+
+    def queued(self, picture: Picture) -> list[Row]:
+        waiting = {"waiting", "ready", "offered"}
+        rows = picture.tasks.values()
+        return [row for row in rows if row["run"] is None and row["state"] in waiting]
 
     @rule(
         files=st.lists(file_sets, min_size=1, max_size=4),

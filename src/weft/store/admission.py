@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from weft.errors import NotFound
 from weft.model import Demand, Grant, State
+from weft.paths import subtree
 from weft.policy import capacity, fairness
 from weft.policy.order import Rank
 from weft.store import ready, records
@@ -111,6 +112,7 @@ def _choose(
 ) -> tuple[Candidate | None, Candidate | None]:
     """The first in order that can be admitted, and the first before it that cannot."""
     held_up: Candidate | None = None
+    swept: set[tuple[int, str]] = set()
     heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
     heapq.heapify(heap)
     while heap:
@@ -133,6 +135,11 @@ def _choose(
             held_up = who
         for member in who.rows:
             ready.step_aside(tx, member, held)
+        for pattern, holder in held.items():
+            directory = subtree(pattern)
+            if directory is not None and (row["bucket"], pattern) not in swept:
+                swept.add((row["bucket"], pattern))
+                ready.all_step_aside(tx, row["bucket"], directory, holder)
         follower = tx.one("next_head", bucket=row["bucket"])
         if follower is not None:
             heapq.heappush(heap, (rank(tx, follower, scene.now), follower))

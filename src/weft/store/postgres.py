@@ -117,8 +117,8 @@ class Postgres:
                         if not connection.closed:
                             connection.execute("ROLLBACK")
                         raise
-            except errors.IntegrityError:
-                raise  # a broken constraint is a defect of weft, and must look like one
+            except (psycopg.IntegrityError, psycopg.ProgrammingError):
+                raise  # a defect of weft, which must look like one
             except (psycopg.Error, PoolTimeout) as error:
                 again = isinstance(error, _REPEATABLE) or (phase.lost and not phase.committing)
                 if not again or time.monotonic() > give_up:

@@ -85,7 +85,9 @@ def _before_some_worker(scene: Scene, who: Candidate) -> list[Wait]:
         if who.pinned in (None, place.worker) and place.can_run(who.agents)
     ]
     if not places:
-        needed = who.pinned or (f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any")
+        needed = who.pinned or (
+            f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any"
+        )
         return [_wait("worker", needed, f"no worker is present ({needed})")]
     best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
     return [

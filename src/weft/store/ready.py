@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from weft.model import State
 from weft.store import records
@@ -63,9 +64,24 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
                 "head": line is None,
             }
         )
+    heads = _best_of_each_line(rows, placed)
+    for place in placed:
+        # In a bucket made just now the best of those who come is known to be the best.
+        if place["bucket"] in buckets.fresh:
+            place["head"] = place["head"] or place["id"] in heads
     tx.many("enqueue", placed)
-    for bucket, line in {(p["bucket"], p["line"]) for p in placed if p["line"] is not None}:
-        reorder(tx, bucket, line)
+    for bucket, line in {(p["bucket"], p["line"]) for p in placed}:
+        if line is not None and bucket not in buckets.fresh:
+            reorder(tx, bucket, line)
+
+
+def _best_of_each_line(rows: Sequence[Row], placed: Sequence[dict[str, Any]]) -> set[int]:
+    best: dict[tuple[int, str], tuple[float, float, int]] = {}
+    for row, place in zip(rows, placed, strict=True):
+        key = (place["bucket"], place["line"])
+        standing = (-row["path_seconds"], row["submitted"], row["id"])
+        best[key] = min(standing, best.get(key, standing))
+    return {number for _, _, number in best.values()}
 
 
 def _watch(files: tuple[str, ...], popular: Mapping[str, int]) -> str | None:
@@ -79,6 +95,7 @@ class _Buckets:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._known: dict[str, int] = {}
+        self.fresh: set[int] = set()  # made in this transaction, hence empty before
 
     def of(self, row: Row) -> int:
         columns = {
@@ -100,7 +117,8 @@ class _Buckets:
                     self._tx.run("drop_idle_buckets")
                 self._tx.run("add_bucket", key=key, **columns)
                 found = self._tx.one("find_bucket", key=key)
-            assert found is not None
+                assert found is not None
+                self.fresh.add(int(found["id"]))
             self._known[key] = int(found["id"])
         return self._known[key]
 
@@ -158,6 +176,11 @@ def step_aside(tx: Transaction, row: Row, held: Mapping[str, int]) -> None:
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
     tx.run("demote_head", bucket=row["bucket"], line=own[0])
     tx.run("promote_best", bucket=row["bucket"], line=own[0], aside=held[own[0]])
+
+
+def all_step_aside(tx: Transaction, bucket: int, directory: str, holder: int) -> None:
+    """A whole directory is held: all of a bucket who want something in it step aside at once."""
+    tx.run("set_aside_beneath", bucket=bucket, start=f'"{directory}', holder=holder)
 
 
 def bring_back(tx: Transaction, holder: int) -> None:

@@ -166,8 +166,8 @@ class Sqlite:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.IntegrityError:
-            raise  # a broken constraint is a defect of weft, and must look like one
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+            raise  # a defect of weft, which must look like one
         except sqlite3.DatabaseError as error:
             raise self._explain(error) from error
 

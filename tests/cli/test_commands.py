@@ -1,0 +1,206 @@
+"""The commands as a stranger would use them: in a fresh repository, with typos."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    return root
+
+
+def weft(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("WEFT_", "MAX_CONCURRENT"))}
+    return subprocess.run(
+        [sys.executable, "-m", "weft", *arguments],
+        cwd=directory,
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def answer(directory: Path, *arguments: str, **environment: str) -> Any:
+    done = weft(directory, *arguments, **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def assert_one_sentence(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    assert done.returncode == code, done
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("weft: ")
+    assert "Traceback" not in line
+    for word in words:
+        assert word in line
+
+
+def test_init_writes_its_files_once_and_never_overwrites(repository: Path) -> None:
+    (repository / ".weft" / "agents").mkdir(parents=True)
+    (repository / ".weft" / "agents" / "implement.md").write_text("mine")
+    (repository / "sub").mkdir()
+    first = answer(repository / "sub", "init", "--json")
+    assert "weft.toml" in first["created"]
+    assert first["kept"] == [".weft/agents/implement.md"]
+    agents = {"implement", "test", "review", "judge", "plan", "lead"}
+    assert {file.stem for file in (repository / ".weft" / "agents").iterdir()} == agents
+    assert (repository / ".weft" / "agents" / "implement.md").read_text() == "mine"
+    again = answer(repository, "init", "--json")
+    assert again["created"] == []
+
+
+def test_init_does_not_write_through_a_link(repository: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (repository / "weft.toml").symlink_to(outside)
+    assert "weft.toml" in answer(repository, "init", "--json")["kept"]
+    assert not outside.exists()
+
+
+def test_init_says_what_is_in_its_way(repository: Path) -> None:
+    (repository / ".weft").write_text("a file")
+    assert_one_sentence(weft(repository, "init"), 2, ".weft", "not a directory")
+
+
+@pytest.mark.parametrize("command", ["init", "limits"])
+def test_outside_a_repository_a_command_says_what_to_do(tmp_path: Path, command: str) -> None:
+    assert_one_sentence(weft(tmp_path, command), 2, "not a git repository", "git init")
+
+
+def test_doctor_outside_a_repository_still_looks_at_the_programs(tmp_path: Path) -> None:
+    done = weft(tmp_path, "doctor", "--json")
+    assert done.returncode == 2
+    checks = {check["name"]: check["ok"] for check in json.loads(done.stdout)["checks"]}
+    assert checks == {"python": True, "git": True, "repository": False}
+
+
+def test_what_init_writes_is_a_valid_configuration(repository: Path) -> None:
+    answer(repository, "init", "--json")
+    assert answer(repository, "doctor", "--json")["ok"]
+
+
+def test_limits_are_shown_set_and_kept(repository: Path) -> None:
+    before = {one["resource"]: one for one in answer(repository, "limits", "--json")["limits"]}
+    assert before["llm"] == {
+        "resource": "llm",
+        "capacity": 12,
+        "effective": 12,
+        "used": 0,
+        "owner": None,
+    }
+    assert before["stage/implement"]["capacity"] == 3
+    told = answer(repository, "limits", "set", "llm", "5", "--json")
+    assert told == {"resource": "llm", "capacity": 5, "before": 12}
+    assert "llm" in weft(repository, "limits").stdout
+    after = answer(repository, "limits", "--json", WEFT_LIMIT_LLM="7")["limits"]
+    assert next(one for one in after if one["resource"] == "llm")["capacity"] == 5
+
+
+def test_a_new_store_takes_its_limits_from_file_and_environment(repository: Path) -> None:
+    (repository / "weft.toml").write_text('[limits]\nllm = 3\nrequests = 9\n"stage/test" = 2\n')
+    shown = answer(repository, "limits", "--json", WEFT_LIMIT_LLM="7")["limits"]
+    limits = {one["resource"]: one["capacity"] for one in shown}
+    assert (limits["llm"], limits["requests"], limits["stage/test"]) == (7, 9, 2)
+
+
+def test_doctor_names_the_command_that_reconciles_a_difference(repository: Path) -> None:
+    answer(repository, "limits", "--json")
+    done = weft(repository, "doctor", WEFT_LIMIT_LLM="7")
+    assert done.returncode == 2
+    assert "`weft limits set llm 7`" in done.stdout
+
+
+def test_doctor_says_what_binds(repository: Path) -> None:
+    answer(repository, "limits", "set", "llm", "0", "--json")
+    report = answer(repository, "doctor", "--json")
+    assert any("llm is paused" in check["text"] for check in report["checks"])
+
+
+def test_setting_a_limit_warns_when_a_file_still_says_otherwise(repository: Path) -> None:
+    (repository / "weft.toml").write_text("[limits]\nllm = 3\n")
+    done = weft(repository, "limits", "set", "llm", "4")
+    assert done.returncode == 0
+    assert "weft.toml still says llm = 3" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("limitz",), ("There is no command 'limitz'", "Did you mean limits?")),
+        (("limits", "set", "lm", "3"), ("no limit 'lm'", "Did you mean llm?")),
+        (("limits", "set", "llm", "many"), ("many",)),
+        (("limits", "set", "llm"), ("N",)),
+        (("limits", "set", "llm", "--", "-1"), ("-1",)),
+        (("limits", "sett", "llm", "1"), ("sett",)),
+        (("-C", "nowhere", "limits"), ("nowhere",)),
+        (("doctor", "--jsn"), ("--jsn",)),
+    ],
+)
+def test_a_typo_gets_one_sentence(
+    repository: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    assert_one_sentence(weft(repository, *arguments), 2, *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[limits]\nlm = 3\n", ("unknown limit 'lm'", "llm")),
+        ("[limits]\nllm = -3\n", ("llm", "0 or more")),
+        ("[limit]\n", ("'limit'", "limits")),
+        ("[limits", ("not valid TOML",)),
+        ('[store]\nurl = "mysql://x"\n', ("sqlite:///", "postgresql://")),
+    ],
+)
+def test_a_bad_file_gets_one_sentence(repository: Path, text: str, words: tuple[str, ...]) -> None:
+    (repository / "weft.toml").write_text(text)
+    assert_one_sentence(weft(repository, "limits"), 2, *words)
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database at all" * 10, b"SQLite format 3\0" + b"x" * 100]
+)
+def test_a_foreign_store_is_refused_and_not_touched(repository: Path, content: bytes) -> None:
+    file = repository / ".git" / "weft" / "weft.db"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    assert_one_sentence(weft(repository, "limits"), 2, "not a weft store", "WEFT_STORE")
+    assert weft(repository, "doctor").returncode == 2
+    assert file.read_bytes() == content
+    assert [one.name for one in file.parent.iterdir()] == ["weft.db"]
+
+
+def test_a_store_that_cannot_be_reached_is_one_sentence_without_the_password(
+    repository: Path,
+) -> None:
+    url = "postgresql://me:hunter2@127.0.0.1:1/weft"
+    done = weft(repository, "limits", WEFT_STORE=url)
+    assert_one_sentence(done, 2, "127.0.0.1")
+    assert "hunter2" not in done.stderr
+
+
+def test_the_same_commands_work_on_postgresql(repository: Path, url: str) -> None:
+    assert answer(repository, "limits", "set", "llm", "5", "--json", WEFT_STORE=url)["before"] == 12
+    shown = answer(repository, "limits", "--json", WEFT_STORE=url)["limits"]
+    assert next(one for one in shown if one["resource"] == "llm")["capacity"] == 5
+    assert answer(repository, "doctor", "--json", WEFT_STORE=url)["ok"]
+
+
+def test_without_a_command_the_help_is_shown(repository: Path) -> None:
+    done = weft(repository)
+    assert "Commands:" in done.stdout
+    for command in ("doctor", "init", "limits"):
+        assert command in done.stdout
+        assert weft(repository, command, "-h").returncode == 0
