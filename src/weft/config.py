@@ -8,6 +8,7 @@ process insists on, so that a difference can be refused.
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -41,6 +42,7 @@ SETTABLE_PREFIXES: Final = ("provider:",)
 """Families of limits that have no default but may be stated by name."""
 
 WORKER_SLOTS: Final = 4
+API_SLOTS: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,16 @@ class Config:
     slots: int | None = None  # MAX_CONCURRENT_TASKS
     tuning: Tuning = field(default_factory=Tuning)
 
+    @property
+    def worker_slots(self) -> int:
+        """How many attempts a worker process runs at once unless told otherwise."""
+        return WORKER_SLOTS if self.slots is None else self.slots
+
+    @property
+    def api_slots(self) -> int:
+        """The same for an agent that registers over the API."""
+        return API_SLOTS if self.slots is None else self.slots
+
 
 def load(directory: Path, environment: Mapping[str, str]) -> Config:
     """The configuration of a repository, with the environment on top."""
@@ -94,7 +106,7 @@ def load(directory: Path, environment: Mapping[str, str]) -> Config:
 def parse(text: str, environment: Mapping[str, str]) -> Config:
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's own
         raise InputError(f"{FILE} is not valid TOML: {error}.") from error
     # Sections that later layers read for themselves are left to them.
     _reject_unknown(table, ("store", "limits", "tuning", "gate", "workspace", "agents"), FILE)
@@ -156,7 +168,7 @@ def _limits_of_environment(
         name = known.get(key)
         if name is None and key.startswith(prefix + "PROVIDER_"):
             name = "provider:" + key.removeprefix(prefix + "PROVIDER_").lower()
-        if name is None:
+        if name is None or not is_settable(name):
             near = _near(key, known)
             raise InputError(f"The environment variable {key} names no limit.{near}")
         found[name] = Stated(value=_count(text, key), source=key)
@@ -195,7 +207,7 @@ def _tuning(section: Mapping[str, Any]) -> Tuning:
         whole = isinstance(known[name].default, int) and known[name].type == "int"
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
             raise InputError(f"{name} in [tuning] of {FILE} must be a number, not {value!r}.")
-        if value <= 0:
+        if not 0 < value < math.inf:
             raise InputError(f"{name} in [tuning] of {FILE} must be above 0, not {value}.")
     return Tuning(**section)
 

@@ -15,6 +15,10 @@ HERE: Final = "@"
 """Stands for the admitting worker or its host in a demand: `worker:@`, `host:@/ram_mb`."""
 
 
+HUMAN: Final = "human"
+"""The agent of a task that asks a person."""
+
+
 class State(StrEnum):
     """Where a task is. One vocabulary for database, command line, API, plan and page."""
 

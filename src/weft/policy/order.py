@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.config import Tuning
+from weft.model import HUMAN, Class
 
 Rank = tuple[int, int, int, int, float, float, int]
 
@@ -23,6 +24,11 @@ class Entry:
     priority: int
     path_seconds: float  # 0 for ad-hoc tasks, which are then ordered by submission
     submitted: float  # of the run, or of the task when ad hoc
+
+
+def declared_class(klass: int, agent: str | None) -> int:
+    """The class a task counts with: a question to a person is always interactive."""
+    return int(Class.INTERACTIVE) if agent == HUMAN else int(klass)
 
 
 def rank(entry: Entry, now: float, tuning: Tuning) -> Rank:

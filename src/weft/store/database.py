@@ -98,8 +98,22 @@ class Transaction:
         **data: Any,
     ) -> None:
         """Append to the log, in the same transaction as what it tells of."""
+        self.log(kind, data, now=now, run=run, task=task)
+
+    def log(
+        self,
+        kind: str,
+        data: Mapping[str, Any],
+        *,
+        now: float,
+        run: str | None = None,
+        task: int | None = None,
+    ) -> None:
+        """The same for data whose names are not ours."""
         self.outward.events = True
-        self.run("append_event", at=now, kind=kind, run=run, task=task, data=encode(data))
+        # All ASCII: whatever an agent said, half a character included, can be stored.
+        text = json.dumps(data, default=str)
+        self.run("append_event", at=now, kind=kind, run=run, task=task, data=text)
 
     def wake(self) -> None:
         """Something may have become admissible: wake whoever waits for work."""
@@ -109,6 +123,11 @@ class Transaction:
 def encode(value: object) -> str:
     """Canonical JSON: equal values give equal text."""
     return _ENCODER.encode(value)
+
+
+def storable(text: str) -> str:
+    """Text from outside as both databases can keep it: no NUL, no half of a character."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def encode_keys(names: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from weft.model import TERMINAL, Demand, Lease, Outcome, State
 from weft.policy import capacity
 from weft.store import ready, records
 from weft.store.claims import give_up, pass_to_story
-from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.database import Row, Transaction, encode, encode_keys, storable
 from weft.store.ledger import Ledger
 from weft.store.scene import Scene
 from weft.store.store import reads, writes
@@ -42,7 +42,8 @@ def renew(tx: Transaction, fences: Sequence[int], *, now: float) -> list[int]:
 def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: float) -> None:
     """Progress of a running attempt, as an event."""
     lease, task = _current(tx, fence)
-    tx.event("progress", now=now, run=task["run"], task=task["id"], fence=lease["fence"], **data)
+    said = {**data, "fence": lease["fence"]}
+    tx.log("progress", said, now=now, run=task["run"], task=task["id"])
 
 
 @writes
@@ -53,6 +54,8 @@ def release(tx: Transaction, fence: int, *, now: float, reason: str = "handed_ba
     been released before; that changes nothing.
     """
     lease = _lease(tx, fence)
+    if lease["kind"] == "run":
+        raise StaleFence(f"Fence {fence} is a run's, which is released when the run ends.")
     if lease["state"] == "released":
         return False
     _let_go(tx, lease, reason, now=now)
@@ -81,17 +84,22 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
     """
     if outcome.state not in _MAY_FOLLOW:
         raise InputError(f"An attempt cannot end in the state {outcome.state}.")
+    if (outcome.state is State.PARKED) != (outcome.until is not None):
+        raise InputError("A parked task needs a time until when, and only a parked one has it.")
     lease = _lease(tx, fence)
-    task = tx.one("task", id=lease["task"])
-    assert task is not None
+    task = tx.one("task", id=lease["task"]) if lease["task"] is not None else None
+    if task is None:
+        raise StaleFence(f"Fence {fence} is a {lease['kind']}'s; only an attempt can finish.")
     if lease["state"] == "released":
         return _finished_before(tx, lease, task, outcome)
     if State(task["state"]) in TERMINAL:
         raise AlreadyEnded(f"Task {task['id']} is {task['state']} already ({task['reason']}).")
     end_lease(tx, lease, "finished", now=now)
     _settle_spending(tx, lease, outcome.spent)
-    _end_attempt(tx, lease, outcome.kind, now=now)
     state, reason = _after(tx, lease, task, outcome, now=now)
+    if state is State.READY and task["state"] == State.PAUSED:
+        state = State.PAUSED  # a person paused it while it ran
+    _end_attempt(tx, lease, outcome.kind, now=now, led_to=state)
     _move(tx, task, state, reason, outcome, now=now)
     tx.event(
         "attempt_finished",
@@ -118,7 +126,7 @@ def _finished_before(tx: Transaction, lease: Row, task: Row, outcome: Outcome) -
             f"Attempt {lease['attempt']} of task {task['id']} has ended already "
             f"({attempt['outcome']}); the first answer stands."
         )
-    return State(task["state"])
+    return State(attempt["led_to"])
 
 
 def _after(
@@ -133,12 +141,15 @@ def _after(
         task=task["id"],
         attempt=lease["attempt"],
         kind=outcome.kind,
-        signature=outcome.signature,
+        signature=storable(outcome.signature),
         at=now,
     )
     if outcome.signature and outcome.state in (State.READY, State.PARKED):
         alike = tx.value(
-            "failures_alike", task=task["id"], kind=outcome.kind, signature=outcome.signature
+            "failures_alike",
+            task=task["id"],
+            kind=outcome.kind,
+            signature=storable(outcome.signature),
         )
         if alike >= tx.tuning.pattern:
             return State.BLOCKED, f"failed {alike} times in the same way: {outcome.reason}"
@@ -169,15 +180,13 @@ def _move(
 ) -> None:
     number: int = task["id"]
     if outcome.result:
-        tx.run("set_result", id=number, result=outcome.result)
+        tx.run("set_result", id=number, result=storable(outcome.result))
     if outcome.files is not None:
         tx.run("set_files", id=number, files=encode_keys(outcome.files))
     if outcome.sent_back or outcome.files is not None or state not in _KEEPS_CLAIMS:
         give_up(tx, task)
     elif state is State.GATING and task["story"] is not None:
         pass_to_story(tx, task)
-    if state is State.READY and task["state"] == State.PAUSED:
-        return  # it was paused while it ran, and stays so
     if state is State.READY:
         ready.requeue(tx, number, now=now, reason=reason)
         return
@@ -186,8 +195,17 @@ def _move(
         ready.settle_dependents(tx, number, now=now)
 
 
-def _end_attempt(tx: Transaction, lease: Row, outcome: str, *, now: float) -> None:
-    tx.run("end_attempt", task=lease["task"], number=lease["attempt"], now=now, outcome=outcome)
+def _end_attempt(
+    tx: Transaction, lease: Row, outcome: str, *, now: float, led_to: State | None = None
+) -> None:
+    tx.run(
+        "end_attempt",
+        task=lease["task"],
+        number=lease["attempt"],
+        now=now,
+        outcome=outcome,
+        led_to=led_to,
+    )
 
 
 def _settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:

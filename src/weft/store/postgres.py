@@ -8,7 +8,9 @@ isolation level, and the losers of a race under the stricter ones are simply rep
 
 from __future__ import annotations
 
+import os
 import random
+import select
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +22,7 @@ from psycopg import errors, sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from weft.errors import ForeignStore, NewerStore, StoreBusy, StoreError
+from weft.errors import ForeignStore, InputError, NewerStore, StoreBusy, StoreError
 from weft.store import sql as texts
 from weft.store.database import Cursor, Row
 from weft.store.wake import Listener, Listeners, Outward, Topic
@@ -45,7 +47,7 @@ class Postgres:
 
     def __init__(self, url: str, *, next_turn: str = _NEXT_TURN) -> None:
         self.url = url
-        self.place = _without_password(url)
+        self._secret, self.place = _place(url)
         self._queries = texts.queries("postgres")
         self._next_turn = next_turn
         self._listeners = Listeners()
@@ -149,7 +151,10 @@ class Postgres:
         where = self.place
         if isinstance(error, (*_REPEATABLE, errors.LockNotAvailable, PoolTimeout)):
             return StoreBusy(f"The store {where} is busy; try again.")
-        return StoreError(f"The store {where} cannot be used: {_first_line(error)}.")
+        reason = _first_line(error)
+        if self._secret:
+            reason = reason.replace(self._secret, "…")
+        return StoreError(f"The store {where} cannot be used: {reason}.")
 
 
 class _Phase:
@@ -196,7 +201,7 @@ class _Ears:
         self._listeners = listeners
         self._closed = threading.Event()
         self._ready = threading.Event()
-        self._connection: psycopg.Connection[DictRow] | None = None
+        self._stop, self._stopped = os.pipe()  # wakes the thread from its wait
         self._thread = threading.Thread(target=self._run, name="weft-listen", daemon=True)
         self._thread.start()
 
@@ -214,7 +219,6 @@ class _Ears:
     def _listen(self) -> None:
         topic_of = {channel: topic for topic, channel in _CHANNELS.items()}
         with self._connect() as connection:
-            self._connection = connection
             for channel in topic_of:
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             self._ready.set()
@@ -222,17 +226,15 @@ class _Ears:
             for topic in _CHANNELS:
                 self._listeners.ring(topic)
             while not self._closed.is_set():
-                for notice in connection.notifies(timeout=5):
+                select.select([connection.fileno(), self._stop], [], [])
+                for notice in connection.notifies(timeout=0):
                     self._listeners.ring(topic_of[notice.channel])
-                    if self._closed.is_set():
-                        return
 
     def close(self) -> None:
         self._closed.set()
-        if self._connection is not None:
-            with suppress(psycopg.Error):
-                self._connection.cancel_safe(timeout=1)
-        self._thread.join(6)
+        os.close(self._stopped)
+        self._thread.join()
+        os.close(self._stop)
 
 
 def _migrate(connection: psycopg.Connection[DictRow]) -> None:
@@ -290,13 +292,18 @@ def _version(connection: psycopg.Connection[DictRow]) -> int | None:
     return int(row["version"])
 
 
-def _without_password(url: str) -> str:
-    """The URL without its password, for messages."""
+def _place(url: str) -> tuple[str, str]:
+    """The password in a URL, and where the URL leads, which is fit for messages."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
-        return "postgresql://…"
-    return f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
+        # Its message quotes what it could not read, which may be the password.
+        raise InputError(
+            "The store's URL cannot be read; write postgresql://user:password@host/database, "
+            "with %-escapes for special characters."
+        ) from None
+    where = f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
+    return str(parts.get("password", "")), where
 
 
 def _first_line(error: Exception) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from weft.model import State
 from weft.store import records
-from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.database import Row, Transaction, encode, encode_keys, storable
 
 
 def settle(tx: Transaction, ids: Iterable[int], *, now: float) -> None:
@@ -145,7 +145,7 @@ def leave(
         id=row["id"],
         state=state,
         now=now,
-        reason=reason,
+        reason=storable(reason),
         until=until,
         offered_to=offered_to,
     )

@@ -12,7 +12,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -45,7 +45,8 @@ class Sqlite:
         self._patience = patience
         self._queries = sql.queries("sqlite")
         self._lock = threading.RLock()
-        _refuse_foreign(path)
+        if not _is_new(path) and Path(f"{path}-wal").exists():
+            self._refuse_damaged()
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -71,6 +72,14 @@ class Sqlite:
                 raise self._explain(error) from error
             raise
         return connection
+
+    def _refuse_damaged(self) -> None:
+        """Look through a connection that cannot write: the first that can, and then fails, would
+        still copy what a crash left in the log into the damaged file when it is closed."""
+        with self._explained():
+            connection = sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro", uri=True)
+            with closing(connection):
+                connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         steps = sql.migrations("sqlite")
@@ -201,21 +210,21 @@ class _Cursor:
         self._connection.executemany(self._queries[query], parameters)
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Look at the file's first bytes before SQLite does, so that nothing is written to it."""
+def _is_new(path: Path) -> bool:
+    """Whether there is no store yet; a foreign file is refused before SQLite sees it."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEADER.size)
     except FileNotFoundError:
-        return
+        return True
     except OSError as error:
         raise StoreError(f"Cannot open the store {path}: {error.strerror}.") from error
     if not head:
-        return  # a new file, or one another process is creating at this moment
+        return True  # or one that another process is creating at this moment
     with suppress(struct.error):
         magic, application = _HEADER.unpack(head)
         if magic == b"SQLite format 3\0" and application == APPLICATION_ID:
-            return
+            return False
     raise ForeignStore(
         f"{path} is not a weft store; move it away, or name another store with WEFT_STORE."
     )

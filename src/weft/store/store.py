@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from weft.config import DEFAULT_LIMITS, Tuning
 from weft.errors import InputError
@@ -96,7 +96,7 @@ def open_store(
 
 
 def _driver(url: str) -> Database:
-    scheme = urlsplit(url).scheme
+    scheme = url.partition("://")[0]
     if scheme == "sqlite":
         from weft.store.sqlite import Sqlite
 
@@ -108,6 +108,5 @@ def _driver(url: str) -> Database:
         from weft.store.postgres import Postgres  # late: half a command's start-up time
 
         return Postgres(url)
-    raise InputError(
-        f"A store is named by sqlite:///… or postgresql://…, not {url.split('://')[0]!r}."
-    )
+    # Not a word of the URL: there may be a password in it, wherever.
+    raise InputError("A store is named by a URL like sqlite:///… or postgresql://….")

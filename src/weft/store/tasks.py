@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull
-from weft.model import HERE, TERMINAL, Attempt, Class, Demand, NewTask, Priority, State, Task
+from weft.model import HERE, TERMINAL, Attempt, Demand, NewTask, State, Task
 from weft.paths import conflicts
 from weft.policy import capacity, queue
-from weft.policy.order import Entry
+from weft.policy.order import Entry, declared_class
 from weft.store import ready, records
 from weft.store.claims import give_up
-from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.database import Row, Transaction, encode, encode_keys, storable
 from weft.store.store import reads, writes
 
 
@@ -42,7 +42,7 @@ def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> N
     ]
     entry = Entry(
         id=newcomer,
-        klass=task.klass,
+        klass=declared_class(task.klass, task.agent),
         priority=task.priority,
         path_seconds=0.0,
         submitted=now,
@@ -85,9 +85,9 @@ def add_tasks(
                 "name": name,
                 "repo": repo,
                 "tenant": tenant,
-                "text": task.text,
+                "text": storable(task.text),
                 "now": now,
-                "class": int(task.klass),
+                "class": declared_class(task.klass, task.agent),
                 "priority": int(task.priority),
                 "agent": task.agent,
                 "stage": task.stage,
@@ -273,7 +273,3 @@ def list_attempts(tx: Transaction, task: int) -> list[Attempt]:
 @reads
 def count_states(tx: Transaction) -> dict[State, int]:
     return {State(row["state"]): int(row["tasks"]) for row in tx.all("state_counts")}
-
-
-QUESTION = (Class.INTERACTIVE, Priority.CRITICAL)
-"""A question to a person always goes first."""

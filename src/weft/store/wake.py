@@ -8,6 +8,7 @@ is caught by the slow poll every waiter keeps as a net.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import select
@@ -15,6 +16,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
+
+log = logging.getLogger(__name__)
 
 Topic = Literal["work", "events"]
 
@@ -73,7 +76,8 @@ class Listener:
         return rung
 
     def close(self) -> None:
-        self._home.discard(self)
+        if not self._home.discard(self):
+            return  # closed before, by its store perhaps
         if self._path is not None:
             self._path.unlink(missing_ok=True)
         for descriptor in {self._read, self._write}:
@@ -97,9 +101,12 @@ class Listeners:
         with self._lock:
             self._listeners.add(listener)
 
-    def discard(self, listener: Listener) -> None:
+    def discard(self, listener: Listener) -> bool:
+        """Forget a listener; False if it was forgotten before."""
         with self._lock:
+            known = listener in self._listeners
             self._listeners.discard(listener)
+            return known
 
     def ring(self, topic: Topic) -> None:
         with self._lock:
@@ -134,6 +141,10 @@ class Bells:
                 paths = [one.path for one in entries if one.name.startswith(wanted)]
         except FileNotFoundError:
             return  # nobody ever waited here
+        except OSError as error:
+            # The change is committed: whoever waits finds it by its slow poll.
+            log.warning("cannot ring the bells in %s: %s", self._directory, error)
+            return
         for path in paths:
             _ring_path(path)
 

@@ -30,10 +30,6 @@ ORDER BY t.path_seconds DESC, t.submitted, t.id LIMIT 1;
 -- Every claim on a repository. Live tasks are few, so these are too.
 SELECT task, pattern FROM claims WHERE repo = :repo;
 
--- name: claims_of
--- The files one task holds.
-SELECT pattern FROM claims WHERE repo = :repo AND task = :task ORDER BY pattern;
-
 -- name: turns_since
 -- How many admissions there were after a fence.
 SELECT COUNT(*) AS value FROM leases WHERE turn IS NOT NULL AND fence > :fence;

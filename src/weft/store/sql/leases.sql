@@ -1,4 +1,5 @@
--- Leases after they were granted.
+-- Leases after they were granted. Conditions repeat `state <> 'released'`, and orders hide their
+-- column behind a plus, so that SQLite goes by the index of the open ones.
 
 -- name: lease
 -- One lease by its fence.
@@ -6,7 +7,7 @@ SELECT * FROM leases WHERE fence = :fence;
 
 -- name: open_leases
 -- Every lease that counts.
-SELECT * FROM leases WHERE state <> 'released' ORDER BY fence;
+SELECT * FROM leases WHERE state <> 'released' ORDER BY +fence;
 
 -- name: open_lease_of_task
 -- The lease under which a task's attempt runs, if one does.
@@ -15,10 +16,6 @@ SELECT * FROM leases WHERE task = :task AND state <> 'released';
 -- name: open_leases_held_by
 -- The open leases of a run or of a gate.
 SELECT * FROM leases WHERE kind = :kind AND holder = :holder AND state <> 'released';
-
--- name: open_leases_of_worker
--- The open leases a worker is answerable for.
-SELECT * FROM leases WHERE worker = :worker AND state <> 'released' ORDER BY fence;
 
 -- name: costs_of
 -- What a lease takes.
@@ -31,15 +28,17 @@ WHERE fence = :fence AND state <> 'released';
 
 -- name: suspect_overdue
 -- A passed deadline makes a lease suspect. It frees nothing.
-UPDATE leases SET state = 'suspect' WHERE state = 'held' AND deadline < :now;
+UPDATE leases SET state = 'suspect'
+WHERE state <> 'released' AND state = 'held' AND deadline < :now;
 
 -- name: suspect_worker
 -- The leases of a worker found dead are suspect at once.
-UPDATE leases SET state = 'suspect' WHERE state = 'held' AND worker = :worker;
+UPDATE leases SET state = 'suspect'
+WHERE state <> 'released' AND state = 'held' AND worker = :worker;
 
 -- name: suspects
 -- Leases whose holder has to be proved dead or alive.
-SELECT * FROM leases WHERE state = 'suspect' ORDER BY fence;
+SELECT * FROM leases WHERE state <> 'released' AND state = 'suspect' ORDER BY +fence;
 
 -- name: end_lease
 -- Amounts end with the lease.
@@ -56,7 +55,7 @@ UPDATE lease_units SET fence = :fence WHERE fence = :old;
 
 -- name: end_attempt
 -- An attempt has ended.
-UPDATE attempts SET ended = :now, outcome = :outcome
+UPDATE attempts SET ended = :now, outcome = :outcome, led_to = :led_to
 WHERE task = :task AND number = :number AND ended IS NULL;
 
 -- name: hand_over_attempt

@@ -105,6 +105,7 @@ CREATE TABLE attempts (
     started DOUBLE PRECISION NOT NULL,
     ended DOUBLE PRECISION,
     outcome TEXT,
+    led_to TEXT, -- the state its outcome gave the task
     PRIMARY KEY (task, number)
 );
 
