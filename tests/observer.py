@@ -273,8 +273,9 @@ class Reference:
             return False
         used = self.picture.used
         limits = self.picture.effective(self.now, self.tuning)
-        kept = self._kept_free()
         own = {row["id"] for row in group}
+        goes_on = any(row["task"] in own for row in self.picture.tables["claims"])
+        kept = [] if goes_on else self._kept_free()
         if kept and kept[0]["id"] not in own:
             used = _sum(used, self._kept_amounts(kept))
         if shortages(self._demand(group, self.worker), limits, used):

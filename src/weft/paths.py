@@ -427,6 +427,10 @@ class Index(Generic[T]):
                     del self._globs[place]
             self._unlink(place)
 
+    def holds(self, owner: T) -> bool:
+        """Whether the owner holds anything."""
+        return owner in self._held
+
     def find(self, pattern: str) -> Iterator[tuple[str, T]]:
         """Yield every held pair whose pattern conflicts with this one, the asker's own included.
 

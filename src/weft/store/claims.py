@@ -28,6 +28,10 @@ class Claims:
                     found[pattern] = min(holder, found.get(pattern, holder))
         return found
 
+    def any_held_by(self, repo: str, tasks: Iterable[int]) -> bool:
+        """Whether one of these tasks holds files."""
+        return any(self._of(repo).holds(task) for task in tasks)
+
     def _of(self, repo: str) -> Index[int]:
         if repo not in self._repos:
             index: Index[int] = Index()

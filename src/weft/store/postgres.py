@@ -38,7 +38,9 @@ _OPTIONS: Final = (
     "-c search_path=weft "
     # A writer stopped in mid-transaction would stop everybody: the server lets go of it.
     "-c idle_in_transaction_session_timeout=10s "
-    "-c lock_timeout=30s"
+    "-c lock_timeout=30s "
+    # And of one whose machine has vanished.
+    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
 )
 
 
@@ -62,6 +64,7 @@ class Postgres:
             url,
             connection_class=psycopg.Connection[DictRow],
             kwargs={"autocommit": True, "row_factory": dict_row, "options": self._options()},
+            configure=_bound_transactions,
             min_size=0,
             max_size=8,
             timeout=30,
@@ -80,8 +83,10 @@ class Postgres:
     def read(self, work: Callable[[Cursor], T]) -> T:
         def body(connection: psycopg.Connection[DictRow], _: _Phase) -> T:
             with connection.pipeline() as pipeline:
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                result = work(_Cursor(connection, pipeline, self._queries))
+                first = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
+                cursor = _Cursor(connection, pipeline, self._queries, first)
+                result = work(cursor)
+                cursor.send()
                 connection.execute("COMMIT")
             return result
 
@@ -91,9 +96,10 @@ class Postgres:
         def body(connection: psycopg.Connection[DictRow], phase: _Phase) -> tuple[T, Outward]:
             # A pipeline: writes travel with the next read, the last ones with the commit.
             with connection.pipeline() as pipeline:
-                connection.execute("BEGIN")
-                connection.execute(self._next_turn)
-                result, outward = work(_Cursor(connection, pipeline, self._queries))
+                first = ("BEGIN", self._next_turn)
+                cursor = _Cursor(connection, pipeline, self._queries, first)
+                result, outward = work(cursor)
+                cursor.send()
                 for topic in outward.topics():
                     connection.execute(f"NOTIFY {_CHANNELS[topic]}")
                 phase.committing = outward.changed
@@ -170,25 +176,42 @@ class _Cursor:
         connection: psycopg.Connection[DictRow],
         pipeline: psycopg.Pipeline,
         queries: Mapping[str, str],
+        first: Sequence[str],
     ) -> None:
         self._connection = connection
         self._pipeline = pipeline
         self._queries = queries
+        # Writes are kept back until somebody wants an answer. Sent at once, they would leave the
+        # server in the middle of a pipeline, where it waits for a stopped client for ever; one
+        # that is idle in a transaction lets go of it.
+        self._kept: list[tuple[str, Mapping[str, Any] | None]] = [(text, None) for text in first]
 
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
-        return self._connection.execute(self._queries[query], parameters).fetchall()
+        return self._answer(query, parameters).fetchall()
 
     def run(self, query: str, parameters: Mapping[str, Any]) -> None:
-        self._connection.execute(self._queries[query], parameters)
+        self._kept.append((self._queries[query], parameters))
 
     def count(self, query: str, parameters: Mapping[str, Any]) -> int:
+        return self._answer(query, parameters).rowcount
+
+    def _answer(self, query: str, parameters: Mapping[str, Any]) -> psycopg.Cursor[DictRow]:
+        self.send()
         cursor = self._connection.execute(self._queries[query], parameters)
-        self._pipeline.sync()  # only then is the answer here
-        return cursor.rowcount
+        self._pipeline.sync()
+        return cursor
+
+    def send(self) -> None:
+        """Send what was kept back."""
+        for text, parameters in self._kept:
+            self._connection.execute(text, parameters)
+        self._kept.clear()
 
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        self.send()
         with self._connection.cursor() as cursor:
             cursor.executemany(self._queries[query], parameters)
+        self._pipeline.sync()
 
 
 class _Ears:
@@ -235,6 +258,12 @@ class _Ears:
         os.close(self._stopped)
         self._thread.join()
         os.close(self._stop)
+
+
+def _bound_transactions(connection: psycopg.Connection[DictRow]) -> None:
+    """Where the server can: no transaction outlives this, wherever its client was stopped."""
+    if connection.info.server_version >= 170000:
+        connection.execute("SET transaction_timeout = '120s'")
 
 
 def _migrate(connection: psycopg.Connection[DictRow]) -> None:

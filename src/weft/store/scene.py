@@ -101,10 +101,19 @@ class Scene:
         return capacity.shortages(demand, self.ledger.effective, self._taken(who, place))
 
     def _taken(self, who: Candidate, place: Place) -> Mapping[str, int]:
-        other = self.reserved
-        if other is None or other.task == who.task:
+        if self.reserved is None or self._goes_before_reserved(who):
             return self.ledger.used
-        return capacity.add(self.ledger.used, self._kept_free(other, place))
+        return capacity.add(self.ledger.used, self._kept_free(self.reserved, place))
+
+    def _goes_before_reserved(self, who: Candidate) -> bool:
+        """Whether what is kept free is free for this candidate all the same.
+
+        It is for the one it is kept for, and for a task that goes on with files it holds: the
+        other may be waiting for just these, and neither would ever start.
+        """
+        assert self.reserved is not None
+        ids = [row["id"] for row in who.rows]
+        return self.reserved.task in ids or self.claims.any_held_by(who.repo, ids)
 
     def _kept_free(self, who: Candidate, place: Place) -> Mapping[str, int]:
         """What is kept free for a candidate: places only where it could ever go."""
@@ -118,7 +127,7 @@ class Scene:
     def held_files(self, who: Candidate) -> dict[str, int]:
         """The held patterns in a candidate's way, and who holds or is to get them."""
         held = self.claims.held(who.repo, who.files, own=who.own)
-        if self.reserved is None or self.reserved.task == who.task:
+        if self.reserved is None or self._goes_before_reserved(who):
             return held
         return self.kept_files(who.repo, who.files) | held
 

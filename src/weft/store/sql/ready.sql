@@ -83,12 +83,13 @@ UPDATE tasks SET aside = :holder WHERE id = :id AND head;
 
 -- name: set_aside_beneath
 -- Everybody of a bucket who wants something in a held directory is held up too, except whose
--- own claim or whose story's that is. Files are the keys of a JSON object, so a quote and the
+-- own claim or whose story's that is, and who holds the files already. Files are the keys of a JSON object, so a quote and the
 -- directory is how such a file begins; where quotes are escaped, that would prove nothing.
 UPDATE tasks SET aside = :holder
 WHERE bucket = :bucket AND head AND aside IS NULL
   AND REPLACE(files, :start, '') <> files AND REPLACE(files, '\', '') = files
-  AND id <> :holder AND COALESCE(story, 0) <> :holder;
+  AND id <> :holder AND COALESCE(story, 0) <> :holder
+  AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.repo = tasks.repo AND c.task = tasks.id);
 
 -- name: move_line
 -- A head that ran into another of its own files joins those that wait for that file.
