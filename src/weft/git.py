@@ -34,14 +34,27 @@ def common_directory(directory: Path) -> Path:
     return _path(directory, "--git-common-dir")
 
 
+def tracked_files(directory: Path) -> list[str]:
+    """Every file git tracks in this working tree, relative to its root."""
+    root = top_level(directory)
+    done = _git(root, "ls-files", "-z")
+    if done.status != 0:
+        raise InputError(f"git cannot list the files of {root}: {_first_line(done.errors)}.")
+    return done.output.split("\0")[:-1]
+
+
 def _path(directory: Path, question: str) -> Path:
     done = _git(directory, "rev-parse", "--path-format=absolute", question)
     if done.status != 0:
         if "not a git repository" in done.errors:
             raise NotARepository
-        first = (done.errors.strip().splitlines() or ["git failed"])[0]
-        raise InputError(f"git cannot use {directory}: {first.removeprefix('fatal: ')}.")
+        raise InputError(f"git cannot use {directory}: {_first_line(done.errors)}.")
     return Path(done.output.removesuffix("\n"))
+
+
+def _first_line(errors: str) -> str:
+    first = (errors.strip().splitlines() or ["git failed"])[0]
+    return first.removeprefix("fatal: ")
 
 
 def _git(directory: Path, *arguments: str) -> process.Finished:

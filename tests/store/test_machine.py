@@ -56,15 +56,16 @@ WORKERS = ("w1", "w2", "w3")
 PATTERNS = ("a.py", "b.py", "src/x.py", "src/y.py", "src/*", "src/**", "**")
 DAY = 86_400.0
 
-demands = st.fixed_dictionaries(
-    {"worker:@": st.sampled_from([1, 1, 1, 2])},
-    optional={
-        "llm": st.sampled_from([1, 1, 2]),
-        "requests": st.just(1),
-        "provider:p": st.just(1),
-        "agent:solo": st.just(1),
-        "host:@/port": st.sampled_from([1, 2]),
-    },
+# Few kinds, so that many tasks meet in one bucket.
+demands = st.sampled_from(
+    [
+        {"worker:@": 1},
+        {"worker:@": 1},
+        {"worker:@": 1, "llm": 1, "provider:p": 1},
+        {"worker:@": 1, "llm": 2, "requests": 1},
+        {"worker:@": 2, "host:@/port": 2},
+        {"worker:@": 1, "agent:solo": 1, "host:@/port": 1},
+    ]
 )
 file_sets = st.lists(st.sampled_from(PATTERNS), max_size=3, unique=True).map(tuple)
 new_tasks = st.builds(
@@ -72,8 +73,8 @@ new_tasks = st.builds(
     name=st.just(""),
     files=file_sets,
     demand=demands,
-    klass=st.sampled_from(Class),
-    priority=st.sampled_from(Priority),
+    klass=st.sampled_from([Class.STANDARD, Class.STANDARD, *Class]),
+    priority=st.sampled_from([Priority.NORMAL] * 3 + [*Priority]),
     pinned=st.sampled_from([None, None, None, "w1"]),
 )
 pick = st.integers(min_value=0, max_value=10**6)
@@ -128,7 +129,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     def waits_for_a_person(self, row: Row, holders: set[int]) -> bool:
         """Whether what holds a ready task up is a task that only a person, or the gate, moves."""
-        states = {r["id"]: r["state"] for r in self.eye.rows("tasks")}
+        tasks = self.eye.rows("tasks")
+        gang = [r["state"] for r in tasks if row["gang"] and r["gang"] == row["gang"]]
+        if "paused" in gang or "blocked" in gang:
+            return True
+        states = {r["id"]: r["state"] for r in tasks}
         return bool(row["files"] != "{}" and holders) and all(
             states[task] in ("paused", "gating", "waiting") for task in holders
         )

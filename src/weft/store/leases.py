@@ -94,6 +94,8 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         return _finished_before(tx, lease, task, outcome)
     if State(task["state"]) in TERMINAL:
         raise AlreadyEnded(f"Task {task['id']} is {task['state']} already ({task['reason']}).")
+    if not _owns_task(tx, lease):
+        raise StaleFence(f"Fence {fence} is no longer current: its attempt was cancelled.")
     end_lease(tx, lease, "finished", now=now)
     _settle_spending(tx, lease, outcome.spent)
     state, reason = _after(tx, lease, task, outcome, now=now)
@@ -378,7 +380,7 @@ def _current(tx: Transaction, fence: int) -> tuple[Row, Row]:
     """The open attempt lease of a fence and its task; refuses a fence that is not current."""
     lease = _lease(tx, fence)
     task = tx.one("task", id=lease["task"]) if lease["task"] is not None else None
-    if task is None or lease["state"] == "released" or State(task["state"]) in TERMINAL:
+    if task is None or lease["state"] == "released" or not _owns_task(tx, lease):
         raise StaleFence(f"Fence {fence} is no longer current ({lease['ended'] or 'task ended'}).")
     return lease, task
 
@@ -387,8 +389,8 @@ def _owns_task(tx: Transaction, lease: Row) -> bool:
     """A cancelled task's process keeps its amounts, but owns nothing any more."""
     if lease["kind"] != "attempt":
         return True
-    task = tx.one("task", id=lease["task"])
-    return task is not None and State(task["state"]) not in TERMINAL
+    attempt = tx.one("attempt", task=lease["task"], number=lease["attempt"])
+    return attempt is not None and attempt["ended"] is None
 
 
 @reads

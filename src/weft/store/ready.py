@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from weft.model import State
+from weft.paths import conflicts
 from weft.store import records
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
 
@@ -124,7 +125,8 @@ class _Buckets:
 
 
 def reorder(tx: Transaction, bucket: int, line: str) -> None:
-    """Let the best task of a line be its head."""
+    """Let the best task of a line be its head, and have it looked at again."""
+    tx.run("look_again", bucket=bucket, line=line)
     tx.run("demote_head", bucket=bucket, line=line)
     tx.run("promote_best", bucket=bucket, line=line, aside=None)
 
@@ -161,26 +163,36 @@ def leave(
 def step_aside(tx: Transaction, row: Row, held: Mapping[str, int]) -> None:
     """Take a head that cannot start out of sight; `held` maps held patterns to their holders.
 
-    If one of its own patterns is held by name, it joins the line of that one: everybody
-    there waits for the same file, and only their best comes back when it is free.
+    Nobody who could start may be hidden behind it. If the file it stands in line for is in
+    the way, it is for everybody in the line. If another of its files is, it joins the line of
+    that one, unless nobody follows it: then it may as well step aside where it is.
     """
-    if row["line"] in held:
-        tx.run("set_aside", id=row["id"], holder=held[row["line"]])
+    in_the_way = {
+        own: min(holders)
+        for own in records.files(row["files"])
+        if (holders := [holder for pattern, holder in held.items() if conflicts(own, pattern)])
+    }
+    here = row["line"]
+    if here in in_the_way or tx.one("follower", bucket=row["bucket"], line=here) is None:
+        holder = in_the_way.get(here, min(held.values()))
+        tx.run("set_aside", id=row["id"], holder=holder)
         return
-    own = [pattern for pattern in records.files(row["files"]) if pattern in held]
-    if not own:
-        tx.run("set_aside", id=row["id"], holder=min(held.values()))
-        return
-    tx.run("move_line", id=row["id"], line=own[0])
-    if row["line"] is not None:
-        tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
-    tx.run("demote_head", bucket=row["bucket"], line=own[0])
-    tx.run("promote_best", bucket=row["bucket"], line=own[0], aside=held[own[0]])
+    line = next((own for own in in_the_way if own in held), next(iter(in_the_way)))
+    tx.run("move_line", id=row["id"], line=line)
+    tx.run("promote_best", bucket=row["bucket"], line=here, aside=None)
+    tx.run("demote_head", bucket=row["bucket"], line=line)
+    tx.run("promote_best", bucket=row["bucket"], line=line, aside=in_the_way[line])
 
 
 def all_step_aside(tx: Transaction, bucket: int, directory: str, holder: int) -> None:
     """A whole directory is held: all of a bucket who want something in it step aside at once."""
-    tx.run("set_aside_beneath", bucket=bucket, start=f'"{directory}', holder=holder)
+    tx.run(
+        "set_aside_beneath",
+        bucket=bucket,
+        directory=directory,
+        start=f'"{directory}',
+        holder=holder,
+    )
 
 
 def bring_back(tx: Transaction, holder: int) -> None:

@@ -55,7 +55,7 @@ class Sqlite:
             connection = sqlite3.connect(
                 self.path,
                 isolation_level=None,
-                timeout=5.0,
+                timeout=10.0,  # while it is opened
                 check_same_thread=False,
                 cached_statements=256,
             )
@@ -66,6 +66,7 @@ class Sqlite:
             connection.execute("PRAGMA foreign_keys = OFF")
             self._migrate(connection)
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA busy_timeout = 0")  # from here on we wait ourselves
         except BaseException as error:
             connection.close()
             if isinstance(error, sqlite3.DatabaseError):
@@ -109,12 +110,15 @@ class Sqlite:
         self._retry_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
 
     def read(self, work: Callable[[Cursor], T]) -> T:
-        with self._lock, self._explained():
+        def body() -> T:
             self._connection.execute("BEGIN")
             try:
                 return work(_Cursor(self._connection, self._queries))
             finally:
                 self._connection.execute("COMMIT")
+
+        with self._lock, self._explained():
+            return self._retry_busy(body)
 
     def write(self, work: Callable[[Cursor], tuple[T, Outward]]) -> T:
         with self._lock, self._explained():
@@ -149,7 +153,7 @@ class Sqlite:
     def _begin(self, connection: sqlite3.Connection) -> None:
         self._retry_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
 
-    def _retry_busy(self, action: Callable[[], object]) -> None:
+    def _retry_busy(self, action: Callable[[], T]) -> T:
         """Wait for the lock in short random steps.
 
         SQLite's own waiting doubles its pauses up to 100 ms, which starves whoever came
@@ -158,7 +162,7 @@ class Sqlite:
         give_up = time.monotonic() + self._patience
         while True:
             try:
-                action()
+                return action()
             except sqlite3.OperationalError as error:
                 if _code(error) not in _BUSY:
                     raise
@@ -168,8 +172,6 @@ class Sqlite:
                         "another process; try again, or look for a stopped weft process."
                     ) from error
                 time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311
-            else:
-                return
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

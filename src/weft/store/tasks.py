@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull
+from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull, Refused
 from weft.model import HERE, TERMINAL, Attempt, Demand, NewTask, State, Task
 from weft.paths import conflicts
 from weft.policy import capacity, queue
@@ -183,9 +183,20 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
     amounts until it has ended; its later effects are refused."""
     ready.leave(tx, row, state, now=now, reason=reason)
     give_up(tx, row)
+    tx.run(
+        "end_attempt",
+        task=row["id"],
+        number=row["attempt"],
+        now=now,
+        outcome=str(state),
+        led_to=None,
+    )
     tx.event(f"task_{state}", now=now, run=row["run"], task=row["id"], reason=reason)
     if state is State.SKIPPED:
         ready.settle_dependents(tx, row["id"], now=now)
+    if row["gang"] is not None:
+        rest = tx.all("gang_members", gang=row["gang"])
+        ready.settle(tx, [one["id"] for one in rest], now=now)
     tx.wake()
 
 
@@ -217,6 +228,9 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
         raise AlreadyEnded(f"Task {task} is done; submit a new one to change it again.")
     if State(row["state"]) not in TERMINAL and row["state"] != State.BLOCKED:
         return False
+    run = tx.one("run", id=row["run"]) if row["run"] is not None else None
+    if run is not None and run["state"] == "ended":
+        raise Refused(f"Run {row['run']} has ended; submit its tasks as a new run.")
     tx.event("task_reopened", now=now, run=row["run"], task=task, was=row["state"])
     ready.requeue(tx, task, now=now)
     return True
@@ -224,9 +238,12 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
 
 @writes
 def pause(tx: Transaction, task: int, *, now: float) -> bool:
-    """Keep a task from starting. Its claims stay; one that runs is left to its worker."""
+    """Keep a task from starting. Its claims stay; one that runs is left to its worker.
+
+    False for one that has ended, is at the gate, or cannot start by itself anyway.
+    """
     row = get_row(tx, task)
-    if State(row["state"]) in TERMINAL or row["state"] in (State.PAUSED, State.GATING):
+    if row["state"] not in (State.WAITING, State.READY, State.OFFERED, State.RUNNING):
         return False
     ready.leave(tx, row, State.PAUSED, now=now, reason="paused")
     tx.event("task_paused", now=now, run=row["run"], task=task)

@@ -8,6 +8,7 @@ is caught by the slow poll every waiter keeps as a net.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import secrets
@@ -157,11 +158,14 @@ def _ring_path(path: str) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return  # its listener has just closed it
-    except OSError:
-        # No reader: its process was killed. (A listener opens its pipe right after making
-        # it; should we remove one in that moment, its slow poll still serves it.)
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            # No reader: its process was killed. (A listener opens its pipe right after making
+            # it; should we remove one in that moment, its slow poll still serves it.)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        else:
+            log.warning("cannot ring %s: %s", path, error)
         return
     try:
         with suppress(BlockingIOError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from weft.config import Stated
-from weft.errors import InputError, LimitsDiffer, NotFound
+from weft.errors import InputError, LimitsDiffer, NotFound, Refused
 from weft.model import Capacity, NewWorker, Worker, WorkerKind
 from weft.policy.capacity import status
 from weft.store import limits, records
@@ -28,6 +28,7 @@ def register(
         raise InputError(f"Worker {worker.id} needs at least 1 slot, not {worker.slots}.")
     limits.refuse_difference(tx, stated or {})
     _refuse_other_agent_files(tx, worker)
+    _refuse_taken_name(tx, worker)
     tx.run(
         "register_worker",
         id=worker.id,
@@ -52,6 +53,17 @@ def register(
         )
     tx.event("worker_registered", now=now, worker=worker.id, slots=worker.slots)
     tx.wake()
+
+
+def _refuse_taken_name(tx: Transaction, worker: NewWorker) -> None:
+    """Its open leases are judged where it is: it may not turn up elsewhere before they end."""
+    row = tx.one("worker", id=worker.id)
+    if row is None or (row["host"], row["boot"]) == (worker.host, worker.boot):
+        return
+    if any(one["worker"] == worker.id for one in tx.all("open_leases")):
+        raise Refused(
+            f"Worker {worker.id} still has work under way on {row['host']}; take another name."
+        )
 
 
 def _agents(worker: NewWorker) -> dict[str, dict[str, object]]:

@@ -83,13 +83,28 @@ UPDATE tasks SET aside = :holder WHERE id = :id AND head;
 
 -- name: set_aside_beneath
 -- Everybody of a bucket who wants something in a held directory is held up too, except whose
--- own claim or whose story's that is, and who holds the files already. Files are the keys of a JSON object, so a quote and the
--- directory is how such a file begins; where quotes are escaped, that would prove nothing.
+-- own claim or whose story's that is, and who holds the files already. Only those step aside
+-- who stand in line for it or whom nobody follows. Files are the keys of a JSON object, so a
+-- quote and the directory is how such a file begins; where quotes are escaped, that proves
+-- nothing.
 UPDATE tasks SET aside = :holder
 WHERE bucket = :bucket AND head AND aside IS NULL
   AND REPLACE(files, :start, '') <> files AND REPLACE(files, '\', '') = files
+  AND (SUBSTR(line, 1, LENGTH(CAST(:directory AS TEXT))) = CAST(:directory AS TEXT)
+       OR NOT EXISTS (
+           SELECT 1 FROM tasks f WHERE f.bucket = tasks.bucket AND f.line = tasks.line
+             AND f.state = 'ready' AND NOT f.head))
   AND id <> :holder AND COALESCE(story, 0) <> :holder
   AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.repo = tasks.repo AND c.task = tasks.id);
+
+-- name: follower
+-- Somebody who stands in a line behind its head.
+SELECT id FROM tasks WHERE bucket = :bucket AND line = :line AND state = 'ready' AND NOT head
+LIMIT 1;
+
+-- name: look_again
+-- Somebody joins a line: its head may have stepped aside for reasons of its own.
+UPDATE tasks SET aside = NULL WHERE bucket = :bucket AND line = :line AND head;
 
 -- name: move_line
 -- A head that ran into another of its own files joins those that wait for that file.

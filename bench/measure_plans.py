@@ -1,0 +1,126 @@
+"""What compiling a plan costs, and how far its schedule is from the theoretical limit."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+
+from bench.figures import figure
+from weft import graph
+from weft.forecast import Job, Work, bounds, simulate, work_of
+from weft.plan import compile as compile_plan
+from weft.plan import read
+
+_PLANS = 200
+_NOISE = 0.5  # sigma of the lognormal error of estimates
+
+
+def plan_text(tasks: int) -> bytes:
+    """A plan of phases of 50 tasks with five files each, some of them shared."""
+    chance = random.Random(tasks)
+    lines = ["# Plan"]
+    for number in range(tasks):
+        if number % 50 == 0:
+            lines += ["", f"## Phase {number // 50 + 1}: part", "<!-- execution: parallel -->", ""]
+        own = [f"src/p{number}/f{file}.py" for file in range(4)]
+        shared = f"src/shared{chance.randrange(tasks)}.py"
+        depends = f"; depends: task{number % 50}" if number % 50 and chance.random() < 0.2 else ""
+        lines.append(f"- [ ] Task {number % 50 + 1}: do the work of part {number}")
+        lines.append(f"  <!-- files: {', '.join([*own, shared])}{depends} -->")
+    return "\n".join(lines).encode()
+
+
+def compile_seconds(tasks: int) -> float:
+    """Processor time to read, compile and prepare for the forecast: the best of three."""
+    text = plan_text(tasks)
+    best = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        reading = read("plan.md", text)
+        compiled = compile_plan(reading.plan)
+        work = work_of(compiled)
+        best = min(best, time.process_time() - start)
+        assert len(work.jobs) >= tasks
+    return best
+
+
+@figure("compile_10k_seconds", "s", at_most=1.0)
+def compile_10k_seconds() -> float:
+    return compile_seconds(10_000)
+
+
+@figure("compile_growth", "ratio", at_most=12)
+def compile_growth() -> float:
+    return compile_seconds(10_000) / compile_seconds(1_000)
+
+
+def random_work(seed: int, conflicted: float) -> tuple[Work, list[float], int]:
+    """Estimated work, its real durations, and slots: a layered random graph with shared files."""
+    chance = random.Random(seed)
+    size = chance.randint(20, 500)
+    slots = chance.choice([4, 8, 16, 32])
+    real = [chance.lognormvariate(5.5, 0.7) for _ in range(size)]
+    guess = [seconds * chance.lognormvariate(0.0, _NOISE) for seconds in real]
+    successors: list[list[int]] = [[] for _ in range(size)]
+    for node in range(1, size):
+        for _ in range(chance.choice([0, 0, 1, 1, 2])):
+            before = chance.randrange(max(0, node - 60), node)
+            if node not in successors[before]:
+                successors[before].append(node)
+    claims: list[tuple[str, ...]] = [(f"own{node}.py",) for node in range(size)]
+    sharing = chance.sample(range(size), int(size * conflicted))
+    file = 0
+    while sharing:
+        file += 1
+        for node in (sharing.pop() for _ in range(min(len(sharing), chance.randint(2, 6)))):
+            claims[node] += (f"shared{file}.py",)
+    jobs = tuple(
+        Job(name=str(node), seconds=guess[node], claims=claims[node]) for node in range(size)
+    )
+    return Work(jobs=jobs, successors=successors), real, slots
+
+
+def with_durations(work: Work, durations: list[float]) -> Work:
+    jobs = (
+        Job(name=job.name, seconds=seconds, claims=job.claims)
+        for job, seconds in zip(work.jobs, durations, strict=True)
+    )
+    return Work(jobs=tuple(jobs), successors=work.successors)
+
+
+def makespan(work: Work, real: list[float], slots: int) -> float:
+    return max(stint.end for stint in simulate(work, slots, durations=real))
+
+
+def mean_ratio(conflicted: float) -> float:
+    ratios = []
+    for seed in range(_PLANS):
+        work, real, slots = random_work(seed, conflicted)
+        ratios.append(makespan(work, real, slots) / bounds(with_durations(work, real), slots).lower)
+    return statistics.mean(ratios)
+
+
+@figure("makespan_ratio", "ratio", at_most=1.05)
+def makespan_ratio() -> float:
+    return mean_ratio(0.25)
+
+
+@figure("makespan_ratio_40", "ratio", at_most=1.15)
+def makespan_ratio_40() -> float:
+    return mean_ratio(0.40)
+
+
+@figure("makespan_vs_barriers", "ratio", at_least=1.4)
+def makespan_vs_barriers() -> float:
+    """Topological levels with a barrier after each, as earlier tools run them, against ours."""
+    ratios = []
+    for seed in range(_PLANS):
+        work, real, slots = random_work(seed, 0.25)
+        total = 0.0
+        for level in graph.ready_sets(work.successors):
+            jobs = tuple(work.jobs[node] for node in level)
+            alone = Work(jobs=jobs, successors=[[] for _ in level])
+            total += makespan(alone, [real[node] for node in level], slots)
+        ratios.append(total / makespan(work, real, slots))
+    return statistics.mean(ratios)

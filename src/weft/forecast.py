@@ -1,0 +1,340 @@
+"""Predicts a schedule: the plan's graph, run in simulated time by the policy that will run it.
+
+Order is `policy.order`, over the same longest paths the store gets; files exclude each other
+as claims do; a gang starts together or not at all. What the forecast leaves out is what cannot
+be known: retries, rate limits, and how long a person takes to answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from weft import graph
+from weft.config import Tuning
+from weft.model import Class, Priority
+from weft.paths import Index
+from weft.plan.records import Compiled, Kind, PlanTask
+from weft.plan.report import DEFAULT_SECONDS
+from weft.policy.order import Entry, Rank, rank
+
+WHOLE: Final = "**"
+
+_WORTH_SAYING: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A task as the simulation sees it."""
+
+    name: str
+    seconds: float
+    runs: bool = True  # takes a slot; a person's answer and a mere barrier do not
+    claims: tuple[str, ...] = ()
+    klass: Class = Class.STANDARD
+    priority: Priority = Priority.NORMAL
+    gang: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Jobs and what comes before what; node i of the graph is the i-th job."""
+
+    jobs: tuple[Job, ...]
+    successors: graph.Successors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stint:
+    """One job on one slot."""
+
+    name: str
+    slot: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What no schedule can beat."""
+
+    critical_path: float
+    work_per_slot: float
+    busiest_file: float
+    file: str  # the one that is busiest; empty if no two tasks share one
+
+    @property
+    def lower(self) -> float:
+        return max(self.critical_path, self.work_per_slot, self.busiest_file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saving:
+    """A file that, split between the tasks that share it, would shorten the run."""
+
+    file: str
+    tasks: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    schedule: tuple[Stint, ...]
+    bounds: Bounds
+    slots: int
+
+    @property
+    def seconds(self) -> float:
+        return max((stint.end for stint in self.schedule), default=0.0)
+
+
+def estimate(samples: Sequence[tuple[int, float]], size: int) -> float | None:
+    """How long a task of that many files takes, from recorded (size, seconds) of similar ones.
+
+    The median of those nearest in size: one slow afternoon does not spoil the next forecast.
+    """
+    if not samples:
+        return None
+    nearest = sorted(samples, key=lambda sample: abs(sample[0] - size))[:9]
+    return statistics.median(seconds for _, seconds in nearest)
+
+
+def work_of(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> Work:
+    """The jobs of a plan; `seconds` are estimates by task, where there are any."""
+    known = seconds or {}
+    gangs = {name: group[0] for group in compiled.groups for name in group}
+    jobs = [_job(task, known, gangs.get(task.id)) for task in compiled.plan.tasks]
+    barriers = [Job(name="", seconds=0.0, runs=False) for _ in compiled.barriers]
+    return Work(jobs=(*jobs, *barriers), successors=compiled.successors)
+
+
+def _job(task: PlanTask, seconds: Mapping[str, float], gang: str | None) -> Job:
+    idle = task.settled or task.manual or task.kind in (Kind.STORY, Kind.EPIC)
+    return Job(
+        name=task.id,
+        seconds=0.0 if idle else seconds.get(task.id, DEFAULT_SECONDS),
+        runs=not idle,
+        claims=() if idle else task.claims,
+        klass=task.klass,
+        priority=task.priority,
+        gang=None if idle else gang,
+    )
+
+
+def paths(work: Work) -> list[float]:
+    """The longest remaining path of each job, with a tail for every file it shares.
+
+    Whoever shares a file has to wait for each other, so the first of them has all their work
+    behind it, as if they were a chain; what comes before the first inherits that.
+    """
+    seconds = [job.seconds for job in work.jobs]
+    plain = graph.remaining_paths(work.successors, seconds)
+    tails = _tails(work, plain)
+    longest = list(plain)
+    for node in reversed(graph.order(work.successors)):
+        behind = max((longest[after] for after in work.successors[node]), default=0.0)
+        longest[node] = max(tails[node], seconds[node] + behind)
+    return longest
+
+
+def _tails(work: Work, plain: Sequence[float]) -> list[float]:
+    tails = [job.seconds for job in work.jobs]
+    for sharers in _sharers(work).values():
+        total = 0.0
+        for node in sorted(sharers, key=lambda one: plain[one]):
+            total += work.jobs[node].seconds
+            tails[node] = max(tails[node], total)
+    return tails
+
+
+def _sharers(work: Work) -> dict[str, list[int]]:
+    """The jobs that claim the same pattern."""
+    sharers: dict[str, list[int]] = {}
+    for node, job in enumerate(work.jobs):
+        for pattern in dict.fromkeys(job.claims):
+            sharers.setdefault(pattern, []).append(node)
+    return {pattern: nodes for pattern, nodes in sharers.items() if len(nodes) > 1}
+
+
+def bounds(work: Work, slots: int) -> Bounds:
+    seconds = [job.seconds for job in work.jobs]
+    alone = {node for node, job in enumerate(work.jobs) if WHOLE in job.claims}
+    elsewhere = sum(seconds[node] for node in alone)
+    loads = {
+        pattern: elsewhere + sum(seconds[node] for node in nodes if node not in alone)
+        for pattern, nodes in _sharers(work).items()
+    }
+    busiest = max(loads, key=lambda pattern: (loads[pattern], pattern), default="")
+    return Bounds(
+        critical_path=max(graph.remaining_paths(work.successors, seconds), default=0.0),
+        work_per_slot=sum(seconds) / slots,
+        busiest_file=loads.get(busiest, 0.0),
+        file=busiest,
+    )
+
+
+def forecast(work: Work, slots: int, *, tuning: Tuning | None = None) -> Forecast:
+    """The schedule this work would have on so many slots."""
+    schedule = simulate(work, slots, tuning=tuning)
+    return Forecast(schedule=schedule, bounds=bounds(work, slots), slots=slots)
+
+
+def savings(work: Work, slots: int, *, most: int = 3, tries: int = 12) -> list[Saving]:
+    """The files whose splitting would shorten the run most, by trying the busiest ones."""
+    now = forecast(work, slots)
+    before = now.seconds
+    if before - max(now.bounds.critical_path, now.bounds.work_per_slot) < _WORTH_SAYING:
+        return []
+    shared = _sharers(work)
+    loads = {p: sum(work.jobs[node].seconds for node in nodes) for p, nodes in shared.items()}
+    found = []
+    for pattern in sorted(loads, key=lambda one: (-loads[one], one))[:tries]:
+        without = tuple(
+            replace(job, claims=tuple(claim for claim in job.claims if claim != pattern))
+            for job in work.jobs
+        )
+        saved = before - forecast(replace(work, jobs=without), slots).seconds
+        if saved >= _WORTH_SAYING:
+            names = tuple(work.jobs[node].name for node in shared[pattern])
+            found.append(Saving(file=pattern, tasks=names, seconds=saved))
+    return sorted(found, key=lambda saving: -saving.seconds)[:most]
+
+
+def simulate(
+    work: Work,
+    slots: int,
+    *,
+    durations: Sequence[float] | None = None,
+    tuning: Tuning | None = None,
+) -> tuple[Stint, ...]:
+    """Run the work in simulated time; `durations` are the real ones if they are not as expected."""
+    real = durations or [job.seconds for job in work.jobs]
+    return _Simulation(work, slots, real, tuning or Tuning()).run()
+
+
+class _Simulation:
+    """One run: what is ready, what is held, and which slots are free, at one moment."""
+
+    def __init__(self, work: Work, slots: int, durations: Sequence[float], tuning: Tuning) -> None:
+        self._work = work
+        self._durations = durations
+        self._tuning = tuning
+        self._paths = paths(work)
+        self._waiting = graph.waiting_counts(work.successors)
+        self._now = 0.0
+        self._free = list(range(slots))
+        self._slot: dict[int, int] = {}
+        self._held: Index[int] = Index()
+        self._aside: dict[int, list[int]] = {}  # by the job whose files are in the way
+        self._ready: dict[tuple[Class, Priority], list[tuple[float, int]]] = {}
+        self._running: list[tuple[float, int]] = []
+        self._gangs = _gangs(work, slots)
+        self._gang_ready: dict[str, set[int]] = {}
+        self._stints: list[Stint] = []
+
+    def run(self) -> tuple[Stint, ...]:
+        for node, count in enumerate(self._waiting):
+            if count == 0:
+                self._become_ready(node)
+        while True:
+            # Whatever ends now ends first, so that all it was in the way of is ordered as one.
+            while self._running and self._running[0][0] <= self._now:
+                self._finish(heapq.heappop(self._running)[1])
+            self._admit()
+            if not self._running:
+                return tuple(self._stints)
+            self._now = self._running[0][0]
+
+    def _become_ready(self, node: int) -> None:
+        job = self._work.jobs[node]
+        if not job.runs:
+            heapq.heappush(self._running, (self._now + self._durations[node], node))
+            return
+        if job.gang is not None and job.gang in self._gangs:
+            together = self._gang_ready.setdefault(job.gang, set())
+            together.add(node)
+            if len(together) < len(self._gangs[job.gang]):
+                return
+            node = min(together, key=lambda one: (-self._paths[one], one))
+        self._push(node)
+
+    def _push(self, node: int) -> None:
+        job = self._work.jobs[node]
+        heap = self._ready.setdefault((job.klass, job.priority), [])
+        heapq.heappush(heap, (-self._paths[node], node))
+
+    def _admit(self) -> None:
+        """Start whatever can start, best first; a class and priority at a time is one heap."""
+        skipped: list[int] = []  # gangs that are too wide for what is free now
+        while self._free:
+            heaps = [heap for heap in self._ready.values() if heap]
+            if not heaps:
+                break
+            heap = min(heaps, key=lambda one: self._rank(one[0][1]))
+            _, node = heapq.heappop(heap)
+            members = self._gangs.get(self._work.jobs[node].gang or "", [node])
+            holder = self._in_the_way(members)
+            if holder is not None:
+                self._aside.setdefault(holder, []).append(node)
+            elif len(members) > len(self._free):
+                skipped.append(node)
+            else:
+                for member in members:
+                    self._start(member)
+        for node in skipped:
+            self._push(node)
+
+    def _rank(self, node: int) -> Rank:
+        job = self._work.jobs[node]
+        entry = Entry(
+            id=node,
+            klass=job.klass,
+            priority=job.priority,
+            path_seconds=self._paths[node],
+            submitted=0.0,
+        )
+        return rank(entry, self._now, self._tuning)
+
+    def _in_the_way(self, members: Sequence[int]) -> int | None:
+        return next(
+            (
+                holder
+                for member in members
+                for claim in self._work.jobs[member].claims
+                for _, holder in self._held.find(claim)
+            ),
+            None,
+        )
+
+    def _start(self, node: int) -> None:
+        for claim in self._work.jobs[node].claims:
+            self._held.add(claim, node)
+        slot = heapq.heappop(self._free)
+        self._slot[node] = slot
+        end = self._now + self._durations[node]
+        heapq.heappush(self._running, (end, node))
+        name = self._work.jobs[node].name
+        self._stints.append(Stint(name=name, slot=slot, start=self._now, end=end))
+
+    def _finish(self, node: int) -> None:
+        if node in self._slot:
+            heapq.heappush(self._free, self._slot.pop(node))
+            self._held.remove(node)
+            for other in self._aside.pop(node, ()):
+                self._push(other)
+        for after in self._work.successors[node]:
+            self._waiting[after] -= 1
+            if self._waiting[after] == 0:
+                self._become_ready(after)
+
+
+def _gangs(work: Work, slots: int) -> dict[str, list[int]]:
+    """The jobs that start together; those of a gang that never fits are ordinary."""
+    gangs: dict[str, list[int]] = {}
+    for node, job in enumerate(work.jobs):
+        if job.gang is not None:
+            gangs.setdefault(job.gang, []).append(node)
+    return {name: members for name, members in gangs.items() if len(members) <= slots}

@@ -1,0 +1,187 @@
+"""The SQL texts: every query is used, understood by both databases, and found by an index."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import weft
+from databases import fresh_database
+from weft.store import open_store, sql
+
+SOURCES = Path(weft.__file__).parent
+QUERIES = sorted(sql.queries("sqlite"))
+CALL = re.compile(r'\b(?:tx|_tx|self)\.(?:all|one|value|run|count|many)\(\s*"(\w+)"')
+PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
+BIG = {"tasks", "leases", "lease_costs", "events", "attempts", "claims", "spending", "durations"}
+LOOKS_AT_EVERYTHING = {
+    "runs",  # a list for people
+    "state_counts",  # a count for people
+    "tasks_in",  # goes through the tasks by number, a page at a time
+    "queue",  # only when the ad-hoc queue is full, and bounded by its size
+}
+"""Queries that no admission runs, and that may look at a whole table."""
+STOPS_EARLY = {
+    "ledger": ["SCAN leases"],  # backwards by number, up to the second admission it meets
+}
+PARTIAL = {"leases_open", "tasks_until", "tasks_queue"}
+"""Indexes that leave most rows of a big table out."""
+
+
+def used() -> dict[str, set[str]]:
+    """The names of queries in the store's code, and the modules that say them."""
+    found: dict[str, set[str]] = {}
+    for path in (SOURCES / "store").rglob("*.py"):
+        for name in CALL.findall(path.read_text(encoding="utf-8")):
+            found.setdefault(name, set()).add(path.name)
+    return found
+
+
+def test_every_query_is_used_and_every_used_query_exists() -> None:
+    assert set(used()) == set(QUERIES)
+
+
+def test_only_the_store_speaks_sql() -> None:
+    words = re.compile(r'"\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE) ')
+    outside = [p for p in SOURCES.rglob("*.py") if (SOURCES / "store") not in p.parents]
+    assert outside
+    assert [p.name for p in outside if words.search(p.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_says_what_it_is_for(query: str) -> None:
+    folder = SOURCES / "store" / "sql"
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.sql"))
+    assert re.search(rf"^-- name: {query}\n-- [A-Z].*[^ ]$", texts, re.MULTILINE)
+
+
+def test_the_two_spellings_of_a_query_differ_in_parameters_only() -> None:
+    for name, text in sql.queries("sqlite").items():
+        other = sql.queries("postgres")[name]
+        assert ";" not in text
+        assert PARAMETER.findall(text) == re.findall(r"%\((\w+)\)s", other)
+        assert re.sub(r"%\((\w+)\)s", r":\1", other).replace("%%", "%") == text
+
+
+def test_every_query_is_understood_by_sqlite(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store:
+        connection = vars(store.database)["_connection"]
+        for text in sql.queries("sqlite").values():
+            connection.execute(f"EXPLAIN {text}", dict.fromkeys(PARAMETER.findall(text)))
+
+
+def test_every_query_is_understood_by_postgres(postgres_server: str) -> None:
+    with fresh_database(postgres_server) as url:
+        open_store(url).close()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET search_path = weft")
+            for name, text in sql.queries("postgres").items():
+                order: list[str] = re.findall(r"%\((\w+)\)s", text)
+                places = {one: f"${n}" for n, one in enumerate(dict.fromkeys(order), 1)}
+                prepared = re.sub(r"%\((\w+)\)s", lambda m: places[m[1]], text)  # noqa: B023
+                statement = f"PREPARE {name} AS {prepared.replace('%%', '%')}"
+                connection.execute(statement.encode())
+                if places:
+                    nulls = ", ".join("NULL" for _ in places)
+                    connection.execute(f"EXPLAIN EXECUTE {name} ({nulls})".encode())
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """How SQLite would go about each query, step by step."""
+    path = tmp_path_factory.mktemp("plans") / "weft.db"
+    with open_store(f"sqlite:///{path}") as store:
+        connection = vars(store.database)["_connection"]
+        return {
+            name: [
+                row["detail"]
+                for row in connection.execute(
+                    f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(PARAMETER.findall(text))
+                )
+            ]
+            for name, text in sql.queries("sqlite").items()
+        }
+
+
+def whole_tables(query: str, steps: list[str]) -> list[str]:
+    """The steps that go through a big table; a partial index is as small as its condition."""
+    text = sql.queries("sqlite")[query]
+    aliases = dict(re.findall(r"\b(?:FROM|JOIN) (\w+) (\w+)\b", text))
+    names = {alias: table for table, alias in aliases.items()}
+    found = []
+    for step in steps:
+        scan = re.match(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", step)
+        if scan and names.get(scan[1], scan[1]) in BIG and scan[2] not in PARTIAL:
+            found.append(step)
+    return found
+
+
+@pytest.mark.parametrize("query", [name for name in QUERIES if name not in LOOKS_AT_EVERYTHING])
+def test_a_query_finds_its_rows_by_an_index(query: str, plans: dict[str, list[str]]) -> None:
+    assert whole_tables(query, plans[query]) == STOPS_EARLY.get(query, [])
+
+
+def test_the_indexes_that_may_be_scanned_leave_most_rows_out(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store:
+        rows = (
+            vars(store.database)["_connection"]
+            .execute("SELECT name, sql FROM sqlite_master WHERE type = 'index'")
+            .fetchall()
+        )
+    partial = {row["name"] for row in rows if row["sql"] and " WHERE " in row["sql"]}
+    assert partial >= PARTIAL
+
+
+@contextmanager
+def copied_package(folder: Path, name: str) -> Iterator[Path]:
+    """The package of SQL texts once more, under another name, to be spoilt."""
+    shutil.copytree(SOURCES / "store" / "sql", folder / name)
+    sys.path.insert(0, str(folder))
+    try:
+        yield folder / name
+    finally:
+        sys.path.remove(str(folder))
+        for module in [m for m in sys.modules if m.split(".")[0] == name]:
+            del sys.modules[module]
+
+
+def test_two_queries_of_one_name_are_refused(tmp_path: Path) -> None:
+    with copied_package(tmp_path, "doubled_sql") as package:
+        with (package / "runs.sql").open("a", encoding="utf-8") as file:
+            file.write("\n-- name: task\n-- Once more.\nSELECT 1;\n")
+        loader = importlib.import_module("doubled_sql")
+        with pytest.raises(ValueError, match="two queries are called task"):
+            loader.queries("sqlite")
+
+
+def test_every_file_of_queries_is_read() -> None:
+    folder = SOURCES / "store" / "sql"
+    named = re.findall(
+        r"^-- name: (\w+)$",
+        "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.sql")),
+        re.MULTILINE,
+    )
+    assert sorted(named) == QUERIES
+
+
+def test_migrations_are_numbered_without_gaps_and_alike_for_both() -> None:
+    for steps in (sql.migrations("sqlite"), sql.migrations("postgres")):
+        assert [number for number, _ in steps] == list(range(1, len(steps) + 1))
+        assert all(statements for _, statements in steps)
+    sqlite, postgres = sql.migrations("sqlite"), sql.migrations("postgres")
+    assert [len(texts) for _, texts in sqlite] == [len(texts) for _, texts in postgres]
+
+
+def test_the_texts_ship_with_the_package() -> None:
+    assert "weft.store.sql" in {
+        module.name for module in pkgutil.walk_packages([str(SOURCES)], "weft.")
+    }

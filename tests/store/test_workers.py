@@ -1,0 +1,140 @@
+"""Workers: they come, give signs of life and leave; status and capacity are derived."""
+
+from __future__ import annotations
+
+import pytest
+
+from store_helpers import DONE, drain, go, hire, lease_state, put, snapshot, used
+from store_helpers import url as url
+from weft.errors import InputError, NotFound
+from weft.model import AgentFile, Capacity, WorkerKind
+from weft.store import Store
+from weft.store.admission import admit
+from weft.store.events import read_events
+from weft.store.leases import finish
+from weft.store.probe import probe
+from weft.store.workers import depart, find_workers, get_worker, heartbeat, list_workers
+
+SLOT = {"worker:@": 1}
+
+
+def test_a_worker_is_found_as_it_registered(store: Store) -> None:
+    hire(
+        store,
+        slots=3,
+        name="Ada",
+        kind=WorkerKind.API,
+        boot="b1/ns1",
+        pid=4711,
+        pid_start=12.5,
+        now=7,
+    )
+    worker = get_worker(store, "w", now=7)
+    assert (worker.name, worker.kind, worker.host) == ("Ada", WorkerKind.API, "h")
+    assert (worker.boot, worker.pid, worker.pid_start) == ("b1/ns1", 4711, 12.5)
+    assert (worker.heartbeat, worker.seen, worker.left) == (1, 7, None)
+    assert list_workers(store, now=7) == [worker]
+    assert find_workers(store, ["w", "nobody"], now=7) == {"w": worker}
+    with pytest.raises(NotFound):
+        get_worker(store, "nobody", now=7)
+
+
+@pytest.mark.parametrize("slots", [0, -1])
+def test_a_worker_has_at_least_one_slot(store: Store, slots: int) -> None:
+    before = snapshot(store.url)
+    with pytest.raises(InputError, match="needs at least 1 slot"):
+        hire(store, slots=slots)
+    assert snapshot(store.url) == before
+
+
+def test_capacity_and_status_follow_from_leases(store: Store) -> None:
+    hire(store, slots=2)
+    for name in "abc":
+        put(store, name, demand=SLOT)
+    seen = []
+    grants = []
+    for _ in range(3):
+        worker = get_worker(store, "w", now=1)
+        capacity = worker.capacity
+        seen.append((worker.status, capacity.current, capacity.max, capacity.available))
+        grants += admit(store, "w", now=1)
+    assert seen == [("idle", 0, 2, 2), ("busy", 1, 2, 1), ("busy", 2, 2, 0)]
+    for grant in grants:
+        finish(store, grant.fence, DONE, now=2)
+    assert get_worker(store, "w", now=2).status == "idle"
+
+
+def test_fewer_slots_than_it_uses_leave_none_available(store: Store) -> None:
+    hire(store, slots=2)
+    for name in "ab":
+        put(store, name, demand=SLOT)
+        go(store)
+    hire(store, slots=1, now=2)
+    capacity = get_worker(store, "w", now=2).capacity
+    assert (capacity, capacity.available) == (Capacity(current=2, max=1), 0)
+
+
+def test_a_silent_worker_is_offline_until_it_speaks_again(store: Store) -> None:
+    hire(store)
+    assert get_worker(store, "w", now=120).status == "idle"
+    assert get_worker(store, "w", now=121).status == "offline"
+    assert heartbeat(store, "w", now=121)
+    worker = get_worker(store, "w", now=122)
+    assert (worker.status, worker.heartbeat, worker.seen) == ("idle", 2, 121)
+
+
+def test_signs_of_life_are_numbered(store: Store) -> None:
+    hire(store)
+    numbers = []
+    for now in (5, 4, 3):  # whatever the clock says
+        heartbeat(store, "w", now=now)
+        numbers.append(get_worker(store, "w", now=5).heartbeat)
+    assert numbers == [2, 3, 4]
+
+
+def test_a_worker_that_left_is_refused_until_it_registers_anew(store: Store) -> None:
+    hire(store)
+    put(store)
+    depart(store, "w", now=1)
+    assert not heartbeat(store, "w", now=2)
+    with pytest.raises(NotFound, match="no worker w; register it first"):
+        admit(store, "w", now=2)
+    assert get_worker(store, "w", now=2).status == "offline"
+    assert list_workers(store, now=2) == []
+    hire(store, now=3)
+    assert get_worker(store, "w", now=3).heartbeat == 2
+    assert drain(store, now=3) == ["t"]
+
+
+def test_leaving_makes_leases_suspect_at_once_and_happens_once(store: Store) -> None:
+    hire(store, "w")
+    hire(store, "other")
+    put(store, "mine", demand={**SLOT, "llm": 1})
+    put(store, "theirs")
+    mine, theirs = go(store, "w"), go(store, "other")
+    depart(store, "w", now=2)
+    states = [lease_state(store, grant.fence) for grant in (mine, theirs)]
+    assert (states, used(store, "llm")) == (["suspect", "held"], 1)
+    before = snapshot(store.url)
+    depart(store, "w", now=3)
+    depart(store, "nobody", now=3)
+    assert snapshot(store.url) == before
+    assert [one.data for one in read_events(store) if one.kind == "worker_departed"] == [
+        {"worker": "w"}
+    ]
+
+
+def test_a_worker_is_given_only_what_its_agents_can_do(store: Store) -> None:
+    hire(store, "any")
+    hire(store, "none", agents=())
+    hire(store, "coder", agents=(AgentFile(name="coder", source="h:coder.md"),))
+    task = put(store, "review", agent="reviewer")
+    put(store, "code", agent="coder")
+    put(store, "whatever")
+    assert drain(store, "none") == ["whatever"]
+    assert drain(store, "coder") == ["code"]
+    depart(store, "any", now=2)
+    waits = [wait.text for wait in probe(store, task, now=2)]
+    assert waits == ["no worker is present (one that runs reviewer)"]
+    hire(store, "any", now=3)
+    assert drain(store, "any", now=3) == ["review"]

@@ -1,0 +1,298 @@
+"""Short words for what store tests do all the time, and ways to weaken a store.
+
+A weakened store is the real one with exactly one safeguard taken out: a condition dropped
+from one named query, another number, or a driver that commits, waits or tells less than it
+should. A scenario's check must pass on the real store and fail on the weakened one.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+import pytest
+
+import weft
+from databases import fresh_database, look, wipe
+from weft.config import DEFAULT_LIMITS
+from weft.model import Grant, NewTask, NewWorker, Outcome, State
+from weft.store import Store, open_store, sql
+from weft.store.admission import admit
+from weft.store.database import Cursor, Row
+from weft.store.limits import list_limits, start_with
+from weft.store.postgres import Postgres
+from weft.store.sqlite import Sqlite
+from weft.store.tasks import submit
+from weft.store.wake import Outward
+from weft.store.workers import register
+
+T = TypeVar("T")
+Work = Callable[[Cursor], tuple[T, Outward]]
+
+DONE = Outcome(state=State.DONE)
+AGAIN = Outcome(state=State.READY, kind="crash")
+DAY = 86_400.0
+TABLES = (
+    "attempts",
+    "buckets",
+    "claims",
+    "durations",
+    "edges",
+    "events",
+    "failures",
+    "lease_costs",
+    "lease_units",
+    "leases",
+    "limits",
+    "penalties",
+    "reservation",
+    "runs",
+    "spending",
+    "tasks",
+    "workers",
+)
+
+
+_databases: dict[str, str] = {}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty store of each kind. On PostgreSQL always the same one, wiped: that is faster.
+
+    A module that imports this fixture uses it in place of the general one.
+    """
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'weft.db'}"
+        return
+    server = request.getfixturevalue("postgres_server")
+    if server not in _databases:
+        keep = ExitStack()
+        _databases[server] = keep.enter_context(fresh_database(server))
+        request.session.addfinalizer(keep.close)
+        open_store(_databases[server]).close()
+    wipe(_databases[server])
+    yield _databases[server]
+
+
+def hire(store: Store, worker: str = "w", *, now: float = 0, **fields: Any) -> None:
+    """Register a worker."""
+    register(store, NewWorker(**{"id": worker, "slots": 8, "host": "h", **fields}), now=now)
+
+
+def put(
+    store: Store, name: str = "t", *, now: float = 0, tenant: str = "default", **fields: Any
+) -> int:
+    """Submit an ad-hoc task on the repository `r`."""
+    return submit(store, NewTask(name=name, **fields), repo="r", tenant=tenant, now=now)
+
+
+def go(store: Store, worker: str = "w", *, now: float = 1) -> Grant:
+    """Admit what comes next, which is one task."""
+    grants = admit(store, worker, now=now)
+    assert len(grants) == 1, f"{len(grants)} tasks were admitted, not one"
+    return grants[0]
+
+
+def drain(store: Store, worker: str = "w", *, now: float = 1) -> list[str]:
+    """Admit until nothing more fits; the names in the order of admission."""
+    names: list[str] = []
+    while grants := admit(store, worker, now=now):
+        names += [grant.name for grant in grants]
+    return names
+
+
+def used(store: Store, resource: str, *, now: float = 1) -> int:
+    return next(one.used for one in list_limits(store, now=now) if one.resource == resource)
+
+
+def state(store: Store, task: int) -> str:
+    """A task's state as an outside observer finds it."""
+    [row] = look(store.url, "SELECT state FROM tasks WHERE id = ?", task)
+    return str(row["state"])
+
+
+def lease_state(store: Store, fence: int) -> str:
+    [row] = look(store.url, "SELECT state FROM leases WHERE fence = ?", fence)
+    return str(row["state"])
+
+
+def snapshot(url: str) -> dict[str, list[str]]:
+    """Everything in a store, to see that nothing has changed."""
+    connection: Any
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+    else:
+        connection = psycopg.connect(url, autocommit=True, options="-c search_path=weft")
+    with closing(connection):
+        return {
+            table: sorted(map(str, connection.execute(f"SELECT * FROM {table}").fetchall()))
+            for table in TABLES
+        }
+
+
+def caught(
+    store: Store, check: Callable[[Store], None], *weakenings: Callable[[Store], Store]
+) -> None:
+    """A check holds for the store, and fails for each weakened one."""
+    check(store)
+    for weakened in weakenings:
+        wipe(store.url)
+        start_with(store, DEFAULT_LIMITS)
+        with pytest.raises(AssertionError) as failure:
+            check(weakened(store))
+        # Weft's own assertions prove nothing here.
+        assert Path(weft.__file__).parent not in Path(failure.traceback[-1].path).parents
+
+
+def weaken(store: Store, query: str, *replacements: tuple[str, str]) -> Store:
+    """The same store with other words in one named query."""
+    text = sql.queries("sqlite")[query]
+    for old, new in replacements:
+        if old not in text:
+            raise LookupError(f"the query {query} does not say {old!r}")
+        text = text.replace(old, new)
+    if isinstance(store.database, Postgres):
+        text = re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", text.replace("%", "%%"))
+    return _altered(store, _queries={**vars(store.database)["_queries"], query: text})
+
+
+def tuned(store: Store, **numbers: Any) -> Store:
+    return Store(store.database, replace(store.tuning, **numbers))
+
+
+def mute(store: Store) -> Store:
+    """A store that tells nobody when something may have become admissible."""
+    inner = store.database.write
+
+    def write(work: Work[T]) -> T:
+        def quietly(cursor: Cursor) -> tuple[T, Outward]:
+            result, outward = work(cursor)
+            outward.work = False
+            return result, outward
+
+        return inner(quietly)
+
+    return _altered(store, write=write)
+
+
+def piecemeal(store: Store) -> Store:
+    """A store that commits every statement by itself."""
+    inner = store.database.write
+
+    def alone(action: Callable[[Cursor], T]) -> T:
+        outward = Outward()
+        outward.changed = True
+        return inner(lambda cursor: (action(cursor), outward))
+
+    def write(work: Work[T]) -> T:
+        return work(_Piecemeal(alone))[0]
+
+    return _altered(store, write=write)
+
+
+def watched(store: Store, look_now: Callable[[], None]) -> Store:
+    """The same store; somebody looks at the database after each statement."""
+    inner = store.database.write
+
+    def write(work: Work[T]) -> T:
+        return inner(lambda cursor: work(_Watched(cursor, look_now)))
+
+    return _altered(store, write=write)
+
+
+def impatient(store: Store) -> Store:
+    """A store that gives up at once when somebody else is writing."""
+    if isinstance(store.database, Sqlite):
+        hasty = Sqlite(store.database.path, patience=0)
+        vars(hasty)["_connection"].execute("PRAGMA busy_timeout = 0")
+        return Store(hasty, store.tuning)
+    nowait = "SELECT 1 FROM store FOR UPDATE NOWAIT"
+    return Store(Postgres(store.url, next_turn=nowait), store.tuning)
+
+
+def deferred(store: Store) -> Store:
+    """A store whose writing transactions begin by reading."""
+    if isinstance(store.database, Sqlite):
+        return Store(_Deferred(store.database.path), store.tuning)
+    return Store(Postgres(store.url, next_turn="SELECT 1"), store.tuning)
+
+
+@contextmanager
+def somebody_writes(url: str, seconds: float) -> Iterator[None]:
+    """Another program keeps the store from being written for a while."""
+    connection: Any
+    if url.startswith("sqlite"):
+        path = url.removeprefix("sqlite:///")
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection.execute("BEGIN IMMEDIATE")
+    else:
+        connection = psycopg.connect(url)
+        connection.execute("UPDATE weft.store SET writes = writes")
+    timer = threading.Timer(seconds, connection.rollback)
+    with closing(connection):
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.join()
+
+
+def _altered(store: Store, **attributes: object) -> Store:
+    """A store over a copy of the same driver that differs in these attributes."""
+    database = copy.copy(store.database)
+    vars(database).update(attributes)
+    return Store(database, store.tuning)
+
+
+class _Piecemeal:
+    def __init__(self, alone: Callable[[Callable[[Cursor], Any]], Any]) -> None:
+        self._alone = alone
+
+    def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
+        rows: Sequence[Row] = self._alone(lambda cursor: cursor.all(query, parameters))
+        return rows
+
+    def run(self, query: str, parameters: Mapping[str, Any]) -> None:
+        self._alone(lambda cursor: cursor.run(query, parameters))
+
+    def count(self, query: str, parameters: Mapping[str, Any]) -> int:
+        return int(self._alone(lambda cursor: cursor.count(query, parameters)))
+
+    def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        self._alone(lambda cursor: cursor.many(query, parameters))
+
+
+class _Watched:
+    def __init__(self, cursor: Cursor, look_now: Callable[[], None]) -> None:
+        self._cursor = cursor
+        self._look_now = look_now
+
+    def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
+        return self._cursor.all(query, parameters)
+
+    def run(self, query: str, parameters: Mapping[str, Any]) -> None:
+        self._cursor.run(query, parameters)
+        self._look_now()
+
+    def count(self, query: str, parameters: Mapping[str, Any]) -> int:
+        touched = self._cursor.count(query, parameters)
+        self._look_now()
+        return touched
+
+    def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        self._cursor.many(query, parameters)
+        self._look_now()
+
+
+class _Deferred(Sqlite):
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")
