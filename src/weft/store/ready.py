@@ -53,9 +53,12 @@ def _complete_gang(tx: Transaction, gang: str) -> Sequence[Row]:
 def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
     buckets = _Buckets(tx)
     popular = Counter(pattern for row in rows for pattern in records.files(row["files"]))
+    holders = {row["task"] for row in tx.all("claim_holders")}
     placed = []
     for row in rows:
-        line = _watch(records.files(row["files"]), popular)
+        # Who goes on with files it holds waits for none, and must not wait behind who does.
+        goes_on = row["id"] in holders
+        line = None if goes_on else _watch(records.files(row["files"]), popular)
         placed.append(
             {
                 "id": row["id"],

@@ -44,6 +44,10 @@ DELETE FROM buckets WHERE NOT EXISTS (
 AND NOT EXISTS (
     SELECT 1 FROM tasks t WHERE t.bucket = buckets.id AND t.head AND t.aside IS NOT NULL);
 
+-- name: claim_holders
+-- Every task that holds files: few, as live tasks are.
+SELECT DISTINCT task FROM claims;
+
 -- name: enqueue
 -- A task becomes ready. Without a line it excludes nobody and is its own head.
 UPDATE tasks SET state = 'ready', since = :now, reason = '', until = NULL, offered_to = NULL,
