@@ -108,6 +108,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     def let_all_end(self) -> None:
         """23: with costs that fit and work that ends, whatever is ready gets its turn."""
+        # Wherever the clock was when somebody was parked: that time comes.
+        self.now = max([self.now, *(row["until"] or 0.0 for row in self.eye.rows("tasks"))])
         for worker in WORKERS:
             self.come(worker, 6)
         for resource in ("llm", "requests", "provider:p"):
