@@ -40,7 +40,11 @@ _OPTIONS: Final = (
     "-c idle_in_transaction_session_timeout=10s "
     "-c lock_timeout=30s "
     # And of one whose machine has vanished.
-    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
+    # Every query of ours is a few look-ups by index. The server's statistics come too late for
+    # tables that grow by a whole plan at once: it must not be led to read them from end to end.
+    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
+    "-c plan_cache_mode=force_generic_plan"
 )
 
 
