@@ -13,7 +13,7 @@ from store.workload import TUNING
 
 _DEPARTED = "SELECT id FROM workers WHERE departed IS NOT NULL"
 _BUSY = "SELECT DISTINCT worker FROM leases WHERE state <> 'released' AND worker IS NOT NULL"
-STALL = 20.0  # nothing happens for so long although nobody is stopped; the machine may be slow
+STALL = 45.0  # nothing happens for so long although nobody is stopped; the machine may be slow
 
 
 class Storm:

@@ -127,7 +127,7 @@ def assert_said(broken: list[str], *expected: str) -> None:
 def test_workers_killed_and_stopped_at_random_break_nothing(
     url: str, crew: Crew, signs: Signs
 ) -> None:
-    weather(url, crew, signs, seed=1, size=60, actions=8)
+    weather(url, crew, signs, seed=1, size=50, actions=8)
 
 
 @pytest.mark.chaos
@@ -141,7 +141,7 @@ def test_a_longer_storm_breaks_nothing(url: str, crew: Crew, signs: Signs, seed:
 def test_kills_in_the_middle_of_transactions_lose_nothing(
     url: str, crew: Crew, signs: Signs
 ) -> None:
-    hammer(url, crew, signs, seed=2, size=60, kills=60)
+    hammer(url, crew, signs, seed=2, size=60, kills=40)
 
 
 @pytest.mark.chaos
@@ -398,7 +398,7 @@ def test_a_store_whose_founders_were_killed_is_founded_by_whoever_comes_next(
     url: str, crew: Crew
 ) -> None:
     founders = crew.start("hammer_program", role="found", seed=3)
-    for new in new_stores(url, 12):
+    for new in new_stores(url, 8):
         founders.tell(new)
         assert founders.answer() == "killed"
         with open_store(new, limits=LIMITS) as store:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -19,34 +20,43 @@ COMMANDS: Final = {
     "doctor": "weft.cli.doctor",
     "init": "weft.cli.init",
     "limits": "weft.cli.limits",
+    "plan": "weft.cli.plan",
 }
 
 
 class LateCommands(click.Group):
     """Imports a command when it is asked for, so that each starts fast."""
 
+    def __init__(self, *args: Any, modules: Mapping[str, str], **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._modules = modules  # by the name of the command; each exports it as `command`
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._modules:
             return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        command: click.Command = importlib.import_module(self._modules[cmd_name]).command
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS:
+        if args and args[0] not in self._modules:
             from difflib import get_close_matches
 
-            close = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean {close[0]}?" if close else " Try `weft --help`."
+            close = get_close_matches(args[0], self._modules, n=1)
+            hint = f" Did you mean {close[0]}?" if close else f" Try `{ctx.command_path} --help`."
             raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx=None)
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LateCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LateCommands,
+    modules=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="weft", message="%(prog)s %(version)s")
 @click.option(
     "-C",
@@ -70,7 +80,7 @@ def main() -> None:
         click.echo(error.format_message())
         sys.exit(2)
     except click.ClickException as error:
-        click.echo(f"weft: {error.format_message()}", err=True)
+        click.echo(f"weft: {' '.join(error.format_message().split())}", err=True)
         sys.exit(2)
     except WeftError as error:
         click.echo(f"weft: {error}", err=True)

@@ -7,8 +7,12 @@ they are named after.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from weft.plan import beads, markdown, prd
 from weft.plan.compile import compile
+from weft.plan.pause import collector_paused
 from weft.plan.records import Compiled, Plan, PlanTask, Problem, Reading, Severity, Source
 from weft.plan.report import as_json
 
@@ -25,20 +29,27 @@ __all__ = [
     "read",
 ]
 
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+
 
 def read(name: str, data: bytes) -> Reading:
     """Read a plan of any kind, told by the name of its file or, failing that, by its first line."""
+    with collector_paused():
+        return _reader(name, data)(name, data)
+
+
+def _reader(name: str, data: bytes) -> Callable[[str, bytes], Reading]:
     suffix = name.lower().rpartition(".")[2]
     if suffix in ("md", "markdown"):
-        return markdown.read(name, data)
+        return markdown.read
     if suffix == "jsonl":
-        return beads.read(name, data)
+        return beads.read
     if suffix == "json":
-        return prd.read(name, data)
-    start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+        return prd.read
+    start = data[:4096].lstrip(_BLANK)
     if not start.startswith((b"{", b"[")):
-        return markdown.read(name, data)
+        return markdown.read
     # An object that ends with its line is one of many.
-    first_line = data.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0].rstrip()
+    first_line = data.lstrip(_BLANK).partition(b"\n")[0].rstrip()
     is_beads = first_line.endswith(b"}") and b'"stories"' not in first_line
-    return beads.read(name, data) if is_beads else prd.read(name, data)
+    return beads.read if is_beads else prd.read

@@ -19,7 +19,7 @@ from weft.plan.records import Phase, Plan, PlanTask
 
 _JOINING: Final = ("integrate ", "wire ", "connect ", "hook up ", "combine ", "end-to-end ")
 # Beyond so many tasks in a phase, comparing them in pairs takes too long; it is left as it is.
-_MOST_COMPARED: Final = 500
+_MOST_COMPARED: Final = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,10 +51,10 @@ def annotate(name: str, data: bytes, repository: Iterable[str] | None = None) ->
     if text is None or _is_annotated(plan):
         return Advice(phases=(), data=data, left_alone=True)
     known = Repository(repository)
-    advice = [
-        _look_at(phase, [task for task in plan.tasks if task.phase == phase.label], known)
-        for phase in plan.phases
-    ]
+    members: dict[str, list[PlanTask]] = {phase.label: [] for phase in plan.phases}
+    for task in plan.tasks:
+        members[task.phase].append(task)
+    advice = [_look_at(phase, members[phase.label], known) for phase in plan.phases]
     return Advice(
         phases=tuple(advice), data=source.encode(_annotated(text, plan, advice)), left_alone=False
     )
@@ -62,7 +62,11 @@ def annotate(name: str, data: bytes, repository: Iterable[str] | None = None) ->
 
 def _is_annotated(plan: Plan) -> bool:
     return any(phase.annotated for phase in plan.phases) or any(
-        task.files or task.depends or task.depends_phases or task.group for task in plan.tasks
+        (task.files is not None and not task.manual)
+        or task.depends
+        or task.depends_phases
+        or task.group
+        for task in plan.tasks
     )
 
 
@@ -76,6 +80,8 @@ def _look_at(phase: Phase, tasks: Sequence[PlanTask], repository: Repository) ->
             TaskAdvice(id=task.id, files=files, depends=_needs(task, spoken, labels[:place]))
         )
     parallel, reason = _judge(tasks, found)
+    if parallel and not phase.heading:
+        parallel, reason = False, "It has no heading to put an annotation under."
     if not parallel:
         # A sequential phase has an order; saying part of it again would only confuse.
         found = [replace(each, depends=()) for each in found]

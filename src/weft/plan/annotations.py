@@ -38,6 +38,9 @@ TASK_KEYS: Final = frozenset(
 LIST_KEYS: Final = frozenset({"files", "depends", "reads", "stages", "uses"})
 """A repeated key of these adds to its list."""
 
+MOST_ITEMS: Final = 50_000
+"""In one comment."""
+
 _ALIASES: Final = {"writes": "files"}
 _KEYS: Final = PHASE_KEYS | TASK_KEYS | _ALIASES.keys()
 
@@ -81,6 +84,20 @@ def read_comment(comment: Comment, problems: Problems) -> list[Annotation]:
     body = comment.body
     if ":" not in body:
         return []
+    if len(body) > MOST_ITEMS and sum(body.count(mark) for mark in ",;\n") > MOST_ITEMS:
+        problems.error(
+            comment.line,
+            comment.column,
+            "too-large",
+            f"This comment lists more than {MOST_ITEMS:,} things, and is ignored.",
+            "Name directories, such as src/, instead of so many files.",
+        )
+        return []
+    if ";" not in body and "\n" not in body and (only := _KEY.match(body)):
+        # Most comments hold one annotation on one line.
+        word = _canonical(only[1])
+        if word is not None:
+            return [Annotation(word, body[only.end() :], comment, only.start(1), only.end())]
     segments = list(_segments(body))
     keys = [_KEY.match(body, start, end) for start, end in segments]
     words = [_canonical(key[1]) if key else None for key in keys]

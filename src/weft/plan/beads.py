@@ -7,17 +7,16 @@ Every other kind of link is left alone, and so is a line that is no issue.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from weft.model import State
+from weft.model import HUMAN, State
 from weft.plan import source, taskline, values
 from weft.plan.jsonfields import Fields
 from weft.plan.jsontext import Document, Node, NotJSON
 from weft.plan.problems import Problems, shorten
-from weft.plan.records import HUMAN, Kind, Phase, Plan, PlanTask, Reading, Reference, Source
+from weft.plan.records import Kind, Phase, Plan, PlanTask, Reading, Reference, Source
 
 _STATUS: Final[Mapping[str, State]] = {
     "open": State.WAITING,
@@ -188,7 +187,7 @@ def _metadata(fields: Fields, node: Node | None) -> Mapping[str, Node]:
                 _move(inner, node.at)
     if isinstance(value, dict):
         return value
-    fields.warn(node, "bad-value", "The metadata is no JSON object.", json.dumps({"files": []}))
+    fields.warn(node, "bad-value", "The metadata is no JSON object.", 'Write {"files": […]}.')
     return {}
 
 

@@ -6,12 +6,12 @@ Quotes, underlined headings, rules and link definitions are left off: to a plan 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, paragraph
 from markdown_it.token import Token
 
 MOST_BLOCKS: Final = 100_000
@@ -47,45 +47,95 @@ class Item:
     too_deep: bool = False
 
 
-def parse(lines: Sequence[str]) -> Iterator[Block | Item]:
-    """Yield the blocks and list items of the top level."""
+def parse(lines: Sequence[str], visit: Callable[[Block | Item], None]) -> None:
+    """Visit the blocks and list items of the top level, one after the other.
+
+    Each is forgotten once it was visited: a large plan is made of very many.
+    """
     markdown = MarkdownIt("commonmark", {"maxNesting": DEEPEST})
     markdown.disable(["blockquote", "hr", "lheading", "reference"])
-    markdown.block.ruler.before("code", "budget", _budget(MOST_BLOCKS))
-    state = _State("\n".join(lines), markdown, {}, [])
+    state = _State("\n".join(lines), markdown)
+    markdown.block.ruler.before("code", "visit", _visiting(visit, MOST_BLOCKS))
+    markdown.block.ruler.before("code", "comment", _comment, {"alt": ["paragraph"]})
     markdown.block.tokenize(state, 0, state.lineMax)
-    return _gather(state.tokens)
+    _visit_all(state.tokens, visit)
 
 
 class _State(StateBlock):
-    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
-        """Make a token of what is read here, without the dictionaries of a full one.
+    """Makes tokens of what is read here, without the dictionaries of a full one.
 
-        They are a quarter of the time that parsing takes, and much of the memory.
-        """
-        token = Token.__new__(Token)
-        token.type = ttype
-        token.tag = tag
-        token.map = None
-        token.content = token.markup = ""
-        self.level += min(nesting, 0)
-        token.level = self.level
-        self.level += max(nesting, 0)
+    Parsing is most of the time that reading takes. Of some tokens nothing but their kind is
+    read, so one of each kind serves for all.
+    """
+
+    def __init__(self, source: str, markdown: MarkdownIt) -> None:
+        super().__init__(source, markdown, {}, [])
+        self._shared = {kind: _token(kind, "", 0) for kind in _ONLY_KINDS}
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        if nesting < 0:
+            self.level -= 1
+        token = self._shared.get(ttype) or _token(ttype, tag, self.level)
+        if nesting > 0:
+            self.level += 1
         self.tokens.append(token)
         return token
 
 
-def _budget(left: int) -> Any:
-    """Make a rule that matches nothing and gives up after so many blocks."""
+_ONLY_KINDS: Final = ("paragraph_open", "paragraph_close", "list_item_close", "heading_close")
 
-    def rule(_state: StateBlock, _start: int, _end: int, silent: bool) -> bool:
+
+def _token(kind: str, tag: str, level: int) -> Token:
+    token = Token.__new__(Token)
+    token.type = kind
+    token.tag = tag
+    token.map = None
+    token.content = token.markup = ""
+    token.level = level
+    return token
+
+
+def _visiting(visit: Callable[[Block | Item], None], left: int) -> Any:
+    """Make a rule that sees where a block begins, and so that the one before it has ended.
+
+    It matches only the text of a task, which is a paragraph whatever the other rules say.
+    """
+
+    def rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         nonlocal left
         left -= 1
         if left < 0:
             raise TooManyBlocks
+        if state.level == 0:
+            _visit_all(state.tokens, visit)
+        at = state.bMarks[start] + state.tShift[start]
+        if state.src.startswith("[", at) and not state.is_code_block(start):
+            return paragraph(state, start, end, silent)
         return False
 
     return rule
+
+
+def _comment(state: StateBlock, start: int, _end: int, silent: bool) -> bool:
+    """Match a comment that ends on its line, as html_block would after many other rules."""
+    at = state.bMarks[start] + state.tShift[start]
+    if not state.src.startswith("<!--", at) or state.is_code_block(start):
+        return False
+    stop = state.eMarks[start]
+    if state.src.find("-->", at, stop) < 0:
+        return False
+    if not silent:
+        state.line = start + 1
+        token = state.push("html_block", "", 0)
+        token.map = [start, start + 1]
+        token.content = state.src[at:stop]
+    return True
+
+
+def _visit_all(tokens: list[Token], visit: Callable[[Block | Item], None]) -> None:
+    for found in _gather(tokens):
+        visit(found)
+    tokens.clear()
 
 
 def _gather(tokens: list[Token]) -> Iterator[Block | Item]:
@@ -135,6 +185,4 @@ def _leaf(tokens: list[Token], at: int) -> Block | None:
 
 def _block(token: Token, kind: str, level: int = 0) -> Block:
     first, last = token.map or (0, 0)
-    return Block(
-        type=kind, first=first, last=last, level=level, content=token.content, markup=token.markup
-    )
+    return Block(kind, first, last, level, token.content, token.markup)

@@ -45,7 +45,7 @@ class Comment(NamedTuple):
 
 def in_html(lines: Sequence[str], first_line: int) -> list[Comment]:
     """Find the comments of an HTML block; `first_line` is the number of its first line."""
-    text = "\n".join(lines)
+    text = lines[0] if len(lines) == 1 else "\n".join(lines)
     return _comments(text, first_line, _plain_openings(text))
 
 
@@ -79,16 +79,8 @@ def _comments(text: str, first_line: int, openings: Iterator[int]) -> list[Comme
         inside = start + len(_OPEN)
         close = text.find(_CLOSE, inside)
         end = close + len(_CLOSE) if close >= 0 else len(text)
-        found.append(
-            Comment(
-                body=text[inside : close if close >= 0 else end],
-                start=start,
-                end=end,
-                closed=close >= 0,
-                positions=positions,
-                first_line=first_line,
-            )
-        )
+        body = text[inside : close if close >= 0 else end]
+        found.append(Comment(body, start, end, close >= 0, first_line, positions))
     return found
 
 

@@ -11,6 +11,7 @@ from weft.plan.manual import add_manual
 from weft.plan.needs import Needs, add_explicit, add_phases, add_sequential, phase_needs
 from weft.plan.ordering import Ordering
 from weft.plan.overlap import Sweep
+from weft.plan.pause import collector_paused
 from weft.plan.problems import Problems, shorten
 from weft.plan.records import Compiled, Edge, Plan, PlanTask, Why
 
@@ -19,6 +20,11 @@ _LISTED: Final = 3
 
 def compile(plan: Plan, capacity: int | None = None) -> Compiled:
     """Work out the graph of a plan; `capacity` is how many tasks can ever run at once."""
+    with collector_paused():
+        return _compiled(plan, capacity)
+
+
+def _compiled(plan: Plan, capacity: int | None) -> Compiled:
     problems = Problems(plan.name)
     needs = Needs(plan)
     add_explicit(needs)
@@ -101,7 +107,7 @@ def _report_overlap(
         "overlap",
         f"{first.id} (line {first.line}) and {second.id} may both change {listed}{more}; "
         f"they never run at the same time, and {first.id} goes first.",
-        "Split the file between them, or say with `depends:` which comes first.",
+        "Split the file between them, or say which of them depends on the other.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from weft.model import Priority
 from weft.plan import values
@@ -134,15 +134,6 @@ class Fields:
                 f"{shorten(key)!r} is no key of {what}, and is ignored.",
                 f"Did you mean {known[close]!r}?",
             )
-
-
-def plain_value(node: Node) -> Any:
-    """Return a value as the standard library would."""
-    if isinstance(node.value, dict):
-        return {key: plain_value(each) for key, each in node.value.items()}
-    if isinstance(node.value, list):
-        return [plain_value(each) for each in node.value]
-    return node.value
 
 
 def _plain(key: str) -> str:

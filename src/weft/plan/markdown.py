@@ -7,15 +7,16 @@ the graph, is left to `compile`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
+from weft.model import HUMAN
 from weft.plan import labels, sections, source, taskline, values
 from weft.plan.annotations import Annotation
 from weft.plan.blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.labels import Labels
 from weft.plan.problems import Problems, shorten
-from weft.plan.records import HUMAN, Phase, Plan, PlanTask, Reading, Reference, Source
+from weft.plan.records import Phase, Plan, PlanTask, Reading, Reference, Source
 from weft.plan.references import Asked, Names, PhaseName, TaskName
 from weft.plan.sections import FoundTask, Section
 from weft.plan.values import Notes
@@ -49,8 +50,7 @@ def read(name: str, data: bytes) -> Reading:
     return Reading(plan=plan, problems=problems.found())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Draft:
+class _Draft(NamedTuple):
     """A task whose id is known, but not yet whom it refers to."""
 
     found: FoundTask
@@ -199,7 +199,7 @@ def _with_free_ids(drafts: list[_Draft], taken: set[str], problems: Problems) ->
             )
             while id in taken:
                 id += "'"
-            draft = replace(draft, id=id)
+            draft = draft._replace(id=id)
         taken.add(id)
         free.append(draft)
     return free
@@ -234,7 +234,15 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
                 line, column = note.place_of(item)
                 asked = Asked(text=item.text, line=line, column=column)
                 meant = names.phase(asked, problems)
-                if meant is not None:
+                if meant == label:
+                    problems.error(
+                        line,
+                        column,
+                        "own-phase",
+                        f"Phase {label} depends on itself.",
+                        "Name the phases that come before it.",
+                    )
+                elif meant is not None:
                     depends.append(Reference(to=meant, line=line, column=column))
         else:
             _report_misplaced(note, "a phase", "under its task, indented", problems)
@@ -253,7 +261,7 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
 def _task(draft: _Draft, names: Names, problems: Problems) -> PlanTask:
     found, notes = draft.found, draft.notes
     sentence = found.sentence
-    depends, depends_phases = _references(draft, names, problems)
+    depends, depends_phases = _references(draft, names, problems) if notes.depends else ((), ())
     agent = notes.agent
     if agent is None and taskline.asks_for_a_person(sentence.text):
         agent = HUMAN
@@ -284,7 +292,8 @@ def _task(draft: _Draft, names: Names, problems: Problems) -> PlanTask:
         team=notes.team,
         named=draft.named,
     )
-    _report_claims(task, notes, problems)
+    if not task.files or notes.team:
+        _report_claims(task, notes, problems)
     return task
 
 

@@ -19,6 +19,9 @@ _LINK = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S+")
 _EXTENSION = re.compile(r"[^/]*[A-Za-z0-9_*\]]\.[A-Za-z][A-Za-z0-9]{0,9}")
 _TASK = re.compile(r"\btasks?[ \t]+#?([0-9]{1,9}[A-Za-z]?)(?![0-9A-Za-z.]*[0-9])", re.IGNORECASE)
 _AND_TASK = re.compile(r"[ \t]*(?:,|and|&|\+|-)[ \t]*#?([0-9]{1,9})\b")
+# `Node.js` and its like are no files, and `example.com/a.html` is none of ours.
+_PRODUCT = re.compile(r"[A-Z][A-Za-z0-9]*\.js")
+_HOST = re.compile(r"(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai)/.*", re.IGNORECASE)
 _BARE_FILES: Final = frozenset({"Makefile", "Dockerfile", "Justfile", "Gemfile", "Procfile"})
 _LONGEST_TEXT: Final = 20_000
 
@@ -85,8 +88,9 @@ def _words(text: str) -> Iterator[str]:
 def _is_path(word: str, *, is_code: bool, repository: Repository) -> bool:
     name = word.rpartition("/")[2]
     if "/" in word:
-        return bool(_EXTENSION.fullmatch(name)) or ("*" in name and is_code)
-    if repository.known:
+        is_file = bool(_EXTENSION.fullmatch(name)) or ("*" in name and is_code)
+        return is_file and not _HOST.fullmatch(word)
+    if repository.known or _PRODUCT.fullmatch(word):
         return False
     return is_code and (word in _BARE_FILES or bool(_EXTENSION.fullmatch(word)))
 

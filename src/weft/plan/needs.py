@@ -55,6 +55,13 @@ class Needs:
             self.edges[a, b] = (why, lines)
             self.successors[a].append(b)
 
+    def crosses_phases(self) -> bool:
+        """Whether anything but the order of phases leads from one phase to another."""
+        return any(why is not Why.PHASE for _, _, why, _ in self.barriers) or any(
+            why is not Why.PHASE and self.phase_of[a] != self.phase_of[b]
+            for (a, b), (why, _) in self.edges.items()
+        )
+
     def records(self) -> tuple[tuple[Edge, ...], tuple[Barrier, ...]]:
         ids = [task.id for task in self.plan.tasks]
         edges = tuple(

@@ -32,6 +32,8 @@ class Ordering:
         self._phase_of = needs.phase_of
         self._sequential = [not phase.parallel for phase in needs.plan.phases]
         self._earlier = _earlier_phases(needs, waits)
+        # Where only phases lead from phase to phase, a search never has to leave one.
+        self._crossing = needs.crosses_phases()
         self._left = _WORK_PER_NODE * len(successors) + 10_000
         self.sure = True  # False once a search was given up
 
@@ -43,12 +45,15 @@ class Ordering:
                 return True
         elif self._earlier[phase_a] >> phase_b & 1 or self._earlier[phase_b] >> phase_a & 1:
             return True
+        elif not self._crossing and len(self._earlier) <= _MOST_PHASES:
+            return False
         if self._rank[a] > self._rank[b]:
             a, b = b, a
         return self._late[a] < self._late[b] and self._leads_to(a, b)
 
     def _leads_to(self, a: int, b: int) -> bool:
-        rank, late = self._rank, self._late
+        rank, late, phase_of = self._rank, self._late, self._phase_of
+        inside = None if self._crossing else phase_of[b]
         floor, late_floor = rank[a], late[a]
         seen = {b}
         waiting = [b]
@@ -59,7 +64,12 @@ class Ordering:
                 self._left -= 1
                 if before == a:
                     return True
-                if rank[before] > floor and late[before] > late_floor and before not in seen:
+                if (
+                    rank[before] > floor
+                    and late[before] > late_floor
+                    and before not in seen
+                    and (inside is None or (before < len(phase_of) and phase_of[before] == inside))
+                ):
                     seen.add(before)
                     waiting.append(before)
         self.sure = self.sure and not waiting

@@ -9,17 +9,21 @@ whole repository follows everybody since the last such task, and everything star
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from functools import lru_cache
+from itertools import chain, takewhile
 from typing import Final
 
-from weft.paths import Index, is_literal, matches
+from weft.paths import Index, intersects, is_literal, matches, subtree
 from weft.plan.records import WHOLE_REPOSITORY
 
 _NOBODY: Final = -1
-# A unit of work is a comparison of two patterns, a microsecond or two.
-_FREE_WORK: Final = 500_000
-_WORK_PER_PATTERN: Final = 10
+# A unit of work is a comparison of a path and a pattern, a microsecond or two.
+_FREE_WORK: Final = 200_000
+_WORK_PER_PATTERN: Final = 20
+_TWO_GLOBS: Final = 8
+_FEW: Final = 8
 
 
 class Sweep:
@@ -29,6 +33,7 @@ class Sweep:
         """Take all claims there will be, to know which patterns have company."""
         self._company = _Company(claims)
         self._last: dict[str, int] = {}  # who claimed each pattern last, by number
+        self._alone: dict[int, str] = {}  # who claimed something that nobody else ever does
         self._whole = _NOBODY  # who claimed the whole repository last
         self._held = _Held()
         self._left = _FREE_WORK + _WORK_PER_PATTERN * sum(len(each) for each in claims)
@@ -36,27 +41,44 @@ class Sweep:
 
     def claim(self, number: int, patterns: Sequence[str]) -> dict[int, list[str]]:
         """Claim the patterns; numbers only grow. Return whom this follows, and for which files."""
-        follows: dict[int, list[str]] = {}
         if WHOLE_REPOSITORY in patterns:
-            for pattern, other in self._last.items():
-                follows.setdefault(other, []).append(pattern)
-            if not follows and self._whole != _NOBODY:
-                follows[self._whole] = [WHOLE_REPOSITORY]
-            self._last = {}
-            self._held = _Held()
-            self._whole = number
-            return follows
+            return self._claim_whole(number)
+        follows: dict[int, list[str]] = {}
         for pattern in patterns:
-            for other, file in self._met(pattern):
+            times = self._company.claimed(pattern)
+            if times == 1:
+                self._alone[number] = pattern
+                if self._whole != _NOBODY:
+                    follows.setdefault(self._whole, []).append(pattern)
+                continue
+            for other, file in self._met(pattern) if times else self._searched(pattern):
                 if other != number:
                     follows.setdefault(other, []).append(file)
             self._last[pattern] = number
         return follows
 
-    def _met(self, pattern: str) -> list[tuple[int, str]]:
-        if not self._company.has(pattern):
-            latest = self._last.get(pattern, self._whole)
-            return [(latest, pattern)] if latest != _NOBODY else []
+    def _claim_whole(self, number: int) -> dict[int, list[str]]:
+        follows: dict[int, list[str]] = {}
+        globs = [pattern for pattern in self._held.patterns if not is_literal(pattern)]
+        for pattern, other in self._last.items():
+            if not self._is_passed_on(pattern, globs):
+                follows.setdefault(other, []).append(pattern)
+        for other, pattern in self._alone.items():
+            follows.setdefault(other, []).append(pattern)
+        if not follows and self._whole != _NOBODY:
+            follows[self._whole] = [WHOLE_REPOSITORY]
+        self._last = {}
+        self._alone = {}
+        self._held = _Held()
+        self._whole = number
+        return follows
+
+    def _met(self, path: str) -> list[tuple[int, str]]:
+        """Find whom a path that meets only itself follows."""
+        latest = self._last.get(path, self._whole)
+        return [(latest, path)] if latest != _NOBODY else []
+
+    def _searched(self, pattern: str) -> list[tuple[int, str]]:
         met = list(self._conflicts(pattern))
         self._held.add(pattern)
         # Whoever has been met since then follows the task that had the whole repository.
@@ -71,57 +93,68 @@ class Sweep:
             if pattern in self._last:
                 yield self._last[pattern], pattern
             return
-        exact = is_literal(pattern)
-        of_this_file = []
-        for other in self._held.conflicts(pattern):
-            if exact and not _lives_in(other, pattern):
-                of_this_file.append(self._last[other])
-            else:
+        # Whoever claimed exactly this before follows all that was there then.
+        since = self._last.get(pattern, _NOBODY)
+        met = [other for other in self._held.conflicts(pattern) if self._last[other] >= since]
+        if is_literal(pattern):
+            above = [
+                other for other in met if is_literal(other) and pattern.startswith(f"{other}/")
+            ]
+            same = [other for other in met if intersects(other, pattern)]
+            for chain_of_one in (above, same):
+                # Each of these met all the others, so the chain goes through the latest.
+                if chain_of_one:
+                    yield max(self._last[other] for other in chain_of_one), pattern
+            met = [other for other in met if _lives_in(other, pattern)]
+        globs = [other for other in met if not is_literal(other)]
+        for other in met:
+            if not self._is_passed_on(other, globs):
                 yield self._last[other], _narrower(pattern, other)
+        for other in met:
             if other != pattern and _covers(pattern, other):
                 self._held.remove(other)
                 del self._last[other]
-        if of_this_file:
-            # The chain of one file goes through whoever had it last.
-            yield max(of_this_file), pattern
+
+    def _is_passed_on(self, path: str, globs: list[str]) -> bool:
+        """Whether a file was claimed again since, through one of a few patterns."""
+        if len(globs) > _FEW or not is_literal(path):
+            return False
+        last = self._last[path]
+        return any(self._last[glob] > last and matches(glob, path) for glob in globs)
 
 
 class _Company:
     """Knows which patterns could conflict with another one than themselves."""
 
     def __init__(self, claims: Iterable[Iterable[str]]) -> None:
-        self._literals: set[str] = set()
-        self._homes: set[str] = set()  # directories that globs are about
-        self._inhabited: set[str] = set()  # directories above anything
-        self._known: dict[str, bool] = {}
-        for pattern in {pattern for patterns in claims for pattern in patterns}:
-            if is_literal(pattern):
-                self._literals.add(pattern)
-                self._inhabit(_parent(pattern))
-            elif pattern != WHOLE_REPOSITORY:
-                self._homes.add(_home(pattern))
-                self._inhabit(_home(pattern))
+        counts = Counter(chain.from_iterable(claims))
+        # Whoever claims everything is dealt with apart.
+        counts.pop(WHOLE_REPOSITORY, None)
+        globs = [pattern for pattern in counts if not is_literal(pattern)]
+        homes = {_home(glob) for glob in globs}
+        for glob in globs:
+            del counts[glob]
+        folders = {_parent(path) for path in counts}
+        inhabited: set[str] = set()
+        for directory in chain(folders, homes):
+            while directory not in inhabited:
+                inhabited.add(directory)
+                directory = _parent(directory)
+        noisy = counts.keys() & inhabited
+        if noisy or homes:
+            busy = {
+                folder
+                for folder in folders
+                if any(above in noisy or above in homes for above in _at_or_above(folder))
+            }
+            noisy |= {path for path in counts if _parent(path) in busy}
+        for path in noisy:
+            del counts[path]
+        self._counts = counts  # how many claim each path that meets no other pattern
 
-    def _inhabit(self, directory: str) -> None:
-        while directory not in self._inhabited:
-            self._inhabited.add(directory)
-            directory = _parent(directory)
-
-    def has(self, pattern: str) -> bool:
-        return (
-            pattern not in self._literals
-            or pattern in self._inhabited
-            or self._something_at_or_above(_parent(pattern))
-        )
-
-    def _something_at_or_above(self, directory: str) -> bool:
-        known = self._known.get(directory)
-        if known is None:
-            known = directory in self._literals or directory in self._homes
-            if not known and directory:
-                known = self._something_at_or_above(_parent(directory))
-            self._known[directory] = known
-        return known
+    def claimed(self, pattern: str) -> int:
+        """Return how many claim exactly this, and can meet in no other way; else 0."""
+        return self._counts.get(pattern, 0)
 
 
 class _Held:
@@ -129,18 +162,18 @@ class _Held:
 
     def __init__(self) -> None:
         self._index: Index[str] = Index()
-        self._patterns: set[str] = set()
+        self.patterns: set[str] = set()
         self._beneath: dict[str, int] = {}  # how many live in each directory
         self._globs: dict[str, int] = {}  # how many globs are about each directory
 
     def add(self, pattern: str) -> None:
-        if pattern not in self._patterns:
-            self._patterns.add(pattern)
+        if pattern not in self.patterns:
+            self.patterns.add(pattern)
             self._index.add(pattern, pattern)
             self._count(pattern, 1)
 
     def remove(self, pattern: str) -> None:
-        self._patterns.remove(pattern)
+        self.patterns.remove(pattern)
         self._index.remove(pattern)
         self._count(pattern, -1)
 
@@ -149,7 +182,8 @@ class _Held:
 
     def work(self, pattern: str) -> int:
         home = _home(pattern)
-        return 1 + self._beneath.get(home, 0) + sum(self._globs.get(at, 0) for at in _above(home))
+        met = self._beneath.get(home, 0) + sum(self._globs.get(at, 0) for at in _above(home))
+        return 1 + met * (1 if home == pattern else _TWO_GLOBS)
 
     def _count(self, pattern: str, step: int) -> None:
         home = _home(pattern)
@@ -171,10 +205,14 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _above(path: str) -> Iterator[str]:
-    while path:
-        path = _parent(path)
-        yield path
+def _above(path: str) -> tuple[str, ...]:
+    """Return the directories above a path, the root last."""
+    return _at_or_above(_parent(path)) if path else ()
+
+
+@lru_cache(maxsize=4096)
+def _at_or_above(directory: str) -> tuple[str, ...]:
+    return (directory, *_above(directory))
 
 
 def _lives_in(pattern: str, directory: str) -> bool:
@@ -187,11 +225,8 @@ def _lives_in(pattern: str, directory: str) -> bool:
 
 def _covers(pattern: str, other: str) -> bool:
     """Whether whatever conflicts with the other conflicts with the pattern too."""
-    if is_literal(pattern):
-        return _lives_in(other, pattern)
-    if pattern.endswith("/**") and is_literal(pattern[:-3]):
-        return _lives_in(other, pattern[:-3])
-    return is_literal(other) and matches(pattern, other)
+    inside = subtree(pattern)
+    return inside is not None and _lives_in(other, inside.rstrip("/"))
 
 
 def _narrower(pattern: str, other: str) -> str:

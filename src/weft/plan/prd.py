@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from weft.model import State
+from weft.model import HUMAN, State
 from weft.plan import source, taskline, values
 from weft.plan.jsonfields import Fields, spellings
 from weft.plan.jsontext import Document, Node, NotJSON
 from weft.plan.problems import Problems, shorten
-from weft.plan.records import HUMAN, Kind, Phase, Plan, PlanTask, Reading, Reference, Source
+from weft.plan.records import Kind, Phase, Plan, PlanTask, Reading, Reference, Source
 
 _ALIASES: Final = {
     "dependencies": "depends_on",

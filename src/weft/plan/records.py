@@ -12,13 +12,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from weft.model import Class, Priority, State
+from weft.model import HUMAN, Class, Priority, State
 
 WHOLE_REPOSITORY: Final = "**"
 """The pattern a task claims that does not say what it will change."""
-
-HUMAN: Final = "human"
-"""The agent of a task that waits for a person."""
 
 
 class Severity(StrEnum):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from weft.plan.problems import Problems, shorten
 
@@ -22,8 +22,7 @@ _LONGEST: Final = 200
 _LISTED: Final = 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A reference as it is written."""
 
     text: str
@@ -31,22 +30,19 @@ class Asked:
     column: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PhaseName:
+class PhaseName(NamedTuple):
     label: str
     texts: tuple[str, ...]  # its title and its whole heading
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskName:
+class TaskName(NamedTuple):
     id: str
     phase: str  # label
     label: str
     named: bool  # whether the id is the author's
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class Found(NamedTuple):
     task: str | None = None  # id
     phase: str | None = None  # label
 

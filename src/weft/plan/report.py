@@ -128,6 +128,7 @@ def _task(task: PlanTask) -> dict[str, Any]:
         "files": list(task.claims),
         "reads": list(task.reads),
         "depends": [reference.to for reference in task.depends],
+        "depends_phases": [reference.to for reference in task.depends_phases],
         "group": task.group,
         "stages": list(task.stages),
         "priority": task.priority.name.lower(),

@@ -10,7 +10,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from weft.model import State
 from weft.plan import comments, taskline
@@ -26,14 +26,13 @@ _LITERAL_HTML: Final = ("<pre", "<script", "<style", "<textarea")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 
-@dataclass(kw_only=True, slots=True)
-class FoundTask:
+class FoundTask(NamedTuple):
     sentence: Sentence
     line: int  # counted from 1
     column: int
     last_line: int
     details: str
-    notes: list[Annotation] = field(default_factory=list)
+    notes: list[Annotation]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -50,13 +49,7 @@ class Section:
 def find(lines: Sequence[str], problems: Problems) -> list[Section]:
     """Cut the file at its headings of the first two levels, and at every `Phase N:`."""
     walk = _Walk(lines, problems)
-    for block in parse(lines):
-        if isinstance(block, Item):
-            walk.item(block)
-        elif block.type == "heading":
-            walk.heading(block)
-        else:
-            walk.prose(block)
+    parse(lines, walk.visit)
     return walk.sections
 
 
@@ -66,7 +59,15 @@ class _Walk:
         self._problems = problems
         self.sections = [Section(heading=taskline.heading(""), level=0, line=1)]
 
-    def heading(self, block: Block) -> None:
+    def visit(self, block: Block | Item) -> None:
+        if isinstance(block, Item):
+            self._item(block)
+        elif block.type == "heading":
+            self._heading(block)
+        else:
+            self._prose(block)
+
+    def _heading(self, block: Block) -> None:
         hidden = comments.in_paragraph(block.content, 1)
         heading = taskline.heading(comments.without(block.content, hidden))
         if block.level <= 2 or heading.number is not None:
@@ -77,7 +78,7 @@ class _Walk:
         ):
             self._attach(note)
 
-    def item(self, item: Item) -> None:
+    def _item(self, item: Item) -> None:
         title = item.title
         box = taskline.box(self._lines[title.first]) if title else None
         if title is None or box is None or not self._is_task(title, box):
@@ -93,7 +94,7 @@ class _Walk:
                 "Put annotations directly under the task.",
             )
 
-    def prose(self, block: Block) -> None:
+    def _prose(self, block: Block) -> None:
         """Read what stands between tasks, for the annotations in it."""
         if block.type == "fence":
             self._report_open_fence(block)
@@ -130,29 +131,21 @@ class _Walk:
         return True
 
     def _task(self, item: Item, title: Block, box: Box) -> FoundTask:
-        lines = self._lines
-        last = title.last
+        last = self._end_of_text(title)
+        text = self._lines[title.first]
         if last - title.first > 1:
-            # A line that is not indented is prose someone forgot to set off.
-            last = next(
-                (at for at in range(title.first + 1, last) if lines[at][:1] not in (" ", "\t")),
-                last,
-            )
-        text = "\n".join(lines[title.first : last])
+            text = "\n".join(self._lines[title.first : last])
         found = comments.in_paragraph(text, title.first + 1)
-        words = text[box.end :]
-        if found:
-            words = comments.without(text, found)[box.end :]
-        if _CONTROL.search(words):
+        words = " ".join(comments.without(text, found)[box.end :].split())
+        if not words.isprintable():
             words = _CONTROL.sub("�", words)
-        words = " ".join(words.split())
         sentence = taskline.sentence(words, MARKS.get(box.mark, State.WAITING))
-        notes = self._annotations(found)
-        annotated: set[int] = set()
+        notes = self._annotations(found) if found else []
+        annotated: list[Block] = []
         for block in item.blocks:
             said = self._annotations(self._comments(block))
             if said and block.type == "html":
-                annotated.update(range(block.first, block.last))
+                annotated.append(block)
             notes.extend(said)
         if not sentence.text:
             self._problems.error(
@@ -163,23 +156,27 @@ class _Walk:
                 "Say what is to be done, or remove it.",
             )
         return FoundTask(
-            sentence=sentence,
-            line=title.first + 1,
-            column=box.at,
-            last_line=last,
-            details=self._details(last, item.last, annotated),
-            notes=notes,
+            sentence, title.first + 1, box.at, last, self._details(last, item, annotated), notes
         )
 
-    def _details(self, first: int, last: int, annotated: set[int]) -> str:
-        if last - first <= len(annotated):
+    def _end_of_text(self, title: Block) -> int:
+        """A line that is not indented is prose someone forgot to set off."""
+        for at in range(title.first + 1, title.last):
+            if self._lines[at][:1] not in (" ", "\t"):
+                return at
+        return title.last
+
+    def _details(self, first: int, item: Item, annotated: list[Block]) -> str:
+        if item.last - first <= sum(block.last - block.first for block in annotated):
             return ""
-        kept = [self._lines[at] for at in range(first, last) if at not in annotated]
+        left_out = {at for block in annotated for at in range(block.first, block.last)}
+        kept = [self._lines[at] for at in range(first, item.last) if at not in left_out]
         return _CONTROL.sub("�", textwrap.dedent("\n".join(kept))).strip("\n").rstrip()
 
     def _comments(self, block: Block) -> list[Comment]:
         if block.type == "html":
-            if block.content.lstrip()[:9].lower().startswith(_LITERAL_HTML):
+            start = block.content[:20]
+            if not start.startswith("<!--") and start.lstrip().lower().startswith(_LITERAL_HTML):
                 return []
             return comments.in_html(self._lines[block.first : block.last], block.first + 1)
         if block.type == "paragraph" and "<!--" in block.content and block.content[0] != ">":

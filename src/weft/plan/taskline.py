@@ -24,15 +24,18 @@ MARKS: Final[Mapping[str, State]] = {
 }
 
 # A bullet or number, then a box. Ticked boxes hold one character; people also write [] and [  ].
-_BOX = re.compile(r"[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?\[([^\]\[]{0,3})\](?=[ \t]|$)")
+_BOX = re.compile(r"[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?\[([^\]\[]{0,3})\](?=[ \t\n]|$)")
 _NUMBER = r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})*[A-Za-z]?)"
 _END_OF_PREFIX = r"[ \t]*(?:(?P<sep>:|[.)–—-](?=[ \t]|$))[ \t]*|$)"
-_BOLD = r"(?P<bold>\*\*|__)?"
+_BOLD = r"(?P<bold>\*\*?|__?)?"
+_END_OF_BOLD = r"(?P<closed>(?P=bold))?"
 _TASK = re.compile(
-    rf"{_BOLD}Task(?:[ \t]+#?{_NUMBER})?{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?", re.IGNORECASE
+    rf"{_BOLD}Task(?:[ \t]+#?{_NUMBER})?{_END_OF_BOLD}{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?",
+    re.IGNORECASE,
 )
 _PHASE = re.compile(
-    rf"{_BOLD}Phase[ \t]+#?{_NUMBER}{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?", re.IGNORECASE
+    rf"{_BOLD}Phase[ \t]+#?{_NUMBER}{_END_OF_BOLD}{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?",
+    re.IGNORECASE,
 )
 _HEADING_MARK = re.compile(r"\[[^\]\[]{0,3}\][ \t]+")
 _HEX = re.compile(r"[0-9a-fA-F]{7,64}")
@@ -78,7 +81,7 @@ class Heading(NamedTuple):
 def box(line: str) -> Box | None:
     """Find the box of a list item; None if it has none."""
     found = _BOX.match(line)
-    return found and Box(mark=found[1], at=found.start(1), end=found.end())
+    return found and Box(found[1], found.start(1), found.end())
 
 
 def sentence(text: str, status: State) -> Sentence:
@@ -92,15 +95,8 @@ def sentence(text: str, status: State) -> Sentence:
         # Nothing but hexadecimal digits: then they are the text.
         end, status_said, commit, note = len(text.rstrip()), status, None, ""
         rest = _rest(text[:end], found) if found else text[:end].strip()
-    return Sentence(
-        number=_plain_number(found["number"]) if found else None,
-        text=rest,
-        prefixed=found is not None,
-        status=status_said,
-        commit=commit,
-        note=note,
-        end=end,
-    )
+    number = _plain_number(found["number"]) if found else None
+    return Sentence(number, rest, found is not None, status_said, commit, note, end)
 
 
 def heading(text: str) -> Heading:
@@ -194,6 +190,6 @@ def _rest(text: str, found: re.Match[str]) -> str:
     rest = text[found.end() :]
     bold = found["bold"]
     # `**Task 1: text**`: the emphasis opened in what was cut off.
-    if bold and not found[0].rstrip().endswith(bold):
+    if bold and not found["closed"] and not found[0].rstrip().endswith(bold):
         rest = rest.replace(bold, "", 1)
     return rest.strip()

@@ -29,7 +29,10 @@ _ARROW = re.compile(r"→|->|>")
 
 _At = TypeVar("_At")
 
-_NONE: Final = ("none", "None", "NONE")
+_NONE: Final = frozenset({"none", "None", "NONE"})
+_BULLETS: Final = frozenset({"- ", "* ", "+ "})
+_LONGEST_PATH: Final = 4096
+_DEEPEST_PATH: Final = 60
 _LONGEST_PHRASE: Final = 80
 _BETTER_PATH: Final = "Write it relative to the root of the repository, such as src/app.py."
 
@@ -108,11 +111,17 @@ def paths(
     found: dict[str, None] = {}
     for text, at in items:
         try:
-            found[normalise(text)] = None
+            found[_normalised(text)] = None
         except BadPath as wrong:
             line, column, pointer = place(at)
             problems.error(line, column, "bad-path", str(wrong), _BETTER_PATH, pointer)
     return tuple(found)
+
+
+def _normalised(text: str) -> str:
+    if len(text) > _LONGEST_PATH or text.count("/") > _DEEPEST_PATH:
+        raise BadPath(f"The path {shorten(text)!r} is too long.")
+    return normalise(text)
 
 
 def priority(text: str) -> Priority:
@@ -195,6 +204,9 @@ def command(text: str) -> str:
 
 
 def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
+    if len(given) == 1 and (plain := _plain_paths(given[0].value)):
+        notes.files = plain
+        return
     items = [(item, annotation) for annotation in given for item in annotation.items()]
     if any(item.text in _NONE and not item.quoted for item, _ in items):
         if len(items) == 1:
@@ -207,6 +219,25 @@ def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
             'Remove one of the two; a file called none is written "none".',
         )
     notes.files = _paths(items, problems) or None
+
+
+def _plain_paths(value: str) -> tuple[str, ...]:
+    """Return the paths of a list in which nothing is unusual, which is nearly every list."""
+    too_long = len(value) > _LONGEST_PATH or value.count("/") > _DEEPEST_PATH
+    if too_long or "\n" in value or '"' in value or "'" in value or "`" in value:
+        return ()
+    found: dict[str, None] = {}
+    for part in value.split(","):
+        word = part.strip()
+        if word in _NONE or word[:2] in _BULLETS:
+            return ()
+        if word:
+            try:
+                found[normalise(word)] = None
+            except BadPath:
+                # Said where it stands by whoever looks more closely.
+                return ()
+    return tuple(found)
 
 
 def _reads(notes: Notes, given: list[Annotation], problems: Problems) -> None:

@@ -106,9 +106,13 @@ def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
     mark = _MARK_OF[status.state]
     same_mark = MARKS.get(mark) is said.status
     tail = _tail(status, said)
-    text_end = box.end + said.end
+    start = box.end + said.end
+    if "\n" in lines[start:end]:
+        # It stands on a line of its own, and that line stays.
+        start = end - len(lines[start:end].rpartition("\n")[2].lstrip())
+        tail = tail and tail.lstrip()
     if tail is not None:
-        lines = lines[:text_end] + tail + lines[end:]
+        lines = lines[:start] + tail + lines[end:]
     if not same_mark:
         lines = lines[: box.at] + mark + lines[box.at + len(box.mark) :]
     raw[first:last] = lines.split("\n")

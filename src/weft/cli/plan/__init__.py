@@ -1,0 +1,30 @@
+"""`weft plan …`: one file per command, and the drawings they print."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Final
+
+import click
+
+from weft.cli import LateCommands
+
+COMMANDS: Final = {
+    "annotate": "weft.cli.plan.annotate",
+    "check": "weft.cli.plan.check",
+    "convert": "weft.cli.plan.convert",
+    "show": "weft.cli.plan.show",
+    "state": "weft.cli.plan.state",
+}
+
+
+@click.group(name="plan", cls=LateCommands, modules=COMMANDS)
+def command() -> None:
+    """Check, draw and convert plans: plan.md, prd.json or a beads export.
+
+    Nothing is run, and no file is changed unless you ask for it.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A plan may hold letters that the terminal cannot show; that is no reason to stop.
+        sys.stdout.reconfigure(errors="backslashreplace")

@@ -1,0 +1,107 @@
+"""`weft plan annotate`"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from weft import git, plan
+from weft.cli.output import json_option, print_json
+from weft.cli.plan import texts
+from weft.errors import InputError
+from weft.git import NotARepository
+from weft.operations import plan_file, plans
+from weft.plan.annotate import Advice, PhaseAdvice, annotate
+from weft.plan.records import Source
+from weft.process import ProgramMissing
+
+
+@click.command(name="annotate")
+@click.argument("file", metavar="FILE")
+@click.option("--write", is_flag=True, help="Put the annotations into FILE.")
+@json_option
+@click.pass_obj
+def command(directory: Path, file: str, write: bool, as_json: bool) -> int:
+    """Find out which phases and tasks of a plan.md could run in parallel.
+
+    Looks at the files and tasks that the text speaks of, and at the files of the repository.
+    Shows what it found; --write adds it to FILE as comments, and changes nothing else in it.
+    A plan that has annotations is left alone.
+
+    Example: weft plan annotate plan.md --write
+    """
+    source = plans.load(directory, file)
+    reading = plan.read(source.name, source.data)
+    if reading.plan.source is not Source.MARKDOWN:
+        raise InputError(
+            f"{file} is not a plan.md; `weft plan convert {file} --to plan.md` makes one of it."
+        )
+    if texts.print_errors(reading):
+        return 2
+    repository = _repository(directory)
+    found = annotate(file, source.data, repository)
+    written = False
+    if write and found.data != source.data:
+        found = plan_file.update(directory / file, lambda data: annotate(file, data, repository))
+        written = not found.left_alone
+    if as_json:
+        print_json(_as_json(file, found, written))
+    else:
+        for line in _lines(file, found, written, found.data != source.data):
+            click.echo(texts.plain(line))
+    return 0
+
+
+def _repository(directory: Path) -> list[str] | None:
+    try:
+        return git.tracked_files(directory)
+    except (NotARepository, ProgramMissing):
+        return None
+
+
+def _lines(file: str, found: Advice, written: bool, differs: bool) -> Iterator[str]:
+    if found.left_alone:
+        yield f"{file} is annotated already; it was left alone."
+        return
+    for phase in found.phases:
+        yield from _phase(phase)
+    if written:
+        yield f"Wrote the annotations into {file}."
+    elif differs:
+        yield f"`weft plan annotate {file} --write` puts this into the file."
+    else:
+        yield "There is nothing to add."
+
+
+def _phase(phase: PhaseAdvice) -> Iterator[str]:
+    able = "can run in parallel" if phase.parallel else "stays in order"
+    yield f"Phase {phase.label} ({texts.count(len(phase.tasks), 'task')}) {able}: {phase.reason}"
+    for task in phase.tasks:
+        said = [
+            f"{key}: {', '.join(values)}"
+            for key, values in (("files", task.files), ("depends", task.depends))
+            if values
+        ]
+        yield f"  {task.id}  {'; '.join(said) or 'files not known'}"
+
+
+def _as_json(file: str, found: Advice, written: bool) -> dict[str, object]:
+    return {
+        "file": file,
+        "left_alone": found.left_alone,
+        "written": written,
+        "phases": [
+            {
+                "label": phase.label,
+                "parallel": phase.parallel,
+                "reason": phase.reason,
+                "tasks": [
+                    {"id": task.id, "files": list(task.files), "depends": list(task.depends)}
+                    for task in phase.tasks
+                ],
+            }
+            for phase in found.phases
+        ],
+    }

@@ -1,0 +1,39 @@
+"""`weft plan check`"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from weft.cli.output import json_option, print_json
+from weft.cli.plan import texts
+from weft.operations import plans
+
+
+@click.command(name="check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@texts.slots_option
+@json_option
+@click.pass_obj
+def command(directory: Path, files: tuple[str, ...], slots: int | None, as_json: bool) -> int:
+    """Report everything that is wrong with a plan, like a compiler.
+
+    Each problem has its place, a code and a suggestion; the last line says how long the plan
+    would take. Exits with 2 if there are errors; warnings alone exit with 0.
+
+    Example: weft plan check plan.md --slots 4
+    """
+    sources = [plans.load(directory, name) for name in files]
+    with plans.setting(directory, os.environ) as around:
+        checked = [plans.check(source, around, slots) for source in sources]
+        texts.warn(around.history.warning)
+    if as_json:
+        found = [plans.as_json(one) for one in checked]
+        named = [{"file": one.name, **answer} for one, answer in zip(checked, found, strict=True)]
+        print_json(found[0] if len(found) == 1 else named)
+    else:
+        for one in checked:
+            texts.print_problems(one)
+    return 2 if any(one.failed for one in checked) else 0

@@ -1,0 +1,51 @@
+"""`weft plan state`"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from weft import plan
+from weft.cli.plan import texts
+from weft.errors import InputError
+from weft.operations import plan_file, plans
+from weft.plan.records import Source
+from weft.plan.state import parallel_state
+
+
+@click.command(name="state")
+@click.argument("file", metavar="FILE")
+@click.option("--phase", metavar="P", help="The phase, by its number. Default: the one at hand.")
+@click.option("--output", metavar="OUT", help="The file to write instead of the output.")
+@click.pass_obj
+def command(directory: Path, file: str, phase: str | None, output: str | None) -> int:
+    """Write a phase of a plan.md as parallel_state.json, for tools that read that.
+
+    OUT may be there from an earlier time; a file of any other kind is not overwritten.
+
+    Example: weft plan state plan.md --output parallel_state.json
+    """
+    source = plans.load(directory, file)
+    reading = plan.read(source.name, source.data)
+    if texts.print_errors(reading):
+        return 2
+    if reading.plan.source is not Source.MARKDOWN:
+        raise InputError(f"{file} has no phases; only a plan.md has a state to write.")
+    state = parallel_state(reading.plan, phase)
+    data = (json.dumps(state, indent=2, ensure_ascii=False) + "\n").encode(errors="replace")
+    if output is None:
+        click.echo(data, nl=False)
+    else:
+        plan_file.write_over(directory / output, data, ours=_is_state, kind="parallel state")
+        click.echo(f"Wrote {output}.")
+    return 0
+
+
+def _is_state(data: bytes) -> bool:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "workers" in found

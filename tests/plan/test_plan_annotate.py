@@ -1,0 +1,173 @@
+"""Looking for what could run in parallel, and putting it into the file."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from plan.planning import compiled, edges, waves
+from weft import plan
+from weft.plan.annotate import Advice, annotate
+from weft.plan.mentions import Repository, files, tasks
+from weft.plan.records import Why
+
+TRACK = """
+    # Accounts
+
+    ## Phase 1: Setup
+    - [ ] Task 1: Create `src/auth.ts` and src/auth.test.ts
+    - [ ] Task 2: Create the config module (src/config.ts)
+      - [ ] read from the environment
+    - [ ] Task 3: Create `src/utils.ts`
+      - [ ] it uses what Task 1 made
+
+    ## Phase 2: Rest
+    - [ ] Task 1: Think about it
+    - [ ] Task 2: Change `src/app.ts`
+"""
+
+
+def advice(text: str, repository: list[str] | None = None) -> Advice:
+    return annotate("plan.md", textwrap.dedent(text).encode(), repository)
+
+
+def test_a_phase_whose_files_are_known_and_different_can_run_in_parallel() -> None:
+    first, second = advice(TRACK).phases
+    assert first.parallel
+    assert first.reason == "1.1 and 1.2 change different files."
+    assert [task.files for task in first.tasks] == [
+        ("src/auth.ts", "src/auth.test.ts"),
+        ("src/config.ts",),
+        ("src/utils.ts",),
+    ]
+    assert [task.depends for task in first.tasks] == [(), (), ("task1",)]
+    assert not second.parallel
+    assert second.reason == "The files of 2.1 are not known from the text."
+
+
+def test_the_annotations_are_put_into_the_file() -> None:
+    assert advice(TRACK).data.decode() == textwrap.dedent(
+        """
+        # Accounts
+
+        ## Phase 1: Setup
+        <!-- execution: parallel -->
+        - [ ] Task 1: Create `src/auth.ts` and src/auth.test.ts
+          <!-- files: src/auth.ts, src/auth.test.ts -->
+        - [ ] Task 2: Create the config module (src/config.ts)
+          <!-- files: src/config.ts -->
+          - [ ] read from the environment
+        - [ ] Task 3: Create `src/utils.ts`
+          <!-- files: src/utils.ts -->
+          <!-- depends: task1 -->
+          - [ ] it uses what Task 1 made
+
+        ## Phase 2: Rest
+        - [ ] Task 1: Think about it
+        - [ ] Task 2: Change `src/app.ts`
+          <!-- files: src/app.ts -->
+        """
+    )
+
+
+def test_the_annotated_file_means_what_was_said() -> None:
+    result = compiled(advice(TRACK).data.decode())
+    assert waves(result) == [["1.1", "1.2"], ["1.3"], ["2.1"], ["2.2"]]
+
+
+def test_a_plan_that_is_annotated_is_left_alone() -> None:
+    once = advice(TRACK).data
+    again = annotate("plan.md", once)
+    assert again.left_alone
+    assert (again.data, again.phases) == (once, ())
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    ["files: a", "files: none", "depends: task1", "parallel-group: x", "execution: sequential"],
+)
+def test_one_annotation_is_enough_to_leave_it_alone(annotation: str) -> None:
+    text = TRACK.replace("## Phase 1: Setup", f"## Phase 1: Setup\n    <!-- {annotation} -->")
+    if "execution" not in annotation:
+        text = TRACK.replace("config.ts)", f"config.ts) <!-- {annotation} -->")
+    assert advice(text).left_alone
+
+
+def test_tasks_that_change_the_same_file_stay_in_order() -> None:
+    (phase,) = advice("## P\n- [ ] Change src/a.ts\n- [ ] Change src/a.ts again\n").phases
+    assert not phase.parallel
+    assert phase.reason == "Its tasks change the same files or need each other."
+
+
+def test_tasks_that_put_others_together_come_after_them() -> None:
+    found = advice(
+        "## P\n- [ ] Make src/a.ts\n- [ ] Make src/b.ts\n- [ ] Integrate both in src/c.ts\n"
+    )
+    result = compiled(found.data.decode())
+    assert edges(result) == edges(result, Why.EXPLICIT) == {("1.1", "1.3"), ("1.2", "1.3")}
+
+
+def test_a_manual_step_needs_no_files() -> None:
+    (phase,) = advice(
+        "## P\n- [ ] Make src/a.ts\n- [ ] Make src/b.ts\n- [ ] Manual verification of Task 1\n"
+    ).phases
+    assert phase.parallel
+    assert phase.tasks[2].files == phase.tasks[2].depends == ()
+
+
+def test_line_ends_are_kept_and_the_last_line_stays_open() -> None:
+    found = annotate("plan.md", b"## P\r\n1. [ ] src/a.ts\r\n2. [ ] src/b.ts")
+    assert found.data == (
+        b"## P\r\n<!-- execution: parallel -->\r\n1. [ ] src/a.ts\r\n   <!-- files: src/a.ts -->"
+        b"\r\n2. [ ] src/b.ts\r\n   <!-- files: src/b.ts -->"
+    )
+
+
+REPOSITORY = ["src/app.py", "src/util/names.py", "README.md", "web/app.py", "docs/a.md"]
+
+
+@pytest.mark.parametrize(
+    ("text", "repository", "found"),
+    [
+        ("Change src/app.py.", None, ("src/app.py",)),
+        ("Change `src/**/*.ts`", None, ("src/**/*.ts",)),
+        ("Change `setup.py` and `Makefile`", None, ("setup.py", "Makefile")),
+        ("Change setup.py", None, ()),
+        ("Read https://example.com/a/b.html", None, ()),
+        ("Read example.com/a/b.html", None, ()),
+        ("Use Node.js and/or `Vue.js`, v1.2/1.3", None, ()),
+        ("Leave ../x.py and /etc/x.conf", None, ()),
+        ("Change names.py", REPOSITORY, ("src/util/names.py",)),
+        ("Change README.md", REPOSITORY, ("README.md",)),
+        ("Change app.py", REPOSITORY, ()),  # there are two
+        ("Tidy src/util", REPOSITORY, ("src/util/",)),
+        ("Add src/new.py", REPOSITORY, ("src/new.py",)),
+        ("Add `new.py`", REPOSITORY, ()),
+        ("Tidy the docs", REPOSITORY, ()),
+        ("./src/app.py", REPOSITORY, ("src/app.py",)),
+    ],
+)
+def test_files_are_known_from_the_text_or_the_repository(
+    text: str, repository: list[str] | None, found: tuple[str, ...]
+) -> None:
+    assert files(text, Repository(repository)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("after Task 1", ("1",)),
+        ("needs tasks 1, 2 and 3", ("1", "2", "3")),
+        ("see task 12b", ("12B",)),
+        ("a task list", ()),
+        ("Task 1.2", ()),
+    ],
+)
+def test_tasks_are_known_by_their_numbers(text: str, found: tuple[str, ...]) -> None:
+    assert tasks(text) == found
+
+
+def test_what_cannot_be_read_is_left_alone() -> None:
+    assert annotate("plan.md", b"x" * 5_000_000).left_alone
+    assert plan.read("plan.md", annotate("plan.md", b"").data).plan.tasks == ()

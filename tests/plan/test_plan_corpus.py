@@ -1,0 +1,37 @@
+"""The corpus under tests/plans: each file and, beside it, what weft makes of it.
+
+    WEFT_GOLDEN=1 pytest tests/plan/test_plan_corpus.py
+
+writes the golden files anew. Read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from weft import plan
+
+PLANS = Path(__file__).parent.parent / "plans"
+CORPUS = sorted(path for path in PLANS.iterdir() if not path.name.endswith(".golden.json"))
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
+def test_a_plan_compiles_to_its_golden_file(path: Path) -> None:
+    reading = plan.read(path.name, path.read_bytes())
+    found = plan.as_json(reading, plan.compile(reading.plan))
+    golden = path.with_name(f"{path.name}.golden.json")
+    if os.environ.get("WEFT_GOLDEN"):
+        text = json.dumps(found, indent=1, ensure_ascii=False)
+        golden.write_text(text + "\n", encoding="utf-8")
+    assert found == json.loads(golden.read_text(encoding="utf-8"))
+
+
+def test_the_corpus_is_large_and_has_no_orphans() -> None:
+    assert len(CORPUS) >= 25
+    assert {path.name for path in PLANS.glob("*.golden.json")} == {
+        f"{path.name}.golden.json" for path in CORPUS
+    }

@@ -1,0 +1,342 @@
+"""The forecast: a schedule that could really happen, and bounds that nothing beats."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft import graph, plan
+from weft.forecast import (
+    Job,
+    Stint,
+    Work,
+    bounds,
+    estimate,
+    forecast,
+    paths,
+    savings,
+    simulate,
+    work_of,
+)
+from weft.model import Class, Priority
+from weft.paths import conflicts
+from weft.plan.report import DEFAULT_SECONDS
+
+FILES = ("src/a.py", "src/b.py", "src/**", "docs/x.md", "docs/*.md", "**")
+
+
+def job(name: str, seconds: float, *claims: str, **fields: Any) -> Job:
+    return replace(Job(name=name, seconds=seconds, claims=claims), **fields)
+
+
+def work(jobs: Sequence[Job], edges: Sequence[tuple[int, int]] = ()) -> Work:
+    successors: list[list[int]] = [[] for _ in jobs]
+    for before, after in edges:
+        successors[before].append(after)
+    return Work(jobs=tuple(jobs), successors=successors)
+
+
+def starts(schedule: Sequence[Stint]) -> dict[str, float]:
+    return {stint.name: stint.start for stint in schedule}
+
+
+@st.composite
+def works(draw: st.DrawFn, *, gangs: bool = False) -> Work:
+    """Small plans in which everything happens: shared files, urgency, settled tasks, gangs."""
+    size = draw(st.integers(1, 12))
+    lengths = st.sampled_from([0.0, 1.0, 2.0, 3.0, 5.0, 8.0])
+    jobs = []
+    for number in range(size):
+        runs = draw(st.booleans()) or draw(st.booleans())
+        claims = draw(st.lists(st.sampled_from(FILES), max_size=3)) if runs else []
+        jobs.append(
+            Job(
+                name=str(number),
+                seconds=draw(lengths) if runs else 0.0,
+                runs=runs,
+                claims=tuple(claims),
+                klass=draw(st.sampled_from(Class)),
+                priority=draw(st.sampled_from(Priority)),
+            )
+        )
+    edges = [
+        pair for pair in combinations(range(size), 2) if draw(st.integers(0, 4), label="edge") == 0
+    ]
+    made = work(jobs, edges)
+    return _with_gangs(made, draw) if gangs else made
+
+
+def _with_gangs(made: Work, draw: st.DrawFn) -> Work:
+    """Put two tasks into a gang if they can start together at all."""
+    reach = _reach(made)
+    able = [
+        (a, b)
+        for a, b in combinations(range(len(made.jobs)), 2)
+        if made.jobs[a].runs and made.jobs[b].runs
+        if b not in reach[a] and not _exclude(made.jobs[a], made.jobs[b])
+    ]
+    if not able:
+        return made
+    chosen = draw(st.sampled_from(able))
+    jobs = [
+        replace(one, gang="g") if number in chosen else one for number, one in enumerate(made.jobs)
+    ]
+    return replace(made, jobs=tuple(jobs))
+
+
+def _reach(made: Work) -> list[set[int]]:
+    reach: list[set[int]] = [set() for _ in made.jobs]
+    for node in reversed(graph.order(made.successors)):
+        for after in made.successors[node]:
+            reach[node] |= {after} | reach[after]
+    return reach
+
+
+def _exclude(a: Job, b: Job) -> bool:
+    return any(conflicts(x, y) for x in a.claims for y in b.claims)
+
+
+def _overlap(a: Stint, b: Stint) -> bool:
+    return a.start < b.end and b.start < a.end
+
+
+def assert_possible(made: Work, slots: int, schedule: Sequence[Stint]) -> None:
+    """Everything ran once, after what it needs, on a slot of its own, alone on its files."""
+    by_name = {one.name: one for one in made.jobs}
+    assert sorted(stint.name for stint in schedule) == sorted(
+        one.name for one in made.jobs if one.runs
+    )
+    for stint in schedule:
+        assert 0 <= stint.slot < slots
+        assert sum(one.start <= stint.start < one.end for one in schedule) <= slots
+    for a, b in combinations(schedule, 2):
+        if _overlap(a, b):
+            assert a.slot != b.slot
+            assert not _exclude(by_name[a.name], by_name[b.name])
+    ends = {stint.name: stint.end for stint in schedule}
+    begins = starts(schedule)
+    for before, behind in enumerate(_reach(made)):
+        for after in behind:
+            first, second = made.jobs[before].name, made.jobs[after].name
+            if first in ends and second in begins:
+                assert ends[first] <= begins[second]
+
+
+SLOTS = st.integers(1, 4)
+
+
+@given(works(gangs=True), SLOTS)
+@settings(max_examples=150)
+def test_the_schedule_could_really_happen(made: Work, slots: int) -> None:
+    assert_possible(made, slots, simulate(made, slots))
+
+
+@given(works(gangs=True), SLOTS, st.randoms(use_true_random=False))
+def test_a_schedule_with_other_durations_than_expected_could_happen_too(
+    made: Work, slots: int, chance: random.Random
+) -> None:
+    real = [one.seconds * chance.choice([0.25, 1, 3]) for one in made.jobs]
+    schedule = simulate(made, slots, durations=real)
+    assert_possible(made, slots, schedule)
+    taken = {stint.name: stint.end - stint.start for stint in schedule}
+    for one, seconds in zip(made.jobs, real, strict=True):
+        if one.runs:
+            assert taken[one.name] == pytest.approx(seconds)
+
+
+@given(works(), SLOTS)
+@settings(max_examples=150)
+def test_no_schedule_is_shorter_than_the_lower_bound(made: Work, slots: int) -> None:
+    found = forecast(made, slots)
+    assert found.seconds >= found.bounds.lower - 1e-9
+
+
+@given(works(gangs=True), SLOTS)
+def test_a_gang_starts_together(made: Work, slots: int) -> None:
+    begins = starts(simulate(made, slots))
+    gang = {begins[one.name] for one in made.jobs if one.gang}
+    assert len(gang) <= 1 or slots < 2
+
+
+@given(works(gangs=True), SLOTS)
+def test_the_same_work_has_the_same_schedule(made: Work, slots: int) -> None:
+    assert simulate(made, slots) == simulate(made, slots)
+
+
+@given(works(), SLOTS)
+@settings(max_examples=150)
+def test_no_slot_idles_while_something_could_run(made: Work, slots: int) -> None:
+    schedule = simulate(made, slots)
+    ends = {stint.name: stint.end for stint in schedule}
+    by_name = {one.name: one for one in made.jobs}
+    ready = {one.name: 0.0 for one in made.jobs}
+    for node in graph.order(made.successors):
+        name = made.jobs[node].name
+        done = ends.get(name, ready[name])
+        for after in made.successors[node]:
+            behind = made.jobs[after].name
+            ready[behind] = max(ready[behind], done)
+    moments = sorted({0.0} | {stint.end for stint in schedule})
+    for stint in schedule:
+        for moment in moments:
+            if not ready[stint.name] <= moment < stint.start:
+                continue
+            running = [one for one in schedule if one.start <= moment < one.end]
+            held = any(_exclude(by_name[one.name], by_name[stint.name]) for one in running)
+            assert len(running) == slots or held
+
+
+@given(works(), SLOTS)
+def test_a_saving_is_positive_and_real(made: Work, slots: int) -> None:
+    before = forecast(made, slots).seconds
+    for saving in savings(made, slots):
+        jobs = tuple(
+            replace(one, claims=tuple(each for each in one.claims if each != saving.file))
+            for one in made.jobs
+        )
+        assert saving.seconds >= 1
+        assert forecast(replace(made, jobs=jobs), slots).seconds == before - saving.seconds
+        assert {one.name for one in made.jobs if saving.file in one.claims} == set(saving.tasks)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "edges", "expected"),
+    [
+        # A chain, and one that stands alone.
+        ([job("a", 2), job("b", 3), job("c", 1)], [(0, 1)], [5, 3, 1]),
+        # The first of three that share a file has all their work behind it.
+        ([job("a", 3, "f"), job("b", 2, "f"), job("c", 1, "f")], [], [6, 3, 1]),
+        # Who has most behind it goes first: `b`, for the sake of `d`.
+        ([job("a", 3, "f"), job("b", 1, "f"), job("d", 9)], [(1, 2)], [3, 10, 9]),
+        # What comes before the first inherits the tail.
+        ([job("x", 1), job("a", 4, "f"), job("b", 4, "f")], [(0, 1), (0, 2)], [9, 4, 8]),
+        # A file named twice by one task is shared with nobody.
+        ([job("a", 3, "f", "f"), job("b", 2)], [], [3, 2]),
+    ],
+)
+def test_the_longest_path_has_a_tail_for_each_shared_file(
+    jobs: list[Job], edges: list[tuple[int, int]], expected: list[float]
+) -> None:
+    assert paths(work(jobs, edges)) == expected
+
+
+def test_the_bounds_name_what_binds() -> None:
+    made = work([job("a", 4, "f"), job("b", 4, "f"), job("c", 1), job("d", 5)], [(2, 3)])
+    found = bounds(made, 2)
+    assert (found.critical_path, found.work_per_slot) == (6, 7)
+    assert (found.busiest_file, found.file, found.lower) == (8, "f", 8)
+
+
+def test_a_task_that_claims_everything_is_counted_once_for_each_file() -> None:
+    made = work([job("a", 4, "**", "f"), job("b", 3, "f"), job("c", 2, "**")])
+    found = bounds(made, 3)
+    assert (found.busiest_file, found.file) == (9, "f")
+    assert forecast(made, 3).seconds == 9
+
+
+def test_without_shared_files_no_file_is_busy() -> None:
+    found = bounds(work([job("a", 4, "f"), job("b", 4, "g")]), 2)
+    assert (found.busiest_file, found.file) == (0, "")
+
+
+def test_what_is_done_already_holds_up_nobody_and_settles_the_order_at_once() -> None:
+    """`late` has more behind it than `early`, and only a finished task before it."""
+    settled = job("done", 0, runs=False)
+    made = work([settled, job("early", 1, "f"), job("late", 5, "f")], [(0, 2)])
+    assert starts(simulate(made, 1)) == {"late": 0, "early": 5}
+
+
+def test_urgency_goes_before_length() -> None:
+    made = work([job("long", 9), job("urgent", 1, priority=Priority.CRITICAL)])
+    assert starts(simulate(made, 1)) == {"urgent": 0, "long": 1}
+    made = work([job("long", 9), job("soon", 1, klass=Class.INTERACTIVE)])
+    assert starts(simulate(made, 1)) == {"soon": 0, "long": 1}
+
+
+def test_a_gang_waits_until_all_of_it_fits() -> None:
+    made = work([job("x", 9), job("a", 2, gang="g"), job("b", 2, gang="g"), job("y", 1)])
+    begins = starts(simulate(made, 2))
+    assert begins == {"x": 0, "y": 0, "a": 9, "b": 9}
+
+
+def test_a_gang_that_never_fits_is_ordinary_tasks() -> None:
+    made = work([job(name, 1, gang="g") for name in "abc"])
+    assert forecast(made, 2).seconds == 2
+
+
+def test_splitting_the_file_that_is_shared_is_the_advice() -> None:
+    jobs = [job("a", 60, "f"), job("b", 60, "f"), job("c", 10, "g"), job("d", 10, "g")]
+    (saving,) = savings(work(jobs), 4)
+    assert (saving.file, saving.tasks, saving.seconds) == ("f", ("a", "b"), 60)
+
+
+def test_where_slots_are_what_binds_no_split_is_advised() -> None:
+    assert savings(work([job("a", 60, "f"), job("b", 60, "f")]), 1) == []
+
+
+@pytest.mark.parametrize(
+    ("samples", "size", "expected"),
+    [
+        ([], 3, None),
+        ([(1, 10.0)], 7, 10.0),
+        ([(1, 10.0), (1, 20.0), (1, 600.0)], 1, 20.0),
+        ([(1, 10.0)] * 9 + [(5, 100.0)] * 9, 5, 100.0),
+        ([(1, 10.0)] * 9 + [(5, 100.0)] * 9, 2, 10.0),
+    ],
+)
+def test_an_estimate_is_the_median_of_those_nearest_in_size(
+    samples: list[tuple[int, float]], size: int, expected: float | None
+) -> None:
+    assert estimate(samples, size) == expected
+
+
+PLAN = b"""
+## Phase 1: one
+<!-- execution: parallel -->
+- [x] Task 1: done
+  <!-- files: a -->
+- [ ] Task 2: known
+  <!-- files: b -->
+- [ ] Task 3: unknown
+- [ ] Task 4: Phase 1 Verification (manual verification per workflow.md)
+- [ ] Task 5: in a gang
+  <!-- files: c; parallel-group: g -->
+- [ ] Task 6: in a gang
+  <!-- files: d; parallel-group: g -->
+## Phase 2: two
+- [ ] Task 1: after all
+  <!-- files: none -->
+"""
+
+
+def test_the_work_of_a_plan_is_what_is_left_of_it() -> None:
+    compiled = plan.compile(plan.read("plan.md", PLAN).plan)
+    made = work_of(compiled, {"1.1": 7.0, "1.2": 8.0, "1.4": 9.0})
+    found = {one.name: one for one in made.jobs if one.name}
+    assert [one.name for one in found.values() if not one.runs] == ["1.1", "1.4"]
+    assert {name: one.seconds for name, one in found.items()} == {
+        "1.1": 0.0,
+        "1.2": 8.0,
+        "1.3": DEFAULT_SECONDS,
+        "1.4": 0.0,
+        "1.5": DEFAULT_SECONDS,
+        "1.6": DEFAULT_SECONDS,
+        "2.1": DEFAULT_SECONDS,
+    }
+    assert found["1.1"].claims == found["1.4"].claims == found["2.1"].claims == ()
+    assert found["1.3"].claims == ("**",)
+    assert found["1.5"].gang == found["1.6"].gang is not None
+    begins = starts(simulate(made, 3))
+    assert begins["1.5"] == begins["1.6"]
+    assert begins["2.1"] == max(begins.values())
+
+
+def test_an_empty_plan_takes_no_time() -> None:
+    assert forecast(work([]), 3).seconds == 0
