@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from databases import look
-from weft.errors import NeverFits
+from weft.errors import InputError, NeverFits, Refused
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
 from weft.policy.capacity import attempt_demand
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.leases import finish
+from weft.store.leases import adopt, finish
 from weft.store.runs import submit_run
 from weft.store.tasks import submit
-from weft.store.workers import heartbeat, register
+from weft.store.workers import depart, heartbeat, register
 
 DEMAND = attempt_demand(run=None, stage=None, agent="a", provider="p")
 
@@ -41,6 +41,35 @@ def test_a_task_that_can_never_fit_is_refused_at_submission(store: Store) -> Non
         submit(store, NewTask(name="t", demand={"llm": 13}), repo="r", now=1)
     with pytest.raises(NeverFits, match=r"asks for 3 of worker:@, whose limit is 2"):
         submit(store, NewTask(name="t", demand={"worker:@": 3}), repo="r", now=1)
+
+
+def test_tasks_that_need_each_other_in_a_circle_are_refused(store: Store) -> None:
+    tasks = [NewTask(name="a", needs=("b",)), NewTask(name="b", needs=("a",)), NewTask(name="c")]
+    with pytest.raises(InputError, match=r"in a circle: (a → b → a|b → a → b)"):
+        submit_run(store, NewRun(id="r", repo="r"), tasks, now=0)
+    with pytest.raises(InputError, match=r"in a circle: a → a"):
+        submit_run(store, NewRun(id="r", repo="r"), [NewTask(name="a", needs=("a",))], now=0)
+    assert look(store.url, "SELECT id FROM runs") == []
+
+
+def test_an_attempt_is_adopted_only_where_its_process_is(store: Store) -> None:
+    for worker, host in (("here", "h"), ("heir", "h"), ("far", "elsewhere")):
+        register(store, NewWorker(id=worker, slots=1, host=host), now=0)
+    submit(store, NewTask(name="t", demand=DEMAND), repo="r", now=1)
+    [grant] = admit(store, "here", now=2)
+    depart(store, "here", now=3)
+    with pytest.raises(Refused, match="not on h"):
+        adopt(store, grant.fence, "far", now=4)
+    assert adopt(store, grant.fence, "heir", now=4) > grant.fence
+
+
+def test_rate_limits_are_no_pattern_however_often(store: Store) -> None:
+    register(store, NewWorker(id="w", slots=1, host="h"), now=0)
+    submit(store, NewTask(name="t", demand=DEMAND), repo="r", now=1)
+    for now in range(10, 100, 10):
+        [grant] = admit(store, "w", now=now)
+        parked = Outcome(state=State.PARKED, kind="rate_limit", signature="429", until=now + 5)
+        assert finish(store, grant.fence, parked, now=now + 1) is State.PARKED
 
 
 def test_what_needs_a_task_starts_when_it_is_done(store: Store) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.errors import AlreadyEnded, InputError, StaleFence
+from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import TERMINAL, Demand, Lease, Outcome, State
 from weft.policy import capacity
 from weft.store import ready, records
@@ -22,6 +22,8 @@ from weft.store.store import reads, writes
 _MAY_FOLLOW = frozenset(
     {State.DONE, State.FAILED, State.BLOCKED, State.GATING, State.PARKED, State.READY}
 )
+_PRESSURE = frozenset({"rate_limit", "overload", "capacity"})
+"""Failures that say nothing of the task: however often, they are no pattern."""
 _KEEPS_CLAIMS = frozenset({State.GATING, State.PARKED, State.READY, State.PAUSED})
 
 
@@ -146,7 +148,8 @@ def _after(
         signature=storable(outcome.signature),
         at=now,
     )
-    if outcome.signature and outcome.state in (State.READY, State.PARKED):
+    goes_on = outcome.state in (State.READY, State.PARKED)
+    if outcome.signature and goes_on and outcome.kind not in _PRESSURE:
         alike = tx.value(
             "failures_alike",
             task=task["id"],
@@ -268,6 +271,8 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
         raise StaleFence(f"The lease {fence} is in good hands; only a suspect one can be adopted.")
     ledger = Ledger(tx, now)
     place = ledger.place(worker)
+    if place.host != lease["host"]:
+        raise Refused(f"{worker} is not on {lease['host']}, where the attempt's process is.")
     costs = {
         f"worker:{worker}" if row["resource"].startswith("worker:") else row["resource"]: row[
             "amount"

@@ -8,6 +8,7 @@ isolation level, and the losers of a race under the stricter ones are simply rep
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import select
@@ -67,21 +68,27 @@ class Postgres:
         self._pool = ConnectionPool(
             url,
             connection_class=psycopg.Connection[DictRow],
-            kwargs={"autocommit": True, "row_factory": dict_row, "options": self._options()},
+            kwargs={"autocommit": True, "row_factory": dict_row, **self._settings()},
             configure=_bound_transactions,
             min_size=0,
             max_size=8,
-            timeout=30,
+            timeout=_PATIENCE,
             open=True,
         )
+        # It reports each try to connect; we report once, as an error.
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
-    def _options(self) -> str:
+    def _settings(self) -> dict[str, Any]:
         """What the URL asks of the server, then what weft needs; the last word wins."""
-        return f"{psycopg.conninfo.conninfo_to_dict(self.url).get('options', '')} {_OPTIONS}"
+        asked = psycopg.conninfo.conninfo_to_dict(self.url)
+        return {
+            "options": f"{asked.get('options', '')} {_OPTIONS}",
+            "connect_timeout": asked.get("connect_timeout", 10),
+        }
 
     def _connect(self) -> psycopg.Connection[DictRow]:
         return psycopg.Connection.connect(
-            self.url, autocommit=True, row_factory=dict_row, options=self._options()
+            self.url, autocommit=True, row_factory=dict_row, **self._settings()
         )
 
     def read(self, work: Callable[[Cursor], T]) -> T:
@@ -159,8 +166,10 @@ class Postgres:
 
     def _explain(self, error: Exception) -> StoreError:
         where = self.place
-        if isinstance(error, (*_REPEATABLE, errors.LockNotAvailable, PoolTimeout)):
+        if isinstance(error, (*_REPEATABLE, errors.LockNotAvailable)):
             return StoreBusy(f"The store {where} is busy; try again.")
+        if isinstance(error, PoolTimeout):
+            return StoreError(f"The store {where} cannot be reached; is its server running?")
         reason = _first_line(error)
         if self._secret:
             reason = reason.replace(self._secret, "…")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from weft import graph
 from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull, Refused
 from weft.model import HERE, TERMINAL, Attempt, Demand, NewTask, State, Task
 from weft.paths import conflicts
@@ -76,6 +77,7 @@ def add_tasks(
     for task in tasks:
         _refuse_what_never_fits(task.name, task.demand, limits, places)
     _refuse_impossible_gangs(tasks, limits, places)
+    _refuse_cycles(tasks, numbers)
     tx.many(
         "add_task",
         [
@@ -114,6 +116,21 @@ def add_tasks(
     for name, number in numbers.items() if len(numbers) == 1 else ():
         tx.event("task_submitted", now=now, run=run, task=number, name=name)
     return numbers
+
+
+def _refuse_cycles(tasks: Sequence[NewTask], numbers: Mapping[str, int]) -> None:
+    """Tasks that need each other in a circle would all wait for ever."""
+    names = list(numbers)
+    place = {name: index for index, name in enumerate(names)}
+    successors: list[list[int]] = [[] for _ in names]
+    for index, task in enumerate(tasks):
+        for need in task.needs:
+            if need in place:
+                successors[place[need]].append(index)
+    cycle = graph.find_cycle(successors)
+    if cycle is not None:
+        circle = " → ".join(names[index] for index in [*cycle, cycle[0]])
+        raise InputError(f"These tasks need each other in a circle: {circle}.")
 
 
 def _number(tx: Transaction, name: str, numbers: dict[str, int], run: str | None) -> int:
