@@ -18,8 +18,8 @@ from weft.store import Store
 from weft.store.admission import admit
 from weft.store.leases import finish, release
 
-_ROUNDS = 7
-_BATCH = 150
+_ROUNDS = 15
+_BATCH = 80
 _RUNNING = 4  # as many as a worker has slots by default
 
 

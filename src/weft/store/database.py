@@ -19,6 +19,7 @@ from weft.store.wake import Listener, Outward, Topic
 T = TypeVar("T")
 
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_LOG_ENCODER: Final = json.JSONEncoder(default=str)
 
 
 class Row(Protocol):
@@ -112,7 +113,7 @@ class Transaction:
         """The same for data whose names are not ours."""
         self.outward.events = True
         # All ASCII: whatever an agent said, half a character included, can be stored.
-        text = json.dumps(data, default=str)
+        text = _LOG_ENCODER.encode(data)
         self.run("append_event", at=now, kind=kind, run=run, task=task, data=text)
 
     def wake(self) -> None:

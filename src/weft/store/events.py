@@ -16,6 +16,7 @@ def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Ev
 
 @reads
 def history(tx: Transaction, task: int) -> list[Event]:
+    """What happened to a task between its admissions, which `list_attempts` tells of."""
     return [records.event(row) for row in tx.all("events_of_task", task=task)]
 
 

@@ -10,8 +10,9 @@ SELECT COALESCE(MAX(id), 0) + 1, :at, :kind, :run, :task, :data FROM events;
 SELECT id, at, kind, run, task, data FROM events WHERE id > :after ORDER BY id LIMIT :most;
 
 -- name: events_of_task
--- What happened to one task, oldest first.
-SELECT id, at, kind, run, task, data FROM events WHERE task = :task ORDER BY id;
+-- What happened to one task besides its admissions, oldest first.
+SELECT id, at, kind, run, task, data FROM events
+WHERE task = :task AND kind <> 'task_admitted' ORDER BY id;
 
 -- name: last_event
 -- The number of the newest event, 0 if there is none.

@@ -206,7 +206,9 @@ CREATE TABLE events (
     task BIGINT,
     data TEXT NOT NULL
 );
-CREATE INDEX events_task ON events (task, id) WHERE task IS NOT NULL;
+-- Admissions are left out: the attempts tell of them, and each one would write this tree too.
+CREATE INDEX events_task ON events (task, id)
+    WHERE task IS NOT NULL AND kind <> 'task_admitted';
 
 CREATE TABLE failures (
     task BIGINT NOT NULL,
