@@ -46,7 +46,7 @@ class Storm:
             if left and total * (actions - len(left)) // actions <= finished < total:
                 self._act(left.pop())
             self._continue(everybody=finished == total)
-            time.sleep(0.01)
+            time.sleep(0.03)
 
     def _plan(self, actions: int) -> list[str]:
         some = itertools.cycle(["kill", "stop", "kill", "stop", "kill", "kill a reaper"])

@@ -82,7 +82,7 @@ class Witness:
         with window(self._url) as ask:
             while not self._enough.is_set():
                 self._look_at_all(ask)
-                time.sleep(0.01)
+                time.sleep(0.03)
             self._look_at_all(ask)
 
     def _look_at_all(self, ask: Ask) -> None:

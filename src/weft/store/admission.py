@@ -23,6 +23,7 @@ from weft.policy import capacity, fairness
 from weft.policy.order import Rank
 from weft.store import ready, records
 from weft.store.database import Row, Transaction
+from weft.store.grants import write_lease
 from weft.store.ledger import Place
 from weft.store.runs import start_waiting
 from weft.store.scene import Candidate, Scene, candidate, rank
@@ -203,20 +204,20 @@ def _grant_one(tx: Transaction, scene: Scene, place: Place, row: Row, *, turn: s
     deadline = scene.now + tx.tuning.lease
     units = _pick_units(tx, demand)
     fence = scene.ledger.next_fence()
-    tx.run(
-        "add_lease",
-        fence=fence,
-        kind="attempt",
-        holder=row["name"],
-        task=task,
-        attempt=number,
+    write_lease(
+        tx,
+        fence,
+        "attempt",
+        row["name"],
+        costs,
+        now=scene.now,
+        deadline=deadline,
         worker=place.worker,
         host=place.host,
-        granted=scene.now,
-        deadline=deadline,
+        task=task,
+        attempt=number,
         turn=turn,
     )
-    tx.run("add_costs", fence=fence, costs=costs)
     for resource, numbers in units.items():
         for unit in numbers:
             tx.run("add_unit", resource=resource, unit=unit, fence=fence)

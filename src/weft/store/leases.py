@@ -15,6 +15,7 @@ from weft.policy import capacity
 from weft.store import ready, records
 from weft.store.claims import give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
+from weft.store.grants import write_lease
 from weft.store.ledger import Ledger
 from weft.store.scene import Scene
 from weft.store.store import reads, writes
@@ -281,20 +282,19 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
     }
     fresh = ledger.next_fence()
     tx.run("end_lease", fence=fence, now=now, ended="adopted")
-    tx.run(
-        "add_lease",
-        fence=fresh,
-        kind="attempt",
-        holder=lease["holder"],
-        task=lease["task"],
-        attempt=lease["attempt"],
+    write_lease(
+        tx,
+        fresh,
+        "attempt",
+        lease["holder"],
+        encode(costs),
+        now=now,
+        deadline=now + tx.tuning.lease,
         worker=worker,
         host=place.host,
-        granted=now,
-        deadline=now + tx.tuning.lease,
-        turn=None,
+        task=lease["task"],
+        attempt=lease["attempt"],
     )
-    tx.run("add_costs", fence=fresh, costs=encode(costs))
     tx.run("move_units", fence=fresh, old=fence)
     tx.run(
         "hand_over_attempt",
@@ -356,20 +356,17 @@ def take(
     if capacity.shortages(resolved, ledger.effective, ledger.used):
         return None
     fence = ledger.next_fence()
-    tx.run(
-        "add_lease",
-        fence=fence,
-        kind=kind,
-        holder=holder,
-        task=None,
-        attempt=None,
+    write_lease(
+        tx,
+        fence,
+        kind,
+        holder,
+        encode(resolved),
+        now=now,
+        deadline=now + tx.tuning.lease,
         worker=worker,
         host=place.host,
-        granted=now,
-        deadline=now + tx.tuning.lease,
-        turn=None,
     )
-    tx.run("add_costs", fence=fence, costs=encode(resolved))
     tx.event("lease_taken", now=now, fence=fence, lease=kind, holder=holder, worker=worker)
     return fence
 

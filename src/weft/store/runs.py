@@ -9,6 +9,7 @@ from weft.model import NewRun, NewTask, Run
 from weft.policy import capacity
 from weft.store import ready, records
 from weft.store.database import Transaction, encode
+from weft.store.grants import write_lease
 from weft.store.leases import end_lease
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
@@ -68,20 +69,7 @@ def start_waiting(tx: Transaction, *, now: float) -> None:
             return
         ledger.enter(place)
         fence = ledger.next_fence()
-        tx.run(
-            "add_lease",
-            fence=fence,
-            kind="run",
-            holder=row["id"],
-            task=None,
-            attempt=None,
-            worker=None,
-            host=None,
-            granted=now,
-            deadline=None,
-            turn=None,
-        )
-        tx.run("add_costs", fence=fence, costs=encode(place))
+        write_lease(tx, fence, "run", row["id"], encode(place), now=now, deadline=None)
         tx.run("set_run_state", id=row["id"], state="running")
         tx.event("run_started", now=now, run=row["id"], fence=fence)
         ready.settle(tx, [t["id"] for t in tx.all("waiting_tasks", run=row["id"])], now=now)
