@@ -40,7 +40,7 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
     place = scene.ledger.place(worker)
     yielding = scene.ledger.yielding
     rows = tx.all("bucket_heads")
-    heads = [row for row in rows if row["aside"] is None]
+    heads = _with_reserved(scene, [row for row in rows if row["aside"] is None])
     chosen, held_up = _choose(tx, scene, place, [h for h in heads if h["tenant"] != yielding])
     if chosen is None and yielding is not None:
         rest = [h for h in heads if h["tenant"] == yielding]
@@ -72,8 +72,12 @@ def take_named(tx: Transaction, worker: str, task: int, *, now: float) -> list[G
         return []
     if scene.held_files(who) or _must_wait_its_turn(tx, scene, place, who):
         return []
+    rows = [row for row in tx.all("bucket_heads") if row["id"] not in who.own]
+    _, held_up = _choose(tx, scene, place, [row for row in rows if row["aside"] is None])
+    asides = [row for row in rows if row["aside"] is not None]
+    held_up = _first_held_up(tx, scene, place, held_up, asides)
     grants = _grant(tx, scene, place, who)
-    _note_bypass(tx, scene, who, None, grants[0].fence)
+    _note_bypass(tx, scene, who, held_up, grants[0].fence)
     return grants
 
 
@@ -116,6 +120,8 @@ def _choose(
     swept: set[tuple[int, str]] = set()
     heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
     heapq.heapify(heap)
+    seen = {row["id"] for row in heads}
+    unseen = {row["id"] for row in heads if row is scene.reserved_row}
     while heap:
         its_rank, row = heapq.heappop(heap)
         who = candidate(tx, row, its_rank)
@@ -134,6 +140,8 @@ def _choose(
             return who, held_up
         if held_up is None and scene.may_reserve(who, home):
             held_up = who
+        if row["id"] in unseen:
+            continue  # it stands aside, or in line, already
         for member in who.rows:
             ready.step_aside(tx, member, held)
         for pattern, holder in held.items():
@@ -142,9 +150,18 @@ def _choose(
                 swept.add((row["bucket"], pattern))
                 ready.all_step_aside(tx, row["bucket"], directory, holder)
         follower = tx.one("next_head", bucket=row["bucket"])
-        if follower is not None:
+        if follower is not None and follower["id"] not in seen:
+            seen.add(follower["id"])
             heapq.heappush(heap, (rank(tx, follower, scene.now), follower))
     return None, held_up
+
+
+def _with_reserved(scene: Scene, heads: Sequence[Row]) -> list[Row]:
+    """Whoever capacity is kept free for is looked at wherever it stands: all wait for it."""
+    if scene.reserved is None or any(row["id"] == scene.reserved.task for row in heads):
+        return list(heads)
+    scene.reserved_row = scene.reserved.rows[0]
+    return [*heads, scene.reserved_row]
 
 
 def _better(one: Candidate | None, other: Candidate | None) -> Candidate | None:
@@ -160,10 +177,17 @@ def _note_bypass(
     previous = scene.held_up
     if previous is not None and previous.task in {row["id"] for row in admitted.rows}:
         tx.run("drop_reservation", task=previous.task)
+        if len(admitted.rows) > 1:  # from now on each member's files are held by itself
+            ready.bring_back(tx, previous.task)
         previous = None
     # Only who stood before the admitted one was passed over.
     ahead = held_up is not None and held_up.rank < admitted.rank
     first = held_up.task if held_up is not None and ahead else None
+    if previous is not None and held_up is not None and first not in (None, previous.task):
+        row = tx.one("task", id=previous.task)
+        # Not every worker and every turn sees it; it stays first until a better one is held up.
+        if row is not None and rank(tx, row, scene.now) < held_up.rank:
+            first = previous.task
     current = fairness.bypassed(previous, first, fence)
     if current is not None and not current.reserved:
         passed = tx.value("turns_since", fence=current.since)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from weft.model import TERMINAL
 from weft.paths import Index
 from weft.store import ready
 from weft.store.database import Row, Transaction
@@ -49,5 +50,7 @@ def give_up(tx: Transaction, task: Row) -> None:
 
 def pass_to_story(tx: Transaction, task: Row) -> None:
     """A subtask has its candidate: its claims now bind everyone but its story's subtasks."""
-    tx.run("pass_claims", repo=task["repo"], task=task["id"], story=task["story"])
+    story = tx.one("task", id=task["story"])
+    if story is not None and story["state"] not in TERMINAL:
+        tx.run("pass_claims", repo=task["repo"], task=task["id"], story=task["story"])
     give_up(tx, task)

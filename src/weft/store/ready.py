@@ -113,7 +113,8 @@ class _Buckets:
             "pinned": row["pinned"],
             "gang": row["gang"],
         }
-        key = encode(columns)
+        # What a story holds does not bind its subtasks: they never wait behind whom it binds.
+        key = encode({**columns, "story": row["story"]})
         if key not in self._known:
             found = self._tx.one("find_bucket", key=key)
             if found is None:
@@ -128,8 +129,7 @@ class _Buckets:
 
 
 def reorder(tx: Transaction, bucket: int, line: str) -> None:
-    """Let the best task of a line be its head, and have it looked at again."""
-    tx.run("look_again", bucket=bucket, line=line)
+    """Let the best task of a line be its head."""
     tx.run("demote_head", bucket=bucket, line=line)
     tx.run("promote_best", bucket=bucket, line=line, aside=None)
 
@@ -176,11 +176,14 @@ def step_aside(tx: Transaction, row: Row, held: Mapping[str, int]) -> None:
         if (holders := [holder for pattern, holder in held.items() if conflicts(own, pattern)])
     }
     here = row["line"]
-    if here in in_the_way or tx.one("follower", bucket=row["bucket"], line=here) is None:
-        holder = in_the_way.get(here, min(held.values()))
-        tx.run("set_aside", id=row["id"], holder=holder)
+    if here in in_the_way:
+        tx.run("set_aside", id=row["id"], holder=in_the_way[here])
         return
-    line = next((own for own in in_the_way if own in held), next(iter(in_the_way)))
+    line = next((own for own in in_the_way if own in held), None)
+    if line is None:
+        tx.run("leave_line", id=row["id"], holder=min(held.values()))
+        tx.run("promote_best", bucket=row["bucket"], line=here, aside=None)
+        return
     tx.run("move_line", id=row["id"], line=line)
     tx.run("promote_best", bucket=row["bucket"], line=here, aside=None)
     tx.run("demote_head", bucket=row["bucket"], line=line)

@@ -90,6 +90,8 @@ class Scene:
 
     def __init__(self, tx: Transaction, now: float) -> None:
         self.now = now
+        self.reserved_row: Row | None = None
+        self._tx = tx
         self.ledger = Ledger(tx, now)
         self.claims = Claims(tx)
         self.held_up = self.ledger.held_up
@@ -108,12 +110,11 @@ class Scene:
     def _goes_before_reserved(self, who: Candidate) -> bool:
         """Whether what is kept free is free for this candidate all the same.
 
-        It is for the one it is kept for, and for a task that goes on with files it holds: the
-        other may be waiting for just these, and neither would ever start.
+        It is for the one it is kept for, and for a task that goes on with files it or its story
+        holds: the other may be waiting for just these, and neither would ever start.
         """
         assert self.reserved is not None
-        ids = [row["id"] for row in who.rows]
-        return self.reserved.task in ids or self.claims.any_held_by(who.repo, ids)
+        return self.reserved.task in who.own or self.claims.any_held_by(who.repo, who.own)
 
     def _kept_free(self, who: Candidate, place: Place) -> Mapping[str, int]:
         """What is kept free for a candidate: places only where it could ever go."""
@@ -144,12 +145,26 @@ class Scene:
 
     def may_reserve(self, who: Candidate, place: Place) -> bool:
         """Whether keeping capacity free for a candidate would ever help it."""
+        if not any(self._could_go(who, one) for one in self.ledger.places.values()):
+            return False
+        holders = set(self.claims.held(who.repo, who.files, own=who.own).values())
+        rows = (self._tx.one("task", id=one) for one in sorted(holders))
+        if any(row is not None and row["state"] in (State.PAUSED, State.WAITING) for row in rows):
+            return False  # its files come free when a person or other tasks let them
         demand = who.demand_at(place)
         return fairness.may_reserve(
             capacity.shortages(demand, self.ledger.effective, self.ledger.used),
             nominal=self.ledger.nominal,
             run=who.run,
             pinned_away=who.pinned is not None and who.pinned not in self.ledger.places,
+        )
+
+    def _could_go(self, who: Candidate, place: Place) -> bool:
+        """Whether a candidate would fit at a place if nothing else ran."""
+        return (
+            who.pinned in (None, place.worker)
+            and place.can_run(who.agents)
+            and not capacity.shortages(who.demand_at(place), self.ledger.nominal, {})
         )
 
     def _reserved(self, tx: Transaction) -> Candidate | None:

@@ -214,6 +214,8 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
     if row["gang"] is not None:
         rest = tx.all("gang_members", gang=row["gang"])
         ready.settle(tx, [one["id"] for one in rest], now=now)
+        for one in rest:  # its files may have been what held them up
+            tx.run("look_at", id=one["id"])
     tx.wake()
 
 

@@ -52,9 +52,12 @@ class Listener:
             os.set_blocking(self._read, False)
             os.set_blocking(self._write, False)
         else:
-            os.mkfifo(path, 0o600)
+            # Nobody rings it, or takes it for abandoned, before it has its name and a reader.
+            nameless = path.with_name(f".{path.name}")
+            os.mkfifo(nameless, 0o600)
             # Open for both: a pipe that always has a writer never reports end of file.
-            self._read = self._write = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._read = self._write = os.open(nameless, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            nameless.rename(path)
         home.add(self)
 
     def fileno(self) -> int:
@@ -160,15 +163,14 @@ def _ring_path(path: str) -> None:
         return  # its listener has just closed it
     except OSError as error:
         if error.errno == errno.ENXIO:
-            # No reader: its process was killed. (A listener opens its pipe right after making
-            # it; should we remove one in that moment, its slow poll still serves it.)
-            with suppress(FileNotFoundError):
+            # No reader: its process was killed.
+            with suppress(OSError):
                 os.unlink(path)
         else:
             log.warning("cannot ring %s: %s", path, error)
         return
     try:
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError, BrokenPipeError):  # full, or closed in this moment
             os.write(descriptor, b"!")
     finally:
         os.close(descriptor)

@@ -101,14 +101,13 @@ WHERE bucket = :bucket AND head AND aside IS NULL
   AND id <> :holder AND COALESCE(story, 0) <> :holder
   AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.repo = tasks.repo AND c.task = tasks.id);
 
--- name: follower
--- Somebody who stands in a line behind its head.
-SELECT id FROM tasks WHERE bucket = :bucket AND line = :line AND state = 'ready' AND NOT head
-LIMIT 1;
+-- name: leave_line
+-- A head that is held up by something its line does not wait for steps out of it, aside.
+UPDATE tasks SET line = NULL, aside = :holder WHERE id = :id AND head;
 
--- name: look_again
--- Somebody joins a line: its head may have stepped aside for reasons of its own.
-UPDATE tasks SET aside = NULL WHERE bucket = :bucket AND line = :line AND head;
+-- name: look_at
+-- One task is looked at again.
+UPDATE tasks SET aside = NULL WHERE id = :id AND aside IS NOT NULL;
 
 -- name: move_line
 -- A head that ran into another of its own files joins those that wait for that file.
