@@ -69,6 +69,24 @@ def test_init_does_not_write_through_a_link(repository: Path, tmp_path: Path) ->
     assert not outside.exists()
 
 
+def test_init_does_not_follow_a_link_out_of_the_repository(
+    repository: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (repository / ".weft").symlink_to(outside)
+    assert_one_sentence(weft(repository, "init"), 2, "leads out of the repository")
+    assert not list(outside.rglob("*.md"))
+
+
+def test_a_relative_store_is_one_store_from_every_directory(repository: Path) -> None:
+    (repository / "sub").mkdir()
+    (repository / "weft.toml").write_text('[store]\nurl = "sqlite:///state/weft.db"\n')
+    answer(repository, "limits", "set", "llm", "1", "--json")
+    shown = answer(repository / "sub", "limits", "--json")["limits"]
+    assert next(one for one in shown if one["resource"] == "llm")["capacity"] == 1
+
+
 def test_init_says_what_is_in_its_way(repository: Path) -> None:
     (repository / ".weft").write_text("a file")
     assert_one_sentence(weft(repository, "init"), 2, ".weft", "not a directory")
@@ -142,6 +160,7 @@ def test_setting_a_limit_warns_when_a_file_still_says_otherwise(repository: Path
         (("limits", "set", "lm", "3"), ("no limit 'lm'", "Did you mean llm?")),
         (("limits", "set", "llm", "many"), ("many",)),
         (("limits", "set", "llm"), ("N",)),
+        (("limits", "set", "llm", "9" * 30), ("9" * 30,)),
         (("limits", "set", "llm", "--", "-1"), ("-1",)),
         (("limits", "sett", "llm", "1"), ("sett",)),
         (("-C", "nowhere", "limits"), ("nowhere",)),

@@ -34,6 +34,8 @@ def _write(root: Path, name: str, text: str) -> Written:
     path = root / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.resolve().is_relative_to(root.resolve()):
+            raise InputError(f"{path.parent} is a link that leads out of the repository.")
         # Exclusive creation: neither a file nor a link that is there is ever written to.
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from weft import config, git
 from weft.config import Config
@@ -34,4 +34,7 @@ def find(directory: Path, environment: Mapping[str, str]) -> Project:
     root = git.top_level(directory)
     settings = config.load(root, environment)
     url = settings.store or default_url(git.common_directory(directory))
+    if url.startswith("sqlite:///") and not url.startswith("sqlite:////"):
+        # One store for the repository, from whichever directory it is used.
+        url = "sqlite:///" + quote(str(root / unquote(url.removeprefix("sqlite:///"))))
     return Project(root=root, config=settings, store_url=url)

@@ -32,12 +32,16 @@ _KEEPS_CLAIMS = frozenset({State.GATING, State.PARKED, State.READY, State.PAUSED
 def renew(tx: Transaction, fences: Sequence[int], *, now: float) -> list[int]:
     """A sign of life for several leases; returns those that are no longer current."""
     lost = []
+    alive: set[str | None] = set()
     for fence in fences:
         lease = tx.one("lease", fence=fence)
         if lease is None or lease["state"] == "released" or not _owns_task(tx, lease):
             lost.append(fence)
         else:
             tx.run("renew", fence=fence, deadline=now + tx.tuning.lease)
+            alive.add(lease["worker"])
+    for worker in sorted(one for one in alive if one is not None):
+        tx.run("heartbeat", id=worker, now=now)  # what a reaper elsewhere goes by
     return lost
 
 
