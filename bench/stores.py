@@ -53,7 +53,7 @@ def open_roomy(url: str, *, workers: int = 1) -> Store:
         url, limits={"llm": 10**6, "requests": 10**6, "runs": 100, "provider:p": 10**6}
     )
     for number in range(workers):
-        register(store, NewWorker(id=f"w{number}", slots=10**6, host="h"), now=0.0)
+        register(store, NewWorker(id=f"w{number}", slots=10**6, host="h"), now=0.0, stated={})
     return store
 
 

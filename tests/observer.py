@@ -160,6 +160,8 @@ class Picture:
         found = [f"12: task {task} has two open leases" for task in doubled]
         running = {row["id"] for row in self.tables["tasks"] if row["state"] == "running"}
         found += [f"14: {task} runs without a lease" for task in running - set(tasks)]
+        going_on = {row["task"] for row in self.tables["attempts"] if row["ended"] is None}
+        found += [f"14: {task} runs, but its attempt ended" for task in running - going_on]
         return found
 
     def _claims(self) -> list[str]:
@@ -175,11 +177,24 @@ class Picture:
                 and conflicts(one["pattern"], other["pattern"])
             ):
                 found.append(f"16: {one} and {other} intersect")
+        found += self._waiting_holders()
         over = TERMINAL | {"blocked"}
         return found + [
             f"16: {row} outlived its task"
             for row in self.tables["claims"]
             if tasks[row["task"]]["state"] in over
+        ]
+
+    def _waiting_holders(self) -> list[str]:
+        """A story whose subtasks are ready holds all they want, or nothing."""
+        held: dict[int, set[str]] = {}
+        for row in self.tables["claims"]:
+            held.setdefault(row["task"], set()).add(row["pattern"])
+        return [
+            f"4: task {row['id']} waits for files while its story {row['story']} holds some"
+            for row in self.tables["tasks"]
+            if row["state"] == "ready" and row["story"] in held and row["id"] not in held
+            if not set(json.loads(row["files"])) <= held[row["story"]]
         ]
 
     def _attempts(self) -> list[str]:
@@ -293,11 +308,33 @@ class Reference:
         if shortages(self._demand(group, self.worker), limits, used):
             return False
         own |= {row["story"] for row in group}
-        held = [row["pattern"] for row in self.picture.tables["claims"] if row["task"] not in own]
-        if kept and kept[0]["id"] not in own:
-            held += [file for row in kept for file in json.loads(row["files"])]
+        claims = self.picture.tables["claims"]
+        held = [row["pattern"] for row in claims if row["task"] not in own]
         wanted = [file for row in group for file in json.loads(row["files"])]
-        return not any(conflicts(one, other) for one in held for other in wanted)
+        if any(conflicts(one, other) for one in held for other in wanted):
+            return False
+        kin = self._kin(group)
+        if kin:  # the whole story's files, or nothing
+            ids = {row["id"] for row in kin}
+            wanted += self._files(kin)
+            others = [row["pattern"] for row in claims if row["task"] not in ids]
+            if any(conflicts(one, other) for one in others for other in self._files(kin)):
+                return False
+        if kept and kept[0]["id"] not in own:
+            reserved = self._files([*kept, *self._kin(kept)])
+            return not any(conflicts(one, other) for one in reserved for other in wanted)
+        return True
+
+    def _files(self, rows: list[Row]) -> list[str]:
+        return [f for r in rows if r["state"] not in TERMINAL for f in json.loads(r["files"])]
+
+    def _kin(self, group: list[Row]) -> list[Row]:
+        """The family of a story that holds nothing yet: it starts whole."""
+        tasks = self.picture.tasks
+        holders = {row["task"] for row in self.picture.tables["claims"]}
+        stories = {row["story"] for row in group} - {None} - holders
+        alive = {story for story in stories if tasks[story]["state"] not in TERMINAL}
+        return [r for r in tasks.values() if r["id"] in alive or r["story"] in alive]
 
     def _demand(self, group: list[Row], worker: str) -> dict[str, int]:
         return _sum(*(resolve(json.loads(row["demand"]), worker, "h") for row in group))

@@ -85,7 +85,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def hire(store: Store, worker: str = "w", *, now: float = 0, **fields: Any) -> None:
     """Register a worker."""
-    register(store, NewWorker(**{"id": worker, "slots": 8, "host": "h", **fields}), now=now)
+    register(
+        store, NewWorker(**{"id": worker, "slots": 8, "host": "h", **fields}), now=now, stated={}
+    )
 
 
 def put(

@@ -217,7 +217,7 @@ def _count(value: object, what: str) -> int:
         number = int(value) if isinstance(value, str) else value
     except ValueError:
         number = None
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**62:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= 2**50:
         raise InputError(f"{what} must be a whole number, 0 or more, not {value!r}.")
     return number
 

@@ -78,7 +78,9 @@ def hammer(settings: dict[str, Any]) -> None:
     def work(name: str, own: random.Random) -> None:
         signs.live(name)
         with open_store(settings["url"], tuning=TUNING, limits=LIMITS) as store:
-            register(store, new_worker(name, 2, pid=os.getpid(), pid_start=0), now=time.time())
+            register(
+                store, new_worker(name, 2, pid=os.getpid(), pid_start=0), now=time.time(), stated={}
+            )
             while os.getppid() == parent:
                 for grant in admit(store, name, now=time.time()):
                     marker = signs.begin(grant.task, grant.attempt)

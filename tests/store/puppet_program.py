@@ -44,7 +44,7 @@ class Puppet:
         self.store.close()
 
     def register(self, settings: dict[str, Any], now: float) -> None:
-        register(self.store, NewWorker(**settings), now=now)
+        register(self.store, NewWorker(**settings), now=now, stated={})
 
     def heartbeat(self, worker: str, now: float) -> bool:
         return heartbeat(self.store, worker, now=now)

@@ -51,9 +51,6 @@ class Replay:
         self._present: set[str] = set()
         self._fence = 0
         events = ask("SELECT * FROM events ORDER BY id")
-        self._announced = {
-            json.loads(row["data"])["fence"] for row in events if "handing back" in row["data"]
-        }
         for row in events:
             step = getattr(self, f"_{row['kind']}", None)
             if step is not None:
@@ -90,8 +87,6 @@ class Replay:
             self._say(row, f"needs {missing} not done, or done before: {self._done[task]}")
         self._claim(row, self._files[task])
         self._take(row, fence, data["worker"])
-        if self._leases[fence]["ended"] == "handed_back" and fence not in self._announced:
-            self._end(task)
 
     def _advance(self, row: Row, fence: int) -> None:
         if fence <= self._fence:
@@ -137,13 +132,11 @@ class Replay:
         fence = data["fence"]
         if self._owner.get(row["task"]) != fence:
             self._say(row, f"fence {fence} is not the owner")
-        elif "reserved" in data:
-            self._open[fence].update(data["reserved"])
+        elif "reserved" in data:  # totals
+            self._open[fence] |= Counter(data["reserved"])
             self._check(row, Counter(data["reserved"]))
         elif "wants" in data:
             self._wanted[row["task"]] = data["wants"]
-        elif self._leases[fence]["ended"] == "handed_back":
-            self._end(row["task"])
 
     def _end(self, task: int) -> None:
         self._open.pop(self._owner.pop(task))
@@ -154,9 +147,7 @@ class Replay:
             self._say(row, f"fence {data['fence']} is not the owner")
             return
         self._end(task)
-        for one in self._spending:
-            if one["fence"] == data["fence"]:
-                self._spent[one["resource"]] += one["amount"]
+        self._settle(data["fence"])
         if data["outcome"] == "scope":
             self._files[task] = self._wanted.pop(task)
             self._claims.pop(task, None)
@@ -164,11 +155,17 @@ class Replay:
             self._done[task] += 1
             self._claims.pop(task, None)
 
-    def _lease_reaped(self, row: Row, data: dict[str, Any]) -> None:
+    def _settle(self, fence: int) -> None:
+        for one in self._spending:
+            if one["fence"] == fence:
+                self._spent[one["resource"]] += one["amount"]
+
+    def _attempt_released(self, row: Row, data: dict[str, Any]) -> None:
         if self._owner.get(row["task"]) != data["fence"]:
             self._say(row, f"fence {data['fence']} is not the owner")
         else:
             self._end(row["task"])
+            self._settle(data["fence"])
 
     def _attempt_adopted(self, row: Row, data: dict[str, Any]) -> None:
         """The new worker's slots may be exceeded; everything else stays as it was."""

@@ -19,7 +19,7 @@ DEMAND = attempt_demand(run=None, stage=None, agent="a", provider="p")
 
 
 def test_a_task_gets_every_amount_and_claim_in_one_grant(store: Store) -> None:
-    register(store, NewWorker(id="w", slots=2, host="h"), now=0)
+    register(store, NewWorker(id="w", slots=2, host="h"), now=0, stated={})
     task = submit(store, NewTask(name="t", files=("a.py", "b/**"), demand=DEMAND), repo="r", now=1)
     [grant] = admit(store, "w", now=2)
     assert (grant.task, grant.attempt, grant.files) == (task, 1, ("a.py", "b/**"))
@@ -31,12 +31,12 @@ def test_a_task_gets_every_amount_and_claim_in_one_grant(store: Store) -> None:
 
 def test_a_heartbeat_of_nobody_is_refused(store: Store) -> None:
     assert not heartbeat(store, "w", now=0)
-    register(store, NewWorker(id="w", slots=2, host="h"), now=0)
+    register(store, NewWorker(id="w", slots=2, host="h"), now=0, stated={})
     assert heartbeat(store, "w", now=0)
 
 
 def test_a_task_that_can_never_fit_is_refused_at_submission(store: Store) -> None:
-    register(store, NewWorker(id="w", slots=2, host="h"), now=0)
+    register(store, NewWorker(id="w", slots=2, host="h"), now=0, stated={})
     with pytest.raises(NeverFits, match=r"asks for 13 of llm, whose limit is 12"):
         submit(store, NewTask(name="t", demand={"llm": 13}), repo="r", now=1)
     with pytest.raises(NeverFits, match=r"asks for 3 of worker:@, whose limit is 2"):
@@ -54,17 +54,17 @@ def test_tasks_that_need_each_other_in_a_circle_are_refused(store: Store) -> Non
 
 def test_an_attempt_is_adopted_only_where_its_process_is(store: Store) -> None:
     for worker, host in (("here", "h"), ("heir", "h"), ("far", "elsewhere")):
-        register(store, NewWorker(id=worker, slots=1, host=host), now=0)
+        register(store, NewWorker(id=worker, slots=1, host=host), now=0, stated={})
     submit(store, NewTask(name="t", demand=DEMAND), repo="r", now=1)
     [grant] = admit(store, "here", now=2)
     depart(store, "here", now=3)
-    with pytest.raises(Refused, match="not on h"):
+    with pytest.raises(Refused, match="not where"):
         adopt(store, grant.fence, "far", now=4)
     assert adopt(store, grant.fence, "heir", now=4) > grant.fence
 
 
 def test_rate_limits_are_no_pattern_however_often(store: Store) -> None:
-    register(store, NewWorker(id="w", slots=1, host="h"), now=0)
+    register(store, NewWorker(id="w", slots=1, host="h"), now=0, stated={})
     submit(store, NewTask(name="t", demand=DEMAND), repo="r", now=1)
     for now in range(10, 100, 10):
         [grant] = admit(store, "w", now=now)
@@ -73,7 +73,7 @@ def test_rate_limits_are_no_pattern_however_often(store: Store) -> None:
 
 
 def test_what_needs_a_task_starts_when_it_is_done(store: Store) -> None:
-    register(store, NewWorker(id="w", slots=2, host="h"), now=0)
+    register(store, NewWorker(id="w", slots=2, host="h"), now=0, stated={})
     tasks = [NewTask(name="a"), NewTask(name="b", needs=("a",))]
     numbers = submit_run(store, NewRun(id="r", repo="r"), tasks, now=0)
     [grant] = admit(store, "w", now=1)

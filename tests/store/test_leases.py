@@ -5,10 +5,23 @@ from __future__ import annotations
 import pytest
 
 from databases import look
-from store_helpers import AGAIN, DAY, DONE, drain, go, hire, lease_state, put, snapshot, state, used
+from store_helpers import (
+    AGAIN,
+    DAY,
+    DONE,
+    drain,
+    go,
+    hire,
+    lease_state,
+    put,
+    snapshot,
+    state,
+    tuned,
+    used,
+)
 from store_helpers import url as url
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
-from weft.model import LeaseState, NewRun, NewTask, Outcome, State
+from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.events import history, read_events
@@ -23,9 +36,11 @@ from weft.store.leases import (
     release,
     renew,
     report,
+    reserve,
     suspect_overdue,
     take,
 )
+from weft.store.limits import set_limit
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, get_task, list_attempts, pause, retry
@@ -404,3 +419,119 @@ def test_fences_grow_and_events_are_numbered_in_order(store: Store) -> None:
     events = [event.id for event in read_events(store)]
     assert events == list(range(1, len(events) + 1))
     assert [event.id for event in read_events(store, after=3, most=2)] == [4, 5]
+
+
+def test_adopting_twice_is_adopting_once(store: Store) -> None:
+    hire(store, "w1")
+    hire(store, "w2")
+    put(store)
+    old = go(store, "w1").fence
+    depart(store, "w1", now=2)
+    fresh = adopt(store, old, "w2", now=3)
+    before = snapshot(store.url)
+    assert adopt(store, old, "w2", now=4) == fresh
+    assert snapshot(store.url) == before
+    hire(store, "w3", now=5)
+    with pytest.raises(StaleFence):
+        adopt(store, old, "w3", now=5)
+
+
+def test_nobody_adopts_a_process_of_an_earlier_boot(store: Store) -> None:
+    hire(store, "w1", boot="monday")
+    hire(store, "w2", boot="tuesday")
+    put(store)
+    fence = go(store, "w1").fence
+    depart(store, "w1", now=2)
+    with pytest.raises(Refused, match="not where the attempt's process is"):
+        adopt(store, fence, "w2", now=3)
+
+
+def test_there_is_one_gate_whatever_its_holder_asks_for(store: Store) -> None:
+    hire(store)
+    first = take(store, "gate", "R", {}, worker="w", now=0)
+    assert first is not None
+    assert take(store, "gate", "R", {}, worker="w", now=59) is None
+    set_limit(store, "requests", 0, now=60)
+    assert take(store, "gate", "R", {"requests": 1}, worker="w", now=61) is None
+    assert lease_state(store, first) == "held"  # what cannot be taken is not taken over either
+    second = take(store, "gate", "R", {}, worker="w", now=61)
+    assert second is not None
+    assert lease_state(store, first) == "released"
+
+
+def test_checks_do_not_take_what_is_kept_free(store: Store) -> None:
+    """Neither a gate, a check nor an attempt that wants more passes over who is reserved for."""
+    store = tuned(store, bypasses=2)
+    hire(store)
+    set_limit(store, "llm", 2, now=0)
+    put(store, "small", demand=LLM)
+    running = go(store)
+    put(store, "big", demand={"llm": 2}, klass=Class.INTERACTIVE)
+    for number in range(3):
+        put(store, f"other {number}")
+        finish(store, go(store).fence, DONE, now=1)
+    assert any(event.kind == "capacity_reserved" for event in read_events(store))
+    assert take(store, "check", "R", LLM, worker="w", now=2) is None
+    assert not reserve(store, running.fence, {"llm": 2}, now=2)
+    assert take(store, "check", "R", {"requests": 1}, worker="w", now=2) is not None
+
+
+def test_a_check_goes_first_where_the_reserved_one_waits_for_files(store: Store) -> None:
+    """It may be the check of the very task that holds them."""
+    store = tuned(store, bypasses=2)
+    hire(store)
+    set_limit(store, "llm", 2, now=0)
+    put(store, "holder", files=("f",))
+    finish(store, go(store).fence, Outcome(state=State.GATING), now=1)
+    put(store, "big", demand={"llm": 2}, files=("f",), klass=Class.INTERACTIVE)
+    for number in range(3):
+        put(store, f"other {number}")
+        finish(store, go(store).fence, DONE, now=1)
+    assert any(event.kind == "capacity_reserved" for event in read_events(store))
+    assert take(store, "check", "R", LLM, worker="w", now=2) is not None
+
+
+@pytest.mark.parametrize("amount", [0, -1, 2**50 + 1])
+def test_odd_amounts_are_refused_in_a_sentence(store: Store, amount: int) -> None:
+    hire(store)
+    put(store)
+    fence = go(store).fence
+    with pytest.raises(InputError, match="of llm"):
+        reserve(store, fence, {"llm": amount}, now=2)
+    with pytest.raises(InputError, match="of llm"):
+        take(store, "check", "R", {"llm": amount}, worker="w", now=2)
+    with pytest.raises(InputError, match="of llm"):
+        put(store, "odd", demand={"llm": amount})
+
+
+def test_more_is_reserved_where_the_attempt_is(store: Store) -> None:
+    hire(store, host_limits={"ram_mb": 100})
+    put(store)
+    fence = go(store).fence
+    assert not reserve(store, fence, {"host:@/ram_mb": 101}, now=2)
+    assert reserve(store, fence, {"host:@/ram_mb": 100}, now=2)
+    assert used(store, "host:h/ram_mb") == 100
+
+
+def test_a_success_does_not_end_in_failure(store: Store) -> None:
+    hire(store)
+    put(store)
+    fence = go(store).fence
+    with pytest.raises(InputError, match="A success cannot end"):
+        finish(store, fence, Outcome(state=State.FAILED), now=2)
+
+
+def test_nobody_gives_signs_of_life_for_a_run(store: Store) -> None:
+    submit_run(store, NewRun(id="R", repo="r"), [NewTask(name="t")], now=0)
+    [lease] = list_open(store)
+    assert renew(store, [lease.fence], now=1) == [lease.fence]
+    assert suspect_overdue(store, now=DAY) == []
+
+
+def test_handing_back_is_told_of(store: Store) -> None:
+    hire(store)
+    task = put(store)
+    release(store, go(store).fence, now=2, reason="shutdown")
+    assert [e.data["reason"] for e in history(store, task) if e.kind == "attempt_released"] == [
+        "shutdown"
+    ]

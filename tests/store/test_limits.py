@@ -12,7 +12,7 @@ from weft.model import AgentFile, Limit, NewRun, NewTask, NewWorker, Outcome, St
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.events import read_events
-from weft.store.leases import finish, release, reserve_more
+from weft.store.leases import finish, free_proved_dead, release, reserve
 from weft.store.limits import differences, list_limits, penalise, set_limit
 from weft.store.probe import probe
 from weft.store.runs import end_run, submit_run
@@ -278,7 +278,7 @@ def test_a_budget_counts_what_is_reserved_and_what_was_spent(store: Store) -> No
     assert used(store, "run:R/usd") == 7 * DOLLAR
     d = go(store)
     finish(store, b.fence, spent(3), now=2)
-    release(store, c.fence, now=2)  # it came to nothing, and cost nothing
+    release(store, c.fence, spent={"run:R/usd": 0}, now=2)  # it came to nothing
     assert used(store, "run:R/usd") == 7 * DOLLAR
     assert go(store).name == "c"
     assert not admit(store, "w", now=3)
@@ -296,13 +296,15 @@ def test_an_overshoot_of_the_budget_stops_admissions(store: Store) -> None:
     assert go(store).name == "b"
 
 
-def test_a_running_attempt_may_reserve_more_if_it_fits(store: Store) -> None:
+def test_a_running_attempt_may_reserve_if_it_fits(store: Store) -> None:
     budgeted(store, 10, *"ab")
     a = go(store)
-    more = {"run:R/usd": 4 * DOLLAR}
-    assert reserve_more(store, a.fence, more, now=2)
+    more = {"run:R/usd": 7 * DOLLAR}
+    assert reserve(store, a.fence, more, now=2)
     assert used(store, "run:R/usd") == 7 * DOLLAR
-    assert not reserve_more(store, a.fence, more, now=2)
+    assert reserve(store, a.fence, more, now=2)  # a total: again is no more
+    assert reserve(store, a.fence, {"run:R/usd": DOLLAR}, now=2)
+    assert not reserve(store, a.fence, {"run:R/usd": 11 * DOLLAR}, now=2)
     assert used(store, "run:R/usd") == 7 * DOLLAR
     assert go(store).name == "b"
     finish(store, a.fence, spent(2), now=3)
@@ -339,3 +341,33 @@ def test_a_gang_gets_different_ports(store: Store) -> None:
     submit_run(store, NewRun(id="R", repo="r"), tasks, now=0)
     units = [grant.units["host:h/port"] for grant in admit(store, "w", now=1)]
     assert units == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("state", [State.DONE, State.READY, State.PARKED])
+def test_what_nobody_says_was_saved_is_spent(store: Store, state: State) -> None:
+    budgeted(store, 10, "a")
+    until = 9 if state is State.PARKED else None
+    finish(store, go(store).fence, Outcome(state=state, until=until), now=2)
+    assert used(store, "run:R/usd") == 3 * DOLLAR
+
+
+def test_a_cancelled_or_lost_attempt_has_spent_what_it_reserved(store: Store) -> None:
+    numbers = budgeted(store, 20, *"abc")
+    a, b, c = go(store), go(store), go(store)
+    cancel(store, numbers["a"], now=2)
+    release(store, a.fence, now=3, spent={"run:R/usd": DOLLAR})
+    assert used(store, "run:R/usd") == 7 * DOLLAR
+    release(store, b.fence, now=3)
+    assert used(store, "run:R/usd") == 7 * DOLLAR
+    depart(store, "w", now=4)
+    assert free_proved_dead(store, c.fence, now=5, proof="test")
+    assert used(store, "run:R/usd", now=6) == 7 * DOLLAR
+
+
+def test_a_new_owner_is_known_even_if_it_says_the_same(store: Store) -> None:
+    for source in ("one.md", "two.md"):
+        agent = AgentFile(name="a", source=source, max_concurrency=2)
+        hire(store, "w", agents=(agent,))
+        found = limit(store, "agent:a")
+        assert found is not None
+        assert found.owner == source

@@ -33,7 +33,7 @@ from weft.reaper import Here, Silence, sweep
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.database import Database
-from weft.store.leases import finish, get_lease, reserve_more
+from weft.store.leases import finish, get_lease, reserve
 from weft.store.postgres import Postgres
 from weft.store.runs import end_run
 from weft.store.sqlite import Sqlite
@@ -94,7 +94,7 @@ def assert_sound(url: str) -> None:
 def test_the_judges_see_what_may_never_be(url: str, signs: Signs) -> None:
     """A store doctored behind weft's back, in all the ways the storm below must not bring about."""
     with open_store(url, limits={"llm": 1}) as store, window(url) as ask:
-        register(store, NewWorker(id="w", slots=2, host=HOST), now=0)
+        register(store, NewWorker(id="w", slots=2, host=HOST), now=0, stated={})
         for name in ("done", "held", "ready"):
             new = NewTask(name=name, files=("src/a.py",), demand={"llm": 1})
             submit(store, new, repo="r", now=0)
@@ -176,7 +176,7 @@ def hammer(url: str, crew: Crew, signs: Signs, *, seed: int, size: int, kills: i
 def recover(store: Store, signs: Signs) -> None:
     """What an ordinary start does after a crash: reap, and go on with the work."""
     signs.live("last")
-    register(store, new_worker("last", 2, pid=os.getpid(), pid_start=0), now=time.time())
+    register(store, new_worker("last", 2, pid=os.getpid(), pid_start=0), now=time.time(), stated={})
     reaper = Silence()
 
     def is_all_done() -> bool:
@@ -270,13 +270,13 @@ def test_a_worker_elsewhere_that_was_stopped_too_long_changes_nothing_any_more(
 
 def free_by_silence(store: Store, signs: Signs, fence: int) -> int:
     """Wait, on the reaper's clock, until a worker elsewhere counts as gone; take its task."""
-    register(store, NewWorker(id="second", slots=2, host="there", boot="there"), now=2)
+    register(store, NewWorker(id="second", slots=2, host="there", boot="there"), now=2, stated={})
     silence, enough = Silence(), store.tuning.silence
     for boottime in (0.0, 1.0, enough - 0.1):
         assert sweep_here(store, signs, silence, now=boottime + 10, boottime=boottime) == []
         assert admit(store, "second", now=boottime + 10) == []
     # The second worker gives a sign of life, the first does not.
-    register(store, NewWorker(id="second", slots=2, host="there", boot="there"), now=150)
+    register(store, NewWorker(id="second", slots=2, host="there", boot="there"), now=150, stated={})
     assert sweep_here(store, signs, silence, now=200, boottime=enough) == [fence]
     [grant] = admit(store, "second", now=201)
     assert grant.fence > fence
@@ -442,12 +442,12 @@ def both_ask_for_the_total(
     answers: list[bool] = []
     with open_store(first.url, limits={"llm": 3}) as store, closing(first), closing(second):
         for name in ("one", "two"):
-            register(store, NewWorker(id=name, slots=1, host=HOST), now=0)
+            register(store, NewWorker(id=name, slots=1, host=HOST), now=0, stated={})
             submit(store, NewTask(name=name, demand={"worker:@": 1}), repo="r", now=0)
         fences = [admit(store, name, now=1)[0].fence for name in ("one", "two")]
 
         def take(by: Store, fence: int) -> None:
-            answers.append(reserve_more(by, fence, {"llm": 3}, now=2))
+            answers.append(reserve(by, fence, {"llm": 3}, now=2))
 
         rival = threading.Thread(target=take, args=(Store(second, Tuning()), fences[1]))
 

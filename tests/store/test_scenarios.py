@@ -51,7 +51,7 @@ from weft.store.leases import (
     release,
     renew,
     report,
-    reserve_more,
+    reserve,
     suspect_overdue,
 )
 from weft.store.limits import set_limit
@@ -143,7 +143,7 @@ def test_consume_gives_up_slot(store: Store) -> None:
             lambda: renew(store, [fence], now=2),
             lambda: report(store, fence, {"line": "started"}, now=2),
             lambda: extend(store, fence, ["more.py"], now=2),
-            lambda: reserve_more(store, fence, {"requests": 1}, now=2),
+            lambda: reserve(store, fence, {"requests": 1}, now=2),
         ):
             step()
             assert used(store, "llm") == 1
@@ -306,7 +306,7 @@ def test_superseded_process_still_writes(store: Store) -> None:
         for effect in (
             lambda: report(store, old, {}, now=4),
             lambda: extend(store, old, ["b.py"], now=4),
-            lambda: reserve_more(store, old, {"requests": 1}, now=4),
+            lambda: reserve(store, old, {"requests": 1}, now=4),
             lambda: release(store, old, now=4),
             lambda: finish(store, old, DONE, now=4),
             lambda: renew(store, [old], now=4),

@@ -33,6 +33,7 @@ from weft.store.tasks import (
 from weft.store.workers import depart
 
 SLOT = {"worker:@": 1}
+PARKED = Outcome(state=State.PARKED, kind="rate_limit", until=50)
 
 
 def run(store: Store, *tasks: NewTask, name: str = "R", tenant: str = "default") -> dict[str, int]:
@@ -275,13 +276,25 @@ def test_learned_durations_change_the_order_within_a_run(store: Store) -> None:
     assert go(store, now=3).name == "b"
 
 
-def test_a_gang_that_could_never_start_as_a_whole_is_refused(store: Store) -> None:
+@pytest.mark.parametrize(
+    "members",
+    [
+        group(*"abc"),
+        [*group("a", files=("src/**",)), *group("b", files=("src/x.py",))],
+        [*group("a"), *group("b", needs=("a",))],
+        [*group("a", pinned="w"), *group("b", pinned="v")],
+    ],
+    ids=["too wide", "same file", "one needs the other", "different workers"],
+)
+def test_a_group_that_could_never_start_as_a_whole_is_ordinary_tasks(
+    store: Store, members: list[NewTask]
+) -> None:
     hire(store, slots=2)
-    with pytest.raises(NeverFits, match="group g asks for 3 of worker:@"):
-        run(store, *group(*"abc"))
-    with pytest.raises(NeverFits, match=r"a and b of group g both claim src/a\.py"):
-        run(store, *group("a", files=("src/a.py",)), *group("b", files=("src/*",)))
-    assert run(store, *group(*"ab"))
+    hire(store, "v", slots=2)
+    numbers = run(store, *members)
+    rows = look(store.url, "SELECT gang FROM tasks")
+    assert [row["gang"] for row in rows] == [None] * len(numbers)
+    assert go(store).name == "a"
 
 
 def test_the_members_of_a_gang_wait_for_each_other(store: Store) -> None:
@@ -370,7 +383,9 @@ def test_subtasks_pass_their_claims_to_their_story(store: Store) -> None:
     assert drain(store) == []  # its siblings intersect, and never run at once
     finish(store, first.fence, Outcome(state=State.GATING), now=1)
     held = look(store.url, "SELECT task, pattern FROM claims")
-    assert [(row["task"], row["pattern"]) for row in held] == [(numbers["S"], "x.py")]
+    assert {(row["task"], row["pattern"]) for row in held} == {
+        (numbers["S"], pattern) for pattern in ("x*", "x.py", "y.py")
+    }
     second = go(store, now=2)
     assert second.name in ("S.b", "S.c")  # what a sibling handed over binds others only
     finish(store, second.fence, Outcome(state=State.GATING), now=3)
@@ -425,3 +440,55 @@ def test_tasks_are_listed_and_counted_by_state(store: Store) -> None:
     assert found.id == 4
     with pytest.raises(NotFound):
         get_task(store, 99)
+
+
+def test_a_parked_task_can_be_paused(store: Store) -> None:
+    hire(store)
+    task = put(store)
+    finish(store, go(store).fence, PARKED, now=2)
+    assert pause(store, task, now=3)
+    assert not admit(store, "w", now=100)
+    assert resume(store, task, now=101)
+    assert go(store, now=101).task == task
+
+
+def test_a_task_paused_while_it_ran_stays_so_when_it_is_to_be_parked(store: Store) -> None:
+    hire(store)
+    task = put(store)
+    fence = go(store).fence
+    pause(store, task, now=2)
+    assert finish(store, fence, PARKED, now=3) is State.PAUSED
+    assert not admit(store, "w", now=100)
+
+
+def test_resuming_does_not_revive_a_cancelled_attempt(store: Store) -> None:
+    hire(store)
+    task = put(store)
+    fence = go(store).fence
+    cancel(store, task, now=2)
+    retry(store, task, now=3)
+    pause(store, task, now=4)
+    resume(store, task, now=5)
+    assert state(store, task) == "waiting"
+    release(store, fence, now=6)
+    assert go(store, now=7).attempt == 2
+
+
+def test_a_person_who_reopens_a_task_gives_it_all_its_tries(store: Store) -> None:
+    hire(store)
+    task = put(store)
+    failure = Outcome(state=State.READY, kind="crash", signature="same")
+    states = [finish(store, go(store).fence, failure, now=n) for n in range(3)]
+    assert states[-1] is State.BLOCKED
+    retry(store, task, now=4)
+    assert finish(store, go(store).fence, failure, now=5) is State.READY
+
+
+def test_a_task_that_has_run_is_not_evicted(store: Store) -> None:
+    hire(store)
+    store = tuned(store, queue=1)
+    first = put(store, "came back", klass=Class.BATCH)
+    release(store, go(store).fence, now=2)
+    with pytest.raises(QueueFull):
+        put(store, "urgent", klass=Class.INTERACTIVE)
+    assert state(store, first) == "ready"

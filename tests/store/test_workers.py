@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from store_helpers import DONE, drain, go, hire, lease_state, put, snapshot, used
+from store_helpers import DONE, drain, go, hire, lease_state, put, snapshot, tuned, used
 from store_helpers import url as url
-from weft.errors import InputError, NotFound
+from weft.errors import InputError, LimitsDiffer, NotFound
 from weft.model import AgentFile, Capacity, WorkerKind
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.events import read_events
-from weft.store.leases import finish
+from weft.store.leases import finish, list_open, release
+from weft.store.limits import list_limits
 from weft.store.probe import probe
 from weft.store.workers import depart, find_workers, get_worker, heartbeat, list_workers
 
@@ -138,3 +139,29 @@ def test_a_worker_is_given_only_what_its_agents_can_do(store: Store) -> None:
     assert waits == ["no worker is present (one that runs reviewer)"]
     hire(store, "any", now=3)
     assert drain(store, "any", now=3) == ["review"]
+
+
+def test_everybody_at_work_goes_by_the_same_times(store: Store) -> None:
+    hire(store, "one")
+    hasty = tuned(store, gone_after=1)
+    with pytest.raises(LimitsDiffer, match="gone_after = 120, not 1"):
+        hire(hasty, "two")
+    put(store)
+    go(store, "one")
+    depart(store, "one", now=2)
+    with pytest.raises(LimitsDiffer, match="Worker one is at work"):
+        hire(hasty, "two")  # what it left behind is still watched over by its times
+    [lease] = list_open(store)
+    release(store, lease.fence, now=3)
+    hire(hasty, "two")
+    with pytest.raises(LimitsDiffer, match="gone_after = 1, not 120"):
+        hire(store, "one")
+
+
+def test_the_limits_of_a_host_go_with_its_last_worker(store: Store) -> None:
+    for worker in ("one", "two"):
+        hire(store, worker, host_limits={"port": 3})
+    depart(store, "one", now=1)
+    assert used(store, "host:h/port") == 0
+    depart(store, "two", now=2)
+    assert not [one for one in list_limits(store, now=3) if one.resource.startswith("host:")]

@@ -35,7 +35,7 @@ from weft.store.leases import (
     release,
     renew,
     report,
-    reserve_more,
+    reserve,
 )
 from weft.store.tasks import count_states
 from weft.store.wake import Listener
@@ -61,6 +61,11 @@ class Desk:
     marker: int | None = None
     things: list[int] = field(default_factory=list)
     child: subprocess.Popen[bytes] | None = None
+
+
+def spent(desk: Desk) -> dict[str, int]:
+    """What the work of a desk cost, if anything; who is killed has spent all it had reserved."""
+    return {USD: 1} if desk.grant is not None and USD in desk.grant.demand else {}
 
 
 class Worker:
@@ -147,8 +152,8 @@ class Worker:
         desk.ends = time.monotonic() + seconds
 
     def ask_for_money(self, desk: Desk) -> None:
-        if reserve_more(self.store, desk.fence, {USD: 150}, now=time.time()):
-            report(self.store, desk.fence, {"reserved": {USD: 150}}, now=time.time())
+        if reserve(self.store, desk.fence, {USD: 250}, now=time.time()):
+            report(self.store, desk.fence, {"reserved": {USD: 250}}, now=time.time())
 
     def adopt_orphans(self) -> None:
         for lease in list_open(self.store):
@@ -193,14 +198,16 @@ class Worker:
     def hand_back(self, desk: Desk) -> None:
         report(self.store, desk.fence, {"step": "handing back"}, now=time.time())
         self.leave(desk)
-        if not release(self.store, desk.fence, now=time.time()):
+        if not release(self.store, desk.fence, now=time.time(), spent=spent(desk)):
             raise Broken(f"fence {desk.fence} was released before")
         if release(self.store, desk.fence, now=time.time()):
             raise Broken(f"fence {desk.fence} was released twice")
 
     def park(self, desk: Desk) -> None:
         until = time.time() + self.rng.uniform(0.01, 0.2)
-        self.end(desk, Outcome(state=State.PARKED, kind="rate_limit", until=until))
+        self.end(
+            desk, Outcome(state=State.PARKED, kind="rate_limit", until=until, spent=spent(desk))
+        )
 
     def widen(self, desk: Desk) -> None:
         """Claim one more file; if that is not granted at once, give up everything."""
@@ -213,11 +220,15 @@ class Worker:
             return
         files = (*desk.grant.files, more)
         report(self.store, desk.fence, {"wants": files}, now=time.time())
-        self.end(desk, Outcome(state=State.READY, kind="scope", sent_back=True, files=files))
+        self.end(
+            desk,
+            Outcome(
+                state=State.READY, kind="scope", sent_back=True, files=files, spent=spent(desk)
+            ),
+        )
 
     def complete(self, desk: Desk) -> None:
-        spent = {USD: 1} if desk.grant is not None and USD in desk.grant.demand else {}
-        done = Outcome(state=State.DONE, spent=spent)
+        done = Outcome(state=State.DONE, spent=spent(desk))
         self.end(desk, done)
         if self.rng.random() < 0.2:
             again = finish(self.store, desk.fence, done, now=time.time())
@@ -257,6 +268,7 @@ def work(settings: dict[str, str], signs: Signs) -> None:
             store,
             new_worker(name, worker.slots, pid=os.getpid(), pid_start=start),
             now=time.time(),
+            stated={},
         )
         worker.work(listener)
         depart(store, name, now=time.time())

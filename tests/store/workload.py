@@ -56,7 +56,7 @@ def submit_work(store: Store, rng: random.Random, size: int) -> None:
     of_run = size // 2
     names = [f"t{number}" for number in range(of_run)]
     tasks = [_task(rng, name, names[:number], RUN) for number, name in enumerate(names)]
-    limits = {"agents": 3, "test": 2, "implement": 2, "usd": 500}
+    limits = {"agents": 3, "test": 2, "implement": 2, "usd": 20_000}
     gangs = [*_gang(names, "first"), *_gang(names, "second")]
     run = NewRun(id=RUN, repo=REPO, tenant="green", limits=limits)
     submit_run(store, run, tasks + gangs, now=now)

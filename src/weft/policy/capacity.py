@@ -9,8 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from weft.errors import InputError
 from weft.model import HERE, Demand
+
+MOST: Final = 2**50
+"""No amount is larger, so that no sum of thousands leaves what a database can count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,17 @@ def shortages(
         if limit is not None and used.get(name, 0) + amount > limit:
             short.append(Shortage(name, amount, used.get(name, 0), limit))
     return short
+
+
+def refuse_odd_amounts(demand: Demand, who: str = "This") -> None:
+    """Amounts are 1 or more, and small enough to be summed."""
+    for resource, amount in demand.items():
+        if amount <= 0:
+            raise InputError(f"{who} asks for {amount} of {resource}; ask for 1 or more.")
+        if amount > MOST:
+            raise InputError(
+                f"{who} asks for {amount} of {resource}; the most there can be is {MOST}."
+            )
 
 
 def is_consumable(resource: str) -> bool:

@@ -22,6 +22,7 @@ from weft.paths import subtree
 from weft.policy import capacity, fairness
 from weft.policy.order import Rank
 from weft.store import ready, records
+from weft.store.claims import bring_back, claim_for_story
 from weft.store.database import Row, Transaction
 from weft.store.grants import write_lease
 from weft.store.ledger import Place
@@ -91,7 +92,7 @@ def _look(tx: Transaction, now: float) -> Scene:
     if scene.held_up is not None and scene.held_up.reserved and scene.reserved is None:
         # Reserving no longer helps it; whoever stepped aside for it may go.
         tx.run("drop_reservation", task=scene.held_up.task)
-        ready.bring_back(tx, scene.held_up.task)
+        bring_back(tx, scene.held_up.task)
         scene.held_up = None
     return scene
 
@@ -178,7 +179,7 @@ def _note_bypass(
     if previous is not None and previous.task in {row["id"] for row in admitted.rows}:
         tx.run("drop_reservation", task=previous.task)
         if len(admitted.rows) > 1:  # from now on each member's files are held by itself
-            ready.bring_back(tx, previous.task)
+            bring_back(tx, previous.task)
         previous = None
     # Only who stood before the admitted one was passed over.
     ahead = held_up is not None and held_up.rank < admitted.rank
@@ -247,6 +248,8 @@ def _grant_one(tx: Transaction, scene: Scene, place: Place, row: Row, *, turn: s
             tx.run("add_unit", resource=resource, unit=unit, fence=fence)
     if files:
         tx.run("add_claims", task=task, repo=row["repo"], patterns=row["files"])
+    if row["story"] is not None and not scene.claims.any_held_by(row["repo"], [row["story"]]):
+        claim_for_story(tx, row["repo"], row["story"])
     tx.run(
         "add_attempt",
         task=task,

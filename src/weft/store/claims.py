@@ -1,13 +1,19 @@
-"""File claims: who holds which files, as read inside the admitting transaction."""
+"""File claims: who holds which files, as read inside the admitting transaction.
+
+A story and its subtasks are one holder to everybody else. When the first subtask is admitted,
+its story claims the files of all of them, and keeps them while one of them holds files or has
+its candidate: a story never waits for files while it holds some, so two stories cannot wait
+for each other. Among themselves the subtasks exclude each other by claims of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from weft.model import TERMINAL
+from weft.model import TERMINAL, State
 from weft.paths import Index
-from weft.store import ready
-from weft.store.database import Row, Transaction
+from weft.store import records
+from weft.store.database import Row, Transaction, encode_keys
 
 
 class Claims:
@@ -42,15 +48,65 @@ class Claims:
         return self._repos[repo]
 
 
+def bring_back(tx: Transaction, holder: int) -> None:
+    """Claims or a reservation ended: look again at whoever ran into them."""
+    tx.run("bring_back", holder=holder)
+    tx.wake()
+
+
 def give_up(tx: Transaction, task: Row) -> None:
-    """A task's claims end; whoever ran into them is looked at again."""
-    if tx.count("drop_claims", repo=task["repo"], task=task["id"]):
-        ready.bring_back(tx, task["id"])
+    """A task's claims end, and its story's if no other subtask needs them any more."""
+    _drop(tx, task["repo"], task["id"])
+    if task["story"] is not None:
+        rest = [row for row in family(tx, task["story"]) if row["id"] != task["id"]]
+        if not _needs_its_claims(tx, task["story"], rest):
+            _drop(tx, task["repo"], task["story"])
 
 
-def pass_to_story(tx: Transaction, task: Row) -> None:
-    """A subtask has its candidate: its claims now bind everyone but its story's subtasks."""
-    story = tx.one("task", id=task["story"])
-    if story is not None and story["state"] not in TERMINAL:
+def _drop(tx: Transaction, repo: str, task: int) -> None:
+    if tx.count("drop_claims", repo=repo, task=task):
+        bring_back(tx, task)
+
+
+def _needs_its_claims(tx: Transaction, story: int, rest: Sequence[Row]) -> bool:
+    holders = {row["task"] for row in tx.all("claim_holders")}
+    return any(
+        row["attempt"] > 0 if row["id"] == story else row["id"] in holders
+        for row in rest
+        if row["state"] not in TERMINAL
+    ) or any(row["state"] == State.GATING for row in rest)
+
+
+def family(tx: Transaction, story: int) -> Sequence[Row]:
+    """A story and its subtasks; nobody once the story has ended: then each is on its own."""
+    rows = tx.all("family", story=story)
+    return [] if any(row["id"] == story and row["state"] in TERMINAL for row in rows) else rows
+
+
+def wanted_by(rows: Iterable[Row]) -> list[str]:
+    """All that a story and its subtasks will want, those that have ended left out."""
+    alive = [row for row in rows if row["state"] not in TERMINAL]
+    return sorted({file for row in alive for file in records.files(row["files"])})
+
+
+def claim_for_story(tx: Transaction, repo: str, story: int) -> None:
+    """A story holds what all of its subtasks want; known to be free."""
+    wanted = wanted_by(family(tx, story))
+    tx.run("add_claims", task=story, repo=repo, patterns=encode_keys(wanted))
+
+
+def pass_to_story(tx: Transaction, task: Row) -> bool:
+    """A subtask has its candidate: from now on its story's claims bind everyone but its kin.
+
+    False if the story cannot hold all its subtasks want: it gave its files up in the meantime,
+    and others have some of them now.
+    """
+    rows = family(tx, task["story"])
+    kin = {row["id"] for row in rows}
+    if Claims(tx).held(task["repo"], wanted_by(rows), own=kin):
+        return False
+    if rows:
+        claim_for_story(tx, task["repo"], task["story"])
         tx.run("pass_claims", repo=task["repo"], task=task["id"], story=task["story"])
-    give_up(tx, task)
+        _drop(tx, task["repo"], task["id"])
+    return True

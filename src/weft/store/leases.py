@@ -35,7 +35,9 @@ def renew(tx: Transaction, fences: Sequence[int], *, now: float) -> list[int]:
     alive: set[str | None] = set()
     for fence in fences:
         lease = tx.one("lease", fence=fence)
-        if lease is None or lease["state"] == "released" or not _owns_task(tx, lease):
+        if lease is None or lease["state"] == "released" or lease["kind"] == "run":
+            lost.append(fence)  # a run has no process, and nobody who could give signs for it
+        elif not _owns_task(tx, lease):
             lost.append(fence)
         else:
             tx.run("renew", fence=fence, deadline=now + tx.tuning.lease)
@@ -54,28 +56,46 @@ def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: floa
 
 
 @writes
-def release(tx: Transaction, fence: int, *, now: float, reason: str = "handed_back") -> bool:
-    """The attempt's process has ended without an outcome: free its amounts.
+def release(
+    tx: Transaction,
+    fence: int,
+    *,
+    now: float,
+    reason: str = "handed_back",
+    spent: Demand | None = None,
+) -> bool:
+    """The attempt's process has ended without an outcome that counts: free its amounts.
 
-    Its task goes back to the ready ones, which counts as no failure. False if the lease had
-    been released before; that changes nothing.
+    Its task goes back to the ready ones, which counts as no failure, unless it was cancelled.
+    What it reserved of a consumable counts as spent, except where `spent` says how much it
+    was. False if the lease had been released before; that changes nothing.
     """
     lease = _lease(tx, fence)
     if lease["kind"] == "run":
         raise StaleFence(f"Fence {fence} is a run's, which is released when the run ends.")
     if lease["state"] == "released":
         return False
-    _let_go(tx, lease, reason, now=now)
+    _let_go(tx, lease, reason, spent or {}, now=now)
     return True
 
 
-def _let_go(tx: Transaction, lease: Row, reason: str, *, now: float) -> None:
+def _let_go(tx: Transaction, lease: Row, reason: str, spent: Demand, *, now: float) -> None:
     end_lease(tx, lease, reason, now=now)
     if lease["kind"] != "attempt":
         return
+    _settle_spending(tx, lease, spent)
     _end_attempt(tx, lease, reason, now=now)
     task = tx.one("task", id=lease["task"])
     assert task is not None
+    tx.event(
+        "attempt_released",
+        now=now,
+        run=task["run"],
+        task=task["id"],
+        fence=lease["fence"],
+        attempt=lease["attempt"],
+        reason=reason,
+    )
     if task["state"] == State.RUNNING:
         ready.requeue(tx, task["id"], now=now, reason=reason)
     elif task["state"] == State.WAITING:
@@ -86,11 +106,15 @@ def _let_go(tx: Transaction, lease: Row, reason: str, *, now: float) -> None:
 def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> State:
     """Record how an attempt ended, and move its task on, in one step.
 
-    The same call again changes nothing and answers the same. Returns the task's state:
-    the outcome's, or blocked if it failed the same way too often.
+    The same call again changes nothing and answers the same. Returns the task's state: the
+    outcome's, blocked if it failed the same way too often, or ready if its story can no longer
+    hold its files. If the task has ended without it, this is refused and `release` says what
+    the attempt spent.
     """
     if outcome.state not in _MAY_FOLLOW:
         raise InputError(f"An attempt cannot end in the state {outcome.state}.")
+    if outcome.kind == "success" and outcome.state in (State.FAILED, State.BLOCKED):
+        raise InputError(f"A success cannot end in the state {outcome.state}.")
     if (outcome.state is State.PARKED) != (outcome.until is not None):
         raise InputError("A parked task needs a time until when, and only a parked one has it.")
     lease = _lease(tx, fence)
@@ -106,7 +130,10 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
     end_lease(tx, lease, "finished", now=now)
     _settle_spending(tx, lease, outcome.spent)
     state, reason = _after(tx, lease, task, outcome, now=now)
-    if state is State.READY and task["state"] == State.PAUSED:
+    if state is State.GATING and task["story"] is not None and not pass_to_story(tx, task):
+        state, reason = State.READY, "its story had to give up its files"
+        give_up(tx, task)
+    if state in (State.READY, State.PARKED) and task["state"] == State.PAUSED:
         state = State.PAUSED  # a person paused it while it ran
     _end_attempt(tx, lease, outcome.kind, now=now, led_to=state)
     _move(tx, task, state, reason, outcome, now=now)
@@ -195,12 +222,11 @@ def _move(
         tx.run("set_files", id=number, files=encode_keys(outcome.files))
     if outcome.sent_back or outcome.files is not None or state not in _KEEPS_CLAIMS:
         give_up(tx, task)
-    elif state is State.GATING and task["story"] is not None:
-        pass_to_story(tx, task)
     if state is State.READY:
         ready.requeue(tx, number, now=now, reason=reason)
         return
-    ready.leave(tx, task, state, now=now, reason=reason, until=outcome.until)
+    until = outcome.until if state is State.PARKED else None
+    ready.leave(tx, task, state, now=now, reason=reason, until=until)
     if state in (State.DONE, State.GATING):
         ready.settle_dependents(tx, number, now=now)
 
@@ -219,9 +245,18 @@ def _end_attempt(
 
 
 def _settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
+    """Write down what was used up: all that was reserved, where nobody says how much."""
     for resource, amount in spent.items():
         if not capacity.is_consumable(resource):
             raise InputError(f"{resource} is not used up, so nothing of it can be spent.")
+        if not 0 <= amount <= capacity.MOST:
+            raise InputError(f"{amount} of {resource} cannot have been spent.")
+    reserved = {
+        row["resource"]: row["amount"]
+        for row in tx.all("costs_of", fence=lease["fence"])
+        if capacity.is_consumable(row["resource"])
+    }
+    for resource, amount in sorted({**reserved, **spent}.items()):
         tx.run("settle_spending", resource=resource, fence=lease["fence"], amount=amount)
 
 
@@ -253,14 +288,22 @@ def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> 
 
 
 @writes
-def reserve_more(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
-    """Take more of what a running attempt uses (its budget), if it fits now."""
+def reserve(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
+    """Let a running attempt hold at least so much of what it uses (its budget), if it fits now.
+
+    Amounts are totals, so that the same call again changes nothing. One that holds more
+    already keeps it.
+    """
     lease, _ = _current(tx, fence)
-    ledger = Ledger(tx, now)
-    if capacity.shortages(demand, ledger.effective, ledger.used):
+    capacity.refuse_odd_amounts(demand)
+    scene = Scene(tx, now)
+    held = {row["resource"]: row["amount"] for row in tx.all("costs_of", fence=fence)}
+    asked = capacity.resolve(demand, lease["worker"], lease["host"])
+    more = {name: n - held.get(name, 0) for name, n in asked.items() if n > held.get(name, 0)}
+    if scene.shortages_of(more):
         return False
-    for resource, amount in sorted(demand.items()):
-        tx.run("reserve_more", fence=lease["fence"], resource=resource, amount=amount)
+    for resource, amount in sorted(more.items()):
+        tx.run("reserve", fence=fence, resource=resource, amount=amount)
     return True
 
 
@@ -271,13 +314,16 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
     The attempt and its claims go on, the old fence is refused from now on. The adopter's
     slots may be exceeded by this, which only stops its further admissions.
     """
+    before = _adopted_before(tx, fence, worker)
+    if before is not None:
+        return before
     lease, task = _current(tx, fence)
     if lease["state"] != "suspect":
         raise StaleFence(f"The lease {fence} is in good hands; only a suspect one can be adopted.")
     ledger = Ledger(tx, now)
     place = ledger.place(worker)
-    if place.host != lease["host"]:
-        raise Refused(f"{worker} is not on {lease['host']}, where the attempt's process is.")
+    if place.host != lease["host"] or _boot(tx, worker) != _boot(tx, lease["worker"]):
+        raise Refused(f"{worker} is not where the attempt's process is ({lease['host']}).")
     costs = {
         f"worker:{worker}" if row["resource"].startswith("worker:") else row["resource"]: row[
             "amount"
@@ -314,6 +360,21 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
     return fresh
 
 
+def _adopted_before(tx: Transaction, fence: int, worker: str) -> int | None:
+    """The fence under which this worker has adopted a lease already, if it has."""
+    lease = _lease(tx, fence)
+    if lease["ended"] != "adopted":
+        return None
+    heir = tx.one("open_lease_of_task", task=lease["task"])
+    same = heir is not None and (heir["attempt"], heir["worker"]) == (lease["attempt"], worker)
+    return int(heir["fence"]) if heir is not None and same else None
+
+
+def _boot(tx: Transaction, worker: str) -> str:
+    row = tx.one("worker", id=worker)
+    return "" if row is None else str(row["boot"])
+
+
 @writes
 def suspect_overdue(tx: Transaction, *, now: float) -> list[Lease]:
     """Mark what passed its deadline, and list every suspect lease. Frees nothing."""
@@ -335,8 +396,10 @@ def free_proved_dead(tx: Transaction, fence: int, *, now: float, proof: str) -> 
     lease = _lease(tx, fence)
     if lease["state"] != "suspect":
         return False
-    tx.event("lease_reaped", now=now, task=lease["task"], fence=fence, proof=proof)
-    _let_go(tx, lease, "reaped", now=now)
+    task = tx.one("task", id=lease["task"]) if lease["task"] is not None else None
+    run = None if task is None else task["run"]
+    tx.event("lease_reaped", now=now, run=run, task=lease["task"], fence=fence, proof=proof)
+    _let_go(tx, lease, "reaped", {}, now=now)
     return True
 
 
@@ -351,15 +414,21 @@ def take(
     """
     if kind not in ("gate", "check"):
         raise InputError(f"A {kind} lease is not taken this way.")
-    for row in tx.all("open_leases_held_by", kind="gate", holder=holder):
-        if kind == "gate" and row["deadline"] is not None and row["deadline"] < now:
-            end_lease(tx, row, "taken_over", now=now)
-    ledger = Ledger(tx, now)
-    place = ledger.place(worker)
+    capacity.refuse_odd_amounts(demand)
+    scene = Scene(tx, now)
+    place = scene.ledger.place(worker)
     resolved = capacity.resolve(demand, place.worker, place.host)
-    if capacity.shortages(resolved, ledger.effective, ledger.used):
+    held = tx.one("open_leases_held_by", kind="gate", holder=holder) if kind == "gate" else None
+    if held is not None:
+        if held["deadline"] is None or held["deadline"] >= now:
+            return None
+        for row in tx.all("costs_of", fence=held["fence"]):
+            scene.ledger.enter({row["resource"]: -row["amount"]})
+    if scene.shortages_of(resolved):
         return None
-    fence = ledger.next_fence()
+    if held is not None:
+        end_lease(tx, held, "taken_over", now=now)
+    fence = scene.ledger.next_fence()
     write_lease(
         tx,
         fence,

@@ -14,6 +14,7 @@ from weft.config import Stated, is_settable, suggest_limit
 from weft.errors import InputError, LimitsDiffer
 from weft.model import Limit
 from weft.policy import pressure
+from weft.policy.capacity import MOST
 from weft.store.database import Transaction
 from weft.store.ledger import Ledger
 from weft.store.store import Store, reads, writes
@@ -40,6 +41,8 @@ def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> i
     """Change a limit; returns what it was. Lowering kills nothing: it only stops admissions."""
     if capacity < 0:
         raise InputError(f"The limit {resource} cannot be {capacity}; 0 pauses it.")
+    if capacity > MOST:
+        raise InputError(f"The limit {resource} cannot be {capacity}; the most is {MOST}.")
     rows = {row["resource"]: row for row in tx.all("limits")}
     known = rows.get(resource)
     if known is None and not is_settable(resource):
@@ -56,9 +59,12 @@ def own_limit(
     tx: Transaction, resource: str, capacity: int | None, *, owner: str, now: float
 ) -> None:
     """An owner states its limit, or that it has none."""
-    before = next((r["capacity"] for r in tx.all("limits") if r["resource"] == resource), None)
-    if before == capacity:
+    known = next((row for row in tx.all("limits") if row["resource"] == resource), None)
+    before = None if known is None else int(known["capacity"])
+    if before == capacity and (known is None or known["owner"] == owner):
         return
+    if capacity is not None and not 0 <= capacity <= MOST:
+        raise InputError(f"{owner} cannot set {resource} to {capacity}.")
     if capacity is None:
         tx.run("drop_limit", resource=resource)
         tx.event("limit_dropped", now=now, resource=resource, owner=owner)

@@ -38,7 +38,7 @@ def accept(tx: Transaction, task: int, worker: str, *, now: float) -> list[Grant
 def reject(tx: Transaction, task: int, worker: str, *, now: float, reason: str = "") -> None:
     row = _offered(tx, task, worker)
     ready.requeue(tx, row["id"], now=now, reason=reason)
-    tx.event("offer_rejected", now=now, task=task, worker=worker, reason=reason)
+    tx.event("offer_rejected", now=now, run=row["run"], task=task, worker=worker, reason=reason)
 
 
 def _offered(tx: Transaction, task: int, worker: str) -> Row:
@@ -52,7 +52,7 @@ def withdraw_all(tx: Transaction, worker: str, *, now: float) -> None:
     """A worker is gone: what it was offered is for everyone again."""
     for row in tx.all("offers_to", worker=worker):
         ready.requeue(tx, row["id"], now=now)
-        tx.event("offer_withdrawn", now=now, task=row["id"], worker=worker)
+        tx.event("offer_withdrawn", now=now, run=row["run"], task=row["id"], worker=worker)
 
 
 @writes

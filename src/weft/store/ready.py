@@ -19,6 +19,7 @@ from typing import Any
 from weft.model import State
 from weft.paths import conflicts
 from weft.store import records
+from weft.store.claims import Claims, bring_back, family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
 
 
@@ -51,6 +52,8 @@ def _complete_gang(tx: Transaction, gang: str) -> Sequence[Row]:
 
 
 def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
+    if _keep_stories_whole(tx, rows, now=now):
+        rows = _startable(tx, [row["id"] for row in rows])
     buckets = _Buckets(tx)
     popular = Counter(pattern for row in rows for pattern in records.files(row["files"]))
     holders = {row["task"] for row in tx.all("claim_holders")}
@@ -77,6 +80,39 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
     for bucket, line in {(p["bucket"], p["line"]) for p in placed}:
         if line is not None and bucket not in buckets.fresh:
             reorder(tx, bucket, line)
+
+
+def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> bool:
+    """A story holds what all its waiting subtasks want, or nothing.
+
+    A subtask that wants more than its story holds (it was sent back with more files, or
+    reopened) gets it for the story at once, or the story gives up what it holds: nobody waits
+    for claims while holding claims. Returns whether a story did.
+    """
+    broke_up = False
+    subtasks = [row for row in rows if row["story"] is not None]
+    holders = {row["task"] for row in tx.all("claim_holders")} if subtasks else set()
+    for row in subtasks:
+        if row["story"] not in holders:
+            continue
+        kin = {one["id"] for one in family(tx, row["story"])}
+        files = records.files(row["files"])
+        if Claims(tx).held(row["repo"], files, own=kin):
+            _break_up(tx, row["story"], now=now)
+            holders.discard(row["story"])
+            broke_up = True
+        else:
+            tx.run("add_claims", task=row["story"], repo=row["repo"], patterns=row["files"])
+    return broke_up
+
+
+def _break_up(tx: Transaction, story: int, *, now: float) -> None:
+    """A story gives its files up; the candidates of its subtasks are to be made again."""
+    for row in family(tx, story):
+        if row["id"] == story:
+            give_up(tx, row)
+        elif row["state"] == State.GATING:
+            send_back(tx, row, now=now, reason="its story had to give up its files")
 
 
 def _best_of_each_line(rows: Sequence[Row], placed: Sequence[dict[str, Any]]) -> set[int]:
@@ -201,12 +237,6 @@ def all_step_aside(tx: Transaction, bucket: int, directory: str, holder: int) ->
     )
 
 
-def bring_back(tx: Transaction, holder: int) -> None:
-    """Claims or a reservation ended: look again at whoever ran into them."""
-    tx.run("bring_back", holder=holder)
-    tx.wake()
-
-
 def set_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
     """Durations were learned: the order within buckets changes."""
     tx.many("set_path", [{"id": i, "path_seconds": s} for i, s in sorted(seconds.items())])
@@ -220,7 +250,20 @@ def wake_due(tx: Transaction, now: float) -> None:
     for row in tx.all("due", now=now):
         requeue(tx, row["id"], now=now)
         kind = "task_unparked" if row["state"] == State.PARKED else "offer_withdrawn"
-        tx.event(kind, now=now, task=row["id"])
+        tx.event(kind, now=now, run=row["run"], task=row["id"])
+
+
+def send_back(tx: Transaction, row: Row, *, now: float, reason: str) -> None:
+    """A task's candidate is no more: it is to be made again, and whoever built on it waits."""
+    requeue(tx, row["id"], now=now, reason=reason)
+    unsettle_dependents(tx, row["id"], now=now)
+    tx.event("task_sent_back", now=now, run=row["run"], task=row["id"], reason=reason)
+
+
+def unsettle_dependents(tx: Transaction, task: int, *, now: float) -> None:
+    """A need is no longer met: whoever was ready because of it waits again."""
+    for row in tx.all("dependents_ready", task=task):
+        requeue(tx, row["id"], now=now)
 
 
 def requeue(tx: Transaction, task: int, *, now: float, reason: str = "") -> None:

@@ -88,7 +88,7 @@ def end_run(tx: Transaction, run: str, *, now: float) -> bool:
     tx.run("set_run_state", id=run, state="ended")
     for lease in tx.all("open_leases_held_by", kind="run", holder=run):
         end_lease(tx, lease, "ended", now=now)
-    tx.run("drop_run_limits", owner=f"run:{run}")
+    tx.run("drop_limits_of", owner=f"run:{run}")
     tx.event("run_ended", now=now, run=run)
     start_waiting(tx, now=now)
     return True

@@ -6,15 +6,16 @@ whether a candidate fits, and if not, what is in its way.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.model import HERE, State
+from weft.model import HERE, Demand, State
 from weft.paths import conflicts
 from weft.policy import capacity, fairness, order
 from weft.policy.capacity import Shortage
 from weft.store import records
-from weft.store.claims import Claims
+from weft.store.claims import Claims, family, wanted_by
 from weft.store.database import Row, Transaction
 from weft.store.ledger import Ledger, Place
 
@@ -39,6 +40,10 @@ class Candidate:
         if len(self.rows) == 1:
             return records.placed_demand(self.rows[0]["demand"], place.worker, place.host)[0]
         return capacity.resolve(self.demand, place.worker, place.host)
+
+    @property
+    def stories(self) -> set[int]:
+        return {row["story"] for row in self.rows if row["story"] is not None}
 
     @property
     def own(self) -> set[int]:
@@ -92,6 +97,7 @@ class Scene:
         self.now = now
         self.reserved_row: Row | None = None
         self._tx = tx
+        self._families: dict[int, Sequence[Row]] = {}
         self.ledger = Ledger(tx, now)
         self.claims = Claims(tx)
         self.held_up = self.ledger.held_up
@@ -101,6 +107,18 @@ class Scene:
         """What a candidate would lack at a place, counting what is kept free for another."""
         demand = who.demand_at(place)
         return capacity.shortages(demand, self.ledger.effective, self._taken(who, place))
+
+    def shortages_of(self, demand: Demand) -> list[Shortage]:
+        """What somebody other than a task would lack: a gate, a check, more for an attempt.
+
+        What is kept free for a task counts as taken unless that task waits for files: they may
+        be those of a task whose check this is.
+        """
+        used: Mapping[str, int] = self.ledger.used
+        if self.reserved is not None and not self._claimed(self.reserved):
+            kept = self._kept_free(self.reserved, self._home(self.reserved))
+            used = capacity.add(used, kept)
+        return capacity.shortages(demand, self.ledger.effective, used)
 
     def _taken(self, who: Candidate, place: Place) -> Mapping[str, int]:
         if self.reserved is None or self._goes_before_reserved(who):
@@ -127,10 +145,28 @@ class Scene:
 
     def held_files(self, who: Candidate) -> dict[str, int]:
         """The held patterns in a candidate's way, and who holds or is to get them."""
-        held = self.claims.held(who.repo, who.files, own=who.own)
+        held = self._claimed(who)
         if self.reserved is None or self._goes_before_reserved(who):
             return held
-        return self.kept_files(who.repo, who.files) | held
+        return self.kept_files(who.repo, self._wanted(who)) | held
+
+    def _claimed(self, who: Candidate) -> dict[str, int]:
+        held = self.claims.held(who.repo, who.files, own=who.own)
+        for story in who.stories:
+            if not self.claims.any_held_by(who.repo, [story]):  # it is to hold all, or nothing
+                kin = {row["id"] for row in self._family(story)}
+                held |= self.claims.held(who.repo, wanted_by(self._family(story)), own=kin)
+        return held
+
+    def _wanted(self, who: Candidate) -> Sequence[str]:
+        """Its files, and those its story would take with them."""
+        families = (wanted_by(self._family(story)) for story in who.stories)
+        return [*who.files, *itertools.chain.from_iterable(families)]
+
+    def _family(self, story: int) -> Sequence[Row]:
+        if story not in self._families:
+            self._families[story] = family(self._tx, story)
+        return self._families[story]
 
     def kept_files(self, repo: str, files: Sequence[str]) -> dict[str, int]:
         """Patterns kept free for somebody else that these files run into."""
@@ -139,7 +175,7 @@ class Scene:
             return {}
         return {
             pattern: other.task
-            for pattern in other.files
+            for pattern in self._wanted(other)
             if any(conflicts(pattern, file) for file in files)
         }
 
@@ -147,7 +183,7 @@ class Scene:
         """Whether keeping capacity free for a candidate would ever help it."""
         if not any(self._could_go(who, one) for one in self.ledger.places.values()):
             return False
-        holders = set(self.claims.held(who.repo, who.files, own=who.own).values())
+        holders = set(self._claimed(who).values())
         rows = (self._tx.one("task", id=one) for one in sorted(holders))
         if any(row is not None and row["state"] in (State.PAUSED, State.WAITING) for row in rows):
             return False  # its files come free when a person or other tasks let them

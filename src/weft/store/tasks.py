@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from weft import graph
@@ -14,6 +15,8 @@ from weft.store import ready, records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
 from weft.store.store import reads, writes
+
+_PAUSABLE = frozenset({State.WAITING, State.READY, State.OFFERED, State.RUNNING, State.PARKED})
 
 
 @writes
@@ -76,8 +79,8 @@ def add_tasks(
     places = [row["id"] for row in tx.all("workers_present")]
     for task in tasks:
         _refuse_what_never_fits(task.name, task.demand, limits, places)
-    _refuse_impossible_gangs(tasks, limits, places)
     _refuse_cycles(tasks, numbers)
+    gangs = _possible_gangs(tasks, limits, places)
     tx.many(
         "add_task",
         [
@@ -99,7 +102,7 @@ def add_tasks(
                 "path_seconds": task.path_seconds if run is not None else 0.0,
                 "submitted": now,
                 "story": None if task.story is None else _number(tx, task.story, numbers, run),
-                "gang": None if task.gang is None else f"{run or first}/{task.gang}",
+                "gang": f"{run or first}/{task.gang}" if task.gang in gangs else None,
                 "pinned": task.pinned,
             }
             for name, task in zip(numbers, tasks, strict=True)
@@ -151,9 +154,8 @@ def _refuse_what_never_fits(
     name: str, demand: Demand, limits: dict[str, int], places: Sequence[str]
 ) -> None:
     """A demand above a capacity would wait for ever. A limit of 0 is a pause, not a size."""
+    capacity.refuse_odd_amounts(demand, f"Task {name}")
     for resource, amount in demand.items():
-        if amount <= 0:
-            raise InputError(f"Task {name} asks for {amount} of {resource}; ask for 1 or more.")
         if resource == f"worker:{HERE}":
             sizes = [limits[f"worker:{one}"] for one in places if f"worker:{one}" in limits]
         elif resource.startswith(f"host:{HERE}/"):
@@ -168,24 +170,37 @@ def _refuse_what_never_fits(
             )
 
 
-def _refuse_impossible_gangs(
+def _possible_gangs(
     tasks: Sequence[NewTask], limits: dict[str, int], places: Sequence[str]
-) -> None:
+) -> set[str]:
+    """The groups whose members could ever start together; those of others are ordinary tasks."""
     gangs: dict[str, list[NewTask]] = {}
     for task in tasks:
         if task.gang is not None:
             gangs.setdefault(task.gang, []).append(task)
-    for gang, members in gangs.items():
-        together = capacity.add(*(member.demand for member in members))
-        _refuse_what_never_fits(f"group {gang}", together, limits, places)
-        for index, one in enumerate(members):
-            for other in members[index + 1 :]:
-                for mine in one.files:
-                    if any(conflicts(mine, theirs) for theirs in other.files):
-                        raise NeverFits(
-                            f"{one.name} and {other.name} of group {gang} both claim {mine}: "
-                            "they could never start together."
-                        )
+    return {gang for gang, members in gangs.items() if _fit_together(members, limits, places)}
+
+
+def _fit_together(
+    members: Sequence[NewTask], limits: dict[str, int], places: Sequence[str]
+) -> bool:
+    together = capacity.add(*(member.demand for member in members))
+    try:
+        _refuse_what_never_fits("", together, limits, places)
+    except InputError:
+        return False
+    names = {member.name for member in members}
+    pins = {member.pinned for member in members} - {None}
+    return (
+        len(pins) <= 1
+        and not any(names & set(member.needs) for member in members)
+        and not any(
+            conflicts(mine, theirs)
+            for one, other in itertools.combinations(members, 2)
+            for mine in one.files
+            for theirs in other.files
+        )
+    )
 
 
 def get_row(tx: Transaction, task: int) -> Row:
@@ -211,6 +226,8 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
     tx.event(f"task_{state}", now=now, run=row["run"], task=row["id"], reason=reason)
     if state is State.SKIPPED:
         ready.settle_dependents(tx, row["id"], now=now)
+    elif row["state"] == State.GATING:
+        ready.unsettle_dependents(tx, row["id"], now=now)  # there is no candidate to build on
     if row["gang"] is not None:
         rest = tx.all("gang_members", gang=row["gang"])
         ready.settle(tx, [one["id"] for one in rest], now=now)
@@ -251,7 +268,10 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
     if run is not None and run["state"] == "ended":
         raise Refused(f"Run {row['run']} has ended; submit its tasks as a new run.")
     tx.event("task_reopened", now=now, run=row["run"], task=task, was=row["state"])
+    tx.run("forget_failures", task=task)  # a person looked at them: a pattern starts anew
     ready.requeue(tx, task, now=now)
+    if row["state"] == State.SKIPPED:
+        ready.unsettle_dependents(tx, task, now=now)
     return True
 
 
@@ -262,7 +282,7 @@ def pause(tx: Transaction, task: int, *, now: float) -> bool:
     False for one that has ended, is at the gate, or cannot start by itself anyway.
     """
     row = get_row(tx, task)
-    if row["state"] not in (State.WAITING, State.READY, State.OFFERED, State.RUNNING):
+    if row["state"] not in _PAUSABLE:
         return False
     ready.leave(tx, row, State.PAUSED, now=now, reason="paused")
     tx.event("task_paused", now=now, run=row["run"], task=task)
@@ -275,11 +295,17 @@ def resume(tx: Transaction, task: int, *, now: float) -> bool:
     if row["state"] != State.PAUSED:
         return False
     tx.event("task_resumed", now=now, run=row["run"], task=task)
-    if tx.one("open_lease_of_task", task=task) is not None:
+    if _runs(tx, row):
         ready.leave(tx, row, State.RUNNING, now=now)
     else:
         ready.requeue(tx, task, now=now)
     return True
+
+
+def _runs(tx: Transaction, row: Row) -> bool:
+    """Whether its latest attempt goes on. A cancelled one may still have a process."""
+    attempt = tx.one("attempt", task=row["id"], number=row["attempt"])
+    return attempt is not None and attempt["ended"] is None
 
 
 @reads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 
 from weft.config import Stated
@@ -17,16 +18,18 @@ from weft.store.store import reads, writes
 
 @writes
 def register(
-    tx: Transaction, worker: NewWorker, *, now: float, stated: Mapping[str, Stated] | None = None
+    tx: Transaction, worker: NewWorker, *, now: float, stated: Mapping[str, Stated]
 ) -> None:
     """A worker comes, comes back or reloads, and sets the limits it owns.
 
-    Refused if it insists on other limits than the store has, or reads another file than a
-    present worker with another `max_concurrency` for the same agent.
+    Refused if it insists on other limits than the store has (`stated`), goes by other times
+    than those at work, or reads another file than a present worker with another
+    `max_concurrency` for the same agent.
     """
     if worker.slots < 1:
         raise InputError(f"Worker {worker.id} needs at least 1 slot, not {worker.slots}.")
-    limits.refuse_difference(tx, stated or {})
+    limits.refuse_difference(tx, stated)
+    _agree_on_times(tx, worker)
     _refuse_other_agent_files(tx, worker)
     _refuse_taken_name(tx, worker)
     tx.run(
@@ -53,6 +56,34 @@ def register(
         )
     tx.event("worker_registered", now=now, worker=worker.id, slots=worker.slots)
     tx.wake()
+
+
+_TIMES = ("lease", "heartbeat", "gone_after", "drift", "kill_grace")
+
+
+def _agree_on_times(tx: Transaction, worker: NewWorker) -> None:
+    """Everybody at work judges death by the same times; who comes first says by which.
+
+    A reaper with a shorter patience than the watchdog beside an agent could free the lease of
+    an agent that still runs.
+    """
+    mine = encode({name: float(getattr(tx.tuning, name)) for name in _TIMES})
+    theirs = tx.value("times")
+    if mine == theirs:
+        return
+    others = [row["id"] for row in tx.all("workers_present") if row["id"] != worker.id]
+    at_work = others or [row["worker"] for row in tx.all("open_leases") if row["worker"]]
+    if theirs != "{}" and at_work:
+        stand = json.loads(theirs)
+        differ = [name for name in _TIMES if stand[name] != getattr(tx.tuning, name)]
+        told = ", ".join(
+            f"{one} = {stand[one]:g}, not {getattr(tx.tuning, one):g}" for one in differ
+        )
+        raise LimitsDiffer(
+            f"Worker {at_work[0]} is at work with other times in [tuning] ({told}); "
+            "use the same ones, or wait until nobody is at work."
+        )
+    tx.run("set_times", tuning=mine)
 
 
 def _refuse_taken_name(tx: Transaction, worker: NewWorker) -> None:
@@ -101,9 +132,20 @@ def depart(tx: Transaction, worker: str, *, now: float) -> None:
         return
     tx.run("suspect_worker", worker=worker)
     tx.run("drop_limit", resource=f"worker:{worker}")
+    _forget_empty_host(tx, worker)
     withdraw_all(tx, worker, now=now)
     tx.event("worker_departed", now=now, worker=worker)
     tx.wake()
+
+
+def _forget_empty_host(tx: Transaction, worker: str) -> None:
+    """A host's limits go with the last worker on it; those who come back state them anew."""
+    row = tx.one("worker", id=worker)
+    assert row is not None
+    host = row["host"]
+    there = [one for one in tx.all("workers_present") if one["host"] == host]
+    if not there and not any(one["host"] == host for one in tx.all("open_leases")):
+        tx.run("drop_limits_of", owner=f"host {host}")
 
 
 @reads

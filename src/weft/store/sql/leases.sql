@@ -74,7 +74,7 @@ SELECT * FROM attempts WHERE task = :task ORDER BY number;
 -- What an ended lease really used of a consumable.
 INSERT INTO spending (resource, fence, amount) VALUES (:resource, :fence, :amount);
 
--- name: reserve_more
+-- name: reserve
 -- A running lease asks for more of a resource, already known to fit.
 INSERT INTO lease_costs (fence, resource, amount) VALUES (:fence, :resource, :amount)
 ON CONFLICT (fence, resource) DO UPDATE SET amount = lease_costs.amount + excluded.amount;
@@ -98,6 +98,10 @@ VALUES (:task, :attempt, :kind, :signature, :at);
 -- How often a task failed in the same way.
 SELECT COUNT(*) AS value FROM failures
 WHERE task = :task AND kind = :kind AND signature = :signature;
+
+-- name: forget_failures
+-- A person reopened the task; the events still tell of them.
+DELETE FROM failures WHERE task = :task;
 
 -- name: record_duration
 -- Remember how long a successful attempt took.

@@ -56,8 +56,8 @@ ON CONFLICT (resource) DO UPDATE SET capacity = excluded.capacity, owner = exclu
 -- Forget a limit: its owner is gone, or has none any more.
 DELETE FROM limits WHERE resource = :resource;
 
--- name: drop_run_limits
--- Forget the limits of a run that has ended.
+-- name: drop_limits_of
+-- Forget all limits of an owner: a run that has ended, a host nobody works on.
 DELETE FROM limits WHERE owner = :owner;
 
 -- name: set_penalty
@@ -76,6 +76,14 @@ SELECT unit FROM lease_units WHERE resource = :resource;
 -- name: identity
 -- Whether this store has been given its first limits.
 SELECT identity FROM store WHERE identity <> '';
+
+-- name: times
+-- The times that workers present have agreed on, as JSON.
+SELECT tuning AS value FROM store;
+
+-- name: set_times
+-- Nobody else is at work: these times hold from now on.
+UPDATE store SET tuning = :tuning;
 
 -- name: found_store
 -- From now on the limits here are the truth.

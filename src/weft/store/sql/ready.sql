@@ -20,6 +20,17 @@ ORDER BY t.id;
 SELECT e.task AS id FROM edges e JOIN tasks t ON t.id = e.task
 WHERE e.needs = :task AND t.state = 'waiting' ORDER BY e.task;
 
+-- name: dependents_ready
+-- Tasks that need the given one and do not wait for it.
+SELECT e.task AS id FROM edges e JOIN tasks t ON t.id = e.task
+WHERE e.needs = :task AND t.state IN ('ready', 'offered') ORDER BY e.task;
+
+-- name: family
+-- A story and its subtasks.
+SELECT * FROM tasks WHERE id = :story
+UNION ALL
+SELECT * FROM tasks WHERE story = :story;
+
 -- name: gang_members
 -- The tasks that start together and have not yet started or ended.
 SELECT * FROM tasks
@@ -129,4 +140,4 @@ WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND state = 'ready
 
 -- name: due
 -- Parked tasks and unanswered offers whose time has come.
-SELECT id, state, offered_to FROM tasks WHERE until IS NOT NULL AND until <= :now ORDER BY id;
+SELECT id, run, state, offered_to FROM tasks WHERE until IS NOT NULL AND until <= :now ORDER BY id;

@@ -37,9 +37,9 @@ WHERE e.task = :task AND n.state NOT IN ('done', 'skipped')
 ORDER BY n.id;
 
 -- name: queue
--- The ad-hoc tasks that wait, without those others need.
+-- The ad-hoc tasks that wait and have never run, without those others need.
 SELECT id, class, priority, path_seconds, submitted FROM tasks t
-WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered')
+WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered') AND attempt = 0
   AND NOT EXISTS (SELECT 1 FROM edges e WHERE e.needs = t.id);
 
 -- name: queue_length

@@ -28,7 +28,7 @@ UPDATE workers SET departed = :now WHERE id = :id AND departed IS NULL;
 
 -- name: offers_to
 -- Offers that one worker has not answered.
-SELECT id FROM tasks WHERE until IS NOT NULL AND state = 'offered' AND offered_to = :worker
+SELECT id, run FROM tasks WHERE until IS NOT NULL AND state = 'offered' AND offered_to = :worker
 ORDER BY +id;
 
 -- name: pinned_waiting

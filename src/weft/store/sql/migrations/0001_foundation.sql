@@ -7,6 +7,7 @@
 CREATE TABLE store (
     one BIGINT PRIMARY KEY CHECK (one = 1),
     identity TEXT NOT NULL,
+    tuning TEXT NOT NULL DEFAULT '{}', -- the times that workers present have agreed on
     writes BIGINT NOT NULL DEFAULT 0
 );
 INSERT INTO store (one, identity) VALUES (1, '');
@@ -86,6 +87,7 @@ CREATE INDEX tasks_until ON tasks (until) WHERE until IS NOT NULL;
 CREATE INDEX tasks_queue ON tasks (id) WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered');
 CREATE INDEX tasks_waiting ON tasks (run) WHERE state = 'waiting';
 CREATE INDEX tasks_gang ON tasks (gang) WHERE gang IS NOT NULL;
+CREATE INDEX tasks_story ON tasks (story) WHERE story IS NOT NULL;
 CREATE INDEX tasks_pinned ON tasks (pinned, state) WHERE pinned IS NOT NULL;
 
 CREATE TABLE edges (
@@ -129,6 +131,7 @@ CREATE TABLE leases (
 );
 -- The open leases; and at most one of them for each task.
 CREATE UNIQUE INDEX leases_open ON leases (task) WHERE state <> 'released';
+CREATE UNIQUE INDEX leases_gate ON leases (holder) WHERE kind = 'gate' AND state <> 'released';
 
 CREATE TABLE lease_costs (
     fence BIGINT NOT NULL,
