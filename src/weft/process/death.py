@@ -1,0 +1,121 @@
+"""Who is left of an attempt, and the proof that nobody is.
+
+Evidence that a process belongs to an attempt, each sound by itself: it carries the marker, it
+holds the lock file open, it is in the control group, it is in the agent's session while the
+agent leads it. Death is proved
+by all of: the lock is free, nobody carries the marker, the control group, if any, is empty.
+Proving it seals the directory, so that an order still on its way starts nothing afterwards.
+
+What nobody can see without a control group, once its wrapper was killed: a process that both
+closed all descriptors and cleared its environment. And of processes of other users only root
+sees the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from weft.process import cgroup, records, table
+from weft.process.place import here
+from weft.process.table import Process
+
+LOST = "lost"
+"""Stands in an exit record for why: everybody is dead, and nobody wrote how the agent ended."""
+
+
+def find_strays(directory: Path, marker: str) -> list[Process]:
+    """Everybody of an attempt that can be found, its wrapper included."""
+    lock = _find_file(directory / records.LOCK)
+    leader = find_recorded(directory / records.AGENT)
+    if leader is not None and not table.is_alive(leader):
+        leader = None  # its session number may be another's by now
+    group = find_group(directory)
+    members = cgroup.members(group) if group else frozenset()
+    return [
+        seen.process
+        for seen in table.everyone()
+        if (pid := seen.process.pid) in members
+        or table.mark_of(pid) == marker
+        or (leader is not None and seen.session == leader.pid)
+        or (lock is not None and pid != os.getpid() and table.has_open(pid, lock))
+    ]
+
+
+def proof_of_death(directory: Path, marker: str) -> bool:
+    return directory in prove_dead({directory: marker})
+
+
+def prove_dead(attempts: Mapping[Path, str]) -> set[Path]:
+    """Which of these attempts, by directory and marker, are dead for good.
+
+    One walk over the process table serves all of them.
+    """
+    locks: dict[Path, int] = {}
+    try:
+        for directory in attempts:
+            lock = _take_lock(directory)
+            if lock is not None:
+                locks[directory] = lock
+        marks = _living_marks() if locks else set()
+        dead = {one for one in locks if attempts[one] not in marks and _is_group_empty(one)}
+        for directory in dead:
+            _seal(directory)
+        return dead
+    finally:
+        for lock in locks.values():
+            os.close(lock)
+
+
+def find_recorded(path: Path) -> Process | None:
+    """The process a record names."""
+    record = records.find(str(path))
+    return Process(record["pid"], record["start"]) if record else None
+
+
+def find_group(directory: Path) -> str | None:
+    record = records.find(str(directory / records.WRAPPER))
+    group: str | None = record["cgroup"] if record else None
+    return group
+
+
+def _take_lock(directory: Path) -> int | None:
+    """The attempt's lock, if its processes could be seen from here and nobody has it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    record = records.find(str(directory / records.ATTEMPT))
+    if record is not None and record["boot"] != here().boot:
+        return None
+    return records.take_lock(str(directory))
+
+
+def _living_marks() -> set[str]:
+    # Twice: who forks and ends while the table is read may be missed by one look.
+    looks: Iterable[str | None] = (
+        table.mark_of(seen.process.pid) for _ in range(2) for seen in table.everyone()
+    )
+    return {mark for mark in looks if mark is not None}
+
+
+def _is_group_empty(directory: Path) -> bool:
+    group = find_group(directory)
+    if group is None:
+        return True
+    if not cgroup.is_empty(group):
+        return False
+    cgroup.remove(group)
+    return True
+
+
+def _seal(directory: Path) -> None:
+    path = str(directory / records.EXIT)
+    if not os.path.exists(path):
+        records.write_durably(path, {"why": LOST, "at": time.time()})
+
+
+def _find_file(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,145 @@
+"""The launcher: a small process that does nothing but fork wrappers.
+
+weft hands it one end of a socket per wrapper. The fork reads its order from there, so neither
+an order's secrets nor a slow order ever reach the launcher itself, and an order that was cut
+short by a crash is no order. The launcher ends when weft does; its wrappers do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import weft
+from weft.errors import WeftError
+from weft.process import wrapper
+from weft.process.records import Record
+from weft.process.table import Process
+
+_PROGRAM = """\
+import sys
+sys.path.append(sys.argv[1])
+from weft.process.launcher import serve
+serve(int(sys.argv[2]))
+"""
+_SECONDS = 60.0  # a wrapper that has not answered by then is not going to
+
+
+class LaunchFailed(WeftError):
+    """The agent's wrapper did not start; its directory may say why in the file `fault`."""
+
+
+class Launcher:
+    """weft's side: keeps one launcher process going and orders wrappers from it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._program: subprocess.Popen[bytes] | None = None
+        self._orders: socket.socket | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def launch(self, order: Record) -> Process:
+        """Start a wrapper; returns once it holds the attempt's lock."""
+        data = json.dumps(order).encode()
+        # Asking twice is safe: a wrapper does not start what has begun.
+        answer = self._ask(data) or self._ask(data)
+        if not answer:
+            raise LaunchFailed
+        pid, start = answer.split()
+        return Process(int(pid), int(start))
+
+    def close(self) -> None:
+        """End the launcher; wrappers go on."""
+        with self._lock:
+            self._close()
+
+    def _ask(self, data: bytes) -> bytes:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.settimeout(_SECONDS)
+            self._hand_over(theirs)
+            theirs.close()
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                ours.sendall(data)
+                ours.shutdown(socket.SHUT_WR)
+                return ours.recv(64)
+        return b""
+
+    def _hand_over(self, theirs: socket.socket) -> None:
+        with self._lock:
+            if self._program is None or self._program.poll() is not None:
+                self._close()
+                self._open()
+            assert self._orders is not None
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # asked again anew
+                socket.send_fds(self._orders, [b"!"], [theirs.fileno()])
+
+    def _open(self) -> None:
+        self._orders, theirs = socket.socketpair()
+        root = Path(weft.__file__).parent.parent
+        with theirs:
+            handle = str(theirs.fileno())
+            self._program = subprocess.Popen(
+                [sys.executable, "-IS", "-c", _PROGRAM, str(root), handle],
+                env={},  # what is not there cannot be read from /proc
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # or wrappers would keep weft's open after its end
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a terminal's Ctrl-C is weft's to answer
+            )
+
+    def _close(self) -> None:
+        if self._orders is not None:
+            self._orders.close()
+        if self._program is not None:
+            self._program.wait()
+        self._orders = self._program = None
+
+
+def serve(handle: int) -> None:
+    """The launcher process itself: fork for each socket that comes, end with weft."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for wrappers: they leave records
+    gc.disable()  # a collection would write to pages that all forks share
+    gc.freeze()
+    with socket.socket(fileno=handle) as orders:
+        while True:
+            _, handles, _, _ = socket.recv_fds(orders, 1, 1)
+            if not handles:
+                return
+            if os.fork() == 0:
+                orders.close()
+                _carry_out(handles[0])
+            os.close(handles[0])
+
+
+def _carry_out(handle: int) -> None:
+    try:
+        os.set_inheritable(handle, False)  # what comes through a socket is inheritable
+        data = b"".join(iter(lambda: os.read(handle, 1 << 16), b""))
+        wrapper.main(json.loads(data), handle)
+    finally:
+        # A traceback would go nowhere: the wrapper writes its own, and an order that weft died
+        # over while writing it is nobody's.
+        os._exit(0)

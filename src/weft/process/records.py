@@ -1,0 +1,88 @@
+"""The files of an attempt's directory: what wrapper and weft tell each other, across crashes.
+
+    attempt   who this is: marker, place, limits; written once, before anything is started
+    lock      held by the wrapper and everything it started: free means nobody has it open
+    stdin stdout stderr   the agent's; outputs only ever grow
+    renewed   the boot time at which the last successful renewal of the lease was sent
+    wrapper   pid and start time of the wrapper, and its control group
+    agent     pid and start time of the agent
+    exit      how it ended; written last, once nobody is left
+    fault     a traceback, should the wrapper itself be broken
+
+Written beside and renamed, so that nobody ever reads half a record.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from typing import Any
+
+ATTEMPT, LOCK, RENEWED, FAULT = "attempt", "lock", "renewed", "fault"
+STDIN, STDOUT, STDERR = "stdin", "stdout", "stderr"
+WRAPPER, AGENT, EXIT = "wrapper", "agent", "exit"
+
+Record = dict[str, Any]
+
+
+def create(path: str, record: Record) -> None:
+    """Write a record that must not be there yet; FileExistsError if it is."""
+    beside = _write_beside(path, json.dumps(record).encode())
+    try:
+        os.link(beside, path)
+    finally:
+        os.unlink(beside)
+
+
+def write(path: str, record: Record) -> None:
+    os.replace(_write_beside(path, json.dumps(record).encode()), path)
+
+
+def write_durably(path: str, record: Record) -> None:
+    """The same, on disk before this returns."""
+    beside = _write_beside(path, json.dumps(record).encode())
+    _sync(beside)
+    os.replace(beside, path)
+    _sync(os.path.dirname(path))
+
+
+def find(path: str) -> Record | None:
+    try:
+        with open(path, "rb") as file:
+            record: Record = json.load(file)
+    except FileNotFoundError:
+        return None
+    return record
+
+
+def take_lock(directory: str) -> int | None:
+    """A descriptor that holds the attempt's lock, or None while somebody else does."""
+    handle = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _write_beside(path: str, data: bytes) -> str:
+    beside = f"{path}.{os.getpid()}"
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, data)
+    except OSError:
+        os.unlink(beside)
+        raise
+    finally:
+        os.close(handle)
+    return beside
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,91 @@
+"""Reading a growing file line by line, by byte offset, across any number of restarts.
+
+A line is delivered when its end has been written; the caller keeps the offset after the last
+line it has dealt with, and a new Tail goes on from there: no line twice, none left out. Nothing
+is kept open and nothing watches: an idle file costs one `stat` per look. What one look reads is
+bounded, and so is what a line takes in memory; the file itself keeps everything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+LONGEST = 1 << 20
+"""Bytes of a line that are delivered; the rest of it is only counted."""
+
+_CHUNK = 1 << 20
+_LINES = 10_000  # in one look, however short they are
+
+
+class Line(NamedTuple):  # a tuple, since there are very many and it is the quickest record to make
+    text: bytes  # without its newline
+    end: int  # the offset after it, newline included
+    cut: int  # bytes left out of the text
+
+
+class Tail:
+    def __init__(self, path: str | os.PathLike[str], offset: int = 0) -> None:
+        self._path = os.fspath(path)
+        self._delivered = offset
+        self._held = b""  # read after that and not delivered, the middle of a long line apart
+        self._cut = 0  # how long that middle is
+
+    def size(self) -> int:
+        """How long the file is by now; 0 if it is not there yet."""
+        try:
+            return os.stat(self._path).st_size
+        except FileNotFoundError:
+            return 0
+
+    def is_behind(self) -> bool:
+        """Whether the file has more than was read, or more was read than was delivered."""
+        return b"\n" in self._held or self.size() > self._read
+
+    def lines(self) -> list[Line]:
+        """The next complete lines. May be none while a long line is being skipped over."""
+        if b"\n" not in self._held:
+            if self.size() <= self._read:
+                return []
+            self._held += self._chunk()
+        return self._deliver()
+
+    def rest(self) -> Iterator[list[Line]]:
+        """All that is left, for when nobody writes any more: a last line may lack its newline."""
+        while self.is_behind():
+            yield self.lines()
+        if self._held:
+            self._held += b"\n"
+            [(text, end, cut)] = self._deliver()
+            self._delivered = end - 1
+            yield [Line(text, end - 1, cut)]
+
+    @property
+    def _read(self) -> int:
+        return self._delivered + len(self._held) + self._cut
+
+    def _chunk(self) -> bytes:
+        with open(self._path, "rb", buffering=0) as file:
+            file.seek(self._read)
+            return file.read(_CHUNK) or b""
+
+    def _deliver(self) -> list[Line]:
+        *texts, self._held = self._held.split(b"\n", _LINES)
+        found = []
+        end = self._delivered
+        for text in texts:
+            end += len(text) + self._cut + 1
+            if self._cut or len(text) > LONGEST:
+                text, self._cut = text[:LONGEST], self._cut + max(0, len(text) - LONGEST)
+            found.append(Line(text, end, self._cut))
+            self._cut = 0
+        self._delivered = end
+        self._drop_middle()
+        return found
+
+    def _drop_middle(self) -> None:
+        """Keep only the beginning of a line that is too long, while its end is not in sight."""
+        if len(self._held) > LONGEST and b"\n" not in self._held:
+            self._cut += len(self._held) - LONGEST
+            self._held = self._held[:LONGEST]
