@@ -129,11 +129,11 @@ class _Tree:
                 table.send_signal(process, signal.SIGCONT)
 
     def _kill(self) -> None:
+        living = table.descendants(os.getpid())
+        self._swept.update(process for process in living if process.pid != self._agent)
         if self._group:
-            cgroup.kill(self._group)
-        for process in table.descendants(os.getpid()):
-            if process.pid != self._agent:
-                self._swept.add(process)
+            cgroup.kill(self._group)  # all at once, so that nobody forks in between
+        for process in living:
             table.send_signal(process, signal.SIGKILL)
 
     def _is_empty(self) -> bool:

@@ -1,0 +1,225 @@
+"""kill -9 of weft and of wrappers: nothing is forgotten, no line is lost (invariants 5, 28, 29)."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from process.stage import Stage, wait_until
+from weft.process import records, table
+from weft.process.agent import Why, attach
+from weft.process.death import find_strays, proof_of_death, prove_dead
+from weft.process.place import boottime
+from weft.process.table import Process
+
+SUPERVISOR = Path(__file__).with_name("supervisor_program.py")
+PATHS = os.pathsep.join([str(SUPERVISOR.parent.parent), *filter(None, sys.path)])
+
+
+def supervise(stage: Stage, build: str, count: int) -> subprocess.Popen[bytes]:
+    stage.directory.with_name("begun").unlink(missing_ok=True)
+    words = (build, str(stage.directory), stage.token, stage.marker, str(count))
+    return subprocess.Popen(
+        [sys.executable, str(SUPERVISOR), *words],
+        env={**os.environ, "PYTHONPATH": PATHS},
+    )
+
+
+def kill_again_and_again(stage: Stage, build: str, count: int, seed: int) -> int:
+    """Supervise to the end through kills at random moments; returns how many there were."""
+    chance = random.Random(seed)
+    kills = 0
+    while True:
+        supervisor = supervise(stage, build, count)
+        # The first one lives until its agent does: a start that is cut off is another test.
+        wait_until(lambda: (stage.directory / records.STDOUT).exists() and stage.output())
+        try:
+            supervisor.wait(chance.random() * 0.3 if kills < 6 else 60)
+        except subprocess.TimeoutExpired:
+            supervisor.kill()
+            supervisor.wait()
+            kills += 1
+        else:
+            assert supervisor.returncode == 0
+            return kills
+
+
+def ledger(stage: Stage) -> list[str]:
+    text = stage.directory.with_name("ledger").read_text()
+    return [record.split(" ", 1)[1] for record in text.splitlines()]
+
+
+def test_no_line_is_lost_or_doubled_however_often_weft_is_killed(stage: Stage) -> None:
+    kills = kill_again_and_again(stage, "real", 4000, seed=29)
+    assert kills >= 1
+    printed = stage.output().split("\n")
+    assert printed[-1] == "the end"
+    assert len(printed) == 4001
+    assert ledger(stage) == printed
+    ended = attach(stage.directory).ended()
+    assert ended is not None
+    assert (ended.why, ended.code) == (Why.ENDED, 0)
+
+
+def test_a_weakened_supervisor_that_keeps_no_offset_is_caught(stage: Stage) -> None:
+    supervisor = supervise(stage, "weak", 2000)
+    wait_until(lambda: stage.directory.with_name("ledger").exists() and len(ledger(stage)) > 10)
+    supervisor.kill()
+    supervisor.wait()
+    seen = len(stage.output())
+    wait_until(lambda: len(stage.output()) > seen + 10_000)  # printed while nobody watched
+    supervisor = supervise(stage, "weak", 2000)
+    assert supervisor.wait(60) == 0
+    assert ledger(stage) != stage.output().split("\n")
+
+
+def test_killed_at_any_moment_of_a_start_weft_leaves_what_can_be_found_and_ended(
+    tmp_path: Path, stage: Stage
+) -> None:
+    """create-then-write-window: from the first file to the running agent."""
+    chance = random.Random(28)
+    for number in range(4):
+        place = tmp_path / str(number)
+        place.mkdir()
+        one = Stage(place / "attempt", stage.launcher)
+        supervisor = supervise(one, "real", 10**9)
+        wait_until((place / "begun").exists)
+        time.sleep(chance.random() * 0.15)
+        supervisor.kill()
+        supervisor.wait()
+        if (one.directory / records.ATTEMPT).exists():
+            anyio.run(attach(one.directory).stop)
+        assert proof_of_death(one.directory, one.marker)
+        assert one.living() == []
+        # Recovery twice is recovery once, and an order still under way starts nothing any more.
+        assert proof_of_death(one.directory, one.marker)
+        assert one.living() == []
+
+
+def test_children_of_a_killed_orchestrator_are_found_alive_and_then_ended(stage: Stage) -> None:
+    """orchestrator-killed-children-live."""
+    supervisor = supervise(stage, "real", 10**9)
+    wait_until(lambda: (stage.directory / records.STDOUT).exists() and len(stage.output()) > 100)
+    supervisor.kill()
+    supervisor.wait()
+    assert not proof_of_death(stage.directory, stage.marker)
+    running = attach(stage.directory)
+    assert running.ended() is None
+    assert anyio.run(running.stop).why is Why.ASKED
+    assert stage.living() == []
+    assert proof_of_death(stage.directory, stage.marker)
+
+
+@pytest.mark.parametrize("own", ["stay", "ignore"])
+def test_an_agent_whose_wrapper_was_killed_is_alive_until_weft_ends_it(
+    stage: Stage, own: str
+) -> None:
+    running = stage.start_ready(stage.tree(own, "child", "stubborn", "daemon", "closed"))
+    stage.wrapper().kill()
+    assert running.ended() is None
+    assert not proof_of_death(stage.directory, stage.marker)
+    ended = anyio.run(running.wait_ended)
+    assert (ended.why, ended.code, ended.signal) == (Why.LOST, None, None)
+    assert stage.living() == []
+    assert proof_of_death(stage.directory, stage.marker)
+
+
+@pytest.mark.parametrize("kind", ["child", "daemon", "closed"])
+def test_one_survivor_is_enough_to_be_alive(stage: Stage, kind: str) -> None:
+    """Each sort of evidence by itself: the lock, which `closed` has let go, and the marker."""
+    stage.start_ready(stage.tree("stay", kind))
+    wrapper, agent = stage.wrapper(), stage.agent()
+    wrapper.kill()
+    agent.kill()
+    wait_until(lambda: len(stage.living()) == 1)
+    assert not proof_of_death(stage.directory, stage.marker)
+    assert [process.pid for process in find_strays(stage.directory, stage.marker)] == [
+        process.pid for process in stage.living()
+    ]
+    stage.clear()
+    wait_until(lambda: proof_of_death(stage.directory, stage.marker))
+
+
+def is_dead_by_lock_alone(directory: Path) -> bool:
+    """A weakened proof, as if every program kept the descriptors it inherits."""
+    lock = records.take_lock(str(directory))
+    if lock is not None:
+        os.close(lock)
+    return lock is not None
+
+
+def test_a_proof_by_the_lock_alone_is_caught(stage: Stage) -> None:
+    stage.start_ready(stage.tree("stay", "closed"))
+    stage.wrapper().kill()
+    stage.agent().kill()
+    wait_until(lambda: is_dead_by_lock_alone(stage.directory))
+    assert stage.living()  # which the weakened proof calls dead
+    assert not proof_of_death(stage.directory, stage.marker)
+
+
+def test_many_are_proved_by_one_look(tmp_path: Path, stage: Stage) -> None:
+    alive = stage.start_ready(stage.tree("stay"))
+    never = {tmp_path / f"never-{number}": f"never-{number}" for number in range(5)}
+    assert prove_dead({stage.directory: stage.marker, **never}) == set(never)
+    alive.kill()
+    anyio.run(alive.wait_ended)
+    assert prove_dead({stage.directory: stage.marker}) == {stage.directory}
+
+
+def test_what_was_proved_dead_never_starts_afterwards(stage: Stage) -> None:
+    """An order may be under way while its sender is dead and proved so."""
+    assert proof_of_death(stage.directory, stage.marker)
+    with pytest.raises(Exception, match="did not start"):
+        stage.start(stage.tree("stay"))
+    assert stage.living() == []
+    ended = attach(stage.directory).ended()
+    assert ended is not None
+    assert ended.why is Why.LOST
+
+
+def test_nothing_is_proved_about_processes_that_cannot_be_seen_from_here(stage: Stage) -> None:
+    running = stage.start_ready(stage.tree("stay"))
+    anyio.run(running.stop)
+    path = str(stage.directory / records.ATTEMPT)
+    record = records.find(path)
+    assert record is not None
+    records.write(path, {**record, "boot": "another boot"})
+    assert not proof_of_death(stage.directory, stage.marker)
+
+
+def test_a_pid_that_is_used_again_is_neither_taken_for_the_agent_nor_signalled(
+    stage: Stage,
+) -> None:
+    """pid-reuse: the record names a pid that belongs to somebody else by now."""
+    running = stage.start_ready(stage.tree("stay"))
+    anyio.run(running.stop)
+    innocent = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    try:
+        now = table.find_process(innocent.pid)
+        assert now is not None
+        earlier = {"pid": innocent.pid, "start": now.start - 1}
+        records.write(str(stage.directory / records.WRAPPER), {**earlier, "cgroup": None})
+        records.write(str(stage.directory / records.AGENT), earlier)
+        (stage.directory / records.EXIT).unlink()
+        again = attach(stage.directory)
+        again.renew(boottime())
+        again.ask_to_stop()
+        again.kill()
+        assert find_strays(stage.directory, stage.marker) == []
+        assert anyio.run(again.stop).why is Why.LOST
+        assert not table.send_signal(Process(innocent.pid, now.start - 1), signal.SIGKILL)
+        assert innocent.poll() is None
+        # The weakened build goes by the pid alone.
+        os.kill(earlier["pid"], signal.SIGTERM)
+        assert innocent.wait() == -signal.SIGTERM
+    finally:
+        innocent.kill()
+        innocent.wait()

@@ -1,0 +1,194 @@
+"""What a wrapper gives its agent, and how it tells of its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+
+import anyio
+import psutil
+import pytest
+
+from process.stage import Stage
+from weft.process import records
+from weft.process.agent import AlreadyStarted, NoSuchAttempt, Why, attach
+from weft.process.place import boottime
+from weft.process.table import MARK
+
+
+def run_python(stage: Stage, program: str, **changes: object) -> dict[str, object]:
+    spawn = stage.spawn(sys.executable, "-S", "-c", program, stage.token)
+    running = stage.start(replace(spawn, **changes))  # type: ignore[arg-type]  # fields of Spawn
+    ended = anyio.run(running.wait_ended)
+    assert ended.code == 0, (stage.directory / records.STDERR).read_text()
+    answer: dict[str, object] = json.loads(stage.output())
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "number"),
+    [
+        ("exit 0", 0, None),
+        ("exit 42", 42, None),
+        ("kill -9 $$", None, signal.SIGKILL),
+        ("kill -15 $$", None, signal.SIGTERM),
+    ],
+)
+def test_the_exit_is_told_as_it_was(
+    stage: Stage, script: str, code: int | None, number: int | None
+) -> None:
+    ended = anyio.run(stage.start(stage.spawn("sh", "-c", script)).wait_ended)
+    assert (ended.code, ended.signal, ended.why) == (code, number, Why.ENDED)
+    assert attach(stage.directory).ended() == ended
+    assert not (stage.directory / records.FAULT).exists()
+
+
+@pytest.mark.parametrize("program", ["/no/such/program", "no-such-program"])
+def test_a_program_that_cannot_be_executed_is_told_apart(stage: Stage, program: str) -> None:
+    ended = anyio.run(stage.start(stage.spawn(program)).wait_ended)
+    assert "No such file" in ended.unstarted
+
+
+def test_a_working_directory_that_is_not_there_is_told_too(stage: Stage) -> None:
+    spawn = replace(stage.spawn("true"), cwd=stage.directory / "missing")
+    assert "missing" in anyio.run(stage.start(spawn).wait_ended).unstarted
+
+
+def test_an_agent_sees_its_environment_and_the_marker_and_nothing_else(stage: Stage) -> None:
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    given = {"PATH": os.environ["PATH"], "ODD": "a\nb \udcff ü", "LC_CTYPE": "C.UTF-8"}
+    seen = run_python(stage, program, environment=given)
+    assert seen == {**given, MARK: stage.marker}
+
+
+def test_standard_input_is_what_was_given_and_then_ends(stage: Stage) -> None:
+    program = "import json, sys; print(json.dumps({'read': len(sys.stdin.buffer.read())}))"
+    assert run_python(stage, program, stdin=b"p" * 3_000_000) == {"read": 3_000_000}
+
+
+def test_signals_are_as_if_freshly_booted(stage: Stage) -> None:
+    """An inherited ignored INT would stay ignored in all that the agent starts."""
+    program = (
+        "import json\n"
+        "lines = open('/proc/self/status').read().splitlines()\n"
+        "print(json.dumps({l[:6]: int(l[7:], 16) for l in lines if l[:6] in "
+        "('SigBlk', 'SigIgn')}))"
+    )
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        seen = run_python(stage, program)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    # Python itself ignores PIPE and XFSZ in every program.
+    ignored = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
+    assert seen == {"SigBlk": 0, "SigIgn": ignored}
+
+
+def test_an_agent_leads_a_session_of_its_own_and_inherits_only_streams_and_lock(
+    stage: Stage,
+) -> None:
+    program = (
+        "import json, os\n"
+        "links = {os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')"
+        " if os.path.exists(f'/proc/self/fd/{n}')}\n"
+        "print(json.dumps({'leads': os.getsid(0) == os.getpid(), 'files': sorted(links)}))"
+    )
+    seen = run_python(stage, program)
+    names = (records.LOCK, records.STDERR, records.STDIN, records.STDOUT)
+    assert seen == {"leads": True, "files": [str(stage.directory / name) for name in names]}
+
+
+def test_a_wrapper_knows_no_secret_of_wefts(stage: Stage) -> None:
+    os.environ["WEFT_SECRET_OF_TEST"] = "hush"
+    try:
+        stage.start_ready(stage.tree("stay"))
+    finally:
+        del os.environ["WEFT_SECRET_OF_TEST"]
+    for process in (stage.wrapper(), stage.agent()):
+        assert "WEFT_SECRET_OF_TEST" not in process.environ()
+    on_disk = (path.read_bytes() for path in stage.directory.iterdir())
+    assert not any(b"hush" in data for data in on_disk)
+
+
+def test_a_flood_of_output_is_ended(stage: Stage) -> None:
+    spawn = replace(stage.spawn("yes", stage.token), output_limit=100_000)
+    ended = anyio.run(stage.start(spawn).wait_ended)
+    assert ended.why is Why.OUTPUT
+    assert stage.living() == []
+
+
+T1 = 3600.0
+"""Long, so that only the renewals of a test decide, never how fast the machine is."""
+
+
+def test_an_agent_whose_weft_is_gone_is_ended_after_t1(stage: Stage) -> None:
+    """expired-but-running: the lease is over, so is the whole tree, and nobody had to ask."""
+    spawn = replace(stage.tree("ignore", "stubborn", "daemon"), gone_after=T1)
+    running = stage.start_ready(spawn)
+    renewed = boottime() - T1 + 1.0
+    running.renew(renewed)
+    assert anyio.run(running.wait_ended).why is Why.FORSAKEN
+    assert boottime() - renewed >= T1
+    assert stage.living() == []
+
+
+def test_a_renewal_keeps_an_agent_alive_beyond_t1(stage: Stage) -> None:
+    running = stage.start_ready(replace(stage.tree("stay"), gone_after=T1))
+    running.renew(boottime() - T1 + 1.0)
+    running.renew(boottime())
+    time.sleep(1.2)
+    stage.nudge()
+    time.sleep(0.2)
+    assert running.ended() is None
+    running.kill()
+
+
+def test_a_machine_that_slept_past_t1_and_grace_kills_at_once(stage: Stage) -> None:
+    """suspended-then-resumed: time passed for the lease while nobody could run."""
+    running = stage.start_ready(replace(stage.tree("ignore"), gone_after=T1, grace=T1))
+    for process in (stage.wrapper(), stage.agent()):
+        process.suspend()
+    running.renew(boottime() - 3 * T1)
+    for process in (stage.agent(), stage.wrapper()):
+        process.resume()
+    stage.nudge()
+    ended = anyio.run(running.wait_ended)
+    assert (ended.why, ended.signal) == (Why.FORSAKEN, signal.SIGKILL)
+
+
+def test_a_second_start_is_refused_and_the_first_goes_on(stage: Stage) -> None:
+    """second-spawn-overwrites-first."""
+    running = stage.start_ready(stage.tree("stay"))
+    first = stage.agent()
+    with pytest.raises(AlreadyStarted):
+        stage.start(stage.tree("stay"))
+    # An order sent twice, as after a lost answer, starts nothing either.
+    order = {"directory": str(stage.directory)}
+    assert stage.launcher._ask(json.dumps(order).encode()) == b""
+    assert stage.agent() == first
+    assert stage.living() == [first]
+    running.kill()
+    anyio.run(running.wait_ended)
+    with pytest.raises(AlreadyStarted):
+        stage.start(stage.tree("stay"))
+
+
+def test_nothing_is_found_where_nothing_was_started(stage: Stage) -> None:
+    with pytest.raises(NoSuchAttempt):
+        attach(stage.directory)
+
+
+def test_a_launcher_that_was_killed_is_replaced_and_its_wrappers_go_on(stage: Stage) -> None:
+    first = stage.start_ready(stage.tree("stay"))
+    assert stage.launcher._program is not None
+    psutil.Process(stage.launcher._program.pid).kill()
+    other = Stage(stage.directory.with_name("other"), stage.launcher)
+    second = other.start_ready(other.tree("stay"))
+    assert first.ended() is None
+    for running in (first, second):
+        anyio.run(running.stop)
+    assert stage.living() == other.living() == []
