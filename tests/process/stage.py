@@ -5,6 +5,7 @@ The observer goes by a token on the command line, none of the evidence that weft
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -92,4 +93,5 @@ class Stage:
 
     def clear(self) -> None:
         for process in self.living():
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()

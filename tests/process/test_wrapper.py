@@ -168,7 +168,7 @@ def test_a_second_start_is_refused_and_the_first_goes_on(stage: Stage) -> None:
         stage.start(stage.tree("stay"))
     # An order sent twice, as after a lost answer, starts nothing either.
     order = {"directory": str(stage.directory)}
-    assert stage.launcher._ask(json.dumps(order).encode()) == b""
+    assert stage.launcher._ask(json.dumps(order).encode()) == b"refused"
     assert stage.agent() == first
     assert stage.living() == [first]
     running.kill()

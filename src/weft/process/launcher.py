@@ -61,15 +61,19 @@ class Launcher:
     def launch(self, order: Record) -> Process:
         """Start a wrapper; returns once it holds the attempt's lock."""
         data = json.dumps(order).encode()
-        # Asking twice is safe: a wrapper does not start what has begun.
-        answer = self._ask(data) or self._ask(data)
+        answer = self._ask(data)
         if not answer:
+            # The launcher was killed, and may not look dead yet. Asking twice is safe: a wrapper
+            # does not start what has begun.
+            self.close()
+            answer = self._ask(data)
+        if not answer or answer == wrapper.REFUSED:
             raise LaunchFailed
         pid, start = answer.split()
         return Process(int(pid), int(start))
 
     def close(self) -> None:
-        """End the launcher; wrappers go on."""
+        """End the launcher, after what it was given; wrappers go on, and so may the next order."""
         with self._lock:
             self._close()
 
@@ -114,12 +118,17 @@ class Launcher:
         if self._orders is not None:
             self._orders.close()
         if self._program is not None:
-            self._program.wait()
+            try:
+                self._program.wait(_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._program.kill()
+                self._program.wait()
         self._orders = self._program = None
 
 
 def serve(handle: int) -> None:
     """The launcher process itself: fork for each socket that comes, end with weft."""
+    _reset_signals()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for wrappers: they leave records
     gc.disable()  # a collection would write to pages that all forks share
     gc.freeze()
@@ -132,6 +141,13 @@ def serve(handle: int) -> None:
                 orders.close()
                 _carry_out(handles[0])
             os.close(handles[0])
+
+
+def _reset_signals() -> None:
+    """Whatever weft's own caller had ignored or blocked would be so in every agent."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _carry_out(handle: int) -> None:

@@ -31,9 +31,14 @@ _TICK = 2.0  # how late a suspended machine or a flood of output may be noticed
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between looks at who survived KILL
 _SUBREAPER, _NAME = 36, 15  # of prctl
 _CANNOT_EXECUTE = 127
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 ENDED, ASKED, FORSAKEN, OUTPUT = "ended", "asked", "forsaken", "output"
 """Why the tree ended: the agent did by itself, somebody asked, weft is gone, too much output."""
+
+
+REFUSED = b"refused"
+"""The answer to an order for what was started before, or was proved dead."""
 
 
 def main(order: Record, acknowledge: int) -> None:
@@ -43,6 +48,7 @@ def main(order: Record, acknowledge: int) -> None:
     lock = records.take_lock(directory)
     # Whoever proved this attempt dead, or started it already, has left a record.
     if lock is None or _has_begun(directory):
+        os.write(acknowledge, REFUSED)
         return
     try:
         tree = _Tree(order, lock)
@@ -211,7 +217,8 @@ class _Tree:
             os.chdir(order["cwd"])
             if order["landlock"]:
                 landlock.restrict(order["landlock"]["writable"], order["landlock"]["denied"])
-            _reset_signals()
+            for number in _IGNORED_BY_PYTHON:
+                signal.signal(number, signal.SIG_DFL)
             environment = {**order["environment"], table.MARK: order["marker"]}
             os.execvpe(order["argv"][0], order["argv"], environment)  # noqa: S606 - no shell
         except BaseException as error:  # noqa: BLE001 - whatever it is, the wrapper tells weft
@@ -264,13 +271,14 @@ def _as_record(process: table.Process) -> Record:
 
 
 def _listen_to_signals(answers: dict[int, Callable[..., None]]) -> int:
-    """A descriptor that becomes readable with every signal; a loop waits on it."""
+    """A descriptor that becomes readable with every signal; a loop waits on it.
+
+    Nothing is ignored, only answered: an answer ends with exec, what is ignored stays so.
+    """
     wake, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    for terminal in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(terminal, signal.SIG_IGN)  # a terminal's signals are weft's to answer
     for number, answer in answers.items():
         signal.signal(number, answer)
     return wake
@@ -285,13 +293,6 @@ def _leave_nobody() -> None:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
-
-
-def _reset_signals() -> None:
-    signal.set_wakeup_fd(-1)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _prctl(option: int, value: object) -> None:

@@ -1,0 +1,122 @@
+"""What supervision costs: the start of an agent, memory beside it, and reading what it prints."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import anyio
+import psutil
+
+from bench.figures import figure
+from weft.process import records
+from weft.process.agent import Running, Spawn, start
+from weft.process.launcher import Launcher
+from weft.process.place import boottime
+from weft.process.tail import Tail
+
+_STARTS = 60
+_AGENTS = 200
+_LINE = (
+    b'{"type":"assistant","message":{"content":[{"type":"text","text":"' + b"x" * 200 + b'"}]}}\n'
+)
+
+
+@contextmanager
+def agents_directory() -> Iterator[Path]:
+    # Memory where there is such a file system: disks of test machines are slow in odd ways.
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=shared) as directory:
+        yield Path(directory)
+
+
+def spawn(directory: Path, name: str, *argv: str) -> Spawn:
+    return Spawn(
+        argv=argv,
+        environment={"PATH": os.environ["PATH"]},
+        cwd=directory,
+        directory=directory / name,
+        marker=f"bench-{os.getpid()}-{name}",
+        stdin=b"prompt" * 1000,
+        grace=2.0,
+    )
+
+
+@figure("start_overhead_ms", "ms", at_most=30)
+def start_overhead_ms() -> float:
+    """From the call of start() to the agent reading the clock: `date`, which starts in 1 ms."""
+    overheads = []
+    with agents_directory() as directory, Launcher() as launcher:
+        for number in range(_STARTS):
+            one = spawn(directory, str(number), "date", "+%s.%N")
+            began = time.time()
+            running = start(one, launcher, renewed=boottime())
+            anyio.run(running.wait_ended)
+            told = float((one.directory / records.STDOUT).read_text())
+            overheads.append(1000 * (told - began))
+    return statistics.median(overheads)
+
+
+@contextmanager
+def sleeping_agents() -> Iterator[list[int]]:
+    """Many agents that sleep; gives the pids of weft's own processes beside them."""
+    with agents_directory() as directory, Launcher() as launcher, ExitStack() as stack:
+        own = [os.getpid()]
+        for number in range(_AGENTS):
+            one = spawn(directory, str(number), "sleep", "1000")
+            running = start(one, launcher, renewed=boottime())
+            stack.callback(_end, running)
+            record = records.find(str(one.directory / records.WRAPPER))
+            assert record is not None
+            own.append(record["pid"])
+        children = psutil.Process().children()
+        yield own + [child.pid for child in children]
+
+
+def _end(running: Running) -> None:
+    running.kill()
+    anyio.run(running.wait_ended)
+
+
+@figure("memory_mb_per_agent", "MB", at_most=6)
+def memory_mb_per_agent() -> float:
+    """PSS of weft's own processes, this one, launcher and wrappers, per sleeping agent."""
+    with sleeping_agents() as own:
+        used = sum(psutil.Process(pid).memory_full_info().pss for pid in own)
+        return used / _AGENTS / 1e6
+
+
+@figure("agents_idle_cpu_percent", "%")
+def agents_idle_cpu_percent() -> float:
+    """One core's share of all wrappers and a reader that looks at 400 files every 100 ms."""
+    seconds = 8.0
+    with sleeping_agents() as own:
+        wrappers = [psutil.Process(pid) for pid in own]
+        places = [Path(f"/proc/{pid}/stat") for pid in own[1:] for _ in range(2)]
+        tails = [Tail(place) for place in places]  # always of size 0, as an idle output is
+        before = sum(sum(process.cpu_times()[:2]) for process in wrappers)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for tail in tails:
+                tail.lines()
+            time.sleep(0.1)
+        after = sum(sum(process.cpu_times()[:2]) for process in wrappers)
+    return 100 * (after - before) / seconds
+
+
+@figure("stream_mb_s", "MB/s")
+def stream_mb_s() -> float:
+    """Lines of the size agents print, read to the end by one core."""
+    with agents_directory() as directory:
+        path = directory / "stdout"
+        path.write_bytes(_LINE * 200_000)
+        began = time.process_time()
+        count = sum(len(lines) for lines in Tail(path).rest())
+        took = time.process_time() - began
+        assert count == 200_000
+        return path.stat().st_size / took / 1e6

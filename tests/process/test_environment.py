@@ -1,0 +1,43 @@
+"""Which variables reach an agent."""
+
+from __future__ import annotations
+
+from weft.process.environment import build, missing
+
+SECRETS = {
+    "WEFT_STORE": "postgresql://weft:secret@db/weft",
+    "DATABASE_URL": "secret",
+    "PGPASSWORD": "secret",
+    "ANTHROPIC_API_KEY": "secret",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "GITHUB_TOKEN": "secret",
+    "SSH_AUTH_SOCK": "secret",
+    "GIT_DIR": "elsewhere",
+}
+PLAIN = {"PATH": "/bin", "HOME": "/home/me", "LANG": "C", "LC_ALL": "C", "HTTPS_PROXY": "http://p"}
+
+
+def test_what_every_program_needs_is_passed_and_no_secret() -> None:
+    assert build({**PLAIN, **SECRETS}, asked=(), given={}) == PLAIN
+
+
+def test_a_secret_that_is_asked_for_by_name_is_passed_alone() -> None:
+    passed = build({**PLAIN, **SECRETS}, asked=["ANTHROPIC_API_KEY"], given={})
+    assert passed == {**PLAIN, "ANTHROPIC_API_KEY": "secret"}
+
+
+def test_wefts_own_are_not_passed_even_when_asked_for_but_may_be_given() -> None:
+    passed = build(SECRETS, asked=["WEFT_STORE"], given={"WEFT_TASK": "7"})
+    assert passed == {"WEFT_TASK": "7"}
+
+
+def test_patterns_are_no_names() -> None:
+    assert build(SECRETS, asked=["*", "AWS_*", ""], given={}) == {}
+
+
+def test_what_weft_gives_wins() -> None:
+    assert build({"HOME": "/home/me"}, asked=(), given={"HOME": "/tmp"}) == {"HOME": "/tmp"}
+
+
+def test_what_was_asked_for_and_is_not_set_is_told() -> None:
+    assert missing(SECRETS, ["GITHUB_TOKEN", "NPM_TOKEN"]) == ["NPM_TOKEN"]

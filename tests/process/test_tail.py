@@ -1,0 +1,99 @@
+"""Tailing: every line once, whatever the pieces it is written and read in."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.process.tail import LONGEST, Line, Tail
+
+
+def read_all(tail: Tail) -> list[Line]:
+    return [line for lines in tail.rest() for line in lines]
+
+
+@given(
+    pieces=st.lists(st.text(alphabet="a\n", max_size=9).map(str.encode)),
+    restarts=st.lists(st.booleans()),
+)
+def test_every_line_comes_once_whatever_the_pieces_and_restarts(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], restarts: list[bool]
+) -> None:
+    path = tmp_path_factory.mktemp("tail") / "out"
+    tail, offset = Tail(path), 0
+    found: list[Line] = []
+    with path.open("ab", buffering=0) as file:
+        for number, piece in enumerate(pieces):
+            file.write(piece)
+            found += tail.lines()
+            offset = found[-1].end if found else 0
+            if restarts[number : number + 1] == [True]:
+                tail = Tail(path, offset)
+    found += read_all(tail)
+    text = b"".join(pieces)
+    assert b"\n".join(line.text for line in found) == text.removesuffix(b"\n")
+    assert [line.end for line in found] == [
+        sum(len(line.text) + 1 for line in found[: n + 1])
+        - (n + 1 == len(found) and text[-1:] != b"\n")
+        for n in range(len(found))
+    ]
+    assert read_all(Tail(path, found[-1].end if found else 0)) == []
+
+
+def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"one\ntw")
+    tail = Tail(path)
+    assert tail.lines() == [Line(b"one", 4, 0)]
+    assert tail.lines() == []
+    with path.open("ab") as file:
+        file.write(b"o\n")
+    assert tail.lines() == [Line(b"two", 8, 0)]
+
+
+def test_a_file_that_is_not_there_yet_has_no_lines(tmp_path: Path) -> None:
+    tail = Tail(tmp_path / "out")
+    assert tail.lines() == []
+    assert read_all(tail) == []
+
+
+@pytest.mark.parametrize("extra", [0, 1, 5_000_000])
+def test_a_line_too_long_is_cut_and_what_follows_is_whole(tmp_path: Path, extra: int) -> None:
+    path = tmp_path / "out"
+    long = b"x" * (LONGEST + extra)
+    path.write_bytes(b"before\n" + long + b"\nafter\n" + long)
+    found = read_all(Tail(path))
+    assert [line.text for line in found] == [b"before", long[:LONGEST], b"after", long[:LONGEST]]
+    assert [line.cut for line in found] == [0, extra, 0, extra]
+    assert found[-1].end == path.stat().st_size
+    # A restart in the middle of the long line finds it again from its beginning.
+    assert read_all(Tail(path, found[0].end)) == found[1:]
+
+
+def test_memory_and_work_of_one_look_are_bounded_by_no_input(tmp_path: Path) -> None:
+    """A gigabyte of one line, and one of empty lines, of which each look takes a small part."""
+    path = tmp_path / "out"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)  # a hole: zeros without a newline
+    tail = Tail(path)
+    tracemalloc.start()
+    for _ in range(8):
+        assert tail.lines() == []
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"\n" * 1_000_000)
+    tail = Tail(empty)
+    for _ in range(8):
+        assert len(tail.lines()) <= 10_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 << 20
+
+
+def test_bytes_that_are_no_text_pass_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"\xff\xfe\0\r\n\xc3\n")
+    assert [line.text for line in read_all(Tail(path))] == [b"\xff\xfe\0\r", b"\xc3"]
