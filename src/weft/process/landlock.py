@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+import sys
 from collections.abc import Iterable
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same on every architecture
@@ -38,9 +39,11 @@ class _Beneath(ctypes.Structure):
 
 def version() -> int:
     """The version of Landlock this kernel has, 0 for none."""
+    if sys.platform != "linux":
+        return 0
     try:
-        return max(0, _call(_CREATE, None, 0, _ASK_VERSION))
-    except (OSError, AttributeError):
+        return _call(_CREATE, None, 0, _ASK_VERSION)
+    except OSError:
         return 0
 
 

@@ -32,6 +32,8 @@ sys.path.append(sys.argv[1])
 from weft.process.launcher import serve
 serve(int(sys.argv[2]))
 """
+# The standard library is enough on Linux; elsewhere the process table needs psutil.
+_FLAGS = "-IS" if sys.platform == "linux" else "-I"
 _SECONDS = 60.0  # a wrapper that has not answered by then is not going to
 
 
@@ -104,7 +106,7 @@ class Launcher:
         with theirs:
             handle = str(theirs.fileno())
             self._program = subprocess.Popen(
-                [sys.executable, "-IS", "-c", _PROGRAM, str(root), handle],
+                [sys.executable, _FLAGS, "-c", _PROGRAM, str(root), handle],
                 env={},  # what is not there cannot be read from /proc
                 cwd="/",
                 stdin=subprocess.DEVNULL,

@@ -30,6 +30,7 @@ from weft.process.records import Record
 _TICK = 2.0  # how late a suspended machine or a flood of output may be noticed
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between looks at who survived KILL
 _SUBREAPER, _NAME = 36, 15  # of prctl
+_IS_SUBREAPER = sys.platform == "linux"
 _CANNOT_EXECUTE = 127
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -128,14 +129,14 @@ class _Tree:
 
     def _terminate_rest(self) -> None:
         """Ask everyone who outlived the agent to end, each of them once."""
-        for process in table.descendants(os.getpid()):
+        for process in self._below():
             if process not in self._swept:
                 self._swept.add(process)
                 table.send_signal(process, signal.SIGTERM)
                 table.send_signal(process, signal.SIGCONT)
 
     def _kill(self) -> None:
-        living = table.descendants(os.getpid())
+        living = self._below()
         self._swept.update(process for process in living if process.pid != self._agent)
         if self._group:
             cgroup.kill(self._group)  # all at once, so that nobody forks in between
@@ -148,11 +149,22 @@ class _Tree:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return not self._group or cgroup.is_empty(self._group)
+                return not self._below() and (not self._group or cgroup.is_empty(self._group))
             if pid == 0:
                 return False
             if pid == self._agent:
                 self._status = status
+
+    def _below(self) -> list[table.Process]:
+        """Everybody of this attempt but the wrapper."""
+        if _IS_SUBREAPER:
+            return table.descendants(os.getpid())
+        # Elsewhere whoever lost its parent left the tree, and is known by its mark alone.
+        marker = self._order["marker"]
+        marked = [
+            one.process for one in table.everyone() if table.mark_of(one.process.pid) == marker
+        ]
+        return list({*table.descendants(os.getpid()), *marked})
 
     def _sleep(self) -> None:
         """Until a signal comes, or it is time to look again."""
@@ -296,5 +308,5 @@ def _leave_nobody() -> None:
 
 
 def _prctl(option: int, value: object) -> None:
-    if sys.platform == "linux":
+    if _IS_SUBREAPER:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

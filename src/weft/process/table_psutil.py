@@ -1,0 +1,53 @@
+"""The process table where there is no /proc to read, by psutil, with the same answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import psutil
+
+from weft.process.seen import Process, Seen
+
+_HIDDEN = (psutil.Error, OSError)  # gone, or not ours to look at
+
+
+def look(pid: int) -> Seen | None:
+    try:
+        found = psutil.Process(pid)
+        if found.status() == psutil.STATUS_ZOMBIE:
+            return None
+        start = int(found.create_time() * 100)
+        return Seen(Process(pid, start), found.ppid(), os.getsid(pid))
+    except _HIDDEN:
+        return None
+
+
+def everyone() -> Iterator[Seen]:
+    """All living processes."""
+    return (seen for pid in psutil.pids() if (seen := look(pid)) is not None)
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [child.pid for child in psutil.Process(pid).children()]
+    except _HIDDEN:
+        return []
+
+
+def environment(pid: int) -> bytes:
+    try:
+        variables = psutil.Process(pid).environ()
+    except _HIDDEN:
+        return b""
+    return b"\0".join(os.fsencode(f"{name}={value}") for name, value in variables.items())
+
+
+def has_open(pid: int, file: os.stat_result) -> bool:
+    """Whether a process keeps this file open, as far as we may see."""
+    try:
+        return any(
+            os.path.samestat(os.stat(one.path), file) for one in psutil.Process(pid).open_files()
+        )
+    except _HIDDEN:
+        return False
