@@ -72,6 +72,16 @@ class Tuning:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkspaceSettings:
+    """What a workspace needs besides the files git tracks."""
+
+    copy: tuple[str, ...] = ()  # ignored files or directories of the user's checkout
+    link: tuple[str, ...] = ()
+    setup: tuple[str, ...] | None = None  # a command line; runs in each workspace before its agent
+    timeout: float = 600  # seconds the command may take
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stated:
     """A limit somebody wrote down, and where."""
 
@@ -86,6 +96,7 @@ class Config:
     stated: Mapping[str, Stated] = field(default_factory=dict)
     slots: int | None = None  # MAX_CONCURRENT_TASKS
     tuning: Tuning = field(default_factory=Tuning)
+    workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
 
     @property
     def worker_slots(self) -> int:
@@ -120,6 +131,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         stated=stated,
         slots=_slots(environment),
         tuning=_tuning(_section(table, "tuning")),
+        workspace=_workspace(_section(table, "workspace")),
     )
 
 
@@ -210,6 +222,31 @@ def _tuning(section: Mapping[str, Any]) -> Tuning:
         if not 0 < value < math.inf:
             raise InputError(f"{name} in [tuning] of {FILE} must be above 0, not {value}.")
     return Tuning(**section)
+
+
+def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
+    where = f"[workspace] in {FILE}"
+    _reject_unknown(section, (one.name for one in fields(WorkspaceSettings)), where)
+    command = section.get("setup")
+    if isinstance(command, str) and command.strip():
+        argv: tuple[str, ...] | None = ("sh", "-c", command)
+    else:
+        argv = None if command is None else _texts(command, f"setup of {where}") or None
+    timeout = section.get("timeout", WorkspaceSettings.timeout)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < 86400:
+        raise InputError(f"timeout of {where} must be seconds, above 0, not {timeout!r}.")
+    return WorkspaceSettings(
+        copy=_texts(section.get("copy", []), f"copy of {where}"),
+        link=_texts(section.get("link", []), f"link of {where}"),
+        setup=argv,
+        timeout=float(timeout),
+    )
+
+
+def _texts(value: object, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise InputError(f"{what} must be a list of texts, not {value!r}.")
+    return tuple(value)
 
 
 def _count(value: object, what: str) -> int:

@@ -8,6 +8,10 @@
     │   ├── NewerStore     a newer weft wrote it
     │   └── StoreBusy      somebody held it for too long; try again
     ├── LimitsDiffer       this process is configured unlike the store  exit 2
+    ├── WorkspaceError     a workspace cannot be made, read or freed    exit 1
+    │   ├── BranchTaken    another workspace or person has that branch
+    │   ├── InUse          somebody else uses that workspace
+    │   └── SetUpFailed    the files or the command it needs failed
     └── Refused            the store answered no, and changed nothing   exit 1
         ├── NotFound       no such task, run, worker or limit
         ├── StaleFence     the caller no longer owns what it acts on
@@ -55,6 +59,22 @@ class StoreBusy(StoreError):
 
 class LimitsDiffer(WeftError):
     """This process is configured with other limits than the store has."""
+
+
+class WorkspaceError(WeftError):
+    """The workspace cannot be used."""
+
+
+class BranchTaken(WorkspaceError):
+    """The branch exists already."""
+
+
+class InUse(WorkspaceError):
+    """Somebody else uses this workspace."""
+
+
+class SetUpFailed(WorkspaceError):
+    """The workspace could not be set up."""
 
 
 class Refused(WeftError):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ def run(
     *,
     directory: Path,
     environment: Mapping[str, str],
+    input: bytes = b"",
     seconds: float = 60,
 ) -> Finished:
     """Run a short command to its end and keep what it printed."""
@@ -34,7 +38,7 @@ def run(
             list(arguments),
             cwd=directory,
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
+            input=input,
             capture_output=True,
             timeout=seconds,
             check=False,
@@ -49,3 +53,38 @@ def run(
         output=done.stdout.decode(errors="surrogateescape"),
         errors=done.stderr.decode(errors="replace"),
     )
+
+
+def run_logged(
+    arguments: Sequence[str],
+    *,
+    directory: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    seconds: float,
+) -> int | None:
+    """Run a command in a session of its own, its output going to a file; None: out of time.
+
+    Whatever is left of its process group is killed when it ends.
+    """
+    with log.open("wb") as output:
+        try:
+            child = subprocess.Popen(
+                list(arguments),
+                cwd=directory,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except (FileNotFoundError, PermissionError) as error:
+            raise ProgramMissing(f"{arguments[0]} cannot be started: {error}.") from error
+    try:
+        return child.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

@@ -1,0 +1,100 @@
+"""References: read, compare-and-swap many at once, and what they do not reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.git.command import GitFailed, answer, run
+
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """One reference moved from `old` to `new`; None is: there is none."""
+
+    ref: str
+    old: str | None
+    new: str | None
+
+
+class RefMoved(GitFailed):
+    """A reference is not where it was expected."""
+
+
+def update_refs(repository: Path, updates: Sequence[Update], *, why: str = "weft") -> None:
+    """Move all of these references, or none if one is not where it was expected.
+
+    The reference itself is written: one that an agent made symbolic leads nowhere.
+    """
+    if not updates:
+        return
+    lines = ["start\n", *map(_line, updates), "prepare\n", "commit\n"]
+    done = run(
+        repository,
+        *("update-ref", "--no-deref", "--create-reflog", "-m", why, "--stdin"),
+        input="".join(lines).encode(),
+    )
+    if done.status != 0:
+        raise RefMoved(f"git did not move {updates[0].ref}: {done.errors.strip()}")
+
+
+def _line(update: Update) -> str:
+    if update.new is None:
+        assert update.old is not None
+        return f"delete {update.ref} {update.old}\n"
+    if update.old is None:
+        return f"create {update.ref} {update.new}\n"
+    return f"update {update.ref} {update.new} {update.old}\n"
+
+
+def list_refs(repository: Path, *prefixes: str) -> dict[str, str]:
+    """References beneath the prefixes, with what they point at; all without any prefix."""
+    found = answer(repository, "for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+    return {ref: commit for commit, _, ref in (line.partition(" ") for line in found.splitlines())}
+
+
+def find_ref(repository: Path, ref: str) -> str | None:
+    """What a full reference name points at."""
+    return list_refs(repository, ref).get(ref)
+
+
+def existing_commits(repository: Path, ids: Iterable[str]) -> list[str]:
+    """Those of the ids that are commits here."""
+    asked = sorted({one for one in ids if _ID.fullmatch(one) and one.strip("0")})
+    if not asked:
+        return []
+    answered = answer(
+        repository,
+        *("cat-file", "--batch-check=%(objectname) %(objecttype)"),
+        input="".join(f"{one}\n" for one in asked).encode(),
+    )
+    return [line.split()[0] for line in answered.splitlines() if line.endswith(" commit")]
+
+
+def unreachable(
+    repository: Path, tips: Sequence[str], *, excluding: Sequence[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Commits that the tips reach and no reference does, with their parents, newest first.
+
+    References named in `excluding` do not count as reaching anything.
+    """
+    if not tips:
+        return {}
+    others = [f"--exclude={ref}" for ref in excluding]
+    # `--glob` and not `--all`: the HEAD of the directory asked in may be the one to go.
+    found = answer(
+        repository,
+        *("rev-list", "--topo-order", "--parents", "--stdin", "--not", *others, "--glob=refs/*"),
+        input="".join(f"{tip}\n" for tip in tips).encode(),
+    )
+    return {line.split()[0]: tuple(line.split()[1:]) for line in found.splitlines()}
+
+
+def heads(commits: dict[str, tuple[str, ...]]) -> list[str]:
+    """Those of the commits that no other of them descends from."""
+    inner = {parent for parents in commits.values() for parent in parents}
+    return [commit for commit in commits if commit not in inner]

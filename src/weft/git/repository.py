@@ -1,0 +1,105 @@
+"""Questions to git about a repository, one typed function each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.errors import InputError
+from weft.git.command import answer, clean_environment, first_line, run, split
+
+OLDEST = (2, 38)
+"""The first git that merges without a working tree (`merge-tree --write-tree`)."""
+
+
+class NotARepository(InputError):
+    """This is not a git repository; run `git init` first, or name one with -C."""
+
+
+class NoSuchCommit(InputError):
+    """There is no such commit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    date: str  # as the committer wrote it: `1700000000 +0000`
+
+
+def version() -> tuple[int, ...]:
+    """The installed git's version: (2, 39, 5)."""
+    found = re.search(r"(\d+(?:\.\d+)+)", run(Path.cwd(), "version").output)
+    return tuple(int(part) for part in found[1].split(".")) if found else ()
+
+
+def top_level(directory: Path) -> Path:
+    """The root of the working tree this directory is in."""
+    return _path(directory, "--show-toplevel")
+
+
+def common_directory(directory: Path) -> Path:
+    """The git directory that all working trees of a repository share."""
+    return _path(directory, "--git-common-dir")
+
+
+def git_directory(directory: Path) -> Path:
+    """The git directory of this working tree alone: the common one, or its entry there."""
+    return _path(directory, "--absolute-git-dir")
+
+
+def find_top_level(directory: Path) -> Path | None:
+    """The root of the working tree this directory is in; a bare repository has none."""
+    inside = answer(directory, "rev-parse", "--is-inside-work-tree") == "true\n"
+    return top_level(directory) if inside else None
+
+
+def tracked_files(directory: Path) -> list[str]:
+    """Every file git tracks in this working tree, relative to its root."""
+    root = top_level(directory)
+    done = run(root, "ls-files", "-z")
+    if done.status != 0:
+        raise InputError(f"git cannot list the files of {root}: {first_line(done.errors)}.")
+    return split(done.output)
+
+
+def settings(directory: Path) -> dict[str, str]:
+    """The whole configuration as git reads it here; keys in lower case, the last value wins."""
+    kept = {k: v for k, v in clean_environment().items() if not k.startswith("GIT_CONFIG_")}
+    found = {}
+    for entry in split(answer(directory, "config", "--list", "-z", variables=kept)):
+        key, _, value = entry.partition("\n")
+        found[key] = value
+    return found
+
+
+def has_commits(directory: Path) -> bool:
+    return bool(answer(directory, "rev-list", "--max-count=1", "--all"))
+
+
+def get_commit(directory: Path, name: str) -> Commit:
+    """The commit a name or id stands for."""
+    done = run(directory, "log", "-1", "--format=%H%n%T%n%P%n%cd", "--date=raw", name, "--")
+    if done.status != 0 or not done.output:
+        raise NoSuchCommit(f"{name!r} is no commit of {directory}: {first_line(done.errors)}.")
+    commit, tree, parents, date = done.output.splitlines()[:4]
+    return Commit(id=commit, tree=tree, parents=tuple(parents.split()), date=date)
+
+
+def ignored(directory: Path, paths: list[str]) -> set[str]:
+    """Those of the paths that git ignores in this working tree."""
+    done = run(directory, "check-ignore", "-z", "--stdin", input="\0".join([*paths, ""]).encode())
+    if done.status not in (0, 1):  # 1: none of them
+        raise InputError(f"git cannot tell what is ignored: {first_line(done.errors)}.")
+    return set(split(done.output))
+
+
+def _path(directory: Path, question: str) -> Path:
+    done = run(directory, "rev-parse", "--path-format=absolute", question)
+    if done.status != 0:
+        if "not a git repository" in done.errors:
+            raise NotARepository
+        raise InputError(f"git cannot use {directory}: {first_line(done.errors)}.")
+    return Path(done.output.removesuffix("\n"))

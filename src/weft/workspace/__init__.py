@@ -1,0 +1,35 @@
+"""Workspaces: one checkout per attempt, what changed there, and nothing lost when it ends."""
+
+from weft.workspace.candidate import Author, Candidate, NoChange, candidate
+from weft.workspace.changes import Changes, changes
+from weft.workspace.clean import Report, clean, survey
+from weft.workspace.fingerprint import Fingerprint, compare, fingerprint
+from weft.workspace.names import branch_ref
+from weft.workspace.prepare import attach, prepare
+from weft.workspace.records import Workspace
+from weft.workspace.release import release
+from weft.workspace.scope import out_of_scope
+from weft.workspace.setup import port_variables, set_up
+
+__all__ = [
+    "Author",
+    "Candidate",
+    "Changes",
+    "Fingerprint",
+    "NoChange",
+    "Report",
+    "Workspace",
+    "attach",
+    "branch_ref",
+    "candidate",
+    "changes",
+    "clean",
+    "compare",
+    "fingerprint",
+    "out_of_scope",
+    "port_variables",
+    "prepare",
+    "release",
+    "set_up",
+    "survey",
+]

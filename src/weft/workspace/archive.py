@@ -1,0 +1,132 @@
+"""Keeping what exists nowhere else, under `refs/weft/archive/<run>/<task>/<n>/<commit>`.
+
+That is: files that are in no commit, contents that were only staged, and every commit the
+worktree ever stood on that no reference reaches. Doing it twice is doing it once: the same
+state gives the same commits, and those are reached by then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft import git
+from weft.git import Commit, Update
+from weft.git.refs import existing_commits, heads, unreachable
+from weft.workspace import nested, snapshot, worktree
+from weft.workspace.names import archive_ref
+from weft.workspace.records import Workspace
+
+_ID = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
+_LARGEST = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    refs: tuple[str, ...] = ()  # what was archived now
+    obstacle: str | None = None  # why the workspace still holds what nothing else does
+
+
+def keep(workspace: Workspace) -> Kept:
+    """Archive all work in a workspace that no reference reaches."""
+    commits = _written_down(workspace)
+    obstacle = None
+    if worktree.is_present(workspace.slot):
+        taken = snapshot.take(workspace)
+        commits += _uncommitted(workspace, taken.tree)
+        obstacle = _obstacle(workspace, taken)
+    lost = heads(unreachable(workspace.common, commits))
+    updates = [
+        Update(ref=archive_ref(workspace.branch, commit), old=None, new=commit) for commit in lost
+    ]
+    git.update_refs(workspace.common, updates, why="weft: kept")
+    return Kept(refs=tuple(update.ref for update in updates), obstacle=obstacle)
+
+
+def drop_branches(common: Path, branches: Mapping[str, str]) -> tuple[str, ...]:
+    """Delete branches, given with where they point, all at once; what they alone reach is kept."""
+    existing = existing_commits(common, branches.values())
+    lost = heads(unreachable(common, existing, excluding=tuple(branches)))
+    owner = {commit: branch for branch, commit in branches.items()}
+    kept = [Update(ref=archive_ref(owner[commit], commit), old=None, new=commit) for commit in lost]
+    gone = [Update(ref=branch, old=tip, new=None) for branch, tip in branches.items()]
+    git.update_refs(common, [*kept, *gone], why="weft: kept")
+    return tuple(update.ref for update in kept)
+
+
+def _obstacle(workspace: Workspace, taken: snapshot.Snapshot) -> str | None:
+    for path in (*taken.found.nested, *nested.populated_submodules(workspace)):
+        work = nested.find_work(workspace, path)
+        if work:
+            return work
+    return None
+
+
+def written_ids(admin: Path) -> set[str]:
+    """Every object id in the small files of a worktree's git entry: HEAD, its log, merges, …"""
+    found: set[str] = set()
+    for path in _texts(admin):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _LARGEST:
+            found.update(one.decode() for one in _ID.findall(path.read_bytes()))
+    return found
+
+
+def _texts(admin: Path) -> Iterator[Path]:
+    for directory, names, files in os.walk(admin):
+        names[:] = [name for name in names if name not in ("modules", "objects")]
+        for name in files:
+            if not name.startswith("index"):
+                yield Path(directory) / name
+
+
+def _written_down(workspace: Workspace) -> list[str]:
+    ids = written_ids(workspace.admin)
+    tip = git.find_ref(workspace.common, workspace.branch)
+    return existing_commits(workspace.common, {*ids, *([tip] if tip else [])})
+
+
+def _uncommitted(workspace: Workspace, tree: str) -> list[str]:
+    """Commits of the files and of the index, where they are in no commit yet."""
+    base = git.get_commit(workspace.common, workspace.base)
+    known = {base.tree}
+    head = base
+    for name in (workspace.branch, _find_head(workspace)):
+        if name and existing_commits(workspace.common, {_resolve(workspace, name)}):
+            head = git.get_commit(workspace.common, name)
+            known.add(head.tree)
+    made = []
+    staged = snapshot.find_staged_tree(workspace)
+    if staged is not None and staged not in {*known, tree}:
+        made.append(_commit(workspace, staged, head, "weft: what was staged"))
+    if tree not in known:
+        made.append(_commit(workspace, tree, head, "weft: what was not committed"))
+    return made
+
+
+def _resolve(workspace: Workspace, name: str) -> str:
+    return (git.find_ref(workspace.common, name) if name.startswith("refs/") else name) or ""
+
+
+def _find_head(workspace: Workspace) -> str | None:
+    """Where the worktree stands: a reference or a commit."""
+    try:
+        text = (workspace.admin / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
+    except (OSError, ValueError):
+        return None
+    return text.removeprefix("ref: ") or None
+
+
+def _commit(workspace: Workspace, tree: str, parent: Commit, message: str) -> str:
+    # Dated like its parent, so that a second time gives the same commit.
+    return git.commit_tree(
+        workspace.common,
+        tree,
+        [parent.id],
+        f"{message}\n\nFrom the workspace of {workspace.branch}.\n",
+        name="weft",
+        email="weft@localhost",
+        date=parent.date,
+    )

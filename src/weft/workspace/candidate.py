@@ -1,0 +1,91 @@
+"""Turning the final state of a workspace into one commit on its branch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft import git
+from weft.git import Update
+from weft.git.refs import existing_commits, heads, unreachable
+from weft.workspace import snapshot
+from weft.workspace.names import archive_ref
+from weft.workspace.records import Workspace
+
+_TRAILER = re.compile(r"[A-Za-z0-9-]+: \S.*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Author:
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    commit: str
+    tree: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoChange:
+    """The workspace holds what its base holds."""
+
+    tree: str
+
+
+def candidate(
+    workspace: Workspace,
+    message: str,
+    *,
+    author: Author,
+    trailers: Mapping[str, str],
+    date: str,
+) -> Candidate | NoChange:
+    """Make one commit, on the base, of all that is in the workspace, and put the branch there.
+
+    `date` is as git takes it (`1700000000 +0000`); equal arguments give an equal commit, so
+    doing it again after a crash changes nothing. What the branch held before, such as commits of
+    the agent's own, is archived in the same step.
+    """
+    before = git.find_ref(workspace.common, workspace.branch)
+    taken = snapshot.take(workspace)
+    if taken.tree == workspace.base_tree:
+        return NoChange(tree=taken.tree)
+    commit = git.commit_tree(
+        workspace.common,
+        taken.tree,
+        [workspace.base],
+        compose(message, trailers),
+        name=author.name,
+        email=author.email,
+        date=date,
+    )
+    if commit != before:
+        _move(workspace, before, commit)
+    return Candidate(commit=commit, tree=taken.tree)
+
+
+def _move(workspace: Workspace, before: str | None, commit: str) -> None:
+    tips = existing_commits(workspace.common, [before] if before else [])
+    lost = heads(unreachable(workspace.common, tips, excluding=[workspace.branch]))
+    git.update_refs(
+        workspace.common,
+        [
+            Update(ref=workspace.branch, old=before, new=commit),
+            *(Update(ref=archive_ref(workspace.branch, one), old=None, new=one) for one in lost),
+        ],
+        why="weft: candidate",
+    )
+
+
+def compose(message: str, trailers: Mapping[str, str]) -> str:
+    """A commit message that ends in these trailers."""
+    text = message.replace("\0", "").strip() or "Work of an agent"
+    lines = [f"{key}: {' '.join(value.split())}" for key, value in trailers.items()]
+    paragraphs = text.split("\n\n")
+    ends_in_trailers = len(paragraphs) > 1 and all(
+        _TRAILER.fullmatch(line) for line in paragraphs[-1].splitlines()
+    )
+    return text + ("\n" if ends_in_trailers else "\n\n") + "\n".join(lines).replace("\0", "") + "\n"

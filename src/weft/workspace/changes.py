@@ -1,0 +1,134 @@
+"""What an agent changed, read from files and git and never from what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft import git
+from weft.git import Change, GitFailed
+from weft.git.refs import existing_commits, unreachable
+from weft.git.trees import SUBMODULE, SYMLINK, ignored_files, unmerged
+from weft.workspace import nested, snapshot
+from weft.workspace.archive import written_ids
+from weft.workspace.records import Workspace
+
+_LARGEST: Final = 8 * 1024 * 1024
+_MARKERS: Final = re.compile(rb"^<{7} .*?^={7}\r?$.*?^>{7} ", re.MULTILINE | re.DOTALL)
+# A line of HEAD's log that says a commit was made, rather than gone to.
+_MADE: Final = re.compile(
+    rb"^[0-9a-f]+ ([0-9a-f]+) .*\t(?:commit|merge|cherry-pick|revert|rebase|am|pull)\b.*$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    base: str
+    tree: str  # the final state of the workspace
+    changes: tuple[Change, ...]  # from base to tree, renames recognised
+    commits: tuple[str, ...]  # that the agent made itself, even if it threw them away
+    ignored: tuple[str, ...]  # files and, with a `/`, directories left out of the tree
+    nested: tuple[str, ...]  # repositories inside the workspace, left out of the tree
+    unusable: tuple[str, ...]  # files with names that git refuses, left out of the tree
+    conflicts: tuple[str, ...]  # unmerged for the agent's git, or with markers left in the file
+    escapes: tuple[str, ...]  # changed symlinks that lead out of the repository
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path touched; a rename touches both."""
+        return tuple(sorted({path for change in self.changes for path in change.paths}))
+
+    @property
+    def submodules(self) -> tuple[str, ...]:
+        """Paths that are, or were, submodules."""
+        return tuple(
+            change.path
+            for change in self.changes
+            if SUBMODULE in (change.old_mode, change.new_mode)
+        )
+
+
+def changes(workspace: Workspace) -> Changes:
+    taken = snapshot.take(workspace)
+    found = git.compare_trees(workspace.common, workspace.base_tree, taken.tree)
+    paths = {path for change in found for path in change.paths}
+    present = [change for change in found if change.new_mode]
+    return Changes(
+        base=workspace.base,
+        tree=taken.tree,
+        changes=tuple(found),
+        commits=_commits(workspace),
+        ignored=tuple(ignored_files(workspace.view())),
+        nested=(*taken.found.nested, *nested.populated_submodules(workspace)),
+        unusable=tuple(path for path in taken.found.untracked if path not in paths),
+        conflicts=_conflicts(workspace, present),
+        escapes=tuple(
+            change.path
+            for change in present
+            if change.new_mode == SYMLINK and _escapes(workspace.path, change.path)
+        ),
+    )
+
+
+def _commits(workspace: Workspace) -> tuple[str, ...]:
+    made = {one.decode() for one in _MADE.findall(_head_log(workspace.admin))}
+    written = existing_commits(workspace.common, {*made, *written_ids(workspace.admin)})
+    tip = git.find_ref(workspace.common, workspace.branch)
+    tips = [*written, *([tip] if tip else [])]
+    alone = unreachable(workspace.common, tips, excluding=[workspace.branch])
+    elsewhere = sorted(made.intersection(written).difference(alone, {workspace.base}))
+    return (*alone, *elsewhere)
+
+
+def _head_log(admin: Path) -> bytes:
+    try:
+        return (admin / "logs" / "HEAD").read_bytes()
+    except OSError:  # an agent may have removed it; what it reaches from elsewhere still counts
+        return b""
+
+
+def _conflicts(workspace: Workspace, present: Iterable[Change]) -> tuple[str, ...]:
+    marked = {change.path for change in present if _has_markers(workspace.path / change.path)}
+    return tuple(sorted(marked.union(_unmerged(workspace))))
+
+
+def _unmerged(workspace: Workspace) -> list[str]:
+    index = workspace.admin / "index"
+    if not index.is_file():
+        return []
+    try:
+        return unmerged(workspace.view(index))
+    except GitFailed:  # the agent's index decides nothing, so a broken one does no harm
+        return []
+
+
+def _has_markers(path: Path) -> bool:
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            return False
+        return _MARKERS.search(path.read_bytes()) is not None
+    except OSError:  # changed again since: there is no file to look into
+        return False
+
+
+def _escapes(tree: Path, path: str) -> bool:
+    """Whether a symlink leads out of the tree, as it is written or as it resolves."""
+    link = tree / path
+    try:
+        target = os.readlink(link)
+    except OSError:
+        return False
+    if os.path.isabs(target):
+        return True
+    written = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    root = os.path.realpath(tree)
+    resolved = os.path.realpath(link)
+    inside = resolved == root or resolved.startswith(root + os.sep)
+    return written == ".." or written.startswith("../") or not inside

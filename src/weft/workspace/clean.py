@@ -1,0 +1,181 @@
+"""Freeing what workspaces left behind: a look at what would go, and the deed.
+
+Only what weft registered is touched, only what nobody uses or still wants, and only after
+everything that exists nowhere else was kept.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft import git
+from weft.git import RefMoved
+from weft.workspace import archive, worktree
+from weft.workspace.names import BRANCHES
+from weft.workspace.prepare import disown
+from weft.workspace.records import Phase, Pool, Slot, Workspace, registering, try_lock
+from weft.workspace.release import remove
+
+_TRIES: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A workspace or branch, and why it goes or stays."""
+
+    name: str
+    why: str
+    bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    freed: tuple[Item, ...]  # or would be freed, in a survey
+    kept: tuple[Item, ...]
+    archived: tuple[str, ...] = ()  # references that now keep what was freed
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.bytes for item in self.freed)
+
+
+def survey(repository: Path, wanted: Collection[str] = ()) -> Report:
+    """What `clean` would free and keep; nothing is changed.
+
+    Whether a workspace holds a repository with work of its own only turns out when cleaning.
+    """
+    pool = Pool(common=git.common_directory(repository))
+    freed: list[Item] = []
+    kept: list[Item] = []
+    for slot, _ in pool.registered():
+        lock = try_lock(slot)
+        if lock is not None:
+            os.close(lock)
+        stays = "it is in use" if lock is None else _stays(slot, wanted)
+        (freed if stays is None else kept).append(_item(slot, stays or "nobody uses it"))
+    branches = _idle_branches(pool, wanted)
+    freed += [Item(name=branch, why="no workspace is on it") for branch in branches]
+    trash = [
+        Item(name=str(at), why="it was deleted already", bytes=size(at)) for at in _trash(pool)
+    ]
+    freed += [item for item in trash if item.bytes]
+    return Report(freed=tuple(freed), kept=tuple(kept))
+
+
+def clean(repository: Path, wanted: Collection[str] = ()) -> Report:
+    """Remove workspaces that nobody uses, and branches without one; `wanted` branches stay.
+
+    What exists nowhere else is archived first.
+    """
+    pool = Pool(common=git.common_directory(repository))
+    freed: list[Item] = []
+    kept: list[Item] = []
+    archived: list[str] = []
+    for slot, _ in pool.registered():
+        lock = try_lock(slot)
+        if lock is None:
+            kept.append(_item(slot, "it is in use"))
+            continue
+        try:
+            item = _item(slot, "nobody uses it")
+            stays = _stays(slot, wanted) or _empty(slot, lock, archived)
+        finally:
+            os.close(lock)
+        if stays is None:
+            freed.append(item)
+        else:
+            kept.append(_item(slot, stays))
+    dropped = _drop_idle_branches(pool, wanted, archived)
+    freed += [Item(name=branch, why="no workspace is on it") for branch in dropped]
+    freed += _empty_trash(pool)
+    return Report(freed=tuple(freed), kept=tuple(kept), archived=tuple(archived))
+
+
+def _stays(slot: Slot, wanted: Collection[str]) -> str | None:
+    record = slot.find_record()
+    return "its task still wants it" if record is not None and record.branch in wanted else None
+
+
+def _empty(slot: Slot, lock: int, archived: list[str]) -> str | None:
+    """Archive and remove a workspace; or say why it stays."""
+    record = slot.find_record()
+    if record is None:  # another cleaner was faster
+        return None
+    if record.phase is Phase.READY:
+        # The lock stays with the caller, who closes it.
+        kept = archive.keep(Workspace.of(slot, record, lock))
+        archived += kept.refs
+        if kept.obstacle is not None:
+            return kept.obstacle
+    disown(slot, record)
+    remove(slot)
+    return None
+
+
+def _idle_branches(pool: Pool, wanted: Collection[str]) -> dict[str, str]:
+    """Branches of attempts that no workspace and no task needs.
+
+    Branches are listed before records are read: a workspace has its record before its branch.
+    """
+    branches = git.list_refs(pool.common, BRANCHES)
+    staying = {record.branch for _, record in pool.registered()}
+    return {
+        branch: tip
+        for branch, tip in branches.items()
+        if branch not in wanted and branch not in staying
+    }
+
+
+def _drop_idle_branches(pool: Pool, wanted: Collection[str], archived: list[str]) -> list[str]:
+    for _ in range(_TRIES):
+        branches = _idle_branches(pool, wanted)
+        try:
+            archived += archive.drop_branches(pool.common, branches)
+        except RefMoved:  # another cleaner was faster with one of them: look again
+            continue
+        return list(branches)
+    return []
+
+
+def _trash(pool: Pool) -> list[Path]:
+    return sorted(pool.directory.glob("trash*"))
+
+
+def _empty_trash(pool: Pool) -> list[Item]:
+    with registering(pool):
+        # Nobody's fresh directory is in there now; who is about to discard makes a new one.
+        if pool.trash.is_dir():
+            os.rename(pool.trash, tempfile.mkdtemp(dir=pool.directory, prefix="trash-"))
+    items = []
+    for path in pool.directory.glob("trash-*"):
+        items.append(Item(name=str(path), why="it was deleted already", bytes=size(path)))
+        worktree.empty(path)
+    return [item for item in items if item.bytes]
+
+
+def _item(slot: Slot, why: str) -> Item:
+    record = slot.find_record()
+    branch = record.branch if record is not None else None
+    name = f"{slot.directory}" + (f" ({branch})" if branch else "")
+    return Item(name=name, why=why, bytes=size(slot.directory))
+
+
+def size(path: Path) -> int:
+    """What a directory takes on disk, in bytes; links are not followed."""
+    total = 0
+    waiting = [path]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue  # it went away, or nobody may look: it counts as nothing
+    return total

@@ -1,0 +1,212 @@
+"""Handing out workspaces: a free one renewed where that is safe, a new one otherwise.
+
+Choosing, writing the record and creating the branch happen while registering, one process at a
+time; files are checked out afterwards, all at once. A process that dies in between leaves a
+record in the phase `making`, which the next one to come starts over from.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from weft import git
+from weft.errors import BranchTaken, InputError, InUse, WorkspaceError
+from weft.git import Commit, GitFailed, Update
+from weft.workspace import archive, worktree
+from weft.workspace.names import BRANCHES
+from weft.workspace.records import (
+    Phase,
+    Pool,
+    Record,
+    Slot,
+    Workspace,
+    handed_on,
+    registering,
+    try_lock,
+    write_record,
+)
+
+_NEW: Final = Record(phase=Phase.MAKING)
+
+
+def prepare(repository: Path, branch: str, base: str) -> Workspace:
+    """A clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives it."""
+    if not branch.startswith(BRANCHES):
+        raise InputError(f"{branch!r} is no branch of an attempt; those start with {BRANCHES}.")
+    pool = Pool(common=git.common_directory(repository))
+    commit = _get_base(repository, base)
+    settings = worktree.carried(git.settings(repository))
+    slot, lock, old = _register(pool, branch, commit, settings)
+    with handed_on(lock):
+        record = slot.get_record()
+        admin = worktree.admin_directory(slot, record)
+        assert admin is not None
+        worktree.lay_view(slot, settings, git.git_directory(repository))
+        if old is None:
+            worktree.fill(slot, settings, commit.tree, admin)
+        else:
+            worktree.renew(slot, settings, old, commit.tree, admin=admin, branch=branch)
+        record = replace(record, phase=Phase.READY)
+        slot.write_record(record)
+        return Workspace.of(slot, record, lock)
+
+
+def attach(repository: Path, branch: str) -> Workspace:
+    """The workspace on a branch that somebody else prepared and let go of."""
+    pool = Pool(common=git.common_directory(repository))
+    for slot, named in pool.registered():
+        if named.branch != branch:
+            continue
+        lock = try_lock(slot)
+        if lock is None:
+            raise InUse(f"The workspace of {branch} is in use.")
+        record = slot.find_record()
+        if record is not None and record.branch == branch and record.phase is Phase.READY:
+            return Workspace.of(slot, record, lock)
+        os.close(lock)
+    raise WorkspaceError(f"There is no workspace of {branch}; prepare one.")
+
+
+def _get_base(repository: Path, base: str) -> Commit:
+    try:
+        return git.get_commit(repository, base)
+    except git.NoSuchCommit:
+        if git.has_commits(repository):
+            raise
+        raise WorkspaceError(
+            f"{repository} has no commits yet, so there is nothing to start from; commit first."
+        ) from None
+
+
+def _register(
+    pool: Pool, branch: str, commit: Commit, settings: Mapping[str, str]
+) -> tuple[Slot, int, str | None]:
+    """Take a workspace and create the branch; also the tree that is checked out there already."""
+    ours = Record(
+        phase=Phase.MAKING, branch=branch, base=commit.id, tree=commit.tree, settings=settings
+    )
+    with registering(pool):
+        slot, lock = _choose(pool, branch, commit)
+        with handed_on(lock):
+            record = slot.get_record()
+            if _may_renew(slot, record, settings):
+                slot.write_record(replace(ours, admin=record.admin))
+                _create_branch(slot, branch, commit)
+                return slot, lock, record.tree
+            _start_over(slot, record)
+            slot.write_record(ours)
+            slot.write_record(replace(ours, admin=_make(slot, branch, commit)))
+            return slot, lock, None
+
+
+def _may_renew(slot: Slot, record: Record, settings: Mapping[str, str]) -> bool:
+    return (
+        record.phase is Phase.FREE
+        and worktree.is_present(slot)
+        and worktree.admin_directory(slot, record) is not None
+        and slot.index.exists()
+        and record.settings == settings
+        and worktree.is_recyclable(settings)
+    )
+
+
+def _create_branch(slot: Slot, branch: str, commit: Commit) -> None:
+    try:
+        git.update_refs(slot.pool.common, [Update(ref=branch, old=None, new=commit.id)])
+    except GitFailed as error:
+        raise _refusal(slot, branch, error) from error
+
+
+def _make(slot: Slot, branch: str, commit: Commit) -> str:
+    try:
+        return worktree.make(slot, branch, commit.id)
+    except GitFailed as error:
+        raise _refusal(slot, branch, error) from error
+
+
+def _refusal(slot: Slot, branch: str, error: GitFailed) -> WorkspaceError:
+    """Why the branch could not be made; the record no longer claims it."""
+    slot.write_record(_NEW)
+    if git.find_ref(slot.pool.common, branch) is not None:
+        return BranchTaken(f"The branch {branch} exists already; use another attempt's.")
+    return WorkspaceError(f"The branch {branch} cannot be made. {error}")
+
+
+def _choose(pool: Pool, branch: str, commit: Commit) -> tuple[Slot, int]:
+    """A workspace to use, locked: who has the branch, a free one, a half-made one, a new one."""
+    slots = pool.registered()
+    for slot, record in slots:
+        if record.branch == branch:
+            return slot, _take_over(slot, branch)
+    idle = [(slot, record) for slot, record in slots if record.phase is not Phase.READY]
+    idle.sort(key=lambda one: (one[1].phase is not Phase.FREE, one[1].tree != commit.tree))
+    for slot, record in idle:
+        lock = try_lock(slot)
+        if lock is None:
+            continue
+        if slot.find_record() == record:
+            return slot, lock
+        os.close(lock)
+    return _add_slot(pool)
+
+
+def _take_over(slot: Slot, branch: str) -> int:
+    """Go on where a prepare of the same branch died; what its agent did is kept first."""
+    lock = try_lock(slot)
+    if lock is None:
+        raise BranchTaken(f"Another workspace is on {branch} and in use.")
+    with handed_on(lock):
+        record = slot.get_record()
+        if record.branch == branch:  # and not freed just now
+            _keep_abandoned(slot, record, lock)
+    return lock
+
+
+def _keep_abandoned(slot: Slot, record: Record, lock: int) -> None:
+    if git.find_ref(slot.pool.common, str(record.branch)) not in (None, record.base):
+        raise BranchTaken(f"The branch {record.branch} holds work already; use another attempt's.")
+    if record.phase is Phase.READY:
+        obstacle = archive.keep(Workspace.of(slot, record, lock)).obstacle
+        if obstacle:
+            raise BranchTaken(f"The workspace of {record.branch} cannot be reused. {obstacle}")
+    slot.write_record(replace(record, phase=Phase.MAKING))
+
+
+def _add_slot(pool: Pool) -> tuple[Slot, int]:
+    number = 1
+    while True:
+        slot = pool.slot(number)
+        # A directory that is there without a record is somebody else's.
+        if not os.path.lexists(slot.directory):
+            lock = try_lock(slot)
+            if lock is not None:
+                _found(slot)
+                return slot, lock
+        number += 1
+
+
+def _found(slot: Slot) -> None:
+    """Bring a workspace's directory into being together with its record."""
+    slot.pool.trash.mkdir(exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=slot.pool.trash))
+    write_record(fresh, _NEW)
+    os.rename(fresh, slot.directory)
+
+
+def _start_over(slot: Slot, record: Record) -> None:
+    """Remove what a workspace that is not ready left, its branch included if it made no commit."""
+    worktree.take_apart(slot, record)
+    disown(slot, record)
+
+
+def disown(slot: Slot, record: Record) -> None:
+    """Delete the branch of a workspace on which nothing was done."""
+    if record.branch is None or record.base is None:
+        return
+    if git.find_ref(slot.pool.common, record.branch) == record.base:
+        archive.drop_branches(slot.pool.common, {record.branch: record.base})

@@ -1,0 +1,238 @@
+"""What weft wrote down about a workspace, and the lock of whoever uses it.
+
+    <common git directory>/weft/workspaces/
+        locks/pool          held while a workspace is registered
+        locks/7             held by the user of workspace 7, and by what it started
+        7/record.json       what weft wrote down; a directory without one is not weft's
+        7/weft-7/           the working tree
+        7/view/, 7/index    weft's own eyes (git.View): no agent's git looks there
+        trash/              renamed to here first, then deleted
+
+Locks are never deleted, so that nobody can hold one that others no longer see; records are
+replaced whole, so that nobody can read half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+
+from weft.errors import WorkspaceError
+from weft.git import View
+
+
+class Phase(StrEnum):
+    MAKING = "making"  # what is there is of no value: half made, or kept elsewhere already
+    READY = "ready"  # handed out: it may hold work that exists nowhere else
+    FREE = "free"  # clean, to be used again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    phase: Phase
+    branch: str | None = None  # the full reference this workspace alone may create or delete
+    base: str | None = None  # the commit it starts from
+    tree: str | None = None  # that commit's tree, which `index` matches
+    admin: str | None = None  # its entry among the repository's worktrees
+    settings: Mapping[str, str] = field(default_factory=dict)  # the view's, from before the agent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """The workspaces of one repository."""
+
+    common: Path  # the common git directory
+
+    @property
+    def directory(self) -> Path:
+        return self.common / "weft" / "workspaces"
+
+    @property
+    def trash(self) -> Path:
+        return self.directory / "trash"
+
+    def slot(self, number: int) -> Slot:
+        return Slot(pool=self, number=number)
+
+    def registered(self) -> list[tuple[Slot, Record]]:
+        """Everything that has a record, in order, as it was when looked at."""
+        try:
+            names = os.listdir(self.directory)
+        except FileNotFoundError:
+            return []
+        numbers = sorted(int(name) for name in names if name.isdecimal() and name.isascii())
+        slots = [self.slot(number) for number in numbers]
+        return [(slot, record) for slot in slots if (record := slot.find_record()) is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    pool: Pool
+    number: int
+
+    @property
+    def directory(self) -> Path:
+        return self.pool.directory / str(self.number)
+
+    @property
+    def tree(self) -> Path:
+        return self.directory / f"weft-{self.number}"
+
+    @property
+    def view(self) -> Path:
+        return self.directory / "view"
+
+    @property
+    def index(self) -> Path:
+        return self.directory / "index"
+
+    def find_record(self) -> Record | None:
+        path = self.directory / "record.json"
+        try:
+            table = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except ValueError as error:
+            raise WorkspaceError(
+                f"{path} is damaged: {error}. Move {self.directory} away."
+            ) from error
+        return Record(**{**table, "phase": Phase(table["phase"])})
+
+    def get_record(self) -> Record:
+        record = self.find_record()
+        if record is None:
+            raise WorkspaceError(f"The workspace {self.directory} is gone.")
+        return record
+
+    def write_record(self, record: Record) -> None:
+        write_record(self.directory, record)
+
+    def look(self, settings: Mapping[str, str], index: Path | None = None) -> View:
+        """The working tree through weft's own eyes."""
+        return View(
+            directory=self.view,
+            objects=self.pool.common / "objects",
+            tree=self.tree,
+            index=index or self.index,
+            settings={key: value for key, value in settings.items() if key.startswith("core.")},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """One attempt's place to work, and the lock that says it is used.
+
+    The lock ends when every process that was given its number has closed it: hand it to the
+    agent's wrapper, and a workspace stays taken for as long as the agent lives.
+    """
+
+    slot: Slot
+    branch: str  # full reference
+    base: str
+    base_tree: str
+    admin: Path  # git's entry for this worktree, unless an agent removed it
+    settings: Mapping[str, str] = field(default_factory=dict)
+    lock: int
+
+    @classmethod
+    def of(cls, slot: Slot, record: Record, lock: int) -> Workspace:
+        assert record.branch is not None
+        assert record.base is not None
+        assert record.tree is not None
+        return cls(
+            slot=slot,
+            branch=record.branch,
+            base=record.base,
+            base_tree=record.tree,
+            admin=slot.pool.common / "worktrees" / (record.admin or slot.tree.name),
+            settings=record.settings,
+            lock=lock,
+        )
+
+    @property
+    def path(self) -> Path:
+        return self.slot.tree
+
+    @property
+    def common(self) -> Path:
+        return self.slot.pool.common
+
+    def view(self, index: Path | None = None) -> View:
+        return self.slot.look(self.settings, index)
+
+    def close(self) -> None:
+        """Let go without freeing it: another process may go on with it (`attach`)."""
+        os.close(self.lock)
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def write_record(directory: Path, record: Record) -> None:
+    write_whole(directory / "record.json", json.dumps(asdict(record)))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file at once: a reader sees the old text or the new one."""
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def try_lock(slot: Slot) -> int | None:
+    """Lock a workspace; None if somebody uses it. It ends with the last copy of the number."""
+    number = _open_lock(slot.pool, str(slot.number))
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(number)
+        return None
+    return number
+
+
+@contextlib.contextmanager
+def handed_on(lock: int) -> Iterator[None]:
+    """The lock goes to whoever called, unless something fails."""
+    try:
+        yield
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+@contextlib.contextmanager
+def registering(pool: Pool) -> Iterator[None]:
+    """Nobody else registers a workspace meanwhile; short."""
+    number = _open_lock(pool, "pool")
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+def _open_lock(pool: Pool, name: str) -> int:
+    directory = pool.directory / "locks"
+    directory.mkdir(parents=True, exist_ok=True)
+    return os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,67 @@
+"""Giving a workspace back: what it holds is kept first, then it is clean and free again."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Final
+
+from weft.errors import WorkspaceError
+from weft.git import GitFailed
+from weft.workspace import archive, worktree
+from weft.workspace.archive import Kept
+from weft.workspace.prepare import disown
+from weft.workspace.records import Phase, Slot, Workspace
+
+POOL: Final = 16
+"""How many free workspaces are kept to be used again; more are removed."""
+
+
+def release(workspace: Workspace) -> Kept:
+    """Keep what exists nowhere else, then make the workspace free for others.
+
+    The branch stays if it has a commit of its own. If something cannot be kept elsewhere the
+    workspace is left as it is, and `Kept.obstacle` says why.
+    """
+    with workspace:
+        kept = archive.keep(workspace)
+        if kept.obstacle is None:
+            _free(workspace)
+        return kept
+
+
+def _free(workspace: Workspace) -> None:
+    slot = workspace.slot
+    record = slot.get_record()
+    # From here on the files are worth nothing: whoever comes after a crash starts over.
+    slot.write_record(replace(record, phase=Phase.MAKING))
+    admin = worktree.admin_directory(slot, record)
+    disown(slot, record)
+    record = replace(record, phase=Phase.MAKING, branch=None)
+    slot.write_record(record)
+    if (
+        admin is None
+        or not worktree.is_present(slot)
+        or not worktree.is_recyclable(record.settings)
+        or _free_ones(slot) >= POOL
+    ):
+        remove(slot)
+        return
+    try:
+        worktree.reset(slot, record, admin)
+    except (GitFailed, OSError, WorkspaceError):
+        # What cannot be made clean is made anew by whoever comes next.
+        worktree.take_apart(slot, record)
+        return
+    slot.write_record(replace(record, phase=Phase.FREE))
+
+
+def _free_ones(slot: Slot) -> int:
+    return sum(record.phase is Phase.FREE for _, record in slot.pool.registered())
+
+
+def remove(slot: Slot) -> None:
+    """Remove a workspace that holds nothing of value; its lock is held by the caller."""
+    worktree.take_apart(slot, slot.find_record())
+    if os.path.lexists(slot.directory):
+        worktree.discard(slot.pool, slot.directory)

@@ -1,0 +1,147 @@
+"""Setting a workspace up: ignored files the project needs, and one command.
+
+Runs every time a workspace is prepared, since preparing removes all that git does not track;
+so there is nothing left over to be stale. Which ports it gets is the store's to lease; only
+their variables are named here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from weft import paths, process
+from weft.config import WorkspaceSettings
+from weft.errors import SetUpFailed
+from weft.git.repository import find_top_level, ignored
+from weft.workspace.records import Workspace
+
+_TAIL: Final = 2000  # characters of output shown with a failure
+
+
+def port_variables(ports: Sequence[int]) -> dict[str, str]:
+    """The variables that tell programs in a workspace which ports are theirs alone."""
+    if not ports:
+        return {}
+    numbered = {f"WEFT_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
+    return {"WEFT_PORT": str(ports[0]), **numbered}
+
+
+def set_up(
+    workspace: Workspace,
+    settings: WorkspaceSettings,
+    *,
+    repository: Path,
+    environment: Mapping[str, str],
+) -> None:
+    """Bring ignored files from the user's checkout and run the set-up command."""
+    names = [_normalise(name) for name in (*settings.copy, *settings.link)]
+    if names:
+        root = _get_root(repository)
+        _refuse_unignored(root, names)
+        # Before they are there: nothing brought along may ever become part of a candidate.
+        _exclude(workspace, names)
+        for name in names[: len(settings.copy)]:
+            _copy(_source(root, name), _destination(workspace.path, name))
+        for name in names[len(settings.copy) :]:
+            _destination(workspace.path, name).symlink_to(_source(root, name))
+    if settings.setup:
+        _run(workspace, settings.setup, settings.timeout, environment)
+
+
+def _normalise(name: str) -> str:
+    path = paths.normalise(name.rstrip("/"))
+    if not paths.is_literal(path):
+        raise SetUpFailed(f"[workspace] names {name!r}; write plain paths, without wildcards.")
+    return path
+
+
+def _get_root(repository: Path) -> Path:
+    root = find_top_level(repository)
+    if root is None:
+        raise SetUpFailed("[workspace] copies files, but a bare repository has none to copy.")
+    return root
+
+
+def _refuse_unignored(root: Path, names: list[str]) -> None:
+    known = ignored(root, names)
+    for name in names:
+        if name not in known:
+            raise SetUpFailed(
+                f"[workspace] names {name!r}, which git does not ignore here; commit it, or list "
+                "it in .gitignore."
+            )
+
+
+def _exclude(workspace: Workspace, names: list[str]) -> None:
+    """Have weft's own eyes pass over them: `node_modules/` would not match a link of that name."""
+    info = workspace.slot.view / "info" / "exclude"
+    with info.open("a", encoding="utf-8") as file:
+        file.write("\n" + "".join(f"/{_quote(name)}\n" for name in names))
+
+
+def _quote(name: str) -> str:
+    return "".join(f"\\{one}" if one in "\\*?[]! #" else one for one in name)
+
+
+def _source(root: Path, name: str) -> Path:
+    path = root / name
+    _refuse_links(root, name)
+    if path.is_symlink():
+        raise SetUpFailed(f"[workspace] names {name!r}, which is a symlink; name what it leads to.")
+    if not path.exists():
+        raise SetUpFailed(f"[workspace] names {name!r}, which is not in {root}.")
+    return path
+
+
+def _destination(tree: Path, name: str) -> Path:
+    _refuse_links(tree, name)
+    path = tree / name
+    if os.path.lexists(path):
+        raise SetUpFailed(f"[workspace] names {name!r}, which the repository tracks itself.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _refuse_links(root: Path, name: str) -> None:
+    """A symlinked directory on the way could lead out of the repository."""
+    above = root
+    for part in name.split("/")[:-1]:
+        above = above / part
+        if above.is_symlink():
+            raise SetUpFailed(f"[workspace] names {name!r}, but {above} is a symlink.")
+
+
+def _copy(source: Path, destination: Path) -> None:
+    try:
+        if source.is_dir():
+            shutil.copytree(source, destination, symlinks=True)
+        else:
+            shutil.copy2(source, destination)
+    except (OSError, shutil.Error) as error:
+        raise SetUpFailed(f"{source} cannot be copied: {error}.") from error
+
+
+def _run(
+    workspace: Workspace,
+    command: Sequence[str],
+    seconds: float,
+    environment: Mapping[str, str],
+) -> None:
+    log = workspace.slot.directory / "setup.log"
+    status = process.run_logged(
+        command, directory=workspace.path, environment=environment, log=log, seconds=seconds
+    )
+    if status == 0:
+        return
+    how = f"did not end within {seconds:g} s" if status is None else f"ended with {status}"
+    raise SetUpFailed(f"The set-up command {' '.join(command)!r} {how}.\n{_tail(log)}".rstrip())
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL))
+        return file.read().decode(errors="replace")

@@ -1,0 +1,241 @@
+"""A workspace's files: made, renewed, reset and taken apart as a linked worktree of git.
+
+This is all that knows how a working tree comes about; another way to get one (an overlay over a
+shared lower tree, say) would be a second module with the same functions. Callers hold the
+workspace's lock and see to its record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from weft.errors import WorkspaceError
+from weft.git import GitFailed, View
+from weft.git.command import answer
+from weft.git.trees import advance, put_up, remove_untracked, submodules
+from weft.workspace.records import Pool, Record, Slot, write_whole
+
+# What of the user's configuration decides how files look; nothing here can start a program.
+_CARRIED: Final = (
+    *("core.autocrlf", "core.eol", "core.filemode", "core.symlinks", "core.ignorecase"),
+    *("core.precomposeunicode", "core.protecthfs", "core.protectntfs", "core.excludesfile"),
+    *("core.sparsecheckout", "core.sparsecheckoutcone", "extensions.objectformat"),
+    "extensions.worktreeconfig",
+)
+_ADMIN: Final = ("HEAD", "commondir", "gitdir", "index", "reftable")
+
+
+def carried(settings: Mapping[str, str]) -> dict[str, str]:
+    return {key: settings[key] for key in _CARRIED if key in settings}
+
+
+def is_recyclable(settings: Mapping[str, str]) -> bool:
+    """Whether git keeps nothing else about a worktree that an agent could have changed.
+
+    Sparse patterns and settings per worktree are git's to lay down: such a one is made anew.
+    """
+    return not any(
+        settings.get(key, "false").lower() in ("true", "yes", "on", "1", "")
+        for key in ("core.sparsecheckout", "extensions.worktreeconfig")
+    )
+
+
+def admin_directory(slot: Slot, record: Record) -> Path | None:
+    """Where git keeps this worktree's HEAD and index; None if that is gone."""
+    if record.admin is None:
+        return None
+    directory = slot.pool.common / "worktrees" / record.admin
+    return directory if directory.is_dir() and not directory.is_symlink() else None
+
+
+def is_present(slot: Slot) -> bool:
+    return slot.tree.is_dir() and not slot.tree.is_symlink()
+
+
+def lay_view(slot: Slot, settings: Mapping[str, str], source: Path) -> None:
+    """Write weft's own git directory, with what the user excludes; `source` is the user's."""
+    write_git_directory(slot.view, settings)
+    info = slot.view / "info"
+    for directory, name in (
+        (slot.pool.common, "exclude"),
+        (slot.pool.common, "attributes"),
+        (source, "sparse-checkout"),
+    ):
+        (info / name).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(directory / "info" / name, info / name)
+
+
+def write_git_directory(directory: Path, settings: Mapping[str, str]) -> None:
+    """Make a directory one that git takes for its own, without refs, objects or hooks."""
+    (directory / "info").mkdir(parents=True, exist_ok=True)
+    (directory / "refs").mkdir(exist_ok=True)
+    format = settings.get("extensions.objectformat")
+    version = f"1\n[extensions]\n\tobjectformat = {format}\n" if format else "0\n"
+    write_whole(
+        directory / "config", f"[core]\n\tbare = false\n\trepositoryformatversion = {version}"
+    )
+    write_whole(directory / "HEAD", "ref: refs/heads/none\n")
+
+
+def make(slot: Slot, branch: str, commit: str) -> str:
+    """Make an empty worktree on a new branch; returns its name among git's worktrees.
+
+    To be called while registering: git fails when several are made at once.
+    """
+    answer(
+        slot.pool.common,
+        *("worktree", "add", "--quiet", "--no-checkout", "--no-track"),
+        *("-b", branch.removeprefix("refs/heads/"), str(slot.tree), commit),
+    )
+    text = (slot.tree / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+    return Path(text.removeprefix("gitdir: ").strip()).name
+
+
+def fill(slot: Slot, settings: Mapping[str, str], tree: str, admin: Path) -> None:
+    """Check a tree out into an empty worktree."""
+    _forget_index(slot)
+    put_up(slot.look(settings), tree)
+    _hand_over_index(slot, admin)
+
+
+def renew(
+    slot: Slot, settings: Mapping[str, str], old: str, new: str, *, admin: Path, branch: str
+) -> None:
+    """Take a clean worktree from one tree to another, on a branch that exists."""
+    answer(slot.tree, "symbolic-ref", "HEAD", branch, variables={"GIT_DIR": str(admin)})
+    view = slot.look(settings)
+    (slot.directory / "index.lock").unlink(missing_ok=True)
+    if old != new:
+        advance(view, old, new)
+    remove_untracked(view)
+    _hand_over_index(slot, admin)
+
+
+def reset(slot: Slot, record: Record, admin: Path) -> None:
+    """Make the working tree and its git entry as clean as new, whatever an agent left there."""
+    assert record.tree is not None
+    assert record.base is not None
+    view = slot.look(record.settings)
+    (slot.directory / "index.lock").unlink(missing_ok=True)
+    try:
+        _reset_files(slot.pool, view, record.tree)
+    except (GitFailed, PermissionError):
+        _make_writable(slot.tree)
+        _reset_files(slot.pool, view, record.tree)
+    _reset_admin(slot, admin, record.base)
+
+
+def _reset_files(pool: Pool, view: View, tree: str) -> None:
+    put_up(view, tree)
+    # git cleans neither inside a submodule nor what only looks like one.
+    for path in submodules(view):
+        if (view.tree / path).is_dir() and os.listdir(view.tree / path):
+            discard(pool, view.tree / path)
+            (view.tree / path).mkdir()
+    remove_untracked(view)
+
+
+def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
+    for name in os.listdir(admin):
+        if name not in _ADMIN:
+            discard(slot.pool, admin / name)
+    write_whole(admin / "commondir", "../..\n")
+    write_whole(admin / "gitdir", f"{slot.tree / '.git'}\n")
+    link = slot.tree / ".git"
+    if link.is_dir() or link.is_symlink():
+        discard(slot.pool, link)
+    write_whole(link, f"gitdir: {admin}\n")
+    # Detached, so that nobody is kept from checking that branch out.
+    answer(
+        slot.tree, *("update-ref", "--no-deref", "HEAD", commit), variables={"GIT_DIR": str(admin)}
+    )
+    if (admin / "logs").exists():
+        discard(slot.pool, admin / "logs")
+
+
+def take_apart(slot: Slot, record: Record | None) -> None:
+    """Remove the working tree and its git entry; the record stays."""
+    admin = None if record is None else admin_directory(slot, record)
+    if admin is not None:
+        discard(slot.pool, admin)
+    _forget_admin_of(slot)
+    if os.path.lexists(slot.tree):
+        discard(slot.pool, slot.tree)
+    _forget_index(slot)
+
+
+def _forget_admin_of(slot: Slot) -> None:
+    """Remove the git entry of a making that ended before its name was written down."""
+    entries = slot.pool.common / "worktrees"
+    for entry in entries.glob(f"{slot.tree.name}*"):
+        with contextlib.suppress(OSError):
+            if (entry / "gitdir").read_text(errors="surrogateescape").strip() == str(
+                slot.tree / ".git"
+            ):
+                discard(slot.pool, entry)
+
+
+def discard(pool: Pool, path: Path) -> None:
+    """Delete a file or directory, whatever its permissions; from outside it is gone at once."""
+    while True:
+        pool.trash.mkdir(parents=True, exist_ok=True)
+        try:
+            place = Path(tempfile.mkdtemp(dir=pool.trash))
+            os.rename(path, place / "it")
+            break
+        except PermissionError:
+            _make_writable(path)
+            os.rename(path, place / "it")
+            break
+        except FileNotFoundError:
+            if not os.path.lexists(path):
+                return
+            # Somebody emptied the trash in between.
+    empty(place)
+
+
+def empty(place: Path) -> None:
+    """Delete a directory of the trash; another may be doing the same."""
+    stubborn = False
+    while place.exists():
+        try:
+            shutil.rmtree(place)
+        except FileNotFoundError:
+            continue
+        except PermissionError as error:
+            if stubborn:
+                raise WorkspaceError(f"{place} cannot be deleted: {error}.") from error
+            stubborn = True
+            _make_writable(place)
+
+
+def _make_writable(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        return
+    os.chmod(path, stat.S_IRWXU)
+    for directory, names, _ in os.walk(path):
+        for name in names:
+            below = os.path.join(directory, name)
+            if not os.path.islink(below):
+                os.chmod(below, stat.S_IRWXU)
+
+
+def _forget_index(slot: Slot) -> None:
+    for name in ("index", "index.lock", "taken", "taken.lock"):
+        (slot.directory / name).unlink(missing_ok=True)
+
+
+def _hand_over_index(slot: Slot, admin: Path) -> None:
+    """Give the agent's git an index of its own; weft's stays where no agent's git writes."""
+    (admin / "index.lock").unlink(missing_ok=True)
+    fresh = slot.directory / "handed"
+    shutil.copyfile(slot.index, fresh)
+    os.replace(fresh, admin / "index")
