@@ -132,6 +132,7 @@ def clean_environment() -> dict[str, str]:
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
         **_as_variables(_SETTINGS),
     }
 

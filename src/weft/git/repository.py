@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import InputError
-from weft.git.command import answer, clean_environment, first_line, run, split
+from weft.git.command import answer, first_line, run, split
 
 OLDEST = (2, 38)
 """The first git that merges without a working tree (`merge-tree --write-tree`)."""
@@ -67,9 +67,9 @@ def tracked_files(directory: Path) -> list[str]:
 
 def settings(directory: Path) -> dict[str, str]:
     """The whole configuration as git reads it here; keys in lower case, the last value wins."""
-    kept = {k: v for k, v in clean_environment().items() if not k.startswith("GIT_CONFIG_")}
     found = {}
-    for entry in split(answer(directory, "config", "--list", "-z", variables=kept)):
+    without_ours = {"GIT_CONFIG_COUNT": "0"}
+    for entry in split(answer(directory, "config", "--list", "-z", variables=without_ours)):
         key, _, value = entry.partition("\n")
         found[key] = value
     return found

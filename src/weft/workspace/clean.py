@@ -18,7 +18,7 @@ from weft.git import RefMoved
 from weft.workspace import archive, worktree
 from weft.workspace.names import BRANCHES
 from weft.workspace.prepare import disown
-from weft.workspace.records import Phase, Pool, Slot, Workspace, registering, try_lock
+from weft.workspace.records import Lock, Phase, Pool, Slot, Workspace, registering, try_lock
 from weft.workspace.release import remove
 
 _TRIES: Final = 8
@@ -55,7 +55,7 @@ def survey(repository: Path, wanted: Collection[str] = ()) -> Report:
     for slot, _ in pool.registered():
         lock = try_lock(slot)
         if lock is not None:
-            os.close(lock)
+            lock.close()
         stays = "it is in use" if lock is None else _stays(slot, wanted)
         (freed if stays is None else kept).append(_item(slot, stays or "nobody uses it"))
     branches = _idle_branches(pool, wanted)
@@ -85,7 +85,7 @@ def clean(repository: Path, wanted: Collection[str] = ()) -> Report:
             item = _item(slot, "nobody uses it")
             stays = _stays(slot, wanted) or _empty(slot, lock, archived)
         finally:
-            os.close(lock)
+            lock.close()
         if stays is None:
             freed.append(item)
         else:
@@ -101,7 +101,7 @@ def _stays(slot: Slot, wanted: Collection[str]) -> str | None:
     return "its task still wants it" if record is not None and record.branch in wanted else None
 
 
-def _empty(slot: Slot, lock: int, archived: list[str]) -> str | None:
+def _empty(slot: Slot, lock: Lock, archived: list[str]) -> str | None:
     """Archive and remove a workspace; or say why it stays."""
     record = slot.find_record()
     if record is None:  # another cleaner was faster

@@ -20,6 +20,7 @@ from weft.git import Commit, GitFailed, Update
 from weft.workspace import archive, worktree
 from weft.workspace.names import BRANCHES
 from weft.workspace.records import (
+    Lock,
     Phase,
     Pool,
     Record,
@@ -68,7 +69,7 @@ def attach(repository: Path, branch: str) -> Workspace:
         record = slot.find_record()
         if record is not None and record.branch == branch and record.phase is Phase.READY:
             return Workspace.of(slot, record, lock)
-        os.close(lock)
+        lock.close()
     raise WorkspaceError(f"There is no workspace of {branch}; prepare one.")
 
 
@@ -85,7 +86,7 @@ def _get_base(repository: Path, base: str) -> Commit:
 
 def _register(
     pool: Pool, branch: str, commit: Commit, settings: Mapping[str, str]
-) -> tuple[Slot, int, str | None]:
+) -> tuple[Slot, Lock, str | None]:
     """Take a workspace and create the branch; also the tree that is checked out there already."""
     ours = Record(
         phase=Phase.MAKING, branch=branch, base=commit.id, tree=commit.tree, settings=settings
@@ -137,7 +138,7 @@ def _refusal(slot: Slot, branch: str, error: GitFailed) -> WorkspaceError:
     return WorkspaceError(f"The branch {branch} cannot be made. {error}")
 
 
-def _choose(pool: Pool, branch: str, commit: Commit) -> tuple[Slot, int]:
+def _choose(pool: Pool, branch: str, commit: Commit) -> tuple[Slot, Lock]:
     """A workspace to use, locked: who has the branch, a free one, a half-made one, a new one."""
     slots = pool.registered()
     for slot, record in slots:
@@ -151,11 +152,11 @@ def _choose(pool: Pool, branch: str, commit: Commit) -> tuple[Slot, int]:
             continue
         if slot.find_record() == record:
             return slot, lock
-        os.close(lock)
+        lock.close()
     return _add_slot(pool)
 
 
-def _take_over(slot: Slot, branch: str) -> int:
+def _take_over(slot: Slot, branch: str) -> Lock:
     """Go on where a prepare of the same branch died; what its agent did is kept first."""
     lock = try_lock(slot)
     if lock is None:
@@ -167,7 +168,7 @@ def _take_over(slot: Slot, branch: str) -> int:
     return lock
 
 
-def _keep_abandoned(slot: Slot, record: Record, lock: int) -> None:
+def _keep_abandoned(slot: Slot, record: Record, lock: Lock) -> None:
     if git.find_ref(slot.pool.common, str(record.branch)) not in (None, record.base):
         raise BranchTaken(f"The branch {record.branch} holds work already; use another attempt's.")
     if record.phase is Phase.READY:
@@ -177,7 +178,7 @@ def _keep_abandoned(slot: Slot, record: Record, lock: int) -> None:
     slot.write_record(replace(record, phase=Phase.MAKING))
 
 
-def _add_slot(pool: Pool) -> tuple[Slot, int]:
+def _add_slot(pool: Pool) -> tuple[Slot, Lock]:
     number = 1
     while True:
         slot = pool.slot(number)

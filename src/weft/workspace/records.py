@@ -56,6 +56,10 @@ class Pool:
         return self.common / "weft" / "workspaces"
 
     @property
+    def locks(self) -> Path:
+        return self.directory / "locks"
+
+    @property
     def trash(self) -> Path:
         return self.directory / "trash"
 
@@ -130,8 +134,8 @@ class Slot:
 class Workspace:
     """One attempt's place to work, and the lock that says it is used.
 
-    The lock ends when every process that was given its number has closed it: hand it to the
-    agent's wrapper, and a workspace stays taken for as long as the agent lives.
+    Hand `lock.fileno()` to the agent's wrapper, and the workspace stays taken for as long as the
+    agent lives, whatever becomes of weft.
     """
 
     slot: Slot
@@ -140,10 +144,10 @@ class Workspace:
     base_tree: str
     admin: Path  # git's entry for this worktree, unless an agent removed it
     settings: Mapping[str, str] = field(default_factory=dict)
-    lock: int
+    lock: Lock
 
     @classmethod
-    def of(cls, slot: Slot, record: Record, lock: int) -> Workspace:
+    def of(cls, slot: Slot, record: Record, lock: Lock) -> Workspace:
         assert record.branch is not None
         assert record.base is not None
         assert record.tree is not None
@@ -170,7 +174,7 @@ class Workspace:
 
     def close(self) -> None:
         """Let go without freeing it: another process may go on with it (`attach`)."""
-        os.close(self.lock)
+        self.lock.close()
 
     def __enter__(self) -> Workspace:
         return self
@@ -200,39 +204,58 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
-def try_lock(slot: Slot) -> int | None:
-    """Lock a workspace; None if somebody uses it. It ends with the last copy of the number."""
-    number = _open_lock(slot.pool, str(slot.number))
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(number)
-        return None
-    return number
+class Lock:
+    """A lock that is held until every copy of its file number is closed, in whatever process."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def fileno(self) -> int:
+        """The number to hand to a process that is to hold the lock too."""
+        return self._number
+
+    def wait(self) -> None:
+        fcntl.flock(self._number, fcntl.LOCK_EX)
+
+    def attempt(self) -> bool:
+        try:
+            fcntl.flock(self._number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self._number >= 0:
+            number, self._number = self._number, -1
+            os.close(number)
+
+
+def try_lock(slot: Slot) -> Lock | None:
+    """Lock a workspace; None if somebody uses it."""
+    lock = Lock(slot.pool.locks / str(slot.number))
+    if lock.attempt():
+        return lock
+    lock.close()
+    return None
 
 
 @contextlib.contextmanager
-def handed_on(lock: int) -> Iterator[None]:
+def handed_on(lock: Lock) -> Iterator[None]:
     """The lock goes to whoever called, unless something fails."""
     try:
         yield
     except BaseException:
-        os.close(lock)
+        lock.close()
         raise
 
 
 @contextlib.contextmanager
 def registering(pool: Pool) -> Iterator[None]:
     """Nobody else registers a workspace meanwhile; short."""
-    number = _open_lock(pool, "pool")
+    lock = Lock(pool.locks / "pool")
     try:
-        fcntl.flock(number, fcntl.LOCK_EX)
+        lock.wait()
         yield
     finally:
-        os.close(number)
-
-
-def _open_lock(pool: Pool, name: str) -> int:
-    directory = pool.directory / "locks"
-    directory.mkdir(parents=True, exist_ok=True)
-    return os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock.close()

@@ -132,9 +132,12 @@ def _run(
     environment: Mapping[str, str],
 ) -> None:
     log = workspace.slot.directory / "setup.log"
-    status = process.run_logged(
-        command, directory=workspace.path, environment=environment, log=log, seconds=seconds
-    )
+    try:
+        status = process.run_logged(
+            command, directory=workspace.path, environment=environment, log=log, seconds=seconds
+        )
+    except process.ProgramMissing as error:
+        raise SetUpFailed(f"The set-up command does not exist: {error}") from error
     if status == 0:
         return
     how = f"did not end within {seconds:g} s" if status is None else f"ended with {status}"
