@@ -64,6 +64,12 @@ class Tuning:
     penalty_successes: int = 5  # or per this many successes
     queue: int = 1000  # ad-hoc tasks waiting at once
     pattern: int = 3  # the same failure so often is a pattern
+    wall: float = 3600  # an attempt's time, unless its task or agent file says otherwise
+    backoff: float = 5  # the first wait after an overload; it doubles
+    backoff_most: float = 8  # times that, at most
+    backoff_jitter: float = 0.2  # a wait is up to this part longer or shorter
+    timeout_retries: int = 2
+    no_change_retries: int = 1
 
     @property
     def silence(self) -> float:

@@ -44,6 +44,22 @@ MET: Final = frozenset({State.DONE, State.SKIPPED})
 """States of a need that let what needs it start."""
 
 
+class ErrorClass(StrEnum):
+    """Why an attempt failed. Decides what becomes of its task."""
+
+    RATE_LIMIT = "rate_limit"  # the provider says when to come back
+    OVERLOAD = "overload"  # the provider or the way to it is down
+    CAPACITY = "capacity"  # the model has no room just now
+    TIMEOUT = "timeout"  # weft's own clock: too long, or too long silent
+    AUTH = "auth"  # not logged in, or nobody pays
+    CONFIG = "config"  # not installed, or started wrongly
+    CRASH = "crash"
+    NO_CHANGE = "no_change"  # it ended well and changed nothing
+    SCOPE = "scope"  # it changed what it had not claimed
+    OTHER = "other"
+    STOPPED = "stopped"  # weft itself ended it, which counts as no failure
+
+
 class Class(IntEnum):
     """How urgent a kind of work is; lower is sooner."""
 

@@ -1,0 +1,93 @@
+"""What every adapter is: facts about a program, how it is started, what its lines mean."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from weft.agents.events import Event
+from weft.agents.file import Agent
+
+LONGEST_ARGUMENT: Final = 128 * 1024 - 1
+"""Linux takes no longer one, whatever the whole command line may measure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    program: str  # what must be installed; empty: the agent file says
+    first_signal: signal.Signals  # what makes it end cleanly
+    idle: float  # seconds without a line after which it is taken to hang
+    says_result: bool  # whether ending well shows in its output; otherwise exit code 0 does
+    passes: tuple[str, ...] = ()  # variables of the user's it needs, such as its keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mcp:
+    """weft's own tools, for agents that may call them."""
+
+    url: str
+    token: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a launch depends on besides agent and prompt."""
+
+    directory: str  # the attempt's own, outside the workspace, readable by nobody else
+    session: str | None = None  # to go on with
+    mcp: Mcp | None = None
+    micro_usd: int | None = None  # what it may spend
+    root: bool = False  # whether it will run as root
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    argv: tuple[str, ...]
+    stdin: bytes = b""  # written, then closed: some wait for ever on an open pipe
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)  # to be put into the directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What reading one line hands to the next."""
+
+    session: str = ""
+    item: str = ""  # the message or item that was last counted or shown
+    text: str = ""  # the last message, or as much of it as has come
+
+
+Read = tuple[tuple[Event, ...], Reading]
+
+
+class Adapter(Protocol):
+    @property
+    def FACTS(self) -> Facts: ...  # noqa: N802 - a constant of each module
+
+    def launch(self, agent: Agent, prompt: str, start: Start) -> Launch: ...
+
+    def read(self, line: bytes, reading: Reading) -> Read:
+        """The events of one line. Never raises, whatever the line is."""
+        ...
+
+
+def environment(
+    agent: Agent, launch: Launch, facts: Facts, own: Mapping[str, str]
+) -> dict[str, str]:
+    """What an agent's environment has beyond the common part; `own` is the user's.
+
+    What the user has set and passes on goes before our defaults, the agent file before both.
+    """
+    passed = {name: own[name] for name in (*facts.passes, *agent.env_passed) if name in own}
+    return {**launch.environment, **passed, **agent.env_set}
+
+
+def encoded(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8")
+
+
+def option(name: str, value: str | None) -> tuple[str, ...]:
+    return (name, value) if value else ()

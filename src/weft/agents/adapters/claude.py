@@ -1,0 +1,180 @@
+"""Claude Code: prompt on standard input, `stream-json` on standard output.
+
+An API failure reads `"subtype": "success", "is_error": true`. Tokens in the last line count this
+process, dollars the whole session. While it runs, a message comes once for each of its parts,
+each time with the same use; output tokens are only known at the end.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from typing import Final
+
+from weft.agents import lines, trouble
+from weft.agents.adapters.base import Facts, Launch, Mcp, Read, Reading, Start, encoded, option
+from weft.agents.events import (
+    Error,
+    Event,
+    Extent,
+    RateLimit,
+    Result,
+    Retrying,
+    Text,
+    Tokens,
+    Unknown,
+    Usage,
+)
+from weft.agents.file import Agent
+from weft.model import ErrorClass
+
+_ENVIRONMENT: Final = {
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "3",  # it would try a wrong key again for minutes
+}
+
+FACTS: Final = Facts(
+    program="claude",
+    first_signal=signal.SIGTERM,
+    idle=900,
+    says_result=True,
+    passes=(
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CONFIG_DIR",
+        *_ENVIRONMENT,
+    ),
+)
+
+_MCP_FILE: Final = "mcp.json"
+_KINDS: Final = {
+    "authentication_failed": ErrorClass.AUTH,
+    "billing_error": ErrorClass.AUTH,
+    "rate_limit": ErrorClass.RATE_LIMIT,
+    "server_error": ErrorClass.OVERLOAD,
+    "overloaded": ErrorClass.OVERLOAD,
+}
+_SILENT: Final = frozenset({"user", "system", "stream_event", "tool_progress", "rate_limit_event"})
+
+
+def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+    argv = ["claude", "-p", "--output-format", "stream-json", "--verbose"]
+    argv += ["--dangerously-skip-permissions", *option("--model", agent.model)]
+    argv += option("--resume", start.session)
+    argv += option("--tools", ",".join(agent.tools))
+    if start.micro_usd is not None and start.session is None:
+        # After a resume its own count goes on from the session's, ours from zero.
+        argv += ["--max-budget-usd", f"{start.micro_usd / 1_000_000:.6f}"]
+    if start.mcp:
+        argv += ["--strict-mcp-config", "--mcp-config", f"{start.directory}/{_MCP_FILE}"]
+    return Launch(
+        argv=(*argv, *agent.args),
+        stdin=prompt.encode("utf-8"),
+        # As root it refuses to skip its questions unless told that it is fenced in.
+        environment={**_ENVIRONMENT, **({"IS_SANDBOX": "1"} if start.root else {})},
+        files={_MCP_FILE: _mcp(start.mcp)} if start.mcp else {},
+    )
+
+
+def _mcp(mcp: Mcp) -> bytes:
+    # A file, because everybody on the machine can read command lines.
+    headers = {"Authorization": f"Bearer {mcp.token}"}
+    return encoded({"mcpServers": {"weft": {"type": "http", "url": mcp.url, "headers": headers}}})
+
+
+def read(line: bytes, reading: Reading) -> Read:
+    if not line.strip():
+        return (), reading
+    found = lines.decode(line)
+    if found is None:
+        return (Unknown(len(line)),), reading
+    begun = lines.started(lines.text(found, "session_id"), reading.session)
+    if begun:
+        reading = replace(reading, session=begun[0].session)
+    match found.get("type"):
+        case "assistant":
+            events, reading = _message(found, reading)
+        case "result":
+            events = _result(found)
+        case "system" if found.get("subtype") == "api_retry":
+            events = (_retry(found),)
+        case "rate_limit_event":
+            events = _limit(lines.inner(found, "rate_limit_info"))
+        case str(kind) if kind in _SILENT:
+            events = ()
+        case _:
+            events = (Unknown(len(line)),)
+    return (*begun, *events), reading
+
+
+def _message(found: lines.Object, reading: Reading) -> Read:
+    message = lines.inner(found, "message")
+    parts: list[Event] = []
+    for part in lines.items(message, "content"):
+        match part.get("type"):
+            case "text" if found.get("is_api_error_message") or found.get("error"):
+                parts.append(Error(kind=_kind(found), text=lines.text(part, "text")))
+            case "text":
+                parts.append(Text(lines.text(part, "text")))
+            case "tool_use":
+                parts.append(lines.tool(lines.text(part, "name"), lines.inner(part, "input")))
+    name = lines.text(message, "id")
+    if name and name != reading.item:
+        parts.append(Usage(extent=Extent.STEP, tokens=_tokens(lines.inner(message, "usage"))))
+        reading = replace(reading, item=name)
+    return tuple(parts), reading
+
+
+def _result(found: lines.Object) -> tuple[Event, ...]:
+    said = lines.text(found, "result")
+    subtype = lines.text(found, "subtype")
+    ok = found.get("is_error") is False and subtype == "success"
+    usage = [Usage(extent=Extent.RUN, tokens=_tokens(lines.inner(found, "usage")))]
+    if (spent := lines.micro_dollars(found, "total_cost_usd")) is not None:
+        usage.append(Usage(extent=Extent.SESSION, micro_usd=spent))
+    if ok:
+        return (*usage, Result(ok=True, text=said))
+    reasons = found.get("errors")
+    listed = "; ".join(str(one) for one in reasons) if isinstance(reasons, list) else ""
+    text = said or lines.clean(listed) or subtype or "no reason given"
+    kind = _kind(found)
+    limit = (_rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
+    return (*usage, *limit, Error(kind=kind, text=text), Result(ok=False, text=text))
+
+
+def _retry(found: lines.Object) -> Event:
+    kind = _kind(found)
+    said = lines.text(found, "error")
+    if kind is ErrorClass.RATE_LIMIT:
+        delay = lines.number(found, "retry_delay_ms")
+        return RateLimit(after=None if delay is None else delay / 1000, text=said)
+    return Retrying(kind=kind, text=said)
+
+
+def _limit(info: lines.Object) -> tuple[Event, ...]:
+    # Told after every turn of a subscription; only `rejected` keeps the program from working.
+    if info.get("status") not in ("rejected", "denied"):
+        return ()
+    return (RateLimit(until=lines.number(info, "resetsAt"), text="the plan's limit is reached"),)
+
+
+def _rate_limit(text: str) -> RateLimit:
+    until, after = trouble.reset(text)
+    return RateLimit(until=until, after=after, text=text)
+
+
+def _kind(found: lines.Object) -> ErrorClass | None:
+    status = lines.number(found, "api_error_status") or lines.number(found, "error_status")
+    return trouble.by_status(status) or _KINDS.get(lines.text(found, "error"))
+
+
+def _tokens(usage: lines.Object) -> Tokens:
+    return Tokens(
+        input=lines.count(usage, "input_tokens"),
+        output=lines.count(usage, "output_tokens"),
+        cache_read=lines.count(usage, "cache_read_input_tokens"),
+        cache_write=lines.count(usage, "cache_creation_input_tokens"),
+    )

@@ -1,0 +1,132 @@
+"""Codex: prompt on standard input, one JSON line for each thing that happens.
+
+Its use counts the whole session, cached input included in the input, and knows no dollars. It
+waits for ever on an open standard input, and ends its work cleanly on INT.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from dataclasses import replace
+from typing import Final
+
+from weft.agents import lines, trouble
+from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, option
+from weft.agents.events import (
+    Error,
+    Event,
+    Extent,
+    RateLimit,
+    Result,
+    Retrying,
+    Text,
+    Tokens,
+    Tool,
+    Unknown,
+    Usage,
+)
+from weft.agents.file import Agent
+from weft.model import ErrorClass
+
+FACTS: Final = Facts(
+    program="codex",
+    first_signal=signal.SIGINT,
+    idle=900,
+    says_result=True,
+    passes=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY", "CODEX_HOME"),
+)
+
+_TOKEN: Final = "WEFT_MCP_TOKEN"  # noqa: S105 - the name of a variable
+_AGAIN: Final = re.compile(r"Reconnecting\b", re.IGNORECASE)
+_SILENT: Final = frozenset({"turn.started", "item.updated"})
+_THOUGHTS: Final = frozenset({"reasoning", "todo_list"})
+
+
+def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+    argv = ["codex", "exec", *(["resume"] if start.session else [])]
+    argv += ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    argv += option("-m", agent.model)
+    if start.mcp:
+        # Settings on the command line leave the user's CODEX_HOME, and with it the login, alone.
+        argv += ["-c", f"mcp_servers.weft.url={_toml(start.mcp.url)}"]
+        argv += ["-c", f"mcp_servers.weft.bearer_token_env_var={_toml(_TOKEN)}"]
+    argv += [*agent.args, *([start.session] if start.session else []), "-"]
+    return Launch(
+        argv=tuple(argv),
+        stdin=prompt.encode("utf-8"),
+        environment={_TOKEN: start.mcp.token} if start.mcp else {},
+    )
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # also a TOML string
+
+
+def read(line: bytes, reading: Reading) -> Read:
+    if not line.strip():
+        return (), reading
+    found = lines.decode(line)
+    if found is None:
+        return (Unknown(len(line)),), reading
+    match found.get("type"):
+        case "thread.started":
+            begun = lines.started(lines.text(found, "thread_id"), reading.session)
+            return begun, replace(reading, session=begun[0].session) if begun else reading
+        case "item.started" | "item.completed" as when:
+            return _item(lines.inner(found, "item"), when, reading)
+        case "turn.completed":
+            tokens = _tokens(lines.inner(found, "usage"))
+            usage = Usage(extent=Extent.SESSION, tokens=tokens)
+            return (usage, Result(ok=True, text=reading.text)), reading
+        case "turn.failed":
+            said = lines.text(lines.inner(found, "error"), "message")
+            return (*_failure(said), Result(ok=False, text=said)), reading
+        case "error":
+            return _failure(lines.text(found, "message")), reading
+        case str(kind) if kind in _SILENT:
+            return (), reading
+    return (Unknown(len(line)),), reading
+
+
+def _item(item: lines.Object, when: str, reading: Reading) -> Read:
+    kind, name = lines.text(item, "type"), lines.text(item, "id")
+    if kind in _THOUGHTS:
+        return (), reading
+    if kind == "agent_message":
+        if when == "item.started":
+            return (), reading
+        said = lines.text(item, "text")
+        return (Text(said),), replace(reading, text=said)
+    if kind == "error":
+        return _failure(lines.text(item, "message")), reading
+    if name and name == reading.item:
+        return (), reading  # its end; its beginning was told
+    return (_tool(kind, item),), replace(reading, item=name)
+
+
+def _tool(kind: str, item: lines.Object) -> Tool:
+    if changes := lines.items(item, "changes"):
+        return Tool(kind, lines.shorten(", ".join(lines.text(one, "path") for one in changes)))
+    return lines.tool(lines.text(item, "tool") or kind, item)
+
+
+def _failure(said: str) -> tuple[Event, ...]:
+    kind = trouble.by_text(said)
+    retrying = _AGAIN.match(said)
+    if kind is ErrorClass.RATE_LIMIT:
+        until, after = trouble.reset(said)
+        limit = RateLimit(until=until, after=after, text=said)
+        return (limit,) if retrying else (limit, Error(kind=kind, text=said))
+    return (Retrying(kind=kind, text=said) if retrying else Error(kind=kind, text=said),)
+
+
+def _tokens(usage: lines.Object) -> Tokens:
+    cached = lines.count(usage, "cached_input_tokens")
+    return Tokens(
+        input=max(0, lines.count(usage, "input_tokens") - cached),
+        output=lines.count(usage, "output_tokens"),
+        cache_read=cached,
+        cache_write=lines.count(usage, "cache_write_input_tokens"),
+    )

@@ -1,0 +1,47 @@
+"""Any program at all, by the command line in its agent file.
+
+`{prompt}` in an argument becomes the prompt, `{prompt_file}` the path of a file that holds it,
+`{model}` the model; where the first two are missing, the prompt goes to standard input. Lines
+are text. Exit code 0 is needed, and what changed in the repository decides.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Final
+
+from weft.agents import lines
+from weft.agents.adapters.base import LONGEST_ARGUMENT, Facts, Launch, Read, Reading, Start
+from weft.agents.events import Text
+from weft.agents.file import Agent
+from weft.errors import InputError
+
+FACTS: Final = Facts(program="", first_signal=signal.SIGTERM, idle=1800, says_result=False)
+
+_PROMPT_FILE: Final = "prompt.md"
+_PLACE: Final = re.compile(r"\{(prompt|prompt_file|model)\}")
+
+
+def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+    path = f"{start.directory}/{_PROMPT_FILE}"
+    given = {"prompt": prompt, "prompt_file": path, "model": agent.model or ""}
+    words = (*agent.command, *agent.args)
+    asked = {place for word in words for place in _PLACE.findall(word)}
+    # One pass over the words as they are written: nothing inside the prompt is a place.
+    argv = tuple(_PLACE.sub(lambda place: given[place[1]], word) for word in words)
+    if any(len(word.encode("utf-8")) > LONGEST_ARGUMENT for word in argv):
+        raise InputError(
+            f"{agent.file}: the prompt is too long for an argument; use {{prompt_file}}."
+        )
+    data = prompt.encode("utf-8")
+    return Launch(
+        argv=argv,
+        stdin=b"" if asked & {"prompt", "prompt_file"} else data,
+        files={_PROMPT_FILE: data} if "prompt_file" in asked else {},
+    )
+
+
+def read(line: bytes, reading: Reading) -> Read:
+    said = lines.plain(line)
+    return ((Text(said),) if said.strip() else (), reading)

@@ -1,0 +1,228 @@
+"""How an attempt ended: what class of failure it is, and what to tell the user.
+
+What the program says in its structured output counts first, then how it was stopped or died,
+its words last. Whether it changed anything, and whether it was allowed to, is decided elsewhere;
+so is what becomes of the task.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from weft.agents import trouble
+from weft.agents.events import (
+    Error,
+    Event,
+    RateLimit,
+    Result,
+    Retrying,
+    Started,
+    Text,
+    Tool,
+    Unknown,
+)
+from weft.agents.lines import clean, shorten
+from weft.agents.signature import signature
+from weft.model import ErrorClass
+
+
+class Stop(StrEnum):
+    """Why weft ended an agent that had not ended by itself."""
+
+    WALL = "wall"  # its time was up
+    IDLE = "idle"  # it said nothing for too long
+    TOKENS = "tokens"
+    DOLLARS = "dollars"
+    CANCEL = "cancel"
+    SHUTDOWN = "shutdown"
+    LOST = "lost"  # its lease is no longer ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What matters of the events of an attempt, whatever their number."""
+
+    session: str = ""
+    result: Result | None = None
+    trouble: Error | RateLimit | Retrying | None = None  # since it last got on with its work
+    limit: RateLimit | None = None  # the last one that said when to come back
+    last_text: str = ""
+    worked: int = 0  # messages and tool calls
+    unknown: int = 0  # lines that meant nothing
+
+    def after(self, event: Event) -> Seen:
+        match event:
+            case Started():
+                return replace(self, session=event.session)
+            case Text():
+                return replace(self._working(), last_text=event.text)
+            case Tool():
+                return self._working()
+            case Result():
+                return replace(self, result=event)
+            case RateLimit(until=None, after=None):
+                return replace(self, trouble=event)
+            case RateLimit():
+                return replace(self, trouble=event, limit=event)
+            case Error() | Retrying():
+                return replace(self, trouble=event)
+            case Unknown():
+                return replace(self, unknown=self.unknown + 1)
+        return self
+
+    def _working(self) -> Seen:
+        """It gets on: what held it up is over, and what it ended with was not the end."""
+        return replace(self, worked=self.worked + 1, trouble=None, limit=None, result=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How an attempt's process came to its end."""
+
+    program: str  # how to call it
+    says_result: bool  # a fact of its adapter
+    status: int | None  # as Python gives it: negative for a signal; None: nobody saw it
+    seen: Seen = field(default_factory=Seen)
+    stopped: Stop | None = None
+    errors: str = ""  # the end of its standard error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    kind: ErrorClass
+    reason: str  # a sentence or two for people: what happened, what to do
+    signature: str  # by which the same failure is recognised again
+    until: float | None = None  # a rate limit: when to come back, since 1970
+    after: float | None = None  # or so many seconds after it was said
+    new_session: bool = False  # going on with the same session would fail again
+
+
+_WEFT_ITSELF: Final = {
+    Stop.CANCEL: "it was cancelled",
+    Stop.SHUTDOWN: "weft shut down",
+    Stop.LOST: "its lease was lost",
+}
+
+_SHORT_OUTPUT: Final = 20
+
+_ADVICE: Final = {
+    ErrorClass.RATE_LIMIT: "{program} is over its provider's rate limit; weft goes on later.",
+    ErrorClass.OVERLOAD: "{program} cannot reach its provider just now; weft tries again.",
+    ErrorClass.CAPACITY: "{program}'s model has no room just now; weft tries again.",
+    ErrorClass.AUTH: "{program} is not logged in or not paid for; log in, then resume this agent.",
+    ErrorClass.CONFIG: "{program} cannot run as it is set up; install it or mend the agent file.",
+    ErrorClass.CRASH: "{program} ended unexpectedly.",
+    ErrorClass.OTHER: "{program} gave up.",
+}
+
+
+def classify(ending: Ending) -> Failure | None:
+    """What failed; None if the program ended well. What was cancelled never ended well."""
+    if ending.stopped is not None and ending.stopped in _WEFT_ITSELF:
+        return _ended_by_weft(ending.stopped)
+    seen, status = ending.seen, ending.status
+    if seen.result is not None and seen.result.ok and not isinstance(seen.trouble, Error):
+        return None
+    if ending.stopped is not None:
+        return _stopped(ending, ending.stopped)
+    if isinstance(seen.trouble, Error):
+        return _failed(ending, _kind_of(seen.trouble), seen.trouble.text)
+    if seen.result is not None and not seen.result.ok:
+        said = seen.result.text
+        return _failed(ending, trouble.by_text(said) or ErrorClass.OTHER, said)
+    if status is None:
+        return _failed(ending, ErrorClass.CRASH, "nobody saw how it ended")
+    if status < 0:
+        return _failed(ending, ErrorClass.CRASH, f"killed by {_signal_name(-status)}")
+    if status != 0:
+        return _exited(ending, status)
+    if ending.says_result:
+        return _silent(ending)
+    return None
+
+
+def _ended_by_weft(stop: Stop) -> Failure:
+    return Failure(kind=ErrorClass.STOPPED, reason=f"Stopped: {_WEFT_ITSELF[stop]}.", signature="")
+
+
+def _stopped(ending: Ending, stop: Stop) -> Failure:
+    if stop in (Stop.TOKENS, Stop.DOLLARS):
+        reason = f"{ending.program} used up its budget of {stop}; raise it, then retry the task."
+        return Failure(kind=ErrorClass.OTHER, reason=reason, signature=f"other: budget of {stop}")
+    pending = ending.seen.trouble
+    if pending is not None and (kind := _kind_of(pending)) is not ErrorClass.OTHER:
+        return _failed(ending, kind, pending.text)  # it was silent because it kept trying
+    what = "took too long" if stop is Stop.WALL else "said nothing for too long"
+    return Failure(
+        kind=ErrorClass.TIMEOUT,
+        reason=f"{ending.program} {what} and was stopped.",
+        signature=f"timeout: {stop}",
+    )
+
+
+def _exited(ending: Ending, status: int) -> Failure:
+    pending = ending.seen.trouble
+    if pending is not None:
+        return _failed(ending, _kind_of(pending), pending.text)
+    said = _last_lines(ending)
+    if status in (126, 127):  # what a shell, and our wrapper, say of a program that cannot start
+        return _failed(ending, ErrorClass.CONFIG, said or "the program was not found")
+    return _failed(ending, _by_last_lines(ending, said), said or f"exit code {status}")
+
+
+def _by_last_lines(ending: Ending, said: str) -> ErrorClass:
+    """The last resort. A program that has worked for a while is logged in and well set up,
+    whatever the words that its work left on the screen."""
+    kind = trouble.by_text(said) or ErrorClass.CRASH
+    set_up = ending.seen.worked > _SHORT_OUTPUT
+    return ErrorClass.CRASH if set_up and kind in (ErrorClass.AUTH, ErrorClass.CONFIG) else kind
+
+
+def _silent(ending: Ending) -> Failure:
+    """Exit code 0 without a result: some programs end so on a signal or a refused request."""
+    pending = ending.seen.trouble
+    if pending is not None:
+        return _failed(ending, _kind_of(pending), pending.text)
+    said = _last_lines(ending) if ending.errors else ""
+    return _failed(ending, _by_last_lines(ending, said), said or "it ended without a result")
+
+
+def _kind_of(what: Error | RateLimit | Retrying) -> ErrorClass:
+    if isinstance(what, RateLimit):
+        return ErrorClass.RATE_LIMIT
+    return what.kind or trouble.by_text(what.text) or ErrorClass.OTHER
+
+
+def _failed(ending: Ending, kind: ErrorClass, said: str) -> Failure:
+    advice = _ADVICE.get(kind, "{program} failed.").format(program=ending.program)
+    said = shorten(clean(said))
+    limit = ending.seen.limit if kind is ErrorClass.RATE_LIMIT else None
+    until, after = (limit.until, limit.after) if limit else trouble.reset(said)
+    useless = trouble.session_is_useless(said)
+    if useless and kind in (ErrorClass.OTHER, ErrorClass.CONFIG):
+        kind = ErrorClass.CRASH  # a new session may well succeed
+    return Failure(
+        kind=kind,
+        reason=f"{advice} It said: {said}" if said else advice,
+        signature=signature(kind, said),
+        until=until if kind is ErrorClass.RATE_LIMIT else None,
+        after=after if kind is ErrorClass.RATE_LIMIT else None,
+        new_session=useless,
+    )
+
+
+def _last_lines(ending: Ending) -> str:
+    kept = [line.strip() for line in ending.errors[-4_000:].splitlines() if line.strip()]
+    if kept or ending.says_result:  # what such a program tells of its work is not about itself
+        return "\n".join(kept[-10:])
+    return ending.seen.last_text[-1_000:]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,238 @@
+"""An agent file, `.weft/agents/<name>.md`: settings in front, a prompt template behind.
+
+`parse` takes the text and returns an `Agent`, or raises an error that names file and line.
+Reading the file is left to others, what the settings lead to is up to the adapters.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+from weft.agents import frontmatter, template, values
+from weft.agents.frontmatter import Field, fail
+from weft.agents.values import Unexpected
+from weft.errors import InputError
+from weft.model import HUMAN
+
+PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
+"""What `runs` may name. Everything else is a command line of the user's own."""
+
+COMMAND: Final = "command"
+LIMITS_TOOLS: Final = ("claude", "gemini")
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Sandbox(StrEnum):
+    OFF = "off"
+    LANDLOCK = "landlock"
+    BWRAP = "bwrap"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """Micro-dollars for a million tokens."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What one attempt may use up."""
+
+    micro_usd: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    name: str
+    file: str  # where it was read, for messages
+    template: str
+    template_line: int  # where the template starts in the file
+    runs: str  # the adapter
+    command: tuple[str, ...] = ()  # the command line, when the adapter is `command`
+    description: str = ""
+    model: str | None = None
+    args: tuple[str, ...] = ()
+    max_concurrency: int | None = None  # None: unlimited; 0: paused
+    stage: str | None = None
+    capabilities: tuple[str, ...] = ()
+    provider: str | None = None
+    prices: Prices | None = None
+    timeout: float | None = None
+    idle_timeout: float | None = None  # None: what suits the program
+    budget: Budget = field(default_factory=Budget)
+    sandbox: Sandbox = Sandbox.OFF
+    network: bool = True  # whether the sandbox lets it out
+    env_passed: tuple[str, ...] = ()  # variables of the user's that it gets to see
+    env_set: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    tools: tuple[str, ...] = ()  # the only ones of its own it may use; empty: all
+
+
+def parse(text: str, *, name: str, file: str) -> Agent:
+    """The agent that a file describes; `name` is the file's, without `.md`."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{file}: an agent's name is made of letters, digits, `-`, `_` and `.`.")
+    if name == HUMAN:
+        raise InputError(f"{file}: {HUMAN!r} stands for a person and cannot be an agent.")
+    document = frontmatter.read(text, file)
+    settings: dict[str, Any] = {}
+    for key, value in document.fields.items():
+        if key not in _SETTINGS:
+            raise fail(file, value.line, f"unknown setting {key!r}.{_near(key, _SETTINGS)}")
+        settings |= _understood(_SETTINGS[key], key, value, file)
+    if "runs" not in settings:
+        raise fail(file, 1, "`runs` is missing: say which program this agent is.")
+    if settings.get("tools") and settings["runs"] not in LIMITS_TOOLS:
+        line = document.fields["tools"].line
+        able = " and ".join(LIMITS_TOOLS)
+        raise fail(file, line, f"`tools` can only be limited for {able}; remove it.")
+    template.check(document.body, file, document.body_line)
+    return Agent(
+        name=name,
+        file=file,
+        template=document.body,
+        template_line=document.body_line,
+        **settings,
+    )
+
+
+Parser = Callable[[Field], dict[str, Any]]
+
+
+def _understood(parse: Parser, key: str, value: Field, file: str) -> dict[str, Any]:
+    if value.value == "":
+        raise fail(file, value.line, f"{key!r} has no value.")
+    try:
+        return parse(value)
+    except Unexpected as error:
+        wrong = error.field
+        said = f", not {_short(wrong.value)}" if isinstance(wrong.value, str) else ""
+        raise fail(file, wrong.line, f"{key!r} must be {error}{said}.") from None
+
+
+def _short(value: str) -> str:
+    return repr(value if len(value) <= 60 else value[:57] + "...")
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word[:60], list(known), n=1)
+    return f" Did you mean {close[0]}?" if close else f" Known: {', '.join(sorted(known))}."
+
+
+def _runs(value: Field) -> dict[str, Any]:
+    if value.value in PROGRAMS:
+        return {"runs": value.value}
+    command = values.words(value)
+    if not command or not command[0]:
+        raise Unexpected(value, "a program: " + ", ".join(PROGRAMS) + " or a command line")
+    if isinstance(value.value, str) and len(command) == 1:
+        close = difflib.get_close_matches(command[0], [*PROGRAMS, COMMAND], n=1, cutoff=0.7)
+        if close:
+            raise Unexpected(value, f"{close[0]}, or a list if the program is really called that")
+    return {"runs": COMMAND, "command": command}
+
+
+def _prices(value: Field) -> dict[str, Any]:
+    given = values.mapping(value)
+    _only(given, ("input", "output", "cache_read", "cache_write"))
+    if "input" not in given or "output" not in given:
+        raise Unexpected(value, "dollars for a million tokens, with at least input and output")
+    prices = {key: values.micro_dollars(one) for key, one in given.items()}
+    # Without a price of its own, what passes the cache counts as plain input: never too little.
+    whole = {"cache_read": prices["input"], "cache_write": prices["input"], **prices}
+    return {"prices": Prices(**whole)}
+
+
+def _budget(value: Field) -> dict[str, Any]:
+    if isinstance(value.value, str):
+        return {"budget": Budget(micro_usd=values.micro_dollars(value))}
+    given = values.mapping(value)
+    _only(given, ("usd", "tokens"))
+    return {
+        "budget": Budget(
+            micro_usd=values.micro_dollars(given["usd"]) if "usd" in given else None,
+            tokens=values.tokens(given["tokens"]) if "tokens" in given else None,
+        )
+    }
+
+
+def _sandbox(value: Field) -> dict[str, Any]:
+    if isinstance(value.value, str):
+        return {"sandbox": _sandbox_kind(value)}
+    given = values.mapping(value)
+    _only(given, ("kind", "network"))
+    if "kind" not in given:
+        raise Unexpected(value, "off, landlock or bwrap, given as `kind`")
+    found: dict[str, Any] = {"sandbox": _sandbox_kind(given["kind"])}
+    if "network" in given:
+        found["network"] = values.truth(given["network"])
+    return found
+
+
+def _sandbox_kind(value: Field) -> Sandbox:
+    kind = value.value.lower() if isinstance(value.value, str) else None
+    if kind not in tuple(Sandbox):
+        raise Unexpected(value, "off, landlock or bwrap")
+    return Sandbox(kind)
+
+
+def _env(value: Field) -> dict[str, Any]:
+    """Names to pass through, `NAME: value` to set, or a list that mixes both."""
+    parts = value.value if isinstance(value.value, tuple) else (value,)
+    passed: dict[str, None] = {}
+    given: dict[str, str] = {}
+    for part in parts:
+        if isinstance(part.value, Mapping):
+            for key, one in part.value.items():
+                given[values.variable(Field(key, one.line))] = _env_value(one)
+        else:
+            passed[values.variable(part)] = None
+    return {"env_passed": tuple(passed), "env_set": MappingProxyType(given)}
+
+
+def _env_value(value: Field) -> str:
+    if not isinstance(value.value, str) or "\0" in value.value:
+        raise Unexpected(value, "names, or `NAME: value` with text as value")
+    return value.value
+
+
+def _only(given: Mapping[str, Field], known: tuple[str, ...]) -> None:
+    for key in given:
+        if key not in known:
+            where = Field(key, given[key].line)
+            raise Unexpected(where, f"made of {', '.join(known)}")
+
+
+def _one(key: str, parse: Callable[[Field], Any]) -> Parser:
+    return lambda value: {key: parse(value)}
+
+
+_SETTINGS: Final[Mapping[str, Parser]] = {
+    "description": _one("description", values.text),
+    "runs": _runs,
+    "model": _one("model", values.text),
+    "args": _one("args", values.words),
+    "max_concurrency": _one("max_concurrency", values.count),
+    "stage": _one("stage", values.name),
+    "capabilities": _one("capabilities", values.names),
+    "provider": _one("provider", values.name),
+    "prices": _prices,
+    "timeout": _one("timeout", values.seconds),
+    "idle_timeout": _one("idle_timeout", values.seconds),
+    "budget": _budget,
+    "sandbox": _sandbox,
+    "env": _env,
+    "tools": _one("tools", values.names),
+}

@@ -1,0 +1,221 @@
+"""The prompt of an attempt: what its agent needs, and no more.
+
+The agent file's template comes first. Whatever it does not mention itself is added behind it
+under fixed headings, so that no template can forget the files, the reasons or the rules. Text
+that others wrote (specification, summaries, refusals, findings) is fenced or quoted: an agent
+should see where weft stops talking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weft.agents import template
+from weft.agents.file import Agent
+
+_LONGEST_REPORT: Final = 16_000
+_LONGEST_SUMMARY: Final = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """What a task that came before did."""
+
+    name: str
+    summary: str = ""
+    commit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A candidate to look at."""
+
+    base: str
+    candidate: str
+
+    def __str__(self) -> str:
+        return f"`git diff {self.base} {self.candidate}`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Briefing:
+    """Everything an agent may be told about its task."""
+
+    task: str  # its id in the plan
+    title: str
+    text: str  # all of it, sub-bullets included
+    plan: str = ""
+    phase: str = ""
+    stage: str = ""
+    attempt: int = 1
+    files: tuple[str, ...] = ()  # what it may change; empty: nothing
+    reads: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()  # test files it may not edit
+    criteria: tuple[str, ...] = ()
+    spec: str = ""
+    needs: tuple[Need, ...] = ()
+    refusal: str = ""  # why the last attempt was refused
+    change: Change | None = None  # what to review or judge
+    findings: str = ""  # what checks and reviewers said of it
+
+
+class Listed(tuple[str, ...]):
+    """A tuple that a template can print as it is."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ", ".join(f"`{one}`" for one in self)
+
+
+def prompt(agent: Agent, briefing: Briefing) -> str:
+    written = template.render(
+        agent.template, variables(briefing), agent.file, agent.template_line
+    ).strip()
+    mentioned = template.mentioned(agent.template)
+    added = [
+        f"## {heading}\n\n{text}"
+        for heading, covers, write in _SECTIONS
+        if not covers & mentioned and (text := write(briefing))
+    ]
+    return _clean("\n\n".join([written, *added] if written else added) + "\n")
+
+
+def variables(briefing: Briefing) -> dict[str, Any]:
+    """What a template sees, by the names that `template.VARIABLES` explains."""
+    return {
+        "task": {
+            "name": briefing.task,
+            "title": briefing.title,
+            "text": briefing.text or briefing.title,
+            "files": Listed(briefing.files),
+            "reads": Listed(briefing.reads),
+        },
+        "plan": briefing.plan,
+        "phase": briefing.phase,
+        "stage": briefing.stage,
+        "attempt": briefing.attempt,
+        "criteria": Listed(briefing.criteria),
+        "spec": briefing.spec,
+        "needs": briefing.needs,
+        "tests": Listed(briefing.tests),
+        "refusal": _cut(briefing.refusal, _LONGEST_REPORT),
+        "change": briefing.change or "",
+        "findings": _cut(briefing.findings, _LONGEST_REPORT),
+        "rules": rules(briefing),
+    }
+
+
+def environment(briefing: Briefing) -> dict[str, str]:
+    """What every agent finds in its environment, for scripts and hooks."""
+    return {
+        "WEFT_TASK": _clean(briefing.task),
+        "WEFT_STAGE": _clean(briefing.stage),
+        "WEFT_ATTEMPT": str(briefing.attempt),
+        "WEFT_FILES": _clean("\n".join(briefing.files)),
+    }
+
+
+def rules(briefing: Briefing) -> str:
+    if briefing.files:
+        scope = "Change only the files you own. If the task needs another file, say so and stop."
+    else:
+        scope = "Change no file. Your last message is the result."
+    return _bullets(
+        [
+            scope,
+            "Work in this directory only; commit locally or not at all.",
+            "Never push, and never touch other branches, worktrees, stashes or git's settings.",
+            "Nobody can answer you while you work: decide, and say what you decided.",
+            "End with a short summary of what you did.",
+        ]
+    )
+
+
+def _clean(text: str) -> str:
+    """Text that any program can be given: no NUL, no half characters."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def _cut(text: str, most: int) -> str:
+    """Long reports keep their beginning and their end, where the reasons are."""
+    if len(text) <= most:
+        return text
+    left_out = f"\n[… {len(text) - most} characters left out …]\n"
+    return text[: most // 3] + left_out + text[-2 * most // 3 :]
+
+
+def _bullets(items: Iterable[str]) -> str:
+    return "\n".join(f"- {one}" for one in items)
+
+
+def _paths(items: Iterable[str]) -> str:
+    return _bullets(f"`{one}`" for one in items)
+
+
+def _fenced(text: str) -> str:
+    text = _cut(text.strip("\n"), _LONGEST_REPORT)
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{text}\n{fence}" if text.strip() else ""
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"  > {line}" for line in text.splitlines())
+
+
+def _task(briefing: Briefing) -> str:
+    text = briefing.text.strip() or briefing.title
+    titled = briefing.title in text
+    return text if titled else f"{briefing.title}\n\n{text}"
+
+
+def _place(briefing: Briefing) -> str:
+    parts = {
+        "Plan": briefing.plan,
+        "Phase": briefing.phase,
+        "Task": briefing.task,
+        "Stage": briefing.stage,
+    }
+    return _bullets(f"{what}: {said}" for what, said in parts.items() if said)
+
+
+def _needs(briefing: Briefing) -> str:
+    parts = []
+    for need in briefing.needs:
+        commit = f" (commit {need.commit})" if need.commit else ""
+        summary = _quoted(_cut(need.summary.strip(), _LONGEST_SUMMARY))
+        parts.append(f"- {need.name}{commit}" + (f"\n{summary}" if summary else ""))
+    return "\n".join(parts)
+
+
+def _refusal(briefing: Briefing) -> str:
+    if not briefing.refusal.strip():
+        return ""
+    return f"This is attempt {briefing.attempt}.\n\n{_fenced(briefing.refusal)}"
+
+
+def _change(briefing: Briefing) -> str:
+    return f"{briefing.change} shows it." if briefing.change else ""
+
+
+Section = tuple[str, frozenset[str], Callable[[Briefing], str]]
+
+_SECTIONS: Final[tuple[Section, ...]] = (
+    ("Where this belongs", frozenset({"plan", "phase", "task.name"}), _place),
+    ("Your task", frozenset({"task.text"}), _task),
+    ("The change to look at", frozenset({"change"}), _change),
+    ("Files you own", frozenset({"task.files"}), lambda b: _paths(b.files)),
+    ("Files to read", frozenset({"task.reads"}), lambda b: _paths(b.reads)),
+    ("Test files you may not edit", frozenset({"tests"}), lambda b: _paths(b.tests)),
+    ("Acceptance criteria", frozenset({"criteria"}), lambda b: _bullets(b.criteria)),
+    ("From the specification", frozenset({"spec"}), lambda b: _fenced(b.spec)),
+    ("What the tasks before this one did", frozenset({"needs"}), _needs),
+    ("What was found", frozenset({"findings"}), lambda b: _fenced(b.findings)),
+    ("Why the last attempt was refused", frozenset({"refusal"}), _refusal),
+    ("Rules", frozenset({"rules"}), rules),
+)
+"""Heading, the variables that make it unnecessary, and what it says; empty ones are left out."""

@@ -1,0 +1,128 @@
+"""The part of a specification that concerns one task.
+
+A section concerns a task if its heading or its own text names the task, one of its files, or its
+phase. Sections are taken in that order of importance until the limit is reached, and given in
+the order of the document, under the headings that lead to them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+LIMIT: Final = 12_000
+
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_GLOB: Final = re.compile(r"[*?\[{]")
+_SHORTEST_PHRASE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    level: int  # 0: before the first heading
+    heading: str  # the line
+    text: str
+    above: tuple[str, ...]  # the headings that lead to it
+
+
+def relevant(
+    spec: str,
+    *,
+    task: str,
+    phase: str = "",
+    phase_title: str = "",
+    files: Sequence[str] = (),
+    limit: int = LIMIT,
+) -> str:
+    """The sections that concern a task; empty when none does."""
+    patterns = [
+        _any([_named("task", task)]),
+        _any(_path(file) for file in files),
+        _any([_named("phase", phase), _phrase(phase_title)]),
+    ]
+    sections = _sections(spec)
+    ranked = []
+    for place, section in enumerate(sections):
+        whole = f"{section.heading}\n{section.text}"
+        rank = next((i for i, one in enumerate(patterns) if one and one.search(whole)), None)
+        if rank is not None:
+            ranked.append((rank, place))
+    room = limit
+    taken: list[int] = []
+    for _, place in sorted(ranked):
+        size = len(sections[place].text)
+        if size <= room or not taken:
+            taken.append(place)
+            room -= size
+    return _written([sections[place] for place in sorted(taken)], limit)
+
+
+def _written(sections: Iterable[_Section], limit: int) -> str:
+    parts: list[str] = []
+    said: set[str] = set()
+    for section in sections:
+        for heading in (*section.above, section.heading):
+            if heading and heading not in said:
+                said.add(heading)
+                parts.append(heading)
+        if section.text.strip():
+            parts.append(section.text.strip("\n"))
+    text = "\n\n".join(parts)
+    return text if len(text) <= limit else text[:limit] + "\n[…]"
+
+
+def _sections(spec: str) -> list[_Section]:
+    found: list[_Section] = []
+    trail: list[tuple[int, str]] = []
+    level, heading, lines = 0, "", list[str]()
+    fence = ""
+
+    def close() -> None:
+        above = tuple(one for depth, one in trail if depth < level)
+        found.append(_Section(level, heading, "\n".join(lines), above))
+
+    for line in spec.removeprefix("\ufeff").splitlines():
+        if mark := _FENCE.match(line):
+            if not fence:
+                fence = mark[1]
+            elif mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        title = None if fence or mark else _HEADING.fullmatch(line)
+        if title is None:
+            lines.append(line)
+            continue
+        close()
+        level, heading, lines = len(title[1]), line.strip(), []
+        trail = [one for one in trail if one[0] < level] + [(level, heading)]
+    close()
+    return found
+
+
+def _any(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    known = [one for one in patterns if one]
+    return re.compile("|".join(known), re.IGNORECASE) if known else None
+
+
+def _named(kind: str, label: str) -> str:
+    """A label as a word of its own; a bare number only where its kind is said."""
+    if not label:
+        return ""
+    word = rf"(?<![\w.-]){re.escape(label)}(?![\w-]|\.\w)"
+    plain = re.fullmatch(r"[\d.]+|\w", label)
+    return rf"\b{kind}\s+{word}" if plain else word
+
+
+def _phrase(text: str) -> str:
+    if len(text) < _SHORTEST_PHRASE:
+        return ""
+    return r"\s+".join(rf"{re.escape(word)}" for word in text.split())
+
+
+def _path(file: str) -> str:
+    """A file by its path; a pattern by the directory in front of its first wild part."""
+    wild = _GLOB.search(file)
+    literal = file[: wild.start()].rpartition("/")[0] if wild else file
+    return rf"(?<![\w./-]){re.escape(literal)}(?![\w-])" if literal else ""

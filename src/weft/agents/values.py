@@ -1,0 +1,132 @@
+"""What the values of an agent file mean: amounts, times, names, lists.
+
+Each parser takes a `Field` and returns a value, or raises `Unexpected` with what was expected.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from weft.agents.frontmatter import Field
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_COUNT: Final = re.compile(r"[0-9]{1,9}")
+_TOKENS: Final = re.compile(r"([0-9]{1,12})[ ]*([kKmM]?)")
+_MONEY: Final = re.compile(r"\$?[ ]*([0-9]{1,9})(?:\.([0-9]{1,6}))?[ ]*(?:\$|usd|USD)?")
+_DURATION: Final = re.compile(
+    r"(?:([0-9]{1,5})[ ]*d)?[ ]*(?:([0-9]{1,6})[ ]*h)?[ ]*"
+    r"(?:([0-9]{1,6})[ ]*m(?:in)?)?[ ]*(?:([0-9]{1,7})[ ]*s)?"
+)
+_SHELL_WORDS: Final = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "2>&1"})
+_TRUTH: Final = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+
+
+class Unexpected(ValueError):
+    """A value is not what it should be; `field` says where it stands."""
+
+    def __init__(self, field: Field, expected: str) -> None:
+        super().__init__(expected)
+        self.field = field
+
+
+def text(field: Field) -> str:
+    if not isinstance(field.value, str) or not field.value:
+        raise Unexpected(field, "text")
+    if "\0" in field.value:
+        raise Unexpected(field, "text without NUL characters")
+    return field.value
+
+
+def name(field: Field) -> str:
+    if not isinstance(field.value, str) or not _NAME.fullmatch(field.value):
+        raise Unexpected(field, "a name without spaces")
+    return field.value
+
+
+def variable(field: Field) -> str:
+    if not isinstance(field.value, str) or not _VARIABLE.fullmatch(field.value):
+        raise Unexpected(field, "the name of an environment variable, such as OPENAI_API_KEY")
+    if field.value.startswith("WEFT_"):
+        raise Unexpected(field, "a name of yours; those that start with WEFT_ are set by weft")
+    return field.value
+
+
+def count(field: Field) -> int:
+    if not isinstance(field.value, str) or not _COUNT.fullmatch(field.value):
+        raise Unexpected(field, "a whole number, 0 or more")
+    return int(field.value)
+
+
+def truth(field: Field) -> bool:
+    found = _TRUTH.get(field.value.lower()) if isinstance(field.value, str) else None
+    if found is None:
+        raise Unexpected(field, "yes or no")
+    return found
+
+
+def seconds(field: Field) -> float:
+    expected = "a time with its unit, such as 60m or 90s"
+    said = _DURATION.fullmatch(field.value) if isinstance(field.value, str) else None
+    if said is None:
+        raise Unexpected(field, expected)
+    units = zip(said.groups(), (86_400, 3_600, 60, 1), strict=True)
+    total = sum(int(amount or 0) * unit for amount, unit in units)
+    if total == 0:
+        raise Unexpected(field, f"{expected}, above 0")
+    return float(total)
+
+
+def micro_dollars(field: Field) -> int:
+    """Dollars as whole millionths, without passing through a float."""
+    said = _MONEY.fullmatch(field.value) if isinstance(field.value, str) else None
+    if said is None:
+        raise Unexpected(field, "an amount of dollars, such as 2.50 or $3")
+    return int(said[1]) * 1_000_000 + int((said[2] or "").ljust(6, "0"))
+
+
+def tokens(field: Field) -> int:
+    said = _TOKENS.fullmatch(field.value) if isinstance(field.value, str) else None
+    if said is None:
+        raise Unexpected(field, "a number of tokens, such as 200000, 200k or 2M")
+    return int(said[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[said[2].lower()]
+
+
+def names(field: Field) -> tuple[str, ...]:
+    """A list of names, or names with commas between them."""
+    if isinstance(field.value, str):
+        parts = [Field(part.strip(), field.line) for part in field.value.split(",")]
+        return tuple(name(part) for part in parts)
+    if isinstance(field.value, tuple):
+        return tuple(name(part) for part in field.value)
+    raise Unexpected(field, "a list of names")
+
+
+def words(field: Field) -> tuple[str, ...]:
+    """A list of arguments, or one text that is taken apart as a shell would, without a shell."""
+    if isinstance(field.value, tuple):
+        return tuple(_argument(part) for part in field.value)
+    if not isinstance(field.value, str):
+        raise Unexpected(field, "a list of arguments")
+    try:
+        parts = tuple(shlex.split(field.value))
+    except ValueError:
+        raise Unexpected(field, "a command line whose quotes are closed") from None
+    if _SHELL_WORDS.intersection(parts) or "\0" in field.value:
+        raise Unexpected(field, "one program and its arguments, since no shell reads it")
+    return parts
+
+
+def _argument(field: Field) -> str:
+    if not isinstance(field.value, str) or "\0" in field.value:
+        raise Unexpected(field, "a list of arguments")
+    return field.value
+
+
+def mapping(field: Field) -> Mapping[str, Field]:
+    if not isinstance(field.value, Mapping):
+        raise Unexpected(field, "lines of `key: value`, indented")
+    return field.value

@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agents.streams import LINES, RECORDED, agent, events_of, recorded
+from weft.agents.adapters import ADAPTERS, adapter_of
+from weft.agents.adapters.base import Facts, Launch, Mcp, Reading, Start, environment
+from weft.agents.events import (
+    Error,
+    Event,
+    Extent,
+    RateLimit,
+    Result,
+    Retrying,
+    Started,
+    Text,
+    Tokens,
+    Tool,
+    Unknown,
+    Usage,
+)
+from weft.agents.file import PROGRAMS
+from weft.errors import InputError
+from weft.model import ErrorClass
+
+CLAUDE = "-p --output-format stream-json --verbose --dangerously-skip-permissions"
+CODEX = "--json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox"
+START = Start(directory="/attempt")
+MCP = Start(directory="/attempt", mcp=Mcp(url="http://127.0.0.1:1/mcp", token="s3cret"))
+
+
+def launch(runs: str, settings: str = "", start: Start = START, prompt: str = "Do it.") -> Launch:
+    some = agent(runs, settings=settings)
+    return adapter_of(some).launch(some, prompt, start)
+
+
+def test_there_is_an_adapter_for_every_program_a_file_may_name() -> None:
+    assert set(ADAPTERS) == {*PROGRAMS, "command"}
+
+
+@pytest.mark.parametrize(
+    ("runs", "settings", "session", "argv"),
+    [
+        ("claude", "", None, f"claude {CLAUDE}"),
+        (
+            "claude",
+            "model: opus\nargs: -x\n",
+            "ab-1",
+            f"claude {CLAUDE} --model opus --resume ab-1 -x",
+        ),
+        ("claude", "tools: [Read, Bash]\n", None, f"claude {CLAUDE} --tools Read,Bash"),
+        ("codex", "model: o5\n", None, f"codex exec {CODEX} -m o5 -"),
+        ("codex", "args: --search\n", "ab-1", f"codex exec resume {CODEX} --search ab-1 -"),
+        ("opencode", "model: p/m\n", "ses_1", "opencode run --format json --auto -m p/m -s ses_1"),
+    ],
+)
+def test_programs_that_read_standard_input_get_the_prompt_there(
+    runs: str, settings: str, session: str | None, argv: str
+) -> None:
+    made = launch(runs, settings, Start(directory="/attempt", session=session))
+    assert " ".join(made.argv) == argv
+    assert made.stdin == b"Do it."
+
+
+def test_gemini_gets_the_prompt_as_an_argument_unless_it_is_too_long() -> None:
+    made = launch("gemini", "model: flash\n", Start(directory="/a", session="x"))
+    options = "gemini --output-format stream-json --yolo --skip-trust -m flash --resume x -p"
+    assert made.argv == (*options.split(), "Do it.")
+    assert made.stdin == b""
+    long = launch("gemini", prompt="é" * 70_000)
+    assert max(len(word.encode()) for word in long.argv) < 131_072
+    assert long.stdin == ("é" * 70_000).encode()
+
+
+@pytest.mark.parametrize(
+    ("runs", "argv", "stdin", "files"),
+    [
+        ("tool run", ("tool", "run"), b"{model}", {}),
+        ("tool --say={prompt}", ("tool", "--say={model}"), b"", {}),
+        ("tool -m {model} {other}", ("tool", "-m", "m1", "{other}"), b"{model}", {}),
+        (
+            "tool -f {prompt_file}",
+            ("tool", "-f", "/attempt/prompt.md"),
+            b"",
+            {"prompt.md": b"{model}"},
+        ),
+    ],
+)
+def test_a_command_gets_the_prompt_where_its_line_says_and_nothing_in_it_is_a_place(
+    runs: str, argv: tuple[str, ...], stdin: bytes, files: dict[str, bytes]
+) -> None:
+    made = launch(runs, "model: m1\n", prompt="{model}")
+    assert (made.argv, made.stdin, made.files) == (argv, stdin, files)
+
+
+def test_a_prompt_too_long_for_an_argument_is_refused_with_the_way_out() -> None:
+    with pytest.raises(InputError, match=r"use \{prompt_file\}"):
+        launch("tool {prompt}", prompt="x" * 200_000)
+
+
+def test_claude_is_told_that_it_is_fenced_in_only_as_root() -> None:
+    assert "IS_SANDBOX" not in launch("claude").environment
+    as_root = launch("claude", start=Start(directory="/a", root=True)).environment
+    assert as_root["IS_SANDBOX"] == "1"
+    assert as_root["CLAUDE_CODE_MAX_RETRIES"] == "3"
+
+
+def test_claude_is_told_its_budget_unless_its_own_count_would_start_higher() -> None:
+    fresh = launch("claude", start=Start(directory="/a", micro_usd=2_500_000)).argv
+    assert fresh[fresh.index("--max-budget-usd") + 1] == "2.500000"
+    again = launch("claude", start=Start(directory="/a", micro_usd=1, session="x")).argv
+    assert "--max-budget-usd" not in again
+
+
+@pytest.mark.parametrize("runs", ["claude", "codex", "opencode", "gemini"])
+def test_the_token_for_our_tools_is_on_no_command_line(runs: str) -> None:
+    made = launch(runs, start=MCP)
+    assert not any("s3cret" in word for word in made.argv)
+    elsewhere = b"".join(made.files.values()).decode() + "".join(made.environment.values())
+    assert "s3cret" in elsewhere
+    assert "http://127.0.0.1:1/mcp" in elsewhere + "".join(made.argv)
+    named = [name for name in made.files if any(name in word for word in made.argv)]
+    assert named or not made.files or runs == "gemini"
+
+
+def test_the_user_goes_before_our_defaults_and_the_agent_file_before_both() -> None:
+    some = agent("claude", settings="env: [KEPT, {FIXED: file}, ABSENT]\n")
+    made = Launch(argv=(), environment={"OURS": "1", "BOTH": "ours", "FIXED": "ours"})
+    facts = Facts(
+        program="", first_signal=signal.SIGTERM, idle=1, says_result=True, passes=("BOTH",)
+    )
+    own = {"KEPT": "user", "BOTH": "user", "FIXED": "user", "SECRET": "no"}
+    assert environment(some, made, facts, own) == {
+        "OURS": "1",
+        "BOTH": "user",
+        "KEPT": "user",
+        "FIXED": "file",
+    }
+
+
+def test_each_program_ends_by_the_signal_it_takes_well() -> None:
+    first = {name: one.FACTS.first_signal for name, one in ADAPTERS.items()}
+    assert {name for name, number in first.items() if number == signal.SIGINT} == {"codex"}
+    assert ADAPTERS["gemini"].FACTS.idle > ADAPTERS["claude"].FACTS.idle  # silent while it retries
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_every_recorded_line_is_understood(file: Path) -> None:
+    events = events_of(file.parent.name, file.read_bytes().splitlines())
+    assert isinstance(events[0], Started)
+    assert not [event for event in events if isinstance(event, Unknown)]
+    assert [event.ok for event in events if isinstance(event, Result)] == [
+        file.stem not in ("auth", "rate_limit_forever")
+    ]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
+def test_text_tools_and_results_read_the_same_whoever_says_them(name: str) -> None:
+    events = recorded(name, "shell")
+    assert [event.text for event in events if isinstance(event, Text)] == [
+        "Step 1 of 1.",
+        "shell finished",
+    ]
+    (tool,) = [event for event in events if isinstance(event, Tool)]
+    assert "echo shelled > lab_out.txt" in tool.detail
+    (result,) = [event for event in events if isinstance(event, Result)]
+    assert result == Result(ok=True, text="shell finished")
+    (tool,) = [event for event in recorded(name, "write") if isinstance(event, Tool)]
+    assert "lab_out.txt" in tool.detail
+
+
+def test_rate_limits_are_told_apart_from_other_trouble() -> None:
+    claude = recorded("claude", "rate_limit")
+    waits = [event.after for event in claude if isinstance(event, RateLimit)]
+    assert waits == [1.0, 1.096]
+    assert len([e for e in recorded("codex", "rate_limit") if isinstance(e, RateLimit)]) == 2
+    auth = recorded("claude", "auth")
+    assert [e.kind for e in auth if isinstance(e, Retrying | Error)] == [ErrorClass.AUTH] * 5
+    assert not [event for event in auth if isinstance(event, RateLimit)]
+
+
+PATIENCE = "You've hit your usage limit. Try again in 1 day 2 hours 3 minutes."
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "event"),
+    [
+        (
+            "claude",
+            {
+                "type": "rate_limit_event",
+                "rate_limit_info": {"status": "rejected", "resetsAt": 1778565600},
+            },
+            RateLimit(until=1778565600.0, text="the plan's limit is reached"),
+        ),
+        (
+            "claude",
+            {
+                "type": "rate_limit_event",
+                "rate_limit_info": {"status": "allowed_warning", "resetsAt": 1},
+            },
+            None,
+        ),
+        (
+            "claude",
+            {"type": "system", "subtype": "api_retry", "error_status": 529, "error": "overloaded"},
+            Retrying(kind=ErrorClass.OVERLOAD, text="overloaded"),
+        ),
+        (
+            "claude",
+            {"type": "result", "subtype": "error_max_turns", "is_error": False},
+            Error(kind=None, text="error_max_turns"),
+        ),
+        ("codex", {"type": "error", "message": PATIENCE}, RateLimit(after=93780.0, text=PATIENCE)),
+        (
+            "codex",
+            {"type": "item.completed", "item": {"id": "i", "type": "mcp_tool_call", "tool": "ask"}},
+            Tool("ask"),
+        ),
+        (
+            "codex",
+            {"type": "item.completed", "item": {"id": "i", "type": "reasoning", "text": "hm"}},
+            None,
+        ),
+        (
+            "opencode",
+            {
+                "type": "error",
+                "error": {
+                    "name": "APIError",
+                    "data": {
+                        "message": "slow down",
+                        "statusCode": 429,
+                        "responseHeaders": {"retry-after": "17"},
+                    },
+                },
+            },
+            RateLimit(after=17.0, text="slow down"),
+        ),
+        (
+            "opencode",
+            {"type": "error", "error": {"name": "ProviderAuthError"}},
+            Error(kind=ErrorClass.AUTH, text="ProviderAuthError"),
+        ),
+        (
+            "opencode",
+            {"type": "step_finish", "part": {"reason": "length", "cost": 0.5}},
+            Usage(extent=Extent.STEP, tokens=Tokens(), micro_usd=500_000),
+        ),
+        ("gemini", {"type": "error", "severity": "warning", "message": "loop"}, None),
+        (
+            "gemini",
+            {"type": "error", "severity": "error", "message": "429, please retry in 34.07s"},
+            Error(kind=None, text="429, please retry in 34.07s"),
+        ),
+        ("command", "not JSON", Text('"not JSON"')),
+    ],
+)
+def test_lines_the_recordings_do_not_have(name: str, line: object, event: Event | None) -> None:
+    found, _ = ADAPTERS[name].read(json.dumps(line).encode(), Reading())
+    assert (event in found) if event else (found == ())
+
+
+def test_a_session_id_that_could_be_an_option_is_not_taken() -> None:
+    for bad in ("--help", "-x", "a b", "", "x" * 500, "a\n"):
+        line = json.dumps({"type": "thread.started", "thread_id": bad}).encode()
+        assert ADAPTERS["codex"].read(line, Reading()) == ((), Reading())
+
+
+def test_a_message_that_comes_in_parts_is_counted_once() -> None:
+    events = recorded("claude", "write")
+    steps = [e for e in events if isinstance(e, Usage) and e.extent is Extent.STEP]
+    assert [step.tokens.input for step in steps if step.tokens] == [100, 100]
+
+
+HOSTILE = [
+    b"",
+    b"\n",
+    b"\0",
+    b"\xff\xfe{}",
+    b"[" * 200_000,
+    b'{"type":' * 50_000,
+    b'{"type":"result","total_cost_usd":NaN,"usage":{"input_tokens":Infinity}}',
+    b'{"type":"result","total_cost_usd":1e999,"usage":{"input_tokens":-5}}',
+    b'{"type":"usage","input":' + b"9" * 5_000 + b"}",
+    b'{"type":"usage","input":' + b"9" * 300 + b"}",
+    b'{"type":"text","text":"\\ud800\\u0000","part":{"text":"\\udfff"}}',
+    b'{"type":["result"],"session_id":{}}',
+    b'{"type":"message","role":"assistant","content":7,"delta":true}',
+    b'{"type":"assistant","message":{"content":[{"type":"text","text":"' + b"x" * 2**20 + b'"}]}}',
+    b"x" * (9 * 2**20),
+    b'"just text"',
+    b"null",
+]
+
+
+@pytest.mark.parametrize("name", sorted(ADAPTERS))
+@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_hostile_line_is_fatal(name: str, line: bytes) -> None:
+    _read_safely(name, line, Reading())
+
+
+@pytest.mark.parametrize("name", sorted(ADAPTERS))
+@given(line=st.binary(max_size=200))
+def test_no_bytes_are_fatal(name: str, line: bytes) -> None:
+    _read_safely(name, line, Reading(text="so far", item="open"))
+
+
+def _mutations(line: bytes) -> st.SearchStrategy[bytes]:
+    places = st.integers(0, max(0, len(line) - 1))
+    cut = places.map(lambda at: line[:at])
+    doubled = places.map(lambda at: line[:at] + line + line[at:])
+    changed = st.tuples(places, st.binary(min_size=1, max_size=4)).map(
+        lambda made: line[: made[0]] + made[1] + line[made[0] + len(made[1]) :]
+    )
+    return st.one_of(cut, doubled, changed)
+
+
+@given(
+    chosen=st.sampled_from(LINES).flatmap(
+        lambda one: st.tuples(st.just(one[0]), _mutations(one[1]))
+    )
+)
+def test_no_damaged_line_is_fatal(chosen: tuple[str, bytes]) -> None:
+    _read_safely(*chosen, Reading())
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def _with_junk(value: object, draw: st.DataObject) -> object:
+    """The same document, with one of its values replaced by one of any other type."""
+    if isinstance(value, dict) and value and draw.draw(st.integers(0, 9)):
+        key = draw.draw(st.sampled_from(sorted(value)))
+        return {**value, key: _with_junk(value[key], draw)}
+    if isinstance(value, list) and value and draw.draw(st.integers(0, 9)):
+        return [_with_junk(value[0], draw), *value[1:]]
+    return draw.draw(JUNK)
+
+
+@given(chosen=st.sampled_from(LINES), draw=st.data())
+@example(chosen=("claude", b'{"type": "result", "errors": [1, null]}'), draw=None)
+def test_no_field_of_the_wrong_type_is_fatal(
+    chosen: tuple[str, bytes], draw: st.DataObject | None
+) -> None:
+    name, line = chosen
+    document = json.loads(line)
+    damaged = document if draw is None else _with_junk(document, draw)
+    _read_safely(name, json.dumps(damaged).encode(), Reading())
+
+
+def _read_safely(name: str, line: bytes, reading: Reading) -> None:
+    events, _ = ADAPTERS[name].read(line, reading)
+    for event in events:
+        for value in _texts(event):
+            value.encode("utf-8")
+            assert "\0" not in value
+        if isinstance(event, Usage) and event.tokens:
+            assert 0 <= event.tokens.total < 2**60
+
+
+def _texts(event: Event) -> list[str]:
+    return [
+        value
+        for name in ("text", "name", "detail", "session")
+        if isinstance(value := getattr(event, name, None), str)
+    ]

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.streams import LINES, RECORDED, events_of, recorded, seen
+from weft.agents.adapters import ADAPTERS
+from weft.agents.classify import Ending, Failure, Seen, Stop, classify
+from weft.agents.events import Error, Event, RateLimit, Result, Retrying, Text, Tool, Unknown
+from weft.agents.signature import signature
+from weft.agents.trouble import by_text, reset
+from weft.model import ErrorClass
+
+AUTH, CONFIG, CRASH = ErrorClass.AUTH, ErrorClass.CONFIG, ErrorClass.CRASH
+OTHER, OVERLOAD, TIMEOUT = ErrorClass.OTHER, ErrorClass.OVERLOAD, ErrorClass.TIMEOUT
+RATE_LIMIT, STOPPED = ErrorClass.RATE_LIMIT, ErrorClass.STOPPED
+
+
+def end(
+    events: list[Event],
+    status: int | None = 0,
+    stopped: Stop | None = None,
+    errors: str = "",
+    name: str = "claude",
+) -> Failure | None:
+    return classify(
+        Ending(
+            program=name,
+            says_result=ADAPTERS[name].FACTS.says_result,
+            status=status,
+            seen=seen(events),
+            stopped=stopped,
+            errors=errors,
+        )
+    )
+
+
+def kind(failure: Failure | None) -> ErrorClass | None:
+    return failure.kind if failure else None
+
+
+@pytest.mark.parametrize("status", [0, 1, 145], ids=str)
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_every_recorded_stream_is_told_from_what_it_says_whatever_its_exit_code(
+    file: Path, status: int
+) -> None:
+    events = events_of(file.parent.name, file.read_bytes().splitlines())
+    expected = {"auth": AUTH, "rate_limit_forever": RATE_LIMIT}.get(file.stem)
+    assert kind(end(events, status, name=file.parent.name)) == expected
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
+def test_a_stream_that_is_cut_off_is_never_a_success(name: str) -> None:
+    events = recorded(name, "write")
+    for length in range(len(events)):
+        cut = events[:length]
+        if not any(isinstance(event, Result) for event in cut):
+            assert kind(end(cut, 0, name=name)) is CRASH
+            assert kind(end(cut, -9, name=name)) is CRASH
+
+
+UUID = "-ec53-4b8e-b8ef-484c80a4520d"
+LIMIT = RateLimit(after=30, text="slow down")
+TOO_MANY: list[Event] = [Text("about authentication failures")] * 30
+
+CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]] = [
+    # What it says of itself goes first.
+    ([Result(ok=True)], 0, None, "", None),
+    ([Result(ok=True)], 1, None, "", None),
+    ([Result(ok=True)], -15, None, "", None),
+    ([Result(ok=True), Text("and another thing")], -9, None, "", CRASH),
+    ([Result(ok=False, text="hm")], 0, None, "", OTHER),
+    ([Result(ok=False, text="last status: 503")], 0, None, "", OVERLOAD),
+    ([Error(kind=AUTH, text="no"), Result(ok=False)], 0, None, "", AUTH),
+    ([Error(kind=None, text="model x1 not found"), Result(ok=False)], 1, None, "", CONFIG),
+    ([Error(kind=OVERLOAD, text="x"), Text("goes on"), Result(ok=True)], 0, None, "", None),
+    ([Result(ok=True), Error(kind=AUTH, text="no")], 0, None, "", AUTH),
+    # Then what held it up when it ended.
+    ([LIMIT], 1, None, "", RATE_LIMIT),
+    ([LIMIT], 0, None, "", RATE_LIMIT),
+    ([LIMIT], -9, None, "", CRASH),
+    ([LIMIT, Tool("Bash")], 1, None, "", CRASH),
+    ([Retrying(kind=OVERLOAD, text="529")], 1, None, "", OVERLOAD),
+    ([Retrying(kind=None, text="strange")], 1, None, "", OTHER),
+    # Then how it died.
+    ([], None, None, "", CRASH),
+    ([], -11, None, "rate limit", CRASH),
+    ([], -200, None, "", CRASH),
+    ([], 127, None, "", CONFIG),
+    ([], 126, None, "", CONFIG),
+    ([], 0, None, "", CRASH),
+    # Its words last.
+    ([], 1, None, "Not logged in · Please run /login", AUTH),
+    ([], 1, None, "--dangerously-skip-permissions cannot be used with root privileges", CONFIG),
+    ([], 2, None, "error: unexpected argument '--foo' found", CONFIG),
+    ([], 1, None, "TypeError: fetch failed", OVERLOAD),
+    ([], 1, None, "429 Too Many Requests", RATE_LIMIT),
+    ([], 1, None, "Traceback: boom", CRASH),
+    ([], 0, None, "Invalid API key", AUTH),
+    ([Text("we test authentication")], 1, None, "", CRASH),
+    (TOO_MANY, 1, None, "authentication failed", CRASH),
+    (TOO_MANY, 1, None, "rate limit", RATE_LIMIT),
+    # What weft did.
+    ([], 0, Stop.WALL, "", TIMEOUT),
+    ([Text("working")], -15, Stop.IDLE, "", TIMEOUT),
+    ([LIMIT], -15, Stop.IDLE, "", RATE_LIMIT),
+    ([Retrying(kind=AUTH, text="401")], 143, Stop.WALL, "", AUTH),
+    ([Retrying(kind=None, text="strange")], 143, Stop.WALL, "", TIMEOUT),
+    ([Result(ok=True)], -15, Stop.IDLE, "", None),
+    ([], -15, Stop.DOLLARS, "", OTHER),
+    ([], -15, Stop.TOKENS, "", OTHER),
+    ([Result(ok=True)], 0, Stop.CANCEL, "", STOPPED),
+    ([Error(kind=AUTH, text="no")], 1, Stop.SHUTDOWN, "", STOPPED),
+    ([], 0, Stop.LOST, "", STOPPED),
+]
+
+
+@pytest.mark.parametrize(("events", "status", "stopped", "errors", "expected"), CASES)
+def test_how_it_ended(
+    events: list[Event],
+    status: int | None,
+    stopped: Stop | None,
+    errors: str,
+    expected: ErrorClass | None,
+) -> None:
+    failure = end(events, status, stopped, errors)
+    assert kind(failure) == expected
+    if failure:
+        assert failure.reason.endswith((".", "no", "down", "hm")) or "It said:" in failure.reason
+
+
+def test_a_command_needs_exit_code_0_and_nothing_else() -> None:
+    assert end([Text("hello")], 0, name="command") is None
+    assert kind(end([Text("hello")], 3, name="command")) is CRASH
+    assert kind(end([Text("Invalid API key")], 1, name="command")) is AUTH
+
+
+def test_a_rate_limit_keeps_the_time_that_was_last_stated() -> None:
+    stated = RateLimit(until=1778565600.0)
+    failure = end([stated, RateLimit(), Error(kind=RATE_LIMIT, text="no"), Result(ok=False)], 1)
+    assert failure is not None
+    assert (failure.until, failure.after) == (1778565600.0, None)
+    moved_on = end([stated, Text("works again"), RateLimit()], 1)
+    assert moved_on is not None
+    assert moved_on.until is None
+
+
+def test_a_session_that_is_gone_or_full_is_not_gone_on_with() -> None:
+    for said in ("No conversation found with session ID: ab-1", "Prompt is too long"):
+        failure = end([Error(kind=None, text=said), Result(ok=False, text=said)], 1)
+        assert failure is not None
+        assert (failure.kind, failure.new_session) == (CRASH, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "until", "after"),
+    [
+        ("Claude AI usage limit reached|1749924000", 1749924000.0, None),
+        ("Rate limit reached. Please try again in 1.898s.", None, 1.898),
+        ("try again in 20ms", None, 0.02),
+        ("Try again in 3 days 4 hours 5 minutes.", None, 273_900.0),
+        ("Your quota will reset after 15h20m3s.", None, 55_203.0),
+        ('"retryDelay": "34s"', None, 34.0),
+        ("Retry-After: 7", None, 7.0),
+        ("resets 3pm (UTC)", None, None),
+        ("it was in 2019 after all", None, None),
+        ("", None, None),
+    ],
+)
+def test_the_reset_is_read_from_words(text: str, until: float | None, after: float | None) -> None:
+    assert reset(text) == (until, pytest.approx(after) if after else after)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("unexpected status 401 Unauthorized: invalid x-api-key", AUTH),
+        ("Your credit balance is too low", AUTH),
+        ("You exceeded your current quota", RATE_LIMIT),
+        ("Error 529 {'type': 'overloaded_error'}", OVERLOAD),
+        ("The selected model is at capacity", ErrorClass.CAPACITY),
+        ("stream disconnected before completion", OVERLOAD),
+        ("error: 3 tests failed, 404 passed", None),
+        ("", None),
+    ],
+)
+def test_words_are_the_last_resort(text: str, expected: ErrorClass | None) -> None:
+    assert by_text(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("timeout after 31 s at 2026-11-16T02:04:05Z", "timeout after 7 s at 2026-01-01T00:00:00Z"),
+        ("request req_00251cda2b3e12d5 failed", "request req_00534da3af95e251 failed"),
+        ("no such file /a/b/c/x.py", "no such file /tmp/y/x.py"),
+        (f"id 1f5a6bdb{UUID}", f"id 2dd5b84f{UUID}"),
+        ("url: http://127.0.0.1:4000/v1", "url: https://example.org/v2?x=1"),
+        ("commit 1a2b3c4d   broke", "commit 9f8e7d6 broke"),
+    ],
+)
+def test_the_same_failure_has_the_same_signature(one: str, other: str) -> None:
+    assert signature("crash", one) == signature("crash", other)
+    assert signature("crash", one) != signature("other", one)
+
+
+def test_other_words_are_another_failure() -> None:
+    assert signature("crash", "index out of range") != signature("crash", "key not found")
+    assert signature("crash", "cannot read a/x.py") != signature("crash", "cannot read a/y.py")
+
+
+@given(st.text(max_size=500))
+def test_any_words_can_be_looked_at(text: str) -> None:
+    by_text(text)
+    reset(text)
+    assert len(signature("other", text)) <= 160
+
+
+def test_hostile_words_are_looked_at_quickly() -> None:
+    for text in ("a/" * 100_000, "again " * 50_000, "1" * 100_000, "in 1s " * 50_000, "_" * 99_999):
+        by_text(text)
+        reset("try again in " + text)
+        signature("other", text)
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=12), st.sampled_from([0, 1, -9]))
+def test_any_mixture_of_lines_has_an_ending(chosen: list[tuple[str, bytes]], status: int) -> None:
+    for name in ADAPTERS:
+        events = events_of(name, [line for _, line in chosen])
+        failure = end(events, status, name=name)
+        assert failure is None or (failure.reason and failure.signature)
+
+
+def test_lines_that_mean_nothing_are_counted() -> None:
+    assert seen([Unknown(3), Text("x"), Unknown(9)]).unknown == 2
+    assert Seen().unknown == 0
