@@ -72,6 +72,15 @@ def test_every_class_has_an_answer_and_waits_are_bounded(
         assert NOW < found.until <= NOW + 9 * 86_400
 
 
+@given(st.integers(0, 10_000))
+def test_no_number_of_rate_limits_fails_a_task_for_good(earlier: int) -> None:
+    """rate-limited-task-fails-for-good: the weakened variant counts them like time-outs."""
+    assert decide(ErrorClass.RATE_LIMIT, earlier).state is State.PARKED
+    assert decide(ErrorClass.RATE_LIMIT, earlier, NOW + 60).state is State.PARKED
+    weakened = decide(ErrorClass.TIMEOUT, earlier)
+    assert (weakened.state is State.BLOCKED) == (earlier >= TUNING.timeout_retries)
+
+
 @given(st.integers(0, 10_000), st.floats(0, 1))
 def test_a_backoff_stays_within_a_fifth_and_below_the_most(earlier: int, chance: float) -> None:
     wait = backoff(earlier, chance, TUNING)

@@ -258,7 +258,7 @@ def _ignore(rest: str) -> None:
 def _signal(name: str) -> int:
     import signal
 
-    return int(getattr(signal, "SIG" + name.upper().removeprefix("SIG")))
+    return signal.Signals["SIG" + name.upper().removeprefix("SIG")]
 
 
 def _grandchild(rest: str) -> None:

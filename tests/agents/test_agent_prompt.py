@@ -141,6 +141,19 @@ def test_a_template_that_fails_when_filled_in_names_its_line(body: str, words: s
         prompt(agent(body=body), WHOLE)
 
 
+def test_lists_can_be_printed_and_gone_through() -> None:
+    body = """{{ task.files }}|{% for one in task.files %}<{{ one }}>{% endfor %}
+{{ criteria }}|{{ criteria[0] }}
+{{ needs }}|{{ needs[0].commit }}|{{ needs | length }}
+"""
+    text = prompt(agent(body=body), WHOLE)
+    assert text.startswith(
+        "`src/auth.py`, `src/token/**`|<src/auth.py><src/token/**>\n"
+        "- an expired token is refused|an expired token is refused\n"
+        "- 2.1 (commit abc1234)\n  > Added the store.\n  > No cache.|abc1234|1\n"
+    )
+
+
 def test_every_variable_is_documented_and_given() -> None:
     given = variables(WHOLE)
     names = {f"task.{key}" for key in given.pop("task")} | set(given)

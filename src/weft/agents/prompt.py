@@ -9,9 +9,9 @@ should see where weft stops talking.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from weft.agents import template
 from weft.agents.file import Agent
@@ -62,13 +62,22 @@ class Briefing:
     findings: str = ""  # what checks and reviewers said of it
 
 
-class Listed(tuple[str, ...]):
-    """A tuple that a template can print as it is."""
+T = TypeVar("T")
 
-    __slots__ = ()
+
+class Printed(tuple[T, ...]):
+    """A list that a template can go through, or print as it is."""
+
+    text: str
+
+    @classmethod
+    def of(cls, items: Iterable[T], text: str) -> Printed[T]:
+        made = cls(items)
+        made.text = text
+        return made
 
     def __str__(self) -> str:
-        return ", ".join(f"`{one}`" for one in self)
+        return self.text
 
 
 def prompt(agent: Agent, briefing: Briefing) -> str:
@@ -91,17 +100,17 @@ def variables(briefing: Briefing) -> dict[str, Any]:
             "name": briefing.task,
             "title": briefing.title,
             "text": briefing.text or briefing.title,
-            "files": Listed(briefing.files),
-            "reads": Listed(briefing.reads),
+            "files": _inline(briefing.files),
+            "reads": _inline(briefing.reads),
         },
         "plan": briefing.plan,
         "phase": briefing.phase,
         "stage": briefing.stage,
         "attempt": briefing.attempt,
-        "criteria": Listed(briefing.criteria),
+        "criteria": Printed.of(briefing.criteria, _bullets(briefing.criteria)),
         "spec": briefing.spec,
-        "needs": briefing.needs,
-        "tests": Listed(briefing.tests),
+        "needs": Printed.of(briefing.needs, _needs(briefing)),
+        "tests": _inline(briefing.tests),
         "refusal": _cut(briefing.refusal, _LONGEST_REPORT),
         "change": briefing.change or "",
         "findings": _cut(briefing.findings, _LONGEST_REPORT),
@@ -152,6 +161,10 @@ def _bullets(items: Iterable[str]) -> str:
     return "\n".join(f"- {one}" for one in items)
 
 
+def _inline(paths: Sequence[str]) -> Printed[str]:
+    return Printed.of(paths, ", ".join(f"`{one}`" for one in paths))
+
+
 def _paths(items: Iterable[str]) -> str:
     return _bullets(f"`{one}`" for one in items)
 
@@ -168,9 +181,8 @@ def _quoted(text: str) -> str:
 
 
 def _task(briefing: Briefing) -> str:
-    text = briefing.text.strip() or briefing.title
-    titled = briefing.title in text
-    return text if titled else f"{briefing.title}\n\n{text}"
+    text = briefing.text.strip()
+    return text if briefing.title in text else f"{briefing.title}\n\n{text}".strip()
 
 
 def _place(briefing: Briefing) -> str:

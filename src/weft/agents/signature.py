@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 _LONGEST: Final = 160
-_LOOKED_AT: Final = 4_000
+_LOOKED_AT: Final = 1_000
 
 _VARYING: Final = tuple(
     (re.compile(pattern), put)
