@@ -7,9 +7,10 @@ from pathlib import Path
 
 from weft.agents.adapters import ADAPTERS
 from weft.agents.adapters.base import Reading
+from weft.agents.agent import Agent
 from weft.agents.classify import Seen
 from weft.agents.events import Event
-from weft.agents.file import Agent, parse
+from weft.agents.file import parse
 
 STREAMS = Path(__file__).parent.parent / "streams"
 RECORDED = sorted(STREAMS.glob("*/*.jsonl"))

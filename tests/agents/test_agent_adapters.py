@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agents.streams import LINES, RECORDED, agent, events_of, recorded
 from weft.agents.adapters import ADAPTERS, adapter_of
 from weft.agents.adapters.base import Facts, Launch, Mcp, Reading, Start, environment
+from weft.agents.agent import PROGRAMS
 from weft.agents.events import (
     Error,
     Event,
@@ -25,7 +26,6 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
-from weft.agents.file import PROGRAMS
 from weft.errors import InputError
 from weft.model import ErrorClass
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import operations
-from weft.agents.file import Agent, Budget, Prices, Sandbox, parse
+from weft.agents.agent import Agent, Budget, Prices, Sandbox
+from weft.agents.file import parse
 from weft.errors import InputError
 
 TEMPLATES = Path(operations.__file__).parent / "agents"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.streams import recorded
+from weft.agents.agent import Budget, Prices
 from weft.agents.events import Event, Extent, Text, Tokens, Usage
-from weft.agents.file import Budget, Prices
 from weft.agents.usage import Meter, Spent, counted, exceeded, price
 
 PRICES = Prices(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)

@@ -1,6 +1,7 @@
 """Agents as values: what their files say, how they are started, what their output means.
 
-    file        an agent file -> Agent              frontmatter, values   what it is read with
+    agent       the record                          file      an agent file -> Agent
+    frontmatter, values                             what a file is read with
     template    the prompt template, checked        prompt    Agent + Briefing -> text
     spec        the part of a spec.md that concerns one task
     adapters    one module for each program: Agent + prompt -> Launch, output line -> events

@@ -9,75 +9,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
 from weft.agents import frontmatter, template, values
+from weft.agents.agent import COMMAND, LIMITS_TOOLS, PROGRAMS, Agent, Budget, Prices, Sandbox
 from weft.agents.frontmatter import Field, fail
 from weft.agents.values import Unexpected
 from weft.errors import InputError
 from weft.model import HUMAN
 
-PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
-"""What `runs` may name. Everything else is a command line of the user's own."""
-
-COMMAND: Final = "command"
-LIMITS_TOOLS: Final = ("claude", "gemini")
-
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class Sandbox(StrEnum):
-    OFF = "off"
-    LANDLOCK = "landlock"
-    BWRAP = "bwrap"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prices:
-    """Micro-dollars for a million tokens."""
-
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """What one attempt may use up."""
-
-    micro_usd: int | None = None
-    tokens: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agent:
-    name: str
-    file: str  # where it was read, for messages
-    template: str
-    template_line: int  # where the template starts in the file
-    runs: str  # the adapter
-    command: tuple[str, ...] = ()  # the command line, when the adapter is `command`
-    description: str = ""
-    model: str | None = None
-    args: tuple[str, ...] = ()
-    max_concurrency: int | None = None  # None: unlimited; 0: paused
-    stage: str | None = None
-    capabilities: tuple[str, ...] = ()
-    provider: str | None = None
-    prices: Prices | None = None
-    timeout: float | None = None
-    idle_timeout: float | None = None  # None: what suits the program
-    budget: Budget = field(default_factory=Budget)
-    sandbox: Sandbox = Sandbox.OFF
-    network: bool = True  # whether the sandbox lets it out
-    env_passed: tuple[str, ...] = ()  # variables of the user's that it gets to see
-    env_set: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    tools: tuple[str, ...] = ()  # the only ones of its own it may use; empty: all
 
 
 def parse(text: str, *, name: str, file: str) -> Agent:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from weft.agents import template
-from weft.agents.file import Agent
+from weft.agents.agent import Agent
 
 _LONGEST_REPORT: Final = 16_000
 _LONGEST_SUMMARY: Final = 2_000

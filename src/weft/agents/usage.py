@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from weft.agents.agent import Budget, Prices
 from weft.agents.events import Event, Extent, Tokens, Usage
-from weft.agents.file import Budget, Prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

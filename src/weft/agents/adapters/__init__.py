@@ -13,7 +13,7 @@ from typing import Final
 
 from weft.agents.adapters import claude, codex, command, gemini, opencode, scripted
 from weft.agents.adapters.base import Adapter
-from weft.agents.file import COMMAND, Agent
+from weft.agents.agent import COMMAND, Agent
 
 ADAPTERS: Final[Mapping[str, Adapter]] = MappingProxyType(
     {

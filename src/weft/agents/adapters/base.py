@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from weft.agents.agent import Agent
 from weft.agents.events import Event
-from weft.agents.file import Agent
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 """Linux takes no longer one, whatever the whole command line may measure."""

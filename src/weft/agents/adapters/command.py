@@ -13,8 +13,8 @@ from typing import Final
 
 from weft.agents import lines
 from weft.agents.adapters.base import LONGEST_ARGUMENT, Facts, Launch, Read, Reading, Start
+from weft.agents.agent import Agent
 from weft.agents.events import Text
-from weft.agents.file import Agent
 from weft.errors import InputError
 
 FACTS: Final = Facts(program="", first_signal=signal.SIGTERM, idle=1800, says_result=False)

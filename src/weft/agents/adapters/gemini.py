@@ -21,8 +21,8 @@ from weft.agents.adapters.base import (
     encoded,
     option,
 )
+from weft.agents.agent import Agent
 from weft.agents.events import Error, Event, Extent, RateLimit, Result, Text, Tokens, Unknown, Usage
-from weft.agents.file import Agent
 from weft.model import ErrorClass
 
 FACTS: Final = Facts(

@@ -12,6 +12,7 @@ from typing import Final
 
 from weft.agents import lines, trouble
 from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, encoded, option
+from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
     Event,
@@ -24,7 +25,6 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
-from weft.agents.file import Agent
 from weft.model import ErrorClass
 
 FACTS: Final = Facts(

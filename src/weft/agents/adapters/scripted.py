@@ -10,6 +10,7 @@ from typing import Final
 from weft import scripted
 from weft.agents import lines
 from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, option
+from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
     Event,
@@ -22,7 +23,6 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
-from weft.agents.file import Agent
 from weft.model import ErrorClass
 
 FACTS: Final = Facts(

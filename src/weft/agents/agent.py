@@ -1,0 +1,67 @@
+"""An agent as its file describes it. Reading the file is left to `file`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
+"""What `runs` may name. Everything else is a command line of the user's own."""
+
+COMMAND: Final = "command"
+LIMITS_TOOLS: Final = ("claude", "gemini")
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Sandbox(StrEnum):
+    OFF = "off"
+    LANDLOCK = "landlock"
+    BWRAP = "bwrap"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """Micro-dollars for a million tokens."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What one attempt may use up."""
+
+    micro_usd: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    name: str
+    file: str  # where it was read, for messages
+    template: str
+    template_line: int  # where the template starts in the file
+    runs: str  # the adapter
+    command: tuple[str, ...] = ()  # the command line, when the adapter is `command`
+    description: str = ""
+    model: str | None = None
+    args: tuple[str, ...] = ()
+    max_concurrency: int | None = None  # None: unlimited; 0: paused
+    stage: str | None = None
+    capabilities: tuple[str, ...] = ()
+    provider: str | None = None
+    prices: Prices | None = None
+    timeout: float | None = None
+    idle_timeout: float | None = None  # None: what suits the program
+    budget: Budget = field(default_factory=Budget)
+    sandbox: Sandbox = Sandbox.OFF
+    network: bool = True  # whether the sandbox lets it out
+    env_passed: tuple[str, ...] = ()  # variables of the user's that it gets to see
+    env_set: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    tools: tuple[str, ...] = ()  # the only ones of its own it may use; empty: all
