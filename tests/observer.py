@@ -38,6 +38,7 @@ TABLES = [
     "reservation",
     "runs",
     "spending",
+    "stopped_agents",
     "tasks",
     "workers",
     "events",

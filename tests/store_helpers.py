@@ -56,6 +56,7 @@ TABLES = (
     "reservation",
     "runs",
     "spending",
+    "stopped_agents",
     "tasks",
     "workers",
 )

@@ -99,6 +99,7 @@ class NewTask:
 
     name: str
     text: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)  # what its agent is told and bound to
     files: tuple[str, ...] = ()  # normalised patterns it will claim; empty claims nothing
     demand: Demand = field(default_factory=dict)
     needs: tuple[str, ...] = ()  # names in the same submission, or of the same run
@@ -143,6 +144,7 @@ class Task:
     repo: str
     tenant: str
     text: str
+    details: Mapping[str, Any]
     state: State
     since: float  # when it entered that state
     reason: str  # why it is there, for people
@@ -173,6 +175,11 @@ class Attempt:
     started: float
     ended: float | None
     outcome: str | None
+    candidate: str | None  # the commit it left on its branch: all it did, finished or not
+    base: str | None  # the commit that is made on
+    session: str | None  # by which its program can be resumed
+    tokens: int
+    micro_usd: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,5 +308,10 @@ class Outcome:
     result: str = ""
     signature: str = ""  # of a failure, to recognise a pattern
     spent: Demand = field(default_factory=dict)  # settled amounts of consumables
+    candidate: str | None = None  # the commit it left, made on `base`
+    base: str | None = None
+    session: str | None = None
+    tokens: int = 0
+    micro_usd: int = 0
     sent_back: bool = False
     files: tuple[str, ...] | None = None  # a larger claim to ask for next time

@@ -24,11 +24,14 @@ from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
+from weft.store.agents import list_stopped, resume_agent, stop_agent
 from weft.store.events import history, read_events
 from weft.store.leases import (
     adopt,
+    count_failures,
     durations,
     extend,
+    find_lost,
     finish,
     free_proved_dead,
     get_lease,
@@ -36,6 +39,7 @@ from weft.store.leases import (
     release,
     renew,
     report,
+    report_all,
     reserve,
     suspect_overdue,
     take,
@@ -535,3 +539,52 @@ def test_handing_back_is_told_of(store: Store) -> None:
     assert [e.data["reason"] for e in history(store, task) if e.kind == "attempt_released"] == [
         "shutdown"
     ]
+
+
+def test_many_attempts_report_in_one_step_and_learn_who_is_lost(store: Store) -> None:
+    hire(store)
+    one, two = put(store, "one"), put(store, "two")
+    first, second = go(store), go(store)
+    cancel(store, two, now=2)
+    assert find_lost(store, [first.fence, second.fence, 99]) == [second.fence, 99]
+    said = [(first.fence, {"said": "hello"}), (second.fence, {"said": "too late"})]
+    assert report_all(store, said, now=3) == [second.fence]
+    assert [e.data["said"] for e in history(store, one) if e.kind == "progress"] == ["hello"]
+    assert not [e for e in history(store, two) if e.kind == "progress"]
+
+
+def test_an_attempts_work_is_kept_with_it(store: Store) -> None:
+    hire(store)
+    task = put(store, details={"budget": 5, "said": "\ud800"})
+    outcome = Outcome(
+        state=State.PARKED,
+        kind="rate_limit",
+        until=9,
+        candidate="c0ffee",
+        base="ba5e",
+        session="s1",
+        tokens=7,
+        micro_usd=12,
+    )
+    finish(store, go(store).fence, outcome, now=2)
+    [attempt] = list_attempts(store, task)
+    assert (attempt.candidate, attempt.base, attempt.session) == ("c0ffee", "ba5e", "s1")
+    assert (attempt.tokens, attempt.micro_usd) == (7, 12)
+    assert get_task(store, task).details == {"budget": 5, "said": "\ud800"}
+    assert count_failures(store, task, "rate_limit") == 1
+    assert count_failures(store, task, "crash") == 0
+
+
+def test_a_stopped_agent_is_not_started_before_a_person_has_looked(store: Store) -> None:
+    hire(store)
+    task = put(store, agent="codex", demand={"agent:codex": 1})
+    other = put(store, "other", agent="claude", demand={"agent:claude": 1})
+    stop_agent(store, "codex", "not logged in", now=1)
+    assert list_stopped(store, now=1) == {"codex": "not logged in"}
+    assert go(store).task == other
+    assert not admit(store, "w", now=2)
+    [wait] = probe(store, task, now=2)
+    assert "agent codex is stopped: not logged in" in wait.text
+    assert resume_agent(store, "codex", now=3)
+    assert not resume_agent(store, "codex", now=3)
+    assert go(store).task == task

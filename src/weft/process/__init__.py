@@ -5,6 +5,6 @@ rest is imported from its file: `agent` starts and stops, `tail` reads what was 
 `limits`, `environment` and `sandbox` decide what a process may take, see and touch.
 """
 
-from weft.process.commands import Finished, ProgramMissing, run
+from weft.process.commands import Finished, ProgramMissing, run, run_logged
 
-__all__ = ["Finished", "ProgramMissing", "run"]
+__all__ = ["Finished", "ProgramMissing", "run", "run_logged"]

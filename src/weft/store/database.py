@@ -112,9 +112,7 @@ class Transaction:
     ) -> None:
         """The same for data whose names are not ours."""
         self.outward.events = True
-        # All ASCII: whatever an agent said, half a character included, can be stored.
-        text = _LOG_ENCODER.encode(data)
-        self.run("append_event", at=now, kind=kind, run=run, task=task, data=text)
+        self.run("append_event", at=now, kind=kind, run=run, task=task, data=encode_ascii(data))
 
     def wake(self) -> None:
         """Something may have become admissible: wake whoever waits for work."""
@@ -124,6 +122,11 @@ class Transaction:
 def encode(value: object) -> str:
     """Canonical JSON: equal values give equal text."""
     return _ENCODER.encode(value)
+
+
+def encode_ascii(value: object) -> str:
+    """JSON of what others wrote: whatever is in it, half a character included, can be stored."""
+    return _LOG_ENCODER.encode(value)
 
 
 def storable(text: str) -> str:

@@ -56,6 +56,40 @@ def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: floa
 
 
 @writes
+def report_all(
+    tx: Transaction, reports: Sequence[tuple[int, Mapping[str, object]]], *, now: float
+) -> list[int]:
+    """The same for many attempts at once; returns the fences that are no longer current."""
+    lost = []
+    for fence, data in reports:
+        try:
+            _, task = _current(tx, fence)
+        except StaleFence:
+            lost.append(fence)
+            continue
+        tx.log("progress", {**data, "fence": fence}, now=now, run=task["run"], task=task["id"])
+    return lost
+
+
+@reads
+def find_lost(tx: Transaction, fences: Sequence[int]) -> list[int]:
+    """Those of these fences that are no longer current: cancelled, adopted or reaped."""
+    leases = {fence: tx.one("lease", fence=fence) for fence in fences}
+    return [
+        fence
+        for fence, lease in leases.items()
+        if lease is None or lease["state"] == "released" or not _owns_task(tx, lease)
+    ]
+
+
+@reads
+def count_failures(tx: Transaction, task: int, kind: str) -> int:
+    """How often in a row a task has failed in this way, up to now."""
+    kinds = [row["kind"] for row in tx.all("failures_of", task=task)]
+    return next((n for n, one in enumerate(kinds) if one != kind), len(kinds))
+
+
+@writes
 def release(
     tx: Transaction,
     fence: int,
@@ -136,6 +170,16 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
     if state in (State.READY, State.PARKED) and task["state"] == State.PAUSED:
         state = State.PAUSED  # a person paused it while it ran
     _end_attempt(tx, lease, outcome.kind, now=now, led_to=state)
+    tx.run(
+        "record_work",
+        task=task["id"],
+        number=lease["attempt"],
+        candidate=outcome.candidate,
+        base=outcome.base,
+        session=outcome.session,
+        tokens=outcome.tokens,
+        micro_usd=outcome.micro_usd,
+    )
     _move(tx, task, state, reason, outcome, now=now)
     tx.event(
         "attempt_finished",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.errors import NotFound
-from weft.policy import pressure
+from weft.policy import capacity, pressure
 from weft.policy.fairness import Bypassed, must_yield
 from weft.store import records
 from weft.store.database import Transaction
@@ -35,6 +35,7 @@ class Ledger:
         self.nominal: dict[str, int] = {}
         self.owners: dict[str, str | None] = {}
         self.used: dict[str, int] = {}
+        self.stopped: dict[str, str] = {}  # agents nobody should start, and why
         self.places: dict[str, Place] = {}
         self.held_up: Bypassed | None = None
         self.due: float | None = None
@@ -53,6 +54,8 @@ class Ledger:
                 penalties[name] = pressure.Penalty(
                     level=amount, since=row["at"], successes=row["other"]
                 )
+            elif kind == "stopped":
+                self.stopped[name] = row["text"]
             elif kind == "worker":
                 agents = None if row["more"] is None else frozenset(records.agents(row["more"]))
                 self.places[name] = Place(worker=name, host=row["text"], agents=agents)
@@ -69,6 +72,10 @@ class Ledger:
         self.yielding = must_yield([tenant for _, tenant in sorted(turns)], tx.tuning)
         self.penalties = penalties
         self.effective = self._after_penalties(tx, now) if penalties else self.nominal
+        if self.stopped:
+            self.effective = {**self.effective, **{f"agent:{one}": 0 for one in self.stopped}}
+            for one in self.stopped:
+                self.nominal.setdefault(f"agent:{one}", capacity.MOST)
 
     def place(self, worker: str) -> Place:
         try:

@@ -105,6 +105,10 @@ def _text(scene: Scene, short: Shortage) -> str:
     nominal = scene.ledger.nominal.get(short.resource, short.capacity)
     if _only_kept(scene, short) and scene.reserved is not None:
         return f"{short}, kept free for task {scene.reserved.task}"
+    stopped = scene.ledger.stopped.get(short.resource.removeprefix("agent:"))
+    if stopped is not None and short.resource.startswith("agent:"):
+        name = short.resource.removeprefix("agent:")
+        return f"agent {name} is stopped: {stopped} (`weft agents resume {name}` when it is mended)"
     if short.capacity == 0:
         return f"{short.resource} is paused"
     if short.capacity < nominal:

@@ -55,6 +55,7 @@ def task(row: Row) -> model.Task:
         repo=row["repo"],
         tenant=row["tenant"],
         text=row["text"],
+        details=json.loads(row["details"]),
         state=model.State(row["state"]),
         since=row["since"],
         reason=row["reason"],
@@ -86,6 +87,11 @@ def attempt(row: Row) -> model.Attempt:
         started=row["started"],
         ended=row["ended"],
         outcome=row["outcome"],
+        candidate=row["candidate"],
+        base=row["base"],
+        session=row["session"],
+        tokens=row["tokens"],
+        micro_usd=row["micro_usd"],
     )
 
 

@@ -13,7 +13,7 @@ from weft.policy import capacity, queue
 from weft.policy.order import Entry, declared_class
 from weft.store import ready, records
 from weft.store.claims import give_up
-from weft.store.database import Row, Transaction, encode, encode_keys, storable
+from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
 from weft.store.store import reads, writes
 
 _PAUSABLE = frozenset({State.WAITING, State.READY, State.OFFERED, State.RUNNING, State.PARKED})
@@ -91,6 +91,7 @@ def add_tasks(
                 "repo": repo,
                 "tenant": tenant,
                 "text": storable(task.text),
+                "details": encode_ascii(task.details),
                 "now": now,
                 "class": declared_class(task.klass, task.agent),
                 "priority": int(task.priority),

@@ -58,6 +58,12 @@ UPDATE lease_units SET fence = :fence WHERE fence = :old;
 UPDATE attempts SET ended = :now, outcome = :outcome, led_to = :led_to
 WHERE task = :task AND number = :number AND ended IS NULL;
 
+-- name: record_work
+-- What an attempt left behind, and what it cost.
+UPDATE attempts SET candidate = :candidate, base = :base, session = :session, tokens = :tokens,
+    micro_usd = :micro_usd
+WHERE task = :task AND number = :number;
+
 -- name: hand_over_attempt
 -- The same attempt goes on under another fence.
 UPDATE attempts SET fence = :fence, worker = :worker WHERE task = :task AND number = :number;
@@ -102,6 +108,10 @@ WHERE task = :task AND kind = :kind AND signature = :signature;
 -- name: forget_failures
 -- A person reopened the task; the events still tell of them.
 DELETE FROM failures WHERE task = :task;
+
+-- name: failures_of
+-- How a task failed, the latest first.
+SELECT kind FROM failures WHERE task = :task ORDER BY attempt DESC;
 
 -- name: record_duration
 -- Remember how long a successful attempt took.

@@ -10,6 +10,7 @@ SELECT resource, capacity, owner FROM limits ORDER BY resource;
 --   used     a resource and what the open leases take of it: the only source of truth for use
 --   spent    a consumable and what ended leases used up of it
 --   penalty  a provider, its level, since when, successes since
+--   stopped  an agent nobody should start, and why
 --   worker   one that has not left, with its host and agents
 --   held_up  the task that is first in order but cannot go, since which fence, whether reserved
 --   turn     the tenants of the latest admissions, by fence
@@ -32,6 +33,8 @@ WHERE s.resource = l.resource
 GROUP BY s.resource
 UNION ALL
 SELECT 'penalty', provider, level, successes, since, NULL, NULL FROM penalties
+UNION ALL
+SELECT 'stopped', agent, NULL, NULL, NULL, reason, NULL FROM stopped_agents
 UNION ALL
 SELECT 'worker', id, NULL, NULL, seen, host, agents FROM workers WHERE departed IS NULL
 UNION ALL
@@ -59,6 +62,15 @@ DELETE FROM limits WHERE resource = :resource;
 -- name: drop_limits_of
 -- Forget all limits of an owner: a run that has ended, a host nobody works on.
 DELETE FROM limits WHERE owner = :owner;
+
+-- name: stop_agent
+-- Nobody should start this agent before a person has looked.
+INSERT INTO stopped_agents (agent, reason, since) VALUES (:agent, :reason, :since)
+ON CONFLICT (agent) DO UPDATE SET reason = excluded.reason;
+
+-- name: resume_agent
+-- A person has looked.
+DELETE FROM stopped_agents WHERE agent = :agent;
 
 -- name: set_penalty
 -- Raise a provider's penalty.

@@ -19,9 +19,9 @@ SELECT COALESCE(MAX(id), 0) AS value FROM tasks;
 
 -- name: add_task
 -- A task is submitted. It waits until it is found startable.
-INSERT INTO tasks (id, run, name, repo, tenant, text, state, since, class, priority, agent, stage,
+INSERT INTO tasks (id, run, name, repo, tenant, text, details, state, since, class, priority, agent, stage,
                    demand, files, path_seconds, submitted, story, gang, pinned)
-VALUES (:id, :run, :name, :repo, :tenant, :text, 'waiting', :now, :class, :priority, :agent,
+VALUES (:id, :run, :name, :repo, :tenant, :text, :details, 'waiting', :now, :class, :priority, :agent,
         :stage, :demand, :files, :path_seconds, :submitted, :story, :gang, :pinned);
 
 -- name: add_edge

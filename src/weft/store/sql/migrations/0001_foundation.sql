@@ -46,6 +46,7 @@ CREATE TABLE tasks (
     repo TEXT NOT NULL,
     tenant TEXT NOT NULL,
     text TEXT NOT NULL,
+    details TEXT NOT NULL DEFAULT '{}', -- what its agent is told and bound to, as JSON
     state TEXT NOT NULL CHECK (state IN ('waiting', 'ready', 'offered', 'running', 'parked',
         'paused', 'blocked', 'gating', 'done', 'failed', 'cancelled', 'skipped', 'evicted')),
     since DOUBLE PRECISION NOT NULL,
@@ -108,6 +109,11 @@ CREATE TABLE attempts (
     ended DOUBLE PRECISION,
     outcome TEXT,
     led_to TEXT, -- the state its outcome gave the task
+    candidate TEXT, -- the commit it left on its branch: all it did, finished or not
+    base TEXT, -- the commit that is made on
+    session TEXT, -- by which its program can be resumed
+    tokens BIGINT NOT NULL DEFAULT 0,
+    micro_usd BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (task, number)
 );
 
@@ -176,6 +182,13 @@ CREATE TABLE penalties (
     level BIGINT NOT NULL,
     since DOUBLE PRECISION NOT NULL,
     successes BIGINT NOT NULL
+);
+
+-- Agents nobody should start before a person has looked: not logged in, not installed.
+CREATE TABLE stopped_agents (
+    agent TEXT PRIMARY KEY,
+    reason TEXT NOT NULL,
+    since DOUBLE PRECISION NOT NULL
 );
 
 CREATE TABLE workers (

@@ -1,0 +1,30 @@
+"""Agents that cannot run as they are: stopped for every process until a person has looked."""
+
+from __future__ import annotations
+
+from weft.store.database import Transaction, storable
+from weft.store.ledger import Ledger
+from weft.store.store import reads, writes
+
+
+@writes
+def stop_agent(tx: Transaction, agent: str, reason: str, *, now: float) -> None:
+    """Nothing more of this agent is admitted; what runs goes on."""
+    tx.run("stop_agent", agent=agent, reason=storable(reason), since=now)
+    tx.event("agent_stopped", now=now, agent=agent, reason=reason)
+
+
+@writes
+def resume_agent(tx: Transaction, agent: str, *, now: float) -> bool:
+    """Let an agent be started again; False if it was not stopped."""
+    if not tx.count("resume_agent", agent=agent):
+        return False
+    tx.event("agent_resumed", now=now, agent=agent)
+    tx.wake()
+    return True
+
+
+@reads
+def list_stopped(tx: Transaction, *, now: float) -> dict[str, str]:
+    """The stopped agents, and why."""
+    return dict(Ledger(tx, now).stopped)
