@@ -85,6 +85,9 @@ class WorkspaceSettings:
     link: tuple[str, ...] = ()
     setup: tuple[str, ...] | None = None  # a command line; runs in each workspace before its agent
     timeout: float = 600  # seconds the command may take
+    first_port: int = 21_000  # tasks that use ports get theirs from here on
+    ports: int = 100
+    spare_ram_mb: int = 1024  # what is left for everything else on this machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +249,11 @@ def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
         link=_texts(section.get("link", []), f"link of {where}"),
         setup=argv,
         timeout=float(timeout),
+        **{
+            name: _count(section[name], f"{name} of {where}")
+            for name in ("first_port", "ports", "spare_ram_mb")
+            if name in section
+        },
     )
 
 

@@ -334,5 +334,12 @@ def list_attempts(tx: Transaction, task: int) -> list[Attempt]:
 
 
 @reads
+def list_needs(tx: Transaction, task: int) -> list[tuple[Task, str]]:
+    """What a task needs, each with the commit it left, if it left one."""
+    rows = tx.all("needs_of", task=task)
+    return [(records.task(row), row["commit_left"] or "") for row in rows]
+
+
+@reads
 def count_states(tx: Transaction) -> dict[State, int]:
     return {State(row["state"]): int(row["tasks"]) for row in tx.all("state_counts")}

@@ -36,6 +36,12 @@ WHERE e.task = :task AND n.state NOT IN ('done', 'skipped')
       n.state = 'gating' AND n.story = (SELECT t.story FROM tasks t WHERE t.id = e.task), FALSE)
 ORDER BY n.id;
 
+-- name: needs_of
+-- What a task needs, each with the commit its latest attempt left.
+SELECT n.*, a.candidate AS commit_left FROM edges e JOIN tasks n ON n.id = e.needs
+LEFT JOIN attempts a ON a.task = n.id AND a.number = n.attempt
+WHERE e.task = :task ORDER BY n.id;
+
 -- name: queue
 -- The ad-hoc tasks that wait and have never run, without those others need.
 SELECT id, class, priority, path_seconds, submitted FROM tasks t

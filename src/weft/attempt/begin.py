@@ -1,0 +1,239 @@
+"""From a grant to a running agent: workspace, prompt, environment, sandbox, process.
+
+Whatever fails here fails before the agent exists; the caller decides what becomes of the task.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from weft import git, workspace
+from weft.agents import prompt
+from weft.agents.adapters import adapter_of
+from weft.agents.adapters.base import Adapter, Launch, Start, environment
+from weft.agents.agent import Agent, Budget
+from weft.agents.events import Tokens
+from weft.agents.usage import Spent
+from weft.attempt import order
+from weft.attempt.brief import brief, title
+from weft.attempt.order import Order
+from weft.attempt.site import Site
+from weft.model import Attempt, ErrorClass, Grant, Task
+from weft.policy.capacity import is_consumable
+from weft.process import agent as process
+from weft.process import sandbox
+from weft.process.agent import Running, Spawn
+from weft.process.environment import build
+from weft.store.events import history
+from weft.store.tasks import get_task, list_attempts, list_needs
+from weft.workspace import Workspace
+
+AD_HOC: Final = "do"
+"""Stands for the run in the branch of a task that belongs to none."""
+
+_GOES_ON: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorClass.CAPACITY})
+"""Ends after which the next attempt resumes the session, with the work as it was left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    order: Order
+    workspace: Workspace
+    running: Running
+    warnings: tuple[str, ...] = ()
+
+
+def begin(site: Site, grant: Grant, *, renewed: float) -> Begun:
+    """Start the agent of a grant whose lease was last renewed by a request sent at `renewed`."""
+    task = get_task(site.store, grant.task)
+    assert task.agent is not None, "a task without an agent is a person's"
+    agent = site.read_agent(task.agent)
+    last = _to_go_on_with(list_attempts(site.store, task.id), grant)
+    base = _base(site, task, last)
+    branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
+    start = last.candidate if last is not None and last.candidate else base
+    prepared = on_base(site, workspace.prepare(site.root, branch, start), base)
+    try:
+        return _fill(site, grant, task, agent, prepared, last, renewed=renewed)
+    except BaseException:
+        workspace.release(prepared)
+        raise
+
+
+def on_base(site: Site, prepared: Workspace, base: str) -> Workspace:
+    """The same workspace, its work being all that differs from `base`."""
+    if prepared.base == base:
+        return prepared
+    commit = git.get_commit(site.root, base)
+    return replace(prepared, base=commit.id, base_tree=commit.tree)
+
+
+def _to_go_on_with(attempts: Sequence[Attempt], grant: Grant) -> Attempt | None:
+    """The attempt before this one, if its session can be resumed."""
+    earlier = [one for one in attempts if one.number < grant.attempt]
+    last = earlier[-1] if earlier else None
+    if last is None or last.outcome not in _GOES_ON or last.agent != grant.agent:
+        return None
+    return last if last.session else None
+
+
+def _base(site: Site, task: Task, last: Attempt | None) -> str:
+    """Read after the claims were granted: what others have landed in these files is in it."""
+    if last is not None and last.base:
+        return last.base
+    name = str(task.details.get("base") or "HEAD")
+    return git.get_commit(site.root, name).id
+
+
+def _fill(
+    site: Site,
+    grant: Grant,
+    task: Task,
+    agent: Agent,
+    prepared: Workspace,
+    last: Attempt | None,
+    *,
+    renewed: float,
+) -> Begun:
+    directory = site.directory(grant.task, grant.attempt)
+    directory.mkdir(parents=True, mode=0o700)
+    adapter = adapter_of(agent)
+    ports = [
+        unit for name, units in grant.units.items() if name.endswith("/port") for unit in units
+    ]
+    given = workspace.port_variables([site.config.workspace.first_port + port for port in ports])
+    workspace.set_up(
+        prepared,
+        site.config.workspace,
+        repository=site.root,
+        environment=build(site.environment, asked=(), given=given),
+    )
+    ordered = _order(grant, task, agent, adapter, prepared, last)
+    briefing = brief(
+        task,
+        grant,
+        needs=list_needs(site.store, task.id),
+        history=history(site.store, task.id),
+    )
+    launch = adapter.launch(
+        agent,
+        prompt.prompt(agent, briefing),
+        Start(
+            directory=str(directory),
+            session=None if last is None else last.session,
+            micro_usd=ordered.budget.micro_usd,
+            root=os.geteuid() == 0,
+        ),
+    )
+    _write_files(directory, launch.files)
+    given |= environment(agent, launch, adapter.FACTS, site.environment)
+    given |= prompt.environment(briefing)
+    spawn = _spawn(site, grant, adapter, launch, prepared, directory, given)
+    spawn, warning = _fenced(site, agent, spawn, prepared)
+    order.save(directory, ordered)
+    running = process.start(spawn, site.launcher, renewed=renewed)
+    warnings = (warning,) if warning else ()
+    return Begun(order=ordered, workspace=prepared, running=running, warnings=warnings)
+
+
+def _order(
+    grant: Grant,
+    task: Task,
+    agent: Agent,
+    adapter: Adapter,
+    prepared: Workspace,
+    last: Attempt | None,
+) -> Order:
+    usd = next((name for name in grant.demand if is_consumable(name)), None)
+    reserved = grant.demand[usd] if usd else 0
+    asked = task.details.get("budget")
+    dollars = asked if isinstance(asked, int) else reserved or agent.budget.micro_usd
+    before = Spent() if last is None else _spent_in_session(last)
+    return Order(
+        task=grant.task,
+        attempt=grant.attempt,
+        name=task.name,
+        run=grant.run,
+        title=title(task),
+        agent=agent.name,
+        adapter=agent.runs,
+        program=adapter.FACTS.program or agent.name,
+        provider=agent.provider,
+        branch=prepared.branch,
+        base=prepared.base,
+        files=grant.files,
+        started=time.time(),
+        wall=task.details.get("timeout") or agent.timeout,
+        idle=agent.idle_timeout or adapter.FACTS.idle,
+        budget=Budget(micro_usd=dollars, tokens=agent.budget.tokens),
+        prices=agent.prices,
+        usd=usd,
+        reserved=reserved,
+        before=before,
+    )
+
+
+def _spent_in_session(last: Attempt) -> Spent:
+    return Spent(tokens=Tokens(input=last.tokens), micro_usd=last.micro_usd or None)
+
+
+def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        handle = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+
+
+def _spawn(
+    site: Site,
+    grant: Grant,
+    adapter: Adapter,
+    launch: Launch,
+    prepared: Workspace,
+    directory: Path,
+    given: Mapping[str, str],
+) -> Spawn:
+    tuning = site.config.tuning
+    return Spawn(
+        argv=launch.argv,
+        environment=build(site.environment, asked=(), given=given),
+        cwd=prepared.path,
+        directory=directory,
+        marker=site.marker(grant.task, grant.attempt),
+        stdin=launch.stdin,
+        gone_after=tuning.gone_after,
+        grace=tuning.kill_grace,
+        first=adapter.FACTS.first_signal,
+        cgroup=site.cgroup,
+    )
+
+
+def _fenced(
+    site: Site, agent: Agent, spawn: Spawn, prepared: Workspace
+) -> tuple[Spawn, str | None]:
+    wanted = sandbox.Sandbox(
+        kind=sandbox.Kind(agent.sandbox),
+        writable=(
+            prepared.path,
+            prepared.admin,
+            prepared.common / "objects",
+            Path(spawn.environment.get("TMPDIR") or "/tmp"),  # noqa: S108 - where programs put it
+            *sandbox.own_directories(spawn.environment),
+            *_own_places(spawn.environment),
+        ),
+        network=sandbox.Network.OPEN if agent.network else sandbox.Network.NONE,
+    )
+    chosen, warning = sandbox.choose(wanted, site.able)
+    return sandbox.apply(chosen, spawn), warning
+
+
+def _own_places(variables: Mapping[str, str]) -> list[Path]:
+    """Where the known programs keep themselves, beside what XDG says."""
+    home = variables.get("HOME")
+    names = (".claude", ".claude.json", ".codex", ".gemini", ".opencode")
+    return [Path(home) / name for name in names] if home else []

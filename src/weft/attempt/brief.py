@@ -1,0 +1,49 @@
+"""What an agent is told: its task, what came before, and why the last try was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from weft.agents.prompt import Briefing, Need
+from weft.model import Event, Grant, Task
+
+
+def brief(
+    task: Task, grant: Grant, *, needs: Iterable[tuple[Task, str]], history: Sequence[Event]
+) -> Briefing:
+    """`needs` are the tasks before this one, each with the commit it left."""
+    told: dict[str, Any] = dict(task.details)
+    return Briefing(
+        task=task.name,
+        title=title(task),
+        text=task.text,
+        plan=str(told.get("plan", "")),
+        phase=str(told.get("phase", "")),
+        stage=grant.stage or "",
+        attempt=grant.attempt,
+        files=grant.files,
+        reads=tuple(told.get("reads", ())),
+        criteria=tuple(told.get("criteria", ())),
+        spec=str(told.get("spec", "")),
+        needs=tuple(
+            Need(name=one.name, summary=one.result, commit=commit) for one, commit in needs
+        ),
+        refusal=refusal(history),
+    )
+
+
+def title(task: Task) -> str:
+    """One line that names the task."""
+    given = task.details.get("title") or task.text or task.name
+    return next((line.strip() for line in str(given).splitlines() if line.strip()), task.name)
+
+
+def refusal(history: Sequence[Event]) -> str:
+    """Why the last attempt's work was not taken; empty if there was none or it was not to blame."""
+    for event in reversed(history):
+        if event.kind == "task_sent_back":
+            return str(event.data["reason"])
+        if event.kind == "attempt_finished":
+            return "" if event.data["outcome"] == "success" else str(event.data["reason"])
+    return ""

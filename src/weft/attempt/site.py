@@ -1,0 +1,69 @@
+"""What all attempts of one process share, and where on disk each of them lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft.agents.agent import Agent
+from weft.config import Config
+from weft.errors import InputError
+from weft.process.launcher import Launcher
+from weft.process.sandbox import Able
+from weft.store import Store
+
+AGENTS: Final = ".weft/agents"
+_LARGEST: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    store: Store
+    identity: str  # the store's, so that attempts of two stores on one repository stay apart
+    root: Path  # the user's checkout
+    common: Path  # the git directory that all checkouts share
+    config: Config
+    launcher: Launcher
+    able: Able  # the sandboxes this machine has
+    cgroup: str | None  # where groups of processes may be made, if anywhere
+    environment: Mapping[str, str]  # the user's
+
+    def directory(self, task: int, attempt: int) -> Path:
+        """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""
+        return self.common / "weft" / "attempts" / self.identity[:12] / f"{task}.{attempt}"
+
+    def marker(self, task: int, attempt: int) -> str:
+        """What every process of an attempt carries in its environment. Unique for ever."""
+        return f"{self.identity}.{task}.{attempt}"
+
+    def read_agent(self, name: str) -> Agent:
+        """An agent as its file says now."""
+        return read_agent(self.root, name)
+
+
+def read_agent(root: Path, name: str) -> Agent:
+    from weft.agents.file import parse  # late: parsing YAML and templates costs start-up time
+
+    path = root / AGENTS / f"{name}.md"
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        text = data.decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise InputError(
+            f"There is no agent {name!r}: {AGENTS}/{name}.md does not exist. "
+            "`weft init` writes a useful set."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{AGENTS}/{name}.md cannot be read: {error}.") from error
+    if len(data) > _LARGEST:
+        raise InputError(f"{AGENTS}/{name}.md is too large; an agent file is a page or two.")
+    return parse(text, name=name, file=f"{AGENTS}/{name}.md")
+
+
+def agent_names(root: Path) -> list[str]:
+    """The agents a repository has files for."""
+    directory = root / AGENTS
+    return sorted(path.stem for path in directory.glob("*.md")) if directory.is_dir() else []
