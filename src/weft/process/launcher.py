@@ -34,6 +34,7 @@ serve(int(sys.argv[2]))
 """
 # The standard library is enough on Linux; elsewhere the process table needs psutil.
 _FLAGS = "-IS" if sys.platform == "linux" else "-I"
+_TAKEN = b"!"
 _SECONDS = 60.0  # a wrapper that has not answered by then is not going to
 
 
@@ -98,7 +99,7 @@ class Launcher:
                 self._open()
             assert self._orders is not None
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # asked again anew
-                socket.send_fds(self._orders, [b"!"], [theirs.fileno()])
+                socket.send_fds(self._orders, [_TAKEN], [theirs.fileno()])
 
     def _open(self) -> None:
         self._orders, theirs = socket.socketpair()
@@ -129,20 +130,51 @@ class Launcher:
 
 
 def serve(handle: int) -> None:
-    """The launcher process itself: fork for each socket that comes, end with weft."""
+    """The launcher process itself: keep one spare wrapper waiting for an order, end with weft."""
     _reset_signals()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for wrappers: they leave records
     gc.disable()  # a collection would write to pages that all forks share
     gc.freeze()
     with socket.socket(fileno=handle) as orders:
-        while True:
-            _, handles, _, _ = socket.recv_fds(orders, 1, 1)
-            if not handles:
-                return
-            if os.fork() == 0:
-                orders.close()
-                _carry_out(handles[0])
-            os.close(handles[0])
+        while _is_taken(_fork_spare(orders)):
+            pass
+
+
+def _fork_spare(orders: socket.socket) -> int:
+    """Fork ahead of need: to be forked is most of what a start costs."""
+    taken, take = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.close(taken)
+            _wait_for_order(orders, take)
+        finally:
+            # A traceback would go nowhere: the wrapper writes its own, and an order that weft
+            # died over while writing it is nobody's.
+            os._exit(0)
+    os.close(take)
+    return taken
+
+
+def _is_taken(taken: int) -> bool:
+    """Wait until the spare has an order; False if there will be none."""
+    try:
+        return os.read(taken, 1) == _TAKEN
+    finally:
+        os.close(taken)
+
+
+def _wait_for_order(orders: socket.socket, take: int) -> None:
+    wrapper.prepare()
+    _, handles, _, _ = socket.recv_fds(orders, 1, 1)
+    if not handles:
+        return
+    os.write(take, _TAKEN)
+    os.close(take)
+    orders.close()
+    [handle] = handles
+    os.set_inheritable(handle, False)  # what comes through a socket is inheritable
+    data = b"".join(iter(lambda: os.read(handle, 1 << 16), b""))
+    wrapper.main(json.loads(data), handle)
 
 
 def _reset_signals() -> None:
@@ -150,14 +182,3 @@ def _reset_signals() -> None:
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _carry_out(handle: int) -> None:
-    try:
-        os.set_inheritable(handle, False)  # what comes through a socket is inheritable
-        data = b"".join(iter(lambda: os.read(handle, 1 << 16), b""))
-        wrapper.main(json.loads(data), handle)
-    finally:
-        # A traceback would go nowhere: the wrapper writes its own, and an order that weft died
-        # over while writing it is nobody's.
-        os._exit(0)

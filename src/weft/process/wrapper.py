@@ -17,11 +17,12 @@ import errno
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
+from contextlib import ExitStack
 
 from weft.process import cgroup, landlock, records, table
 from weft.process.place import boottime
@@ -30,22 +31,27 @@ from weft.process.records import Record
 _TICK = 2.0  # how late a suspended machine or a flood of output may be noticed
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between looks at who survived KILL
 _SUBREAPER, _NAME = 36, 15  # of prctl
+_ANSWERED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _IS_SUBREAPER = sys.platform == "linux"
-_CANNOT_EXECUTE = 127
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 ENDED, ASKED, FORSAKEN, OUTPUT = "ended", "asked", "forsaken", "output"
 """Why the tree ended: the agent did by itself, somebody asked, weft is gone, too much output."""
-
 
 REFUSED = b"refused"
 """The answer to an order for what was started before, or was proved dead."""
 
 
+def prepare() -> None:
+    """What needs no order: to be done ahead of it."""
+    os.setsid()
+    _prctl(_SUBREAPER, 1)
+    _prctl(_NAME, b"weft-wrapper")
+    table.get_own()  # brings in what a fork shares until it is first used
+
+
 def main(order: Record, acknowledge: int) -> None:
     """Carry out one order; the caller is a fresh process that ends afterwards."""
     directory = order["directory"]
-    os.setsid()
     lock = records.take_lock(directory)
     # Whoever proved this attempt dead, or started it already, has left a record.
     if lock is None or _has_begun(directory):
@@ -77,13 +83,10 @@ class _Tree:
         self._swept: set[table.Process] = set()
         self._pause = _FIRST_PAUSE
         self._asked = 0
-        self._wake = _listen_to_signals(
-            {signal.SIGTERM: self._on_term, signal.SIGQUIT: self._on_quit}
-        )
-        _prctl(_SUBREAPER, 1)
-        _prctl(_NAME, b"weft-wrapper")
+        self._wake = _listen_to_signals(self._on_signal)
         self._group = self._make_group()
         self._write(records.WRAPPER, {**_as_record(table.get_own()), "cgroup": self._group})
+        # Kept, and never asked: a Popen that is thrown away takes the exit status with it.
         self._agent = self._start_agent(lock)
 
     def end_to_end(self) -> None:
@@ -122,10 +125,11 @@ class _Tree:
             self._signal_first()
 
     def _signal_first(self) -> None:
+        assert self._agent is not None
         send = os.killpg if self._order["reach"] == "group" else os.kill
         # Not yet waited for, so the pid is still the agent's.
-        send(self._agent, self._order["first"])
-        send(self._agent, signal.SIGCONT)
+        send(self._agent.pid, self._order["first"])
+        send(self._agent.pid, signal.SIGCONT)
 
     def _terminate_rest(self) -> None:
         """Ask everyone who outlived the agent to end, each of them once."""
@@ -137,7 +141,7 @@ class _Tree:
 
     def _kill(self) -> None:
         living = self._below()
-        self._swept.update(process for process in living if process.pid != self._agent)
+        self._swept.update(process for process in living if not self._is_agent(process.pid))
         if self._group:
             cgroup.kill(self._group)  # all at once, so that nobody forks in between
         for process in living:
@@ -152,8 +156,11 @@ class _Tree:
                 return not self._below() and (not self._group or cgroup.is_empty(self._group))
             if pid == 0:
                 return False
-            if pid == self._agent:
+            if self._is_agent(pid):
                 self._status = status
+
+    def _is_agent(self, pid: int) -> bool:
+        return self._agent is not None and pid == self._agent.pid
 
     def _below(self) -> list[table.Process]:
         """Everybody of this attempt but the wrapper."""
@@ -181,11 +188,9 @@ class _Tree:
         if ready:
             os.read(self._wake, 4096)
 
-    def _on_term(self, *_: object) -> None:
-        self._asked += 1
-
-    def _on_quit(self, *_: object) -> None:
-        self._asked += 2
+    def _on_signal(self, number: int, _: object) -> None:
+        if number != signal.SIGCHLD:
+            self._asked += 2 if number == signal.SIGQUIT else 1
 
     def _renewed(self) -> float:
         record = records.find(self._path(records.RENEWED))
@@ -204,44 +209,45 @@ class _Tree:
         except OSError:
             return None  # the wrapper's record says so: it names no group
 
-    def _start_agent(self, lock: int) -> int:
-        told, tell = os.pipe()  # closed by a successful exec
-        agent = os.fork()
-        if agent == 0:
-            self._become_agent(lock, tell)
-        os.close(tell)
-        process = table.find_process(agent) or table.Process(agent, 0)
+    def _start_agent(self, lock: int) -> subprocess.Popen[bytes] | None:
+        order = self._order
+        # Without anything to do before exec, the child need not copy this process at all.
+        prelude = self._enter_fences if self._group or order["landlock"] else None
+        try:
+            with ExitStack() as streams:
+                agent = subprocess.Popen(
+                    order["argv"],
+                    env={**order["environment"], table.MARK: order["marker"]},
+                    cwd=order["cwd"],
+                    stdin=streams.enter_context(open(self._path(records.STDIN), "rb")),
+                    stdout=streams.enter_context(open(self._path(records.STDOUT), "ab")),
+                    stderr=streams.enter_context(open(self._path(records.STDERR), "ab")),
+                    pass_fds=[lock],
+                    start_new_session=True,
+                    preexec_fn=prelude,  # noqa: PLW1509 - there are no threads here
+                )
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            self._unstarted = str(error)
+            return None
+        process = table.find_process(agent.pid) or table.Process(agent.pid, 0)
         self._write(records.AGENT, _as_record(process))
-        self._unstarted = os.read(told, 4096).decode(errors="replace")
-        os.close(told)
         return agent
 
-    def _become_agent(self, lock: int, tell: int) -> NoReturn:
-        order = self._order
+    def _enter_fences(self) -> None:
+        fences = self._order["landlock"]
         try:
-            os.setsid()
             if self._group:
                 cgroup.enter(self._group)
-            for number, (name, flags) in enumerate(_STREAMS):
-                handle = os.open(self._path(name), flags, 0o600)
-                os.dup2(handle, number)
-            os.set_inheritable(lock, True)
-            os.chdir(order["cwd"])
-            if order["landlock"]:
-                landlock.restrict(order["landlock"]["writable"], order["landlock"]["denied"])
-            for number in _IGNORED_BY_PYTHON:
-                signal.signal(number, signal.SIG_DFL)
-            environment = {**order["environment"], table.MARK: order["marker"]}
-            os.execvpe(order["argv"][0], order["argv"], environment)  # noqa: S606 - no shell
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the wrapper tells weft
-            os.write(tell, str(error).encode(errors="replace"))
-        finally:
-            os._exit(_CANNOT_EXECUTE)
+            if fences:
+                landlock.restrict(fences["writable"], fences["denied"])
+        except OSError as error:
+            os.write(2, f"weft: {error}\n".encode())  # subprocess tells only that it failed
+            raise
 
     def _write_exit(self) -> None:
-        assert self._status is not None
+        status = self._status
         record = {
-            "code": os.waitstatus_to_exitcode(self._status),
+            "code": None if status is None else os.waitstatus_to_exitcode(status),
             "unstarted": self._unstarted,
             "why": self._why or ENDED,
             "swept": len(self._swept),
@@ -263,13 +269,7 @@ class _Tree:
         return os.path.join(self._directory, name)
 
 
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _OUTPUTS = (records.STDOUT, records.STDERR)
-_STREAMS = (
-    (records.STDIN, os.O_RDONLY),
-    (records.STDOUT, _APPEND),
-    (records.STDERR, _APPEND),
-)
 
 
 def _has_begun(directory: str) -> bool:
@@ -282,7 +282,7 @@ def _as_record(process: table.Process) -> Record:
     return {"pid": process.pid, "start": process.start}
 
 
-def _listen_to_signals(answers: dict[int, Callable[..., None]]) -> int:
+def _listen_to_signals(answer: Callable[[int, object], None]) -> int:
     """A descriptor that becomes readable with every signal; a loop waits on it.
 
     Nothing is ignored, only answered: an answer ends with exec, what is ignored stays so.
@@ -290,8 +290,7 @@ def _listen_to_signals(answers: dict[int, Callable[..., None]]) -> int:
     wake, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    for number, answer in answers.items():
+    for number in _ANSWERED:
         signal.signal(number, answer)
     return wake
 
