@@ -57,8 +57,26 @@ def ledger(stage: Stage) -> list[str]:
     return [record.split(" ", 1)[1] for record in text.splitlines()]
 
 
-def test_no_line_is_lost_or_doubled_however_often_weft_is_killed(stage: Stage) -> None:
-    kills = kill_again_and_again(stage, "real", 4000, seed=29)
+LONGER = pytest.param(
+    8,
+    marks=[
+        pytest.mark.chaos,
+        pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="the longer version: make chaos"),
+    ],
+)
+
+
+@pytest.mark.parametrize("times", [1, LONGER])
+def test_no_line_is_lost_or_doubled_however_often_weft_is_killed(
+    tmp_path: Path, stage: Stage, times: int
+) -> None:
+    for number in range(times):
+        (tmp_path / str(number)).mkdir()
+        check_kills(Stage(tmp_path / str(number) / "attempt", stage.launcher), seed=29 + number)
+
+
+def check_kills(stage: Stage, seed: int) -> None:
+    kills = kill_again_and_again(stage, "real", 4000, seed)
     assert kills >= 1
     printed = stage.output().split("\n")
     assert printed[-1] == "the end"
@@ -110,6 +128,7 @@ def test_children_of_a_killed_orchestrator_are_found_alive_and_then_ended(stage:
     wait_until(lambda: (stage.directory / records.STDOUT).exists() and len(stage.output()) > 100)
     supervisor.kill()
     supervisor.wait()
+    assert stage.living()  # a build that takes its orchestrator's death for theirs is caught here
     assert not proof_of_death(stage.directory, stage.marker)
     running = attach(stage.directory)
     assert running.ended() is None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import psutil
 import pytest
 
-from process.stage import Stage
+from process.stage import Stage, wait_until
 from weft.process import records
 from weft.process.agent import AlreadyStarted, NoSuchAttempt, Why, attach
 from weft.process.place import boottime
@@ -136,6 +139,16 @@ def test_an_agent_whose_weft_is_gone_is_ended_after_t1(stage: Stage) -> None:
     assert stage.living() == []
 
 
+def test_a_weakened_wrapper_without_watchdog_is_caught(stage: Stage) -> None:
+    """expired-but-running, as it was where only the supervisor could end an agent."""
+    running = stage.start_ready(replace(stage.tree("stay"), gone_after=1e9))
+    running.renew(boottime() - 2 * T1)
+    stage.nudge()
+    time.sleep(0.3)
+    assert stage.living()
+    running.kill()
+
+
 def test_a_renewal_keeps_an_agent_alive_beyond_t1(stage: Stage) -> None:
     running = stage.start_ready(replace(stage.tree("stay"), gone_after=T1))
     running.renew(boottime() - T1 + 1.0)
@@ -160,6 +173,28 @@ def test_a_machine_that_slept_past_t1_and_grace_kills_at_once(stage: Stage) -> N
     assert (ended.why, ended.signal) == (Why.FORSAKEN, signal.SIGKILL)
 
 
+def test_an_agent_whose_directory_was_removed_is_ended(stage: Stage) -> None:
+    """Nobody would ever find it again."""
+    stage.start_ready(replace(stage.tree("ignore", "daemon"), gone_after=T1, grace=T1))
+    wrapper = stage.wrapper()
+    shutil.rmtree(stage.directory)
+    wrapper.send_signal(signal.SIGCHLD)  # look now
+    wait_until(lambda: not stage.living())
+    wait_until(lambda: not wrapper.is_running())
+
+
+def test_many_start_at_once_from_many_threads(stage: Stage, tmp_path: Path) -> None:
+    stages = [Stage(tmp_path / str(number), stage.launcher) for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        all_running = list(
+            pool.map(
+                lambda one: one.start(one.spawn("sh", "-c", f"exit {stages.index(one)}")), stages
+            )
+        )
+    codes = [anyio.run(running.wait_ended).code for running in all_running]
+    assert codes == list(range(24))
+
+
 def test_a_second_start_is_refused_and_the_first_goes_on(stage: Stage) -> None:
     """second-spawn-overwrites-first."""
     running = stage.start_ready(stage.tree("stay"))
@@ -175,6 +210,15 @@ def test_a_second_start_is_refused_and_the_first_goes_on(stage: Stage) -> None:
     anyio.run(running.wait_ended)
     with pytest.raises(AlreadyStarted):
         stage.start(stage.tree("stay"))
+
+
+def test_a_weakened_start_that_does_not_look_is_caught(stage: Stage) -> None:
+    """second-spawn-overwrites-first, as it is where the records of the first are in no one's way."""
+    stage.start_ready(stage.tree("stay"))
+    weak = Stage(stage.directory.with_name("elsewhere"), stage.launcher)
+    weak.token, weak.marker = stage.token, stage.marker
+    weak.start_ready(weak.tree("stay"))
+    assert len(stage.living()) == 2
 
 
 def test_nothing_is_found_where_nothing_was_started(stage: Stage) -> None:

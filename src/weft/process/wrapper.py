@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import math
 import os
 import select
 import signal
@@ -194,13 +195,16 @@ class _Tree:
 
     def _renewed(self) -> float:
         record = records.find(self._path(records.RENEWED))
-        return float(record["sent"]) if record else float(self._order["renewed"])
+        if record is not None:
+            return float(record["sent"])
+        # Where the directory was removed, nobody finds this attempt any more.
+        return float(self._order["renewed"]) if os.path.isdir(self._directory) else -math.inf
 
     def _output_size(self) -> int:
         try:
             return sum(os.stat(self._path(name)).st_size for name in _OUTPUTS)
         except FileNotFoundError:
-            return 0  # the directory was removed; nobody renews there, and that ends the tree
+            return 0
 
     def _make_group(self) -> str | None:
         parent = self._order["cgroup"]
