@@ -213,7 +213,7 @@ def test_a_second_start_is_refused_and_the_first_goes_on(stage: Stage) -> None:
 
 
 def test_a_weakened_start_that_does_not_look_is_caught(stage: Stage) -> None:
-    """second-spawn-overwrites-first, as it is where the records of the first are in no one's way."""
+    """second-spawn-overwrites-first, as where no record of the first is in the way."""
     stage.start_ready(stage.tree("stay"))
     weak = Stage(stage.directory.with_name("elsewhere"), stage.launcher)
     weak.token, weak.marker = stage.token, stage.marker
