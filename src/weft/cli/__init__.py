@@ -17,6 +17,7 @@ from weft import __version__
 from weft.errors import InputError, LimitsDiffer, StoreError, WeftError
 
 COMMANDS: Final = {
+    "do": "weft.cli.do",
     "doctor": "weft.cli.doctor",
     "init": "weft.cli.init",
     "limits": "weft.cli.limits",

@@ -143,7 +143,12 @@ def _project(directory: Path, environment: Mapping[str, str]) -> Project:
         return project.find(directory, environment)
     except (NotARepository, ProgramMissing):
         settings = config.load(directory, environment)
-        return Project(root=directory, config=settings, store_url=settings.store or "")
+        return Project(
+            root=directory,
+            config=settings,
+            environment=environment,
+            store_url=settings.store or "",
+        )
 
 
 def _open(found: Project) -> tuple[Store | None, str]:

@@ -16,6 +16,7 @@ from weft.store import Store, default_url, open_store
 class Project:
     root: Path
     config: Config
+    environment: Mapping[str, str]  # the user's
     store_url: str
 
     def open_store(self) -> Store:
@@ -37,4 +38,4 @@ def find(directory: Path, environment: Mapping[str, str]) -> Project:
     if url.startswith("sqlite:///") and not url.startswith("sqlite:////"):
         # One store for the repository, from whichever directory it is used.
         url = "sqlite:///" + quote(str(root / unquote(url.removeprefix("sqlite:///"))))
-    return Project(root=root, config=settings, store_url=url)
+    return Project(root=root, config=settings, environment=environment, store_url=url)

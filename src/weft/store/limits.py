@@ -36,6 +36,14 @@ def _start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
     )
 
 
+@reads
+def identity(tx: Transaction) -> str:
+    """What tells this store from every other one."""
+    row = tx.one("identity")
+    assert row is not None, "a store that is open has its identity"
+    return str(row["identity"])
+
+
 @writes
 def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> int | None:
     """Change a limit; returns what it was. Lowering kills nothing: it only stops admissions."""
