@@ -1,0 +1,145 @@
+"""What merging costs without a working tree, against `git merge` in one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.figures import figure
+from weft.gate.commits import Landing, commit_chain
+from weft.gate.merge import Candidate, merge
+from weft.gate.plumbing import open_plumbing
+
+_FILES = 10_000
+_PER_DIRECTORY = 100
+_LINES = 300
+_BRANCHES = 50
+_SHARED = 6
+"""Files that every branch of the overlapping kind edits, each branch at a place of its own."""
+_ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "bench",
+    "GIT_AUTHOR_EMAIL": "bench@localhost",
+    "GIT_COMMITTER_NAME": "bench",
+    "GIT_COMMITTER_EMAIL": "bench@localhost",
+}
+
+
+@figure("merge_50_ratio", "x", at_most=0.05)
+def merge_50_ratio() -> float:
+    return _ratio({number: _own_edits(number) for number in range(_BRANCHES)})
+
+
+@figure("merge_50_overlap_ratio", "x", at_most=0.08)
+def merge_50_overlap_ratio() -> float:
+    return _ratio({number: _shared_edits(number) for number in range(_BRANCHES)})
+
+
+def _ratio(edits: dict[int, dict[str, str]]) -> float:
+    """Merging without a working tree, commits included, over `git merge` of each in one."""
+    with _repository() as repository:
+        base = _import(repository, edits)
+        branches = [_git(repository, "rev-parse", f"b{number}") for number in edits]
+        candidates = [Candidate(commit=branch, base=base) for branch in branches]
+        started = time.perf_counter()
+        with open_plumbing(repository) as plumbing:
+            steps = merge(plumbing, base, candidates)
+            landings = [Landing(tree=one.tree, candidates=(one.candidate.commit,)) for one in steps]
+            chain = commit_chain(plumbing, base, landings, committed=1)
+        ours = time.perf_counter() - started
+
+        worktree = repository / "worktree"
+        _git(repository, "worktree", "add", "-q", "--detach", str(worktree), base)
+        started = time.perf_counter()
+        for branch in branches:
+            _git(worktree, "merge", "-q", "--no-ff", "-m", "merge", branch)
+        theirs = time.perf_counter() - started
+
+        landed, merged = (
+            _git(repository, "rev-parse", f"{one}^{{tree}}")
+            for one in (
+                chain[-1],
+                _git(worktree, "rev-parse", "HEAD"),
+            )
+        )
+        assert landed == merged, "the figure means nothing if the trees differ"
+        return ours / theirs
+
+
+def _own_edits(number: int) -> dict[str, str]:
+    """A branch that changes three files nobody else does, and adds one."""
+    places = [number * 3 + offset for offset in range(3)]
+    changed = {_name(place * 66): _text(place * 66, line=7) for place in places}
+    return {**changed, f"new/n{number}.py": "new\n"}
+
+
+def _shared_edits(number: int) -> dict[str, str]:
+    """A branch that changes one line of some files that every branch changes elsewhere.
+
+    For `git merge` these are files in many directories, as above.
+    """
+    step = _LINES // _BRANCHES
+    return {
+        _name(place * 1600): _text(place * 1600, line=number * step) for place in range(_SHARED)
+    }
+
+
+def _name(number: int) -> str:
+    return f"src/d{number // _PER_DIRECTORY:03}/f{number % _PER_DIRECTORY:03}.py"
+
+
+def _text(number: int, line: int = -1) -> str:
+    return "".join(f"{number} {at}{' changed' * (at == line)}\n" for at in range(_LINES))
+
+
+def _import(repository: Path, edits: dict[int, dict[str, str]]) -> str:
+    """One base commit with every file, and one branch per set of edits."""
+    stream = [_commit("base", {_name(number): _text(number) for number in range(_FILES)})]
+    for number, files in edits.items():
+        stream.append(_commit(f"b{number}", files, parent="refs/heads/base"))
+    _git(repository, "fast-import", "--quiet", stdin="".join(stream))
+    return _git(repository, "rev-parse", "base")
+
+
+def _commit(branch: str, files: dict[str, str], parent: str = "") -> str:
+    who = "bench <bench@localhost> 1700000000 +0000"
+    parts = [f"commit refs/heads/{branch}\ncommitter {who}\ndata 2\nm\n"]
+    if parent:
+        parts.append(f"from {parent}\n")
+    parts += [f"M 100644 inline {name}\ndata {len(text)}\n{text}\n" for name, text in files.items()]
+    return "".join(parts)
+
+
+@contextmanager
+def _repository() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    directory = Path(
+        tempfile.mkdtemp(prefix="weft-bench-", dir=memory if memory.is_dir() else None)
+    )
+    try:
+        _git(directory, "init", "-q")
+        yield directory
+    finally:
+        shutil.rmtree(directory)
+
+
+def _git(directory: Path, *arguments: str, stdin: str = "") -> str:
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=directory,
+        env=_ENVIRONMENT,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()

@@ -1,0 +1,171 @@
+"""Why a candidate does not fit, as records and as a text for people and for the next prompt.
+
+Git's own findings are translated; what git does not look for (case-only clashes, paths no
+checkout may contain) is added by `merge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from weft.gate.answers import Answer, Message, Stage
+from weft.gate.objects import SUBMODULE, SYMLINK
+
+MOST_TEXT: Final = 16_000
+"""Characters of a report: enough for an agent to see what it met, little of its context."""
+_MOST_HUNK: Final = 4_000
+_CONTEXT: Final = 3
+
+
+class Kind(StrEnum):
+    CONTENT = "content"
+    BINARY = "binary"
+    SYMLINK = "symlink"
+    SUBMODULE = "submodule"
+    MODE = "mode"
+    DELETE_MODIFY = "delete/modify"
+    DIRECTORY_FILE = "directory/file"
+    RENAME_RENAME = "rename/rename"
+    RENAME_DELETE = "rename/delete"
+    RENAME_ADD = "rename/add"
+    DIRECTORY_RENAME = "directory rename"
+    CASE = "case"  # two paths that a case-insensitive file system takes for one
+    PATH = "path"  # a path no checkout may contain, such as `.git/config`
+    UNRELATED = "unrelated"  # no common history with trunk
+    OTHER = "other"  # a kind that a newer git knows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conflict:
+    kind: Kind
+    paths: tuple[str, ...]  # bytes that are no UTF-8 as surrogates, as the file system has them
+    text: str  # what happened, in a sentence
+    hunks: str = ""  # the contested lines between conflict markers, if there are any
+
+
+_KINDS: Final = {
+    "CONFLICT (contents)": Kind.CONTENT,
+    "CONFLICT (binary)": Kind.BINARY,
+    "CONFLICT (file/directory)": Kind.DIRECTORY_FILE,
+    "CONFLICT (distinct modes)": Kind.MODE,
+    "CONFLICT (modify/delete)": Kind.DELETE_MODIFY,
+    "CONFLICT (rename/rename)": Kind.RENAME_RENAME,
+    "CONFLICT (rename involved in collision)": Kind.RENAME_ADD,
+    "CONFLICT (rename/delete)": Kind.RENAME_DELETE,
+}
+_FAMILIES: Final = {
+    "directory rename": Kind.DIRECTORY_RENAME,
+    "submodule": Kind.SUBMODULE,
+}
+
+
+def find_conflicts(answer: Answer, names: Mapping[str, str]) -> list[Conflict]:
+    """What git found, one record per finding. `names` stands in for commit ids in texts."""
+    findings = [one for one in answer.messages if one.kind.startswith("CONFLICT")]
+    binary = {path for one in findings if _kind_of(one.kind) is Kind.BINARY for path in one.paths}
+    conflicts: dict[Conflict, None] = {}
+    for one in findings:
+        kind = _refine(_kind_of(one.kind), one, answer.stages)
+        if kind is Kind.CONTENT and binary.intersection(one.paths):
+            continue  # git says both of a binary file
+        paths = tuple(as_text(path) for path in one.paths)
+        conflicts[Conflict(kind=kind, paths=paths, text=_sentence(one.text, names))] = None
+    if not conflicts:
+        paths = tuple(dict.fromkeys(as_text(stage.path) for stage in answer.stages))
+        return [Conflict(kind=Kind.OTHER, paths=paths, text="git could not merge these paths.")]
+    return list(conflicts)
+
+
+def find_hunks(merged: bytes, names: Mapping[str, str]) -> str:
+    """The parts of a merged file that stand between conflict markers, with a few lines around."""
+    lines = merged.splitlines(keepends=True)
+    wanted: set[int] = set()
+    start: int | None = None
+    for number, line in enumerate(lines):
+        if line.startswith(b"<<<<<<< "):
+            start = number
+        elif line.startswith(b">>>>>>> ") and start is not None:
+            wanted |= set(range(max(0, start - _CONTEXT), number + 1 + _CONTEXT))
+            start = None
+    shown = []
+    last = -1
+    for number in sorted(wanted & set(range(len(lines)))):
+        if number != last + 1:
+            shown.append(f"@@ line {number + 1}\n")
+        shown.append(_decoded(lines[number], names))
+        last = number
+    return _cut("".join(shown), _MOST_HUNK)
+
+
+def report(conflicts: Sequence[Conflict], most: int = MOST_TEXT) -> str:
+    """All of it as one readable text of bounded size."""
+    parts = []
+    for one in conflicts:
+        where = ", ".join(_shown(path) for path in one.paths)
+        part = f"{one.kind} conflict in {where}\n  {one.text}\n" if where else f"{one.text}\n"
+        if one.hunks:
+            part += "".join(f"  | {line}\n" for line in one.hunks.splitlines())
+        parts.append(part)
+    return _cut("\n".join(parts), most)
+
+
+def as_text(path: bytes) -> str:
+    return path.decode(errors="surrogateescape")
+
+
+def as_bytes(path: str) -> bytes:
+    return path.encode(errors="surrogateescape")
+
+
+def _kind_of(finding: str) -> Kind:
+    if finding in _KINDS:
+        return _KINDS[finding]
+    for part, kind in _FAMILIES.items():
+        if part in finding:
+            return kind
+    return Kind.OTHER
+
+
+def _refine(kind: Kind, finding: Message, stages: Sequence[Stage]) -> Kind:
+    """Git calls everything it merges by content `contents`; the sides tell what it was."""
+    if kind is not Kind.CONTENT:
+        return kind
+    sides = [stage for stage in stages if stage.path in finding.paths]
+    modes = {stage.mode for stage in sides}
+    if SUBMODULE in modes:
+        return Kind.SUBMODULE
+    if SYMLINK in modes:
+        return Kind.SYMLINK
+    if len(modes) > 1 and len({stage.id for stage in sides}) == 1:
+        return Kind.MODE
+    return kind
+
+
+def _sentence(text: bytes, names: Mapping[str, str]) -> str:
+    """Git's message without its `CONFLICT (…):`, which the kind already says."""
+    whole = _decoded(text, names).strip()
+    if whole.startswith("CONFLICT") and ": " in whole:
+        whole = whole.partition(": ")[2]
+    return _shown(whole)
+
+
+def _decoded(text: bytes, names: Mapping[str, str]) -> str:
+    decoded = text.decode(errors="backslashreplace")
+    for id, name in names.items():
+        decoded = decoded.replace(id, name)
+    return decoded
+
+
+def _shown(path: str) -> str:
+    """A path as it can be printed: control characters and stray bytes escaped."""
+    plain = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in plain)
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return text[: text.rfind("\n", 0, most) + 1] + f"… {len(text) - most} more characters\n"
