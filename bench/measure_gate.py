@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.figures import figure
+from bench.figures import figure, median_ratio
 from weft.gate.commits import Landing, commit_chain
 from weft.gate.merge import Candidate, merge
 from weft.gate.plumbing import open_plumbing
@@ -20,7 +20,7 @@ _FILES = 10_000
 _PER_DIRECTORY = 100
 _LINES = 300
 _BRANCHES = 50
-_SHARED = 6
+_SHARED = 3
 """Files that every branch of the overlapping kind edits, each branch at a place of its own."""
 _ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -46,33 +46,41 @@ def merge_50_overlap_ratio() -> float:
 
 def _ratio(edits: dict[int, dict[str, str]]) -> float:
     """Merging without a working tree, commits included, over `git merge` of each in one."""
-    with _repository() as repository:
-        base = _import(repository, edits)
-        branches = [_git(repository, "rev-parse", f"b{number}") for number in edits]
+    with _repository() as original:
+        base = _import(original, edits)
+        branches = [_git(original, "rev-parse", f"b{number}") for number in edits]
+        trees = set()
+
+        def ours() -> float:
+            with _copy(original) as repository:
+                started = time.perf_counter()
+                tip = _merge_without_worktree(repository, base, branches)
+                seconds = time.perf_counter() - started
+                trees.add(_git(repository, "rev-parse", f"{tip}^{{tree}}"))
+                return seconds
+
+        def theirs() -> float:
+            with _copy(original) as repository:
+                worktree = repository / "worktree"
+                _git(repository, "worktree", "add", "-q", "--detach", str(worktree), base)
+                started = time.perf_counter()
+                for branch in branches:
+                    _git(worktree, "merge", "-q", "--no-ff", "-m", "merge", branch)
+                seconds = time.perf_counter() - started
+                trees.add(_git(worktree, "rev-parse", "HEAD^{tree}"))
+                return seconds
+
+        ratio = median_ratio(ours, theirs, rounds=3)
+        assert len(trees) == 1, "the figure means nothing if the trees differ"
+        return ratio
+
+
+def _merge_without_worktree(repository: Path, base: str, branches: list[str]) -> str:
+    with open_plumbing(repository) as plumbing:
         candidates = [Candidate(commit=branch, base=base) for branch in branches]
-        started = time.perf_counter()
-        with open_plumbing(repository) as plumbing:
-            steps = merge(plumbing, base, candidates)
-            landings = [Landing(tree=one.tree, candidates=(one.candidate.commit,)) for one in steps]
-            chain = commit_chain(plumbing, base, landings, committed=1)
-        ours = time.perf_counter() - started
-
-        worktree = repository / "worktree"
-        _git(repository, "worktree", "add", "-q", "--detach", str(worktree), base)
-        started = time.perf_counter()
-        for branch in branches:
-            _git(worktree, "merge", "-q", "--no-ff", "-m", "merge", branch)
-        theirs = time.perf_counter() - started
-
-        landed, merged = (
-            _git(repository, "rev-parse", f"{one}^{{tree}}")
-            for one in (
-                chain[-1],
-                _git(worktree, "rev-parse", "HEAD"),
-            )
-        )
-        assert landed == merged, "the figure means nothing if the trees differ"
-        return ours / theirs
+        steps = merge(plumbing, base, candidates)
+        landings = [Landing(tree=one.tree, candidates=(one.candidate.commit,)) for one in steps]
+        return commit_chain(plumbing, base, landings, committed=1)[-1]
 
 
 def _own_edits(number: int) -> dict[str, str]:
@@ -83,10 +91,7 @@ def _own_edits(number: int) -> dict[str, str]:
 
 
 def _shared_edits(number: int) -> dict[str, str]:
-    """A branch that changes one line of some files that every branch changes elsewhere.
-
-    For `git merge` these are files in many directories, as above.
-    """
+    """A branch that changes one line of files that every branch changes elsewhere."""
     step = _LINES // _BRANCHES
     return {
         _name(place * 1600): _text(place * 1600, line=number * step) for place in range(_SHARED)
@@ -121,15 +126,26 @@ def _commit(branch: str, files: dict[str, str], parent: str = "") -> str:
 
 @contextmanager
 def _repository() -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    directory = Path(
-        tempfile.mkdtemp(prefix="weft-bench-", dir=memory if memory.is_dir() else None)
-    )
-    try:
+    with _place() as directory:
         _git(directory, "init", "-q")
         yield directory
-    finally:
-        shutil.rmtree(directory)
+
+
+@contextmanager
+def _copy(repository: Path) -> Iterator[Path]:
+    with _place() as directory:
+        shutil.copytree(repository, directory, dirs_exist_ok=True)
+        yield directory
+
+
+@contextmanager
+def _place() -> Iterator[Path]:
+    """In memory, where there is such a place: file systems differ more than programs do."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(
+        prefix="weft-bench-", dir=memory if memory.is_dir() else None
+    ) as directory:
+        yield Path(directory)
 
 
 def _git(directory: Path, *arguments: str, stdin: str = "") -> str:

@@ -6,12 +6,12 @@ checkout may contain) is added by `merge`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from weft.gate.answers import Answer, Message, Stage
+from weft.gate.merge_tree import Answer, Message, Stage
 from weft.gate.objects import SUBMODULE, SYMLINK
 
 MOST_TEXT: Final = 16_000
@@ -82,22 +82,29 @@ def find_conflicts(answer: Answer, names: Mapping[str, str]) -> list[Conflict]:
 def find_hunks(merged: bytes, names: Mapping[str, str]) -> str:
     """The parts of a merged file that stand between conflict markers, with a few lines around."""
     lines = merged.splitlines(keepends=True)
-    wanted: set[int] = set()
+    shown: list[str] = []
+    size = after = 0
+    for start, end in _marked(lines):
+        begin = max(after, start - _CONTEXT)
+        if begin > after or not shown:
+            shown.append(f"@@ line {begin + 1}\n")
+        after = min(len(lines), end + 1 + _CONTEXT)
+        shown += [_decoded(line, names) for line in lines[begin:after]]
+        size += sum(map(len, lines[begin:after]))
+        if size > _MOST_HUNK:
+            break
+    return _cut("".join(shown), _MOST_HUNK)
+
+
+def _marked(lines: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """First and last line of each conflict."""
     start: int | None = None
     for number, line in enumerate(lines):
-        if line.startswith(b"<<<<<<< "):
+        if line.startswith(b"<<<<<<<"):
             start = number
-        elif line.startswith(b">>>>>>> ") and start is not None:
-            wanted |= set(range(max(0, start - _CONTEXT), number + 1 + _CONTEXT))
+        elif line.startswith(b">>>>>>>") and start is not None:
+            yield start, number
             start = None
-    shown = []
-    last = -1
-    for number in sorted(wanted & set(range(len(lines)))):
-        if number != last + 1:
-            shown.append(f"@@ line {number + 1}\n")
-        shown.append(_decoded(lines[number], names))
-        last = number
-    return _cut("".join(shown), _MOST_HUNK)
 
 
 def report(conflicts: Sequence[Conflict], most: int = MOST_TEXT) -> str:
@@ -168,4 +175,4 @@ def _shown(path: str) -> str:
 def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
-    return text[: text.rfind("\n", 0, most) + 1] + f"… {len(text) - most} more characters\n"
+    return text[: text.rfind("\n", 0, most) + 1] + "… and more\n"

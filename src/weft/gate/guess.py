@@ -99,8 +99,8 @@ def _differing(old: bytes, new: bytes) -> tuple[int, int]:
     end = min(_common(old[::-1], new[::-1]), min(len(old), len(new)) - start)
     for _ in range(_CONTEXT + 1):
         start = max(0, old.rfind(b"\n", 0, start))
-        end = len(old) - 1 - (old + b"\n").index(b"\n", len(old) - end)
-        end = max(0, end)
+        next_line = old.find(b"\n", len(old) - end) + 1
+        end = len(old) - next_line if next_line else 0
     return start + (start > 0), end
 
 

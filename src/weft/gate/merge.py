@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
 
-from weft.gate.answers import Answer, read_answers
 from weft.gate.conflicts import Conflict, Kind, as_bytes, as_text, find_conflicts, find_hunks
 from weft.gate.guess import guess, overlapping
+from weft.gate.merge_tree import Answer, GaveUp, ask
 from weft.gate.objects import Object, commit, identify, read_commit
-from weft.gate.plumbing import GitFailed, Plumbing, output
+from weft.gate.plumbing import Plumbing
 from weft.gate.reading import (
     changes_attributes,
     is_safe,
@@ -122,7 +122,8 @@ def _settle(
     place_attributes(plumbing, tree)
     questions = _guess_ahead(plumbing, tip, tree, list(takewhile(_is_safe, works)))
     steps: list[Step] = []
-    for question, answer in _ask(plumbing, questions):
+    answers = ask(plumbing, [(one.ours, one.work.candidate.commit) for one in questions])
+    for question, answer in zip(questions, answers, strict=False):
         step = _judge(plumbing, question, answer)
         if folds and step.clean:
             step = _refuse_case_clash(plumbing, question, step)
@@ -165,32 +166,16 @@ def _guess_ahead(
     return questions
 
 
-def _ask(
-    plumbing: Plumbing, questions: Sequence[_Question]
-) -> Iterator[tuple[_Question, Answer | None]]:
-    """Git's answers in order; None for a candidate without common history, and then no more."""
-    asked = "".join(f"{one.ours} {one.work.candidate.commit}\n" for one in questions).encode()
-    done = plumbing.attempt("merge-tree", "--write-tree", "--messages", "--stdin", stdin=asked)
-    answers = read_answers(output(done))
-    yield from zip(questions, answers, strict=False)
-    if len(answers) < len(questions):
-        if "unrelated histories" not in done.errors:
-            failed = questions[len(answers)].work.candidate.commit
-            raise GitFailed(f"git cannot merge {failed}: {done.errors.strip()}")
-        yield questions[len(answers)], None
-
-
-def _judge(plumbing: Plumbing, question: _Question, answer: Answer | None) -> Step:
+def _judge(plumbing: Plumbing, question: _Question, answer: Answer | GaveUp) -> Step:
     candidate = question.work.candidate
-    if answer is None:
-        text = "The candidate has no common history with trunk."
-        return _conflicted(question, [Conflict(kind=Kind.UNRELATED, paths=(), text=text)])
+    if isinstance(answer, GaveUp):
+        kind = Kind.UNRELATED if answer.unrelated else Kind.OTHER
+        return _conflicted(question, [Conflict(kind=kind, paths=(), text=answer.text)])
     if answer.clean:
         return Step(candidate=candidate, tree=answer.tree)
     names = {question.ours: "trunk", candidate.commit: "candidate"}
-    return _conflicted(
-        question, _with_hunks(plumbing, answer.tree, find_conflicts(answer, names), names)
-    )
+    conflicts = find_conflicts(answer, names)
+    return _conflicted(question, _with_hunks(plumbing, answer.tree, conflicts, names))
 
 
 def _with_hunks(

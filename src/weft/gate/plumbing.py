@@ -195,7 +195,7 @@ def _environment(
 
 
 def _transport(settings: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    if "extensions.partialclone" in settings:
+    if "extensions.partialclone" in settings or any(key.endswith(".promisor") for key in settings):
         for key, values in settings.items():
             if key.startswith(_TRANSPORT):
                 yield from ((key, value) for value in values)

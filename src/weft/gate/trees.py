@@ -147,15 +147,16 @@ def above(path: bytes) -> Iterator[bytes]:
 
 def case_clashes(snapshot: Snapshot, added: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
     """Added paths that some file systems cannot tell from another path, each with that one."""
-    clashes: dict[tuple[bytes, bytes], None] = {}
+    clashes: dict[frozenset[bytes], tuple[bytes, bytes]] = {}
     for path in added:
         for whole in (*above(path), path):
             directory, name = split(whole)
             for other in snapshot.directories.get(directory, {}):
                 if other != name and _folded(other) == _folded(name):
                     prefix = directory + b"/" if directory else b""
-                    clashes[whole, prefix + other] = None
-    return list(clashes)
+                    pair = (whole, prefix + other)
+                    clashes.setdefault(frozenset(pair), pair)
+    return list(clashes.values())
 
 
 def _folded(name: bytes) -> str:

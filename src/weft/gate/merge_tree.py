@@ -1,0 +1,115 @@
+"""Asking `git merge-tree`: many merges in one go, answers as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from signal import SIGABRT, SIGSEGV
+from typing import Final
+
+from weft.gate.plumbing import GitFailed, Plumbing, output
+from weft.process import Finished
+
+_CRASHES: Final = frozenset({-SIGABRT, -SIGSEGV})
+"""Some sets of renames across file types break an assertion of git 2.39, in `git merge` too."""
+_UNKNOWN_OPTION: Final = 129
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One side of a path git could not settle: 1 the base, 2 ours, 3 theirs."""
+
+    mode: str
+    id: str
+    side: int
+    path: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    kind: str  # git's stable name: `CONFLICT (contents)`
+    paths: tuple[bytes, ...]
+    text: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    clean: bool
+    tree: str  # with conflict markers in it, if it is not clean
+    stages: tuple[Stage, ...]
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaveUp:
+    """Git refused this merge altogether, or crashed over it."""
+
+    unrelated: bool  # for want of common history
+    text: str
+
+
+def ask(plumbing: Plumbing, merges: Sequence[tuple[str, str]]) -> Iterator[Answer | GaveUp]:
+    """What comes out of merging the second commit of each pair into the first.
+
+    In order; the answers may end early, but not before the first one.
+    """
+    asked = "".join(f"{ours} {theirs}\n" for ours, theirs in merges).encode()
+    done = plumbing.attempt("merge-tree", "--write-tree", "--messages", "--stdin", stdin=asked)
+    if done.status == _UNKNOWN_OPTION:  # git 2.38 takes one merge at a time
+        yield from (ask_one(plumbing, ours, theirs) for ours, theirs in merges)
+        return
+    if done.status in _CRASHES:
+        # Git took the answers it already had with it: ask for less until it is one question.
+        few = merges[: len(merges) // 2]
+        yield from ask(plumbing, few) if few else (_gave_up(merges[0][1], done),)
+        return
+    answers = _read_answers(output(done)) if done.status >= 0 else []
+    yield from answers
+    if len(answers) < len(merges):
+        yield _gave_up(merges[len(answers)][1], done)
+
+
+def ask_one(plumbing: Plumbing, ours: str, theirs: str) -> Answer | GaveUp:
+    done = plumbing.attempt("merge-tree", "--write-tree", "--messages", "-z", ours, theirs)
+    if done.status not in (0, 1):
+        return _gave_up(theirs, done)
+    clean = b"0" if done.status else b"1"
+    (answer,) = _read_answers(clean + b"\0" + output(done) + b"\0")
+    return answer
+
+
+def _gave_up(theirs: str, done: Finished) -> GaveUp:
+    """Why there is no answer, if that is due to the merge; otherwise it is the machine's fault."""
+    errors = done.errors.strip()
+    if "unrelated histories" in errors:
+        return GaveUp(unrelated=True, text="The candidate has no common history with trunk.")
+    if done.status in _CRASHES:
+        return GaveUp(unrelated=False, text=f"git crashed while merging this: {errors}")
+    raise GitFailed(f"git cannot merge {theirs}: {errors}")
+
+
+def _read_answers(output: bytes) -> list[Answer]:
+    fields = iter(output.split(b"\0")[:-1])
+    return [
+        Answer(
+            clean=status == b"1",
+            tree=next(fields).decode(),
+            stages=tuple(_stages(fields)),
+            messages=tuple(_messages(fields)),
+        )
+        for status in fields
+    ]
+
+
+def _stages(fields: Iterator[bytes]) -> Iterator[Stage]:
+    while field := next(fields):
+        facts, _, path = field.partition(b"\t")
+        mode, id, side = facts.decode().split(" ")
+        yield Stage(mode=mode, id=id, side=int(side), path=path)
+
+
+def _messages(fields: Iterator[bytes]) -> Iterator[Message]:
+    # They end with an empty field, or with advice on submodules, which git puts in its place.
+    while (count := next(fields)).isdigit():
+        paths = tuple(next(fields) for _ in range(int(count)))
+        yield Message(paths=paths, kind=next(fields).decode(), text=next(fields))
