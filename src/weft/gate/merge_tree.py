@@ -80,7 +80,7 @@ def ask_one(plumbing: Plumbing, ours: str, theirs: str) -> Answer | GaveUp:
 
 def _gave_up(theirs: str, done: Finished) -> GaveUp:
     """Why there is no answer, if that is due to the merge; otherwise it is the machine's fault."""
-    errors = done.errors.strip()
+    errors = done.errors.strip() or f"it ended with status {done.status}"
     if "unrelated histories" in errors:
         return GaveUp(unrelated=True, text="The candidate has no common history with trunk.")
     if done.status in _CRASHES:
