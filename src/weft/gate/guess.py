@@ -15,7 +15,7 @@ from weft.gate.trees import Change, Snapshot
 
 _CONTEXT = 3
 """Lines around an edit that have to be found unchanged; git is content with fewer."""
-_LINES = 2000
+_LINES = 500
 """Texts that differ over more lines than this are left to git: comparing them costs more."""
 
 

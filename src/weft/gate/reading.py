@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.gate.objects import REGULAR, Entry, read_tree
-from weft.gate.plumbing import Plumbing, empty_tree
+from weft.gate.plumbing import GitFailed, Plumbing, empty_tree
 from weft.gate.trees import ROOT, Change, Snapshot, above, split
 
 ATTRIBUTES: Final = b".gitattributes"
@@ -68,10 +68,11 @@ def place_attributes(plumbing: Plumbing, tree: str) -> None:
     new = [(one.path, one.new.id) for one in changes if one.new and _is_regular(one.new)]
     contents = plumbing.read([id.encode() for _, id in new])
     for (path, _), one in zip(new, contents, strict=True):
+        if one is None:
+            raise GitFailed(f"{os.fsdecode(path)} of {tree} is missing in the repository.")
         place = plumbing.tree / os.fsdecode(path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        if one is not None:
-            place.write_bytes(one.content)
+        place.write_bytes(one.content)
     plumbing.attributes = tree
 
 
