@@ -70,7 +70,7 @@ class Plumbing:
             directory=self.tree,
             environment=self.environment,
             seconds=_SECONDS,
-            stdin=stdin,
+            input=stdin,
         )
 
     def read(self, names: Sequence[bytes]) -> list[Object | None]:
