@@ -16,6 +16,7 @@ from weft.paths import (
     conflicts,
     intersects,
     is_literal,
+    lead,
     matches,
     normalise,
     quote,
@@ -386,6 +387,22 @@ def test_a_quoted_path_matches_itself_and_nothing_else(path: str) -> None:
 )
 def test_a_subtree_holds_everything_that_starts_alike(pattern: str, start: str | None) -> None:
     assert subtree(pattern) == start
+
+
+@pytest.mark.parametrize(
+    ("pattern", "start"),
+    [
+        ("**", ""),
+        ("*.py", ""),
+        ("src/**", "src/"),
+        ("a/b*/c", "a/"),
+        ("a/b/[c]", "a/b/"),
+        ("a/b", "a/b"),
+        ("a[b", "a[b"),
+    ],
+)
+def test_what_a_pattern_matches_starts_with_its_lead(pattern: str, start: str) -> None:
+    assert lead(pattern) == start
 
 
 def test_glob_versus_literal_path_missed() -> None:

@@ -200,6 +200,11 @@ def subtree(pattern: str) -> str | None:
     return directory if directory != pattern and is_literal(directory) else None
 
 
+def lead(pattern: str) -> str:
+    """What every path that the pattern matches starts with; for a literal, all of it."""
+    return pattern if is_literal(pattern) else _compile(pattern).lead
+
+
 def quote(path: str) -> str:
     """The pattern that matches this path alone, whatever characters are in it."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in path)

@@ -18,11 +18,11 @@ from dataclasses import replace
 
 from weft.errors import NotFound
 from weft.model import Demand, Grant, State
-from weft.paths import subtree
 from weft.policy import capacity, fairness
 from weft.policy.order import Rank
 from weft.store import ready, records
 from weft.store.claims import bring_back, claim_for_story
+from weft.store.crowds import Crowds
 from weft.store.database import Row, Transaction
 from weft.store.grants import write_lease
 from weft.store.ledger import Place
@@ -118,7 +118,7 @@ def _choose(
 ) -> tuple[Candidate | None, Candidate | None]:
     """The first in order that can be admitted, and the first before it that cannot."""
     held_up: Candidate | None = None
-    swept: set[tuple[int, str]] = set()
+    crowds = Crowds(tx)
     heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
     heapq.heapify(heap)
     seen = {row["id"] for row in heads}
@@ -145,11 +145,7 @@ def _choose(
             continue  # it stands aside, or in line, already
         for member in who.rows:
             ready.step_aside(tx, member, held)
-        for pattern, holder in held.items():
-            directory = subtree(pattern)
-            if directory is not None and (row["bucket"], pattern) not in swept:
-                swept.add((row["bucket"], pattern))
-                ready.all_step_aside(tx, row["bucket"], directory, holder)
+        crowds.meet(row, held)
         follower = tx.one("next_head", bucket=row["bucket"])
         if follower is not None and follower["id"] not in seen:
             seen.add(follower["id"])

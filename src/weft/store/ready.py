@@ -226,17 +226,6 @@ def step_aside(tx: Transaction, row: Row, held: Mapping[str, int]) -> None:
     tx.run("promote_best", bucket=row["bucket"], line=line, aside=in_the_way[line])
 
 
-def all_step_aside(tx: Transaction, bucket: int, directory: str, holder: int) -> None:
-    """A whole directory is held: all of a bucket who want something in it step aside at once."""
-    tx.run(
-        "set_aside_beneath",
-        bucket=bucket,
-        directory=directory,
-        start=f'"{directory}',
-        holder=holder,
-    )
-
-
 def set_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
     """Durations were learned: the order within buckets changes."""
     tx.many("set_path", [{"id": i, "path_seconds": s} for i, s in sorted(seconds.items())])

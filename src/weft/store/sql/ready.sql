@@ -96,21 +96,41 @@ AND NOT EXISTS (SELECT 1 FROM tasks h WHERE h.bucket = :bucket AND h.line = :lin
 -- A head that ran into a claim is not looked at again before that claim ends.
 UPDATE tasks SET aside = :holder WHERE id = :id AND head;
 
--- name: set_aside_beneath
--- Everybody of a bucket who wants something in a held directory is held up too, except whose
--- own claim or whose story's that is, and who holds the files already. Only those step aside
--- who stand in line for it or whom nobody follows. Files are the keys of a JSON object, so a
--- quote and the directory is how such a file begins; where quotes are escaped, that proves
--- nothing.
-UPDATE tasks SET aside = :holder
+-- name: heads_wanting
+-- The heads of a bucket that may want something in a held pattern, except those whose own claim
+-- or whose story's that is, and those who hold files already; and whether somebody follows them.
+-- Files are the keys of a JSON object, so a quote and the pattern's lead is how such a file
+-- begins.
+SELECT id, files, line, EXISTS (
+    SELECT 1 FROM tasks f WHERE f.bucket = tasks.bucket AND f.line = tasks.line
+      AND f.state = 'ready' AND NOT f.head) AS followed
+FROM tasks
 WHERE bucket = :bucket AND head AND aside IS NULL
-  AND REPLACE(files, :start, '') <> files AND REPLACE(files, '\', '') = files
-  AND (SUBSTR(line, 1, LENGTH(CAST(:directory AS TEXT))) = CAST(:directory AS TEXT)
-       OR NOT EXISTS (
-           SELECT 1 FROM tasks f WHERE f.bucket = tasks.bucket AND f.line = tasks.line
-             AND f.state = 'ready' AND NOT f.head))
+  AND REPLACE(files, :start, '') <> files
   AND id <> :holder AND COALESCE(story, 0) <> :holder
   AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.repo = tasks.repo AND c.task = tasks.id);
+
+-- name: followers_wanting
+-- The same of those that follow the head of one line. Who holds files stands in no line.
+SELECT id, files, FALSE AS followed FROM tasks
+WHERE bucket = :bucket AND line = :line AND state = 'ready' AND NOT head
+  AND REPLACE(files, :start, '') <> files
+  AND id <> :holder AND COALESCE(story, 0) <> :holder;
+
+-- name: set_aside_all
+-- Heads that ran into the same claim, none of which is looked at again before it ends.
+UPDATE tasks SET aside = :holder
+WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND head;
+
+-- name: move_lines
+-- Tasks that ran into another of their own files join those that wait for that file.
+UPDATE tasks SET line = :line, head = FALSE, aside = NULL
+WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND state = 'ready';
+
+-- name: leave_lines
+-- Tasks held up by something their lines do not wait for step out of them, aside.
+UPDATE tasks SET line = NULL, head = TRUE, aside = :holder
+WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND state = 'ready';
 
 -- name: leave_line
 -- A head that is held up by something its line does not wait for steps out of it, aside.
