@@ -1,10 +1,12 @@
 -- The ready index: which ready tasks have to be looked at, and in which order.
 
 -- name: startable
--- Of the given tasks, those that wait for nothing any more.
-SELECT t.* FROM tasks t
-WHERE t.id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids))
-  AND t.state = 'waiting'
+-- Of the given tasks, those that wait for nothing any more. An outer join with a condition that
+-- keeps it one makes PostgreSQL look the given ones up by number: it would rather read all that
+-- wait, and compare each of them with each of the given.
+SELECT t.* FROM (SELECT CAST(key AS BIGINT) AS id FROM json_each(:ids)) k
+LEFT JOIN tasks t ON t.id = k.id
+WHERE COALESCE(t.state, '') = 'waiting'
   AND NOT EXISTS (
       SELECT 1 FROM edges e JOIN tasks n ON n.id = e.needs
       WHERE e.task = t.id AND n.state NOT IN ('done', 'skipped')
@@ -120,17 +122,17 @@ WHERE bucket = :bucket AND line = :line AND state = 'ready' AND NOT head
 -- name: set_aside_all
 -- Heads that ran into the same claim, none of which is looked at again before it ends.
 UPDATE tasks SET aside = :holder
-WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND head;
+WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids));
 
 -- name: move_lines
 -- Tasks that ran into another of their own files join those that wait for that file.
 UPDATE tasks SET line = :line, head = FALSE, aside = NULL
-WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND state = 'ready';
+WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids));
 
 -- name: leave_lines
 -- Tasks held up by something their lines do not wait for step out of them, aside.
 UPDATE tasks SET line = NULL, head = TRUE, aside = :holder
-WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND state = 'ready';
+WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids));
 
 -- name: leave_line
 -- A head that is held up by something its line does not wait for steps out of it, aside.
@@ -154,9 +156,9 @@ UPDATE tasks SET path_seconds = :path_seconds WHERE id = :id;
 
 -- name: lines_of
 -- The lines of the given tasks.
-SELECT DISTINCT bucket, line FROM tasks
-WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) AND state = 'ready'
-  AND line IS NOT NULL;
+SELECT DISTINCT t.bucket, t.line
+FROM (SELECT CAST(key AS BIGINT) AS id FROM json_each(:ids)) k LEFT JOIN tasks t ON t.id = k.id
+WHERE COALESCE(t.state, '') = 'ready' AND COALESCE(t.line, '') <> '';
 
 -- name: due
 -- Parked tasks and unanswered offers whose time has come.
