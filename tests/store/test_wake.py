@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -228,6 +229,31 @@ def test_a_listener_survives_the_loss_of_its_connection(shared: Store, bell: Lis
     with open_store(shared.url) as other:
         put(other)
     assert bell.wait(5)
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """A process in which every descriptor below 1,100 is taken."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip(f"this machine allows only {hard} open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    while taken[-1] < 1100:
+        taken.append(os.dup(taken[0]))
+    yield
+    for descriptor in taken:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
+def test_a_process_with_many_open_files_is_woken_too(url: str) -> None:
+    with open_store(url) as store, store.listen("work") as bell:
+        assert bell.fileno() > 1023
+        settle(store, bell)
+        subprocess.run([sys.executable, "-c", SUBMIT, url], check=True, timeout=30)
+        assert bell.wait(5)
 
 
 def test_a_store_with_a_listener_closes_at_once(url: str) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import select
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from weft.errors import ForeignStore, InputError, NewerStore, StoreBusy, StoreError
 from weft.store import sql as texts
 from weft.store.database import Cursor, Row
-from weft.store.wake import Listener, Listeners, Outward, Topic
+from weft.store.wake import Listener, Listeners, Outward, Topic, wait_readable
 
 T = TypeVar("T")
 
@@ -262,7 +261,7 @@ class _Ears:
             for topic in _CHANNELS:
                 self._listeners.ring(topic)
             while not self._closed.is_set():
-                select.select([connection.fileno(), self._stop], [], [])
+                wait_readable(None, connection.fileno(), self._stop)
                 for notice in connection.notifies(timeout=0):
                     self._listeners.ring(topic_of[notice.channel])
 

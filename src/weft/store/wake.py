@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import secrets
-import select
+import selectors
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +21,18 @@ from typing import Literal
 log = logging.getLogger(__name__)
 
 Topic = Literal["work", "events"]
+
+
+_Selector = getattr(selectors, "PollSelector", selectors.DefaultSelector)
+"""Needs no descriptor of its own, and takes those above 1023, which `select` does not."""
+
+
+def wait_readable(seconds: float | None, *descriptors: int) -> bool:
+    """Whether one of the descriptors can be read within that time; None waits for ever."""
+    with _Selector() as selector:
+        for descriptor in descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 class Outward:
@@ -69,8 +81,7 @@ class Listener:
 
     def wait(self, seconds: float) -> bool:
         """Whether it was rung within that time. All rings so far count as one."""
-        ready, _, _ = select.select([self._read], [], [], seconds)
-        return bool(ready) and self.drain()
+        return wait_readable(seconds, self._read) and self.drain()
 
     def drain(self) -> bool:
         rung = False
