@@ -12,7 +12,7 @@ from store_helpers import DAY, DONE, go, hire, lease_state, put, snapshot, state
 from store_helpers import url as url
 from weft.errors import WeftError
 from weft.model import Lease, NewRun, NewTask, Worker, WorkerKind
-from weft.reaper import Here, Silence, sweep
+from weft.reaper import Here, Silence, Swept, sweep
 from weft.store import Store
 from weft.store.events import read_events
 from weft.store.leases import adopt, finish, renew
@@ -34,13 +34,21 @@ class Reaper:
         self.silence = Silence()
         self.dead_workers: set[str] = set()
         self.prove: Callable[[Lease], str | None] = lambda _: None
+        self.prove_worker: Callable[[Worker], str | None] = lambda one: (
+            "killed" if one.id in self.dead_workers else None
+        )
 
     def sweep(self, boottime: float, *, now: float = 1000) -> list[int]:
+        swept = self.try_to_sweep(boottime, now=now)
+        assert not swept.unjudged
+        return list(swept.freed)
+
+    def try_to_sweep(self, boottime: float, *, now: float = 1000) -> Swept:
         return sweep(
             self.store,
             here=self.here,
             silence=self.silence,
-            prove_worker_dead=lambda one: "killed" if one.id in self.dead_workers else None,
+            prove_worker_dead=self.prove_worker,
             prove_dead=self.prove,
             now=now,
             boottime=boottime,
@@ -225,6 +233,40 @@ def test_a_lease_is_judged_where_it_was_granted(store: Store) -> None:
     reaper.prove = lambda _: "no such process here"
     assert reaper.sweep(0) == []
     assert lease_state(store, fence) != "released"
+
+
+def test_a_proof_that_fails_keeps_nobody_else_from_being_freed(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    fences = [started(store, worker="w"), started(store, worker="w2"), started(store, worker="w3")]
+    reaper = Reaper(store)
+
+    def prove(lease: Lease) -> str:
+        if lease.fence == fences[0]:
+            raise PermissionError("/proc/1/environ")
+        return "no process"
+
+    reaper.prove = prove
+    swept = reaper.try_to_sweep(0)
+    assert swept.freed == tuple(fences[1:])
+    assert swept.unjudged == {f"lease {fences[0]}": "PermissionError: /proc/1/environ"}
+    assert lease_state(store, fences[0]) == "suspect"  # what raised proves nothing
+    assert f"lease {fences[0]}" in caplog.text
+
+
+def test_a_worker_that_cannot_be_judged_hides_no_dead_one(store: Store) -> None:
+    for name in ("w1", "w2", "w3"):
+        hire(store, name, boot="b")
+    reaper = Reaper(store)
+
+    def prove(worker: Worker) -> str:
+        if worker.id == "w1":
+            raise ValueError("no such clock")
+        return "killed"
+
+    reaper.prove_worker = prove
+    assert reaper.try_to_sweep(0).unjudged == {"worker w1": "ValueError: no such clock"}
+    assert names(store) == ["w1"]
 
 
 def test_silence_is_remembered_of_those_who_matter_only(store: Store) -> None:

@@ -10,8 +10,9 @@ the API have no process to look at and are judged by their silence as well.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from weft.model import Lease, Worker, WorkerKind
 from weft.store import Store
@@ -19,6 +20,8 @@ from weft.store.leases import free_proved_dead, suspect_overdue
 from weft.store.workers import depart, find_workers, list_workers
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Proof = Callable[[Lease], str | None]
 """Says how a lease's holder on this host was proved dead, or None if that is not proved."""
@@ -63,6 +66,14 @@ class Silence:
         self._seen = {worker: seen for worker, seen in self._seen.items() if worker in known}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Swept:
+    """What a sweep came to."""
+
+    freed: tuple[int, ...]  # fences
+    unjudged: Mapping[str, str]  # `worker w` or `lease 7` whose proof failed, and with what
+
+
 def sweep(
     store: Store,
     *,
@@ -72,10 +83,18 @@ def sweep(
     prove_dead: Proof,
     now: float,
     boottime: float,
-) -> list[int]:
-    """Find dead workers, then free what can be proved abandoned; returns the freed fences."""
+) -> Swept:
+    """Find dead workers, then free what can be proved abandoned.
+
+    A proof that raises proves nothing: its worker or lease is left as it is, and the others
+    are looked at all the same.
+    """
+    unjudged: dict[str, str] = {}
     for worker in list_workers(store, now=now):
-        found = _found_dead(store, worker, here, silence, prove_worker_dead, boottime)
+        if here.sees(worker):
+            found = _ask(prove_worker_dead, worker, f"worker {worker.id}", unjudged)
+        else:
+            found = _silent(store, worker, silence, boottime)
         if found is not None:
             log.info("worker %s is gone: %s", worker.id, found)
             depart(store, worker.id, now=now)
@@ -84,41 +103,30 @@ def sweep(
     silence.forget_all_but([*list_workers(store, now=now), *holders.values()])
     freed = []
     for lease in suspects:
-        proof = _proof(store, lease, holders, here, silence, prove_dead, boottime)
+        holder = holders.get(lease.worker or "")
+        if holder is None:
+            continue  # a run's lease ends with the run
+        if here.sees(holder):
+            proof = _ask(prove_dead, lease, f"lease {lease.fence}", unjudged)
+        else:
+            proof = _silent(store, holder, silence, boottime)
         if proof is not None and free_proved_dead(store, lease.fence, now=now, proof=proof):
             log.info("lease %s of %s freed: %s", lease.fence, lease.holder, proof)
             freed.append(lease.fence)
-    return freed
+    return Swept(freed=tuple(freed), unjudged=unjudged)
 
 
-def _found_dead(
-    store: Store,
-    worker: Worker,
-    here: Here,
-    silence: Silence,
-    prove: WorkerProof,
-    boottime: float,
+def _ask(
+    prove: Callable[[T], str | None], subject: T, name: str, unjudged: dict[str, str]
 ) -> str | None:
-    if here.sees(worker):
-        return prove(worker)
-    return _silent(store, worker, silence, boottime)
-
-
-def _proof(
-    store: Store,
-    lease: Lease,
-    holders: dict[str, Worker],
-    here: Here,
-    silence: Silence,
-    prove: Proof,
-    boottime: float,
-) -> str | None:
-    holder = holders.get(lease.worker or "")
-    if holder is None:
-        return None  # a run's lease ends with the run
-    if here.sees(holder):
-        return prove(lease)
-    return _silent(store, holder, silence, boottime)
+    try:
+        return prove(subject)
+    except Exception as error:
+        # It looks at processes, locks and files: whatever goes wrong there concerns this one
+        # alone. What the store raises is not caught.
+        log.warning("the proof of death failed for %s", name, exc_info=True)
+        unjudged[name] = f"{type(error).__name__}: {error}"
+        return None
 
 
 def _silent(store: Store, worker: Worker, silence: Silence, boottime: float) -> str | None:

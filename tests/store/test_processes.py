@@ -192,7 +192,7 @@ def recover(store: Store, signs: Signs) -> None:
 def sweep_here(
     store: Store, signs: Signs, silence: Silence, *, now: float, boottime: float
 ) -> list[int]:
-    return sweep(
+    swept = sweep(
         store,
         here=Here(host=HOST, boot=BOOT),
         silence=silence,
@@ -201,6 +201,8 @@ def sweep_here(
         now=now,
         boottime=boottime,
     )
+    assert not swept.unjudged
+    return list(swept.freed)
 
 
 ALONE = {"llm": 1, "requests": 4}

@@ -183,7 +183,7 @@ def test_stale_lock_two_cleaners(store: Store) -> None:
                 successors.append(go(store, by, now=3))
             return proof
 
-        freed = sweep(
+        swept = sweep(
             store,
             here=Here(host="h", boot=""),
             silence=Silence(),
@@ -192,9 +192,10 @@ def test_stale_lock_two_cleaners(store: Store) -> None:
             now=2,
             boottime=2,
         )
+        assert not swept.unjudged
         assert [lease_state(store, one.fence) for one in successors] == ["held"] * len(successors)
         assert all(state(store, one.task) == "running" for one in successors)
-        return freed
+        return list(swept.freed)
 
     def check(store: Store) -> None:
         hire(store, "w1")
@@ -479,7 +480,7 @@ def test_pid_reuse(store: Store) -> None:
         hire(store, "new", pid=4711, pid_start=200.0)
         put(store)
         lost = go(store, "old")
-        freed = sweep(
+        swept = sweep(
             store,
             here=Here(host="h", boot=""),
             silence=Silence(),
@@ -488,7 +489,7 @@ def test_pid_reuse(store: Store) -> None:
             now=2,
             boottime=2,
         )
-        assert freed == [lost.fence]
+        assert swept.freed == (lost.fence,)
         assert go(store, "new", now=3).attempt == 2
 
     forgets = ("SELECT *", "SELECT NULL AS pid_start, workers.*, NULL AS pid_start")
