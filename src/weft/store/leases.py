@@ -109,7 +109,7 @@ def release(
         raise StaleFence(f"Fence {fence} is a run's, which is released when the run ends.")
     if lease["state"] == "released":
         return False
-    _let_go(tx, lease, reason, spent or {}, now=now)
+    _let_go(tx, lease, storable(reason), spent or {}, now=now)
     return True
 
 
