@@ -10,10 +10,11 @@ the mechanics; what is said in SQL is the same for both.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from weft.config import Tuning
+from weft.errors import InputError
 from weft.store.wake import Listener, Outward, Topic
 
 T = TypeVar("T")
@@ -53,7 +54,11 @@ class Database(Protocol):
 
 
 class Transaction:
-    """A transaction as the store's functions see it."""
+    """A transaction as the store's functions see it.
+
+    Text that one database would keep and the other would not is refused by both, whatever it
+    is; texts that are only there to be read by people go through `storable` instead.
+    """
 
     __slots__ = ("_cursor", "outward", "tuning")
 
@@ -63,29 +68,34 @@ class Transaction:
         self.outward = Outward()
 
     def all(self, query: str, /, **parameters: Any) -> Sequence[Row]:
+        _refuse_unstorable(parameters)
         return self._cursor.all(query, parameters)
 
     def one(self, query: str, /, **parameters: Any) -> Row | None:
-        rows = self._cursor.all(query, parameters)
+        rows = self.all(query, **parameters)
         return rows[0] if rows else None
 
     def value(self, query: str, /, **parameters: Any) -> Any:
         """The column `value` of the only row."""
-        return self._cursor.all(query, parameters)[0]["value"]
+        return self.all(query, **parameters)[0]["value"]
 
     def run(self, query: str, /, **parameters: Any) -> None:
         """Write. Costs no round trip of its own: the next read or the commit carries it."""
+        _refuse_unstorable(parameters)
         self.outward.changed = True
         self._cursor.run(query, parameters)
 
     def count(self, query: str, /, **parameters: Any) -> int:
         """Write, and say how many rows that touched."""
+        _refuse_unstorable(parameters)
         touched = self._cursor.count(query, parameters)
         self.outward.changed = self.outward.changed or touched > 0
         return touched
 
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
         if parameters:
+            for row in parameters:
+                _refuse_unstorable(row)
             self.outward.changed = True
             self._cursor.many(query, parameters)
 
@@ -119,9 +129,18 @@ class Transaction:
         self.outward.work = True
 
 
-def encode(value: object) -> str:
-    """Canonical JSON: equal values give equal text."""
-    return _ENCODER.encode(value)
+def _refuse_unstorable(parameters: Mapping[str, Any]) -> None:
+    for value in parameters.values():
+        if isinstance(value, str):
+            _refuse_unstorable_text(value)
+
+
+def _refuse_unstorable_text(text: str) -> None:
+    if "\0" in text or not (text.isascii() or storable(text) == text):
+        raise InputError(
+            f"{text[:100]!r} cannot be kept: it has a NUL or half of a character in it; "
+            "leave that out."
+        )
 
 
 def encode_ascii(value: object) -> str:
@@ -132,6 +151,25 @@ def encode_ascii(value: object) -> str:
 def storable(text: str) -> str:
     """Text from outside as both databases can keep it: no NUL, no half of a character."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+def encode(value: object) -> str:
+    """Canonical JSON: equal values give equal text."""
+    text = _ENCODER.encode(value)
+    if "\\u0000" in text:  # PostgreSQL keeps it, and then cannot unfold it
+        for name in _strings(value):
+            _refuse_unstorable_text(name)
+    return text
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Every string within a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _strings(key)
+            yield from _strings(one)
 
 
 def encode_keys(names: Iterable[str]) -> str:
