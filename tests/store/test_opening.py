@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
+import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +23,7 @@ from weft.errors import ForeignStore, InputError, NewerStore, StoreError, WeftEr
 from weft.store import Store, default_url, open_store
 from weft.store.database import Transaction
 from weft.store.limits import list_limits, set_limit
-from weft.store.sqlite import APPLICATION_ID
+from weft.store.sqlite_file import APPLICATION_ID
 from weft.store.tasks import count_states
 
 Spoil = Callable[[Path], object]
@@ -173,6 +176,73 @@ def test_an_empty_file_is_one_that_somebody_is_creating(tmp_path: Path) -> None:
     path.touch()
     with open_store(f"sqlite:///{path}") as store:
         assert list_limits(store, now=0)
+
+
+@pytest.fixture
+def usual_mask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("usual_mask")
+def test_the_store_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "weft" / "weft.db"
+    with open_store(f"sqlite:///{path}") as store, store.listen("work"):
+        put(store)
+        modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert modes == {
+        "weft.db": 0o600,
+        "weft.db-wal": 0o600,
+        "weft.db-shm": 0o600,
+        "weft.db.bells": 0o700,
+    }
+
+
+def test_a_store_may_be_a_link_to_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+    (tmp_path / "weft.db").symlink_to(tmp_path / "elsewhere.db")
+    open_store(f"sqlite:///{tmp_path / 'weft.db'}").close()
+    assert (tmp_path / "elsewhere.db").stat().st_size
+
+
+NAMES = """
+import sys
+from weft.store import open_store
+from weft.store.tasks import list_tasks
+with open_store(sys.argv[1]) as store:
+    print(*(task.name for task in list_tasks(store)))
+"""
+
+
+def test_what_is_committed_stays_though_its_process_opens_the_store_twice(tmp_path: Path) -> None:
+    """Closing any descriptor of a file drops the locks of its process, and with them the log."""
+    url = f"sqlite:///{tmp_path / 'weft.db'}"
+
+    def seen_by_another_process() -> str:
+        command = [sys.executable, "-c", NAMES, url]
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=30
+        ).stdout.strip()
+
+    with open_store(url) as store:
+        put(store, "one")
+        with open_store(url):
+            assert seen_by_another_process() == "one"
+            put(store, "two")
+            assert seen_by_another_process() == "one two"
+        put(store, "three")
+        assert seen_by_another_process() == "one two three"
+
+
+def test_a_file_that_takes_the_place_of_a_closed_store_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "weft.db"
+    store = open_store(f"sqlite:///{path}")
+    store.close()
+    store.close()
+    with path.open("r+b") as file:  # the same file, with another program's header
+        file.write(b"not SQLite")
+    assert isinstance(refused(f"sqlite:///{path}"), ForeignStore)
 
 
 def test_the_file_is_marked_as_wefts_and_survives_a_power_cut(file: Path) -> None:

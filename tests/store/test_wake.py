@@ -171,25 +171,37 @@ def test_a_listener_of_a_killed_process_is_cleaned_up_by_the_next_ring(tmp_path:
         assert child.stdout is not None
         with child.stdout:
             assert child.stdout.readline() == "listening\n"
-            assert len(os.listdir(tmp_path / "bells")) == 1
+            assert len(os.listdir(tmp_path / "weft.db.bells")) == 1
             put(store)
-            assert len(os.listdir(tmp_path / "bells")) == 1
+            assert len(os.listdir(tmp_path / "weft.db.bells")) == 1
             child.send_signal(signal.SIGKILL)
             child.wait()
-        assert len(os.listdir(tmp_path / "bells")) == 1
+        assert len(os.listdir(tmp_path / "weft.db.bells")) == 1
         put(store)
-        assert os.listdir(tmp_path / "bells") == []
+        assert os.listdir(tmp_path / "weft.db.bells") == []
 
 
 def test_a_closed_listener_leaves_no_file(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'weft.db'}")
-    bells = tmp_path / "bells"
+    bells = tmp_path / "weft.db.bells"
     with store.listen("work"), store.listen("events"):
         assert len(os.listdir(bells)) == 2
     assert os.listdir(bells) == []
     store.listen("work")
     store.close()
     assert os.listdir(bells) == []
+
+
+def test_two_stores_in_one_directory_do_not_ring_for_each_other(tmp_path: Path) -> None:
+    with (
+        open_store(f"sqlite:///{tmp_path / 'one.db'}") as one,
+        open_store(f"sqlite:///{tmp_path / 'two.db'}") as two,
+        one.listen("work") as bell,
+    ):
+        put(two)
+        assert not bell.wait(0)
+        put(one)
+        assert bell.wait(1)
 
 
 def test_a_listener_may_be_closed_after_its_store(tmp_path: Path) -> None:
@@ -201,7 +213,7 @@ def test_a_listener_may_be_closed_after_its_store(tmp_path: Path) -> None:
 
 def test_waiting_goes_on_after_the_pipes_were_swept_away(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store, store.listen("work"):
-        shutil.rmtree(tmp_path / "bells")
+        shutil.rmtree(tmp_path / "weft.db.bells")
         put(store)
         with store.listen("work") as bell:
             put(store)
@@ -210,7 +222,7 @@ def test_waiting_goes_on_after_the_pipes_were_swept_away(tmp_path: Path) -> None
 
 def test_a_ring_that_fails_does_not_fail_what_was_committed(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store:
-        (tmp_path / "bells").write_text("in the way")
+        (tmp_path / "weft.db.bells").write_text("in the way")
         put(store)
         assert look(store.url, "SELECT COUNT(*) AS tasks FROM tasks") == [{"tasks": 1}]
 

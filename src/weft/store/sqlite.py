@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -20,12 +19,11 @@ from urllib.parse import quote
 from weft.errors import ForeignStore, NewerStore, StoreBusy, StoreError
 from weft.store import sql
 from weft.store.database import Cursor, Row
+from weft.store.sqlite_file import APPLICATION_ID, StoreFile
 from weft.store.wake import Bells, Listener, Outward, Topic
 
 T = TypeVar("T")
 
-APPLICATION_ID: Final = 0x77656674  # "weft", where SQLite keeps a file's type
-_HEADER: Final = struct.Struct(">16s52xI")  # magic, …, application id at offset 68
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _OLDEST: Final = (3, 35, 0)  # RETURNING
 
@@ -41,17 +39,21 @@ class Sqlite:
         self.url = "sqlite:///" + quote(str(path))
         self.place = str(path)
         self.path = path
-        self.bells = Bells(path.parent / "bells")
+        self.bells = Bells(path.with_name(f"{path.name}.bells"))
         self._patience = patience
         self._queries = sql.queries("sqlite")
         self._lock = threading.RLock()
-        if not _is_new(path) and Path(f"{path}-wal").exists():
-            self._refuse_damaged()
-        self._connection = self._open()
+        self._file = StoreFile(path)
+        try:
+            if not self._file.is_new and Path(f"{path}-wal").exists():
+                self._refuse_damaged()
+            self._connection = self._open()
+        except BaseException:
+            self._file.close()
+            raise
 
     def _open(self) -> sqlite3.Connection:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(
                 self.path,
                 isolation_level=None,
@@ -59,7 +61,7 @@ class Sqlite:
                 check_same_thread=False,
                 cached_statements=256,
             )
-        except (OSError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
             raise StoreError(f"Cannot open the store {self.path}: {error}.") from error
         try:
             connection.row_factory = sqlite3.Row
@@ -148,6 +150,7 @@ class Sqlite:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+            self._file.close()
         self.bells.close()
 
     def _begin(self, connection: sqlite3.Connection) -> None:
@@ -210,26 +213,6 @@ class _Cursor:
 
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
         self._connection.executemany(self._queries[query], parameters)
-
-
-def _is_new(path: Path) -> bool:
-    """Whether there is no store yet; a foreign file is refused before SQLite sees it."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEADER.size)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        raise StoreError(f"Cannot open the store {path}: {error.strerror}.") from error
-    if not head:
-        return True  # or one that another process is creating at this moment
-    with suppress(struct.error):
-        magic, application = _HEADER.unpack(head)
-        if magic == b"SQLite format 3\0" and application == APPLICATION_ID:
-            return False
-    raise ForeignStore(
-        f"{path} is not a weft store; move it away, or name another store with WEFT_STORE."
-    )
 
 
 def _code(error: sqlite3.Error) -> int | None:
