@@ -84,6 +84,16 @@ def test_a_provider_is_limited_by_name() -> None:
     }
 
 
+@pytest.mark.parametrize("odd", [r"a\nb", r"a\u001b[31m", r"a\u007f"])
+def test_a_provider_has_a_name_that_can_be_printed(odd: str) -> None:
+    with pytest.raises(InputError, match="unknown limit") as refused:
+        parse(f'[limits]\n"provider:{odd}" = 3', {})
+    assert str(refused.value).isprintable()
+    with pytest.raises(InputError) as refused:
+        parse("", {f"WEFT_LIMIT_PROVIDER_{odd.encode().decode('unicode_escape')}": "3"})
+    assert str(refused.value).isprintable()
+
+
 def test_a_provider_has_a_name() -> None:
     assert not is_settable("provider:")
     with pytest.raises(InputError):

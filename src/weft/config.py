@@ -190,8 +190,9 @@ def _limits_of_environment(
         if name is None and key.startswith(prefix + "PROVIDER_"):
             name = "provider:" + key.removeprefix(prefix + "PROVIDER_").lower()
         if name is None or not is_settable(name):
+            shown = key if key.isprintable() else repr(key)
             near = _near(key, known)
-            raise InputError(f"The environment variable {key} names no limit.{near}")
+            raise InputError(f"The environment variable {shown} names no limit.{near}")
         found[name] = Stated(value=_count(text, key), source=key)
     return found
 
@@ -203,7 +204,8 @@ def variable(limit: str) -> str:
 
 def is_settable(name: str) -> bool:
     return name in DEFAULT_LIMITS or any(
-        name.startswith(prefix) and len(name) > len(prefix) for prefix in SETTABLE_PREFIXES
+        name.startswith(prefix) and len(name) > len(prefix) and name.isprintable()
+        for prefix in SETTABLE_PREFIXES
     )
 
 

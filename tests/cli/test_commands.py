@@ -121,6 +121,8 @@ def test_limits_are_shown_set_and_kept(repository: Path) -> None:
     assert before["stage/implement"]["capacity"] == 3
     told = answer(repository, "limits", "set", "llm", "5", "--json")
     assert told == {"resource": "llm", "capacity": 5, "before": 12}
+    told = answer(repository, "limits", "--json", "set", "llm", "5")
+    assert told == {"resource": "llm", "capacity": 5, "before": 5}
     assert "llm" in weft(repository, "limits").stdout
     after = answer(repository, "limits", "--json", WEFT_LIMIT_LLM="7")["limits"]
     assert next(one for one in after if one["resource"] == "llm")["capacity"] == 5
@@ -138,6 +140,16 @@ def test_doctor_names_the_command_that_reconciles_a_difference(repository: Path)
     done = weft(repository, "doctor", WEFT_LIMIT_LLM="7")
     assert done.returncode == 2
     assert "`weft limits set llm 7`" in done.stdout
+
+
+def test_doctor_says_that_the_limits_are_in_order(repository: Path) -> None:
+    answer(repository, "limits", "--json")
+    report = weft(repository, "doctor")
+    assert report.returncode == 0
+    assert "ok       limits: 12 set, none reached; this configuration agrees\n" in report.stdout
+    answer(repository, "limits", "--json", "set", "llm", "0")
+    assert "limits: 12 set, 1 reached" in weft(repository, "doctor").stdout
+    assert "ok       limits" not in weft(repository, "doctor", WEFT_LIMIT_LLM="7").stdout
 
 
 def test_doctor_says_what_binds(repository: Path) -> None:
@@ -159,6 +171,7 @@ def test_setting_a_limit_warns_when_a_file_still_says_otherwise(repository: Path
         (("limitz",), ("There is no command 'limitz'", "Did you mean limits?")),
         (("limits", "set", "lm", "3"), ("no limit 'lm'", "Did you mean llm?")),
         (("limits", "set", "llm", "many"), ("many",)),
+        (("limits", "set", "provider:a\nb", "3"), (r"'provider:a\nb'", "cannot be printed")),
         (("limits", "set", "llm"), ("N",)),
         (("limits", "set", "llm", "9" * 30), ("9" * 30,)),
         (("limits", "set", "llm", "--", "-1"), ("-1",)),

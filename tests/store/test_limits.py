@@ -56,6 +56,8 @@ def test_a_limit_is_changed_with_an_event_and_tells_what_it_was(store: Store) ->
     [
         ("lmm", 3, "Did you mean llm?"),
         ("llm", -1, "cannot be -1; 0 pauses it"),
+        ("provider:a\nb", 3, r"'provider:a\nb' has a character in its name that cannot be printed"),
+        ("provider:\x1b[2J", 3, r"'provider:\x1b[2J' has a character"),
         ("worker:w", 3, "is set by worker w; change it there"),
         ("host:h/ram_mb", 3, "is set by host h; change it there"),
         ("agent:a", 3, "is set by h:a.md; change it there"),
@@ -70,6 +72,20 @@ def test_a_limit_that_is_not_ones_own_to_set_is_refused(
     with pytest.raises(InputError) as refused:
         set_limit(store, resource, capacity, now=1)
     assert message in str(refused.value)
+    assert snapshot(store.url) == before
+
+
+@pytest.mark.parametrize("odd", ["a\nb", "a\x1b[31m", "a\x7f", "a\u2028b"])
+def test_no_limit_has_a_name_that_cannot_be_printed(store: Store, odd: str) -> None:
+    before = snapshot(store.url)
+    with pytest.raises(InputError, match="cannot be printed"):
+        hire(store, odd)
+    with pytest.raises(InputError, match="cannot be printed"):
+        hire(store, host=odd, host_limits={"ram_mb": 1})
+    with pytest.raises(InputError, match="cannot be printed"):
+        hire(store, agents=(AgentFile(name=odd, source="s", max_concurrency=2),))
+    with pytest.raises(InputError, match="cannot be printed"):
+        penalise(store, odd, now=1)
     assert snapshot(store.url) == before
 
 

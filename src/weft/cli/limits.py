@@ -40,17 +40,18 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("number", type=click.IntRange(min=0, max=2**40), metavar="N")
 @json_option
-@click.pass_obj
-def set_command(directory: Path, name: str, number: int, as_json: bool) -> None:
+@click.pass_context
+def set_command(ctx: click.Context, name: str, number: int, as_json: bool) -> None:
     """Set the limit NAME to N, for every process on this store.
 
     Lowering a limit stops nothing that runs: it only keeps new work from starting. 0 pauses.
     """
-    found = project.find(directory, os.environ)
+    assert ctx.parent is not None
+    found = project.find(ctx.obj, os.environ)
     with found.open_store() as store:
         before = set_limit(store, name, number, now=time.time())
     stated = found.config.stated.get(name)
-    if as_json:
+    if as_json or ctx.parent.params["as_json"]:  # `weft limits --json set …` is as good
         print_json({"resource": name, "capacity": number, "before": before})
     else:
         click.echo(f"{name}: {'none' if before is None else before} → {number}")

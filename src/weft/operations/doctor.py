@@ -70,11 +70,16 @@ def _store(found: Project, store: Store, now: float) -> Iterator[Finding]:
         good=damage is None,
         text=damage or f"{store.database.version()}, {store.database.place}",
     )
-    for difference in differences(store, found.config.stated):
+    limits = list_limits(store, now=now)
+    binding = [limit for limit in limits if limit.used >= limit.effective]
+    different = differences(store, found.config.stated)
+    for difference in different:
         yield Finding(name="limits", good=False, text=difference)
-    for limit in list_limits(store, now=now):
-        if limit.used >= limit.effective:
-            yield Finding(name="binds", good=True, text=_binding(limit))
+    if not different:
+        text = f"{len(limits)} set, {len(binding) or 'none'} reached; this configuration agrees"
+        yield Finding(name="limits", good=True, text=text)
+    for limit in binding:
+        yield Finding(name="binds", good=True, text=_binding(limit))
 
 
 def _binding(limit: Limit) -> str:

@@ -47,10 +47,7 @@ def identity(tx: Transaction) -> str:
 @writes
 def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> int | None:
     """Change a limit; returns what it was. Lowering kills nothing: it only stops admissions."""
-    if capacity < 0:
-        raise InputError(f"The limit {resource} cannot be {capacity}; 0 pauses it.")
-    if capacity > MOST:
-        raise InputError(f"The limit {resource} cannot be {capacity}; the most is {MOST}.")
+    refuse_unusable(resource, capacity)
     rows = {row["resource"]: row for row in tx.all("limits")}
     known = rows.get(resource)
     if known is None and not is_settable(resource):
@@ -61,6 +58,17 @@ def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> i
     before = None if known is None else int(known["capacity"])
     _set(tx, resource, capacity, owner=owner, now=now, before=before)
     return before
+
+
+def refuse_unusable(resource: str, capacity: int) -> None:
+    """Whoever sets a limit: it has a name that people can read, and is no debt."""
+    if not resource.isprintable():
+        raise InputError(
+            f"The limit {resource!r} has a character in its name that cannot be printed; "
+            "leave it out."
+        )
+    if capacity < 0:
+        raise InputError(f"The limit {resource} cannot be {capacity}; 0 pauses it.")
 
 
 def own_limit(
@@ -90,6 +98,7 @@ def _set(
     now: float,
     before: int | None,
 ) -> None:
+    refuse_unusable(resource, capacity)
     tx.run("set_limit", resource=resource, capacity=capacity, owner=owner)
     tx.event("limit_set", now=now, resource=resource, capacity=capacity, before=before)
     tx.wake()
@@ -136,6 +145,7 @@ def refuse_difference(tx: Transaction, stated: Mapping[str, Stated]) -> None:
 @writes
 def penalise(tx: Transaction, provider: str, *, now: float) -> int:
     """A rate limit was hit: lower the provider's effective limit for every process."""
+    refuse_unusable(f"provider:{provider}", 0)
     worse = pressure.raised(Ledger(tx, now).penalties.get(provider), now, tx.tuning)
     tx.run("set_penalty", provider=provider, level=worse.level, since=worse.since)
     tx.event("provider_penalised", now=now, provider=provider, level=worse.level)
