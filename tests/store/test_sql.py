@@ -27,7 +27,6 @@ BIG = {"tasks", "leases", "lease_costs", "events", "attempts", "claims", "spendi
 LOOKS_AT_EVERYTHING = {
     "runs",  # a list for people
     "state_counts",  # a count for people
-    "tasks_in",  # goes through the tasks by number, a page at a time
     "queue",  # only when the ad-hoc queue is full, and bounded by its size
     "claim_holders",  # claims are those of live tasks, all of them read by an admission too
 }
@@ -147,6 +146,14 @@ def whole_tables(query: str, steps: list[str]) -> list[str]:
 @pytest.mark.parametrize("query", [name for name in QUERIES if name not in LOOKS_AT_EVERYTHING])
 def test_a_query_finds_its_rows_by_an_index(query: str, plans: dict[str, list[str]]) -> None:
     assert whole_tables(query, plans[query]) == STOPS_EARLY.get(query, [])
+
+
+def test_tasks_are_counted_and_listed_by_state_without_reading_the_others(
+    plans: dict[str, list[str]],
+) -> None:
+    assert plans["state_counts"] == ["SCAN tasks USING COVERING INDEX tasks_state"]
+    [step] = plans["numbers_in"]
+    assert step.startswith("SEARCH tasks USING COVERING INDEX tasks_state (state=? AND id>?)")
 
 
 def test_the_indexes_that_may_be_scanned_leave_most_rows_out(tmp_path: Path) -> None:

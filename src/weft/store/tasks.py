@@ -324,8 +324,14 @@ def find_task(tx: Transaction, run: str, name: str) -> Task | None:
 def list_tasks(
     tx: Transaction, states: Iterable[State] = tuple(State), *, after: int = 0, most: int = 1000
 ) -> list[Task]:
-    rows = tx.all("tasks_in", states=encode_keys(states), after=after, most=most)
-    return [records.task(row) for row in rows]
+    """Tasks in these states, oldest first; the next page follows the last one's number."""
+    found = [
+        row["id"]
+        for state in sorted(set(states))
+        for row in tx.all("numbers_in", state=state, after=after, most=most)
+    ]
+    numbers = encode_keys(str(one) for one in sorted(found)[:most])
+    return [records.task(row) for row in tx.all("tasks", ids=numbers)]
 
 
 @reads

@@ -8,10 +8,13 @@ SELECT * FROM tasks WHERE id = :id;
 -- One task of a run by the name its plan gives it.
 SELECT * FROM tasks WHERE run = :run AND name = :name;
 
--- name: tasks_in
--- Tasks in given states (the keys of a JSON object), oldest first.
-SELECT * FROM tasks WHERE state IN (SELECT key FROM json_each(:states)) AND id > :after
-ORDER BY id LIMIT :most;
+-- name: numbers_in
+-- The lowest task numbers in one state.
+SELECT id FROM tasks WHERE state = :state AND id > :after ORDER BY id LIMIT :most;
+
+-- name: tasks
+-- Tasks by their numbers (the keys of a JSON object), oldest first.
+SELECT * FROM tasks WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) ORDER BY id;
 
 -- name: last_task
 -- The highest task number so far.
