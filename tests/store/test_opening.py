@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sqlite3
@@ -417,6 +418,36 @@ def test_a_connection_lost_before_the_commit_repeats_the_transaction(postgres_ur
         assert store.write(work) == 0
         limits = {one.resource: one.capacity for one in list_limits(store, now=0)}
     assert (len(tries), limits["llm"]) == (2, 2)
+
+
+def test_a_verb_inside_a_transaction_is_a_defect_and_says_so(store: Store) -> None:
+    def work(tx: Transaction) -> None:
+        tx.event("half_done", now=0)
+        count_states(store)
+
+    with pytest.raises(RuntimeError, match="called inside another's transaction"):
+        store.write(work)
+    with pytest.raises(RuntimeError, match="called inside another's transaction"):
+        store.read(lambda _: put(store))
+    assert look(store.url, "SELECT COUNT(*) AS n FROM events") == [{"n": 0}]
+    put(store)  # and the store is as good as before
+
+
+def test_opening_a_store_silences_no_other_pool(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logging.getLogger("psycopg.pool")
+    level = log.level
+    for _ in range(2):
+        open_store(postgres_url).close()
+    assert log.level == level
+    assert len(log.filters) <= 1
+    caplog.clear()
+    log.warning("error connecting in %r: %s", "somebody's", "refused")
+    log.warning("discarding broken connection: %s", object())
+    log.warning("error connecting in %r: %s", "weft", "which is raised as an error")
+    assert len(caplog.messages) == 2
+    assert "raised as an error" not in caplog.text
 
 
 def test_a_broken_constraint_looks_like_the_defect_it_is(store: Store) -> None:

@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _CHANNELS: Final[Mapping[Topic, str]] = {"work": "weft_work", "events": "weft_events"}
 _REPEATABLE: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+_POOL: Final = "weft"
 _MIGRATION_LOCK: Final = 0x77656674
 _PATIENCE: Final = 30.0
 _NEXT_TURN: Final = "UPDATE store SET writes = writes + 1"
@@ -66,6 +67,7 @@ class Postgres:
             raise self._explain(error) from error
         self._pool = ConnectionPool(
             url,
+            name=_POOL,
             connection_class=psycopg.Connection[DictRow],
             kwargs={"autocommit": True, "row_factory": dict_row, **self._settings()},
             configure=_bound_transactions,
@@ -74,8 +76,7 @@ class Postgres:
             timeout=_PATIENCE,
             open=True,
         )
-        # It reports each try to connect; we report once, as an error.
-        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+        logging.getLogger("psycopg.pool").addFilter(_concerns_others)
 
     def _settings(self) -> dict[str, Any]:
         """What the URL asks of the server, then what weft needs; the last word wins."""
@@ -173,6 +174,11 @@ class Postgres:
         if self._secret:
             reason = reason.replace(self._secret, "…")
         return StoreError(f"The store {where} cannot be used: {reason}.")
+
+
+def _concerns_others(record: logging.LogRecord) -> bool:
+    """A pool reports each try to connect. Of ours we report once, as an error."""
+    return not (isinstance(record.args, tuple) and record.args[:1] == (_POOL,))
 
 
 class _Phase:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -23,20 +25,37 @@ class Store:
     def __init__(self, database: Database, tuning: Tuning) -> None:
         self.database = database
         self.tuning = tuning
+        self._here = threading.local()  # whether this thread is in a transaction
 
     @property
     def url(self) -> str:
         return self.database.url
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        return self.database.read(lambda cursor: work(Transaction(cursor, self.tuning)))
+        with self._alone():
+            return self.database.read(lambda cursor: work(Transaction(cursor, self.tuning)))
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         def body(cursor: Cursor) -> tuple[T, Outward]:
             transaction = Transaction(cursor, self.tuning)
             return work(transaction), transaction.outward
 
-        return self.database.write(body)
+        with self._alone():
+            return self.database.write(body)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse a transaction inside another: SQLite cannot, and PostgreSQL would wait for it."""
+        if getattr(self._here, "busy", False):
+            raise RuntimeError(
+                "A verb of the store was called inside another's transaction; "
+                "call the function it wraps, or call it afterwards."
+            )
+        self._here.busy = True
+        try:
+            yield
+        finally:
+            self._here.busy = False
 
     def listen(self, topic: Topic) -> Listener:
         """A listener that is rung after each change of that kind, by any process."""
