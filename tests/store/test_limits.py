@@ -228,6 +228,26 @@ def test_a_runs_limits_come_from_the_templates_and_go_with_it(store: Store) -> N
     assert not [one for one in list_limits(store, now=4) if one.owner]
 
 
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (NewRun(id="R", repo="r", limits={"agents": -1}), "run:R/agents cannot be -1; 0 pauses it"),
+        (NewRun(id="R", repo="r", limits={"test": -3}), "stage:R/test cannot be -3"),
+        (NewRun(id="R", repo="r", limits={"a\nb": 1}), "cannot be printed"),
+        (NewRun(id="a/b", repo="r"), "cannot be called 'a/b'"),
+        (NewRun(id="/", repo="r"), "cannot be called '/'"),
+        (NewRun(id="", repo="r"), "cannot be called ''"),
+        (NewRun(id="a\nb", repo="r"), "cannot be printed"),
+    ],
+)
+def test_a_run_whose_limits_cannot_be_is_refused(store: Store, run: NewRun, message: str) -> None:
+    before = snapshot(store.url)
+    with pytest.raises(InputError) as refused:
+        submit_run(store, run, [NewTask(name="t")], now=0)
+    assert message in str(refused.value)
+    assert snapshot(store.url) == before
+
+
 def test_a_penalty_lowers_a_provider_for_every_process(store: Store) -> None:
     hire(store, slots=50)
     for number in range(13):

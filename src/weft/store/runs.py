@@ -12,6 +12,7 @@ from weft.store.database import Transaction, encode
 from weft.store.grants import write_lease
 from weft.store.leases import end_lease
 from weft.store.ledger import Ledger
+from weft.store.limits import refuse_unusable
 from weft.store.store import reads, writes
 from weft.store.tasks import add_tasks
 
@@ -26,6 +27,11 @@ def submit_run(
 
     It starts at once if `runs` has room, else when another run ends.
     """
+    if not run.id or "/" in run.id:
+        raise InputError(
+            f"A run cannot be called {run.id!r}: its limits are named run:ID/…, so its id has "
+            "at least one character, and no slash among them."
+        )
     if tx.one("run", id=run.id) is not None:
         raise InputError(f"There is a run {run.id} already.")
     tx.run(
@@ -38,6 +44,7 @@ def submit_run(
         base=run.base,
     )
     for resource, amount in _limits_of(tx, run).items():
+        refuse_unusable(resource, amount)
         tx.run("set_limit", resource=resource, capacity=amount, owner=f"run:{run.id}")
     numbers = add_tasks(tx, tasks, run=run.id, repo=run.repo, tenant=run.tenant, now=now)
     tx.event("run_submitted", now=now, run=run.id, tasks=len(numbers))
