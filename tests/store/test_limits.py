@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
+from databases import look
 from store_helpers import AGAIN, DAY, DONE, drain, go, hire, lease_state, put, snapshot, used
 from store_helpers import url as url
 from weft.config import DEFAULT_LIMITS, Stated
@@ -321,6 +324,19 @@ def test_a_budget_counts_what_is_reserved_and_what_was_spent(store: Store) -> No
     assert [wait.subject for wait in probe(store, numbers["e"], now=3)] == ["run:R/usd"]
     finish(store, d.fence, spent(0), now=4)
     assert go(store).name == "e"
+
+
+def test_what_is_spent_is_read_off_the_last_settlement(store: Store) -> None:
+    """And is the sum of all, in whatever order they come."""
+    budgeted(store, 100, *"abcdefg")
+    fences = [go(store).fence for _ in range(7)]
+    for number, fence in enumerate(reversed(fences)):
+        finish(store, fence, spent(number), now=2)
+    rows = look(store.url, "SELECT * FROM spending ORDER BY number")
+    assert [row["fence"] for row in rows] == fences[::-1]
+    sums = list(itertools.accumulate(row["amount"] for row in rows))
+    assert [row["total"] for row in rows] == sums
+    assert used(store, "run:R/usd") == sums[-1] == 21 * DOLLAR
 
 
 def test_an_overshoot_of_the_budget_stops_admissions(store: Store) -> None:

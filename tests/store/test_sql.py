@@ -113,6 +113,21 @@ def test_postgres_looks_given_tasks_up_by_number(postgres_server: str) -> None:
                     assert "Join Filter: ((json_each" not in plan, name
 
 
+def test_what_was_spent_is_not_summed_at_each_admission(
+    postgres_server: str, plans: dict[str, list[str]]
+) -> None:
+    assert [step for step in plans["ledger"] if " s " in f"{step} "] == [
+        "SEARCH s USING PRIMARY KEY (resource=?)"
+    ] * 2
+    with fresh_database(postgres_server) as url, open_store(url) as store:
+        settings = vars(type(store.database))["_settings"](store.database)
+        with psycopg.connect(url, autocommit=True, **settings) as connection:
+            plan = postgres_plan(connection, "ledger")
+    reads = [line for line in plan.splitlines() if "spending" in line]
+    assert reads
+    assert all("Index Scan Backward using spending_pkey" in line for line in reads)
+
+
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """How SQLite would go about each query, step by step."""

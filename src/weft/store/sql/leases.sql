@@ -77,8 +77,15 @@ SELECT * FROM attempts WHERE task = :task AND number = :number;
 SELECT * FROM attempts WHERE task = :task ORDER BY number;
 
 -- name: settle_spending
--- What an ended lease really used of a consumable.
-INSERT INTO spending (resource, fence, amount) VALUES (:resource, :fence, :amount);
+-- What an ended lease really used of a consumable, on top of what was spent before.
+INSERT INTO spending (resource, number, fence, amount, total)
+SELECT one.resource, COALESCE(last.number, 0) + 1, one.fence, one.amount,
+       COALESCE(last.total, 0) + one.amount
+FROM (SELECT CAST(:resource AS TEXT) AS resource, CAST(:fence AS BIGINT) AS fence,
+             CAST(:amount AS BIGINT) AS amount) one
+LEFT JOIN (
+    SELECT number, total FROM spending WHERE resource = :resource
+    ORDER BY number DESC LIMIT 1) last ON TRUE;
 
 -- name: reserve
 -- A running lease asks for more of a resource, already known to fit.

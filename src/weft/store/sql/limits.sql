@@ -17,7 +17,7 @@ SELECT resource, capacity, owner FROM limits ORDER BY resource;
 --   fence    the latest one
 --   due      the earliest time at which something parked or offered comes back
 --   run      there are runs that wait for a place
--- The cross joins make SQLite start from the open leases and the limits, which are few.
+-- The cross join makes SQLite start from the open leases, which are few.
 SELECT 'limit' AS kind, resource AS name, capacity AS amount, CAST(NULL AS BIGINT) AS other,
        CAST(NULL AS DOUBLE PRECISION) AS at, owner AS text, CAST(NULL AS TEXT) AS more
 FROM limits
@@ -27,10 +27,12 @@ FROM leases l CROSS JOIN lease_costs c
 WHERE l.state <> 'released' AND c.fence = l.fence
 GROUP BY c.resource
 UNION ALL
-SELECT 'spent', s.resource, CAST(SUM(s.amount) AS BIGINT), NULL, NULL, NULL, NULL
-FROM limits l CROSS JOIN spending s
-WHERE s.resource = l.resource
-GROUP BY s.resource
+SELECT 'spent', resource, total, NULL, NULL, NULL, NULL
+FROM (SELECT l.resource, (
+          SELECT s.total FROM spending s WHERE s.resource = l.resource
+          ORDER BY s.number DESC LIMIT 1) AS total
+      FROM limits l) spent
+WHERE total IS NOT NULL
 UNION ALL
 SELECT 'penalty', provider, level, successes, since, NULL, NULL FROM penalties
 UNION ALL

@@ -156,13 +156,17 @@ CREATE TABLE lease_units (
 );
 CREATE INDEX lease_units_fence ON lease_units (fence);
 
--- What ended leases really used of a consumable.
+-- What ended leases really used of a consumable. Rows are only ever added, by the one writer, and
+-- each carries the total of its resource up to itself: what is spent is read off the last one.
 CREATE TABLE spending (
     resource TEXT NOT NULL,
+    number BIGINT NOT NULL,
     fence BIGINT NOT NULL,
     amount BIGINT NOT NULL CHECK (amount >= 0),
-    PRIMARY KEY (resource, fence)
+    total BIGINT NOT NULL,
+    PRIMARY KEY (resource, number)
 );
+CREATE UNIQUE INDEX spending_once ON spending (resource, fence);
 
 -- The files a task holds, from its first admission until it lands or is given up.
 CREATE TABLE claims (
