@@ -21,7 +21,7 @@ from weft.store.leases import (
     free_proved_dead,
     release,
     report,
-    reserve_more,
+    reserve,
     suspect_overdue,
     take,
 )
@@ -41,7 +41,9 @@ FENCE = 1
 
 def worker(**fields: Any) -> Verb:
     def verb(store: Store, _: str) -> None:
-        register(store, NewWorker(**{"id": "n", "slots": 1, "host": "h", **fields}), now=3)
+        register(
+            store, NewWorker(**{"id": "n", "slots": 1, "host": "h", **fields}), now=3, stated={}
+        )
 
     return verb
 
@@ -128,7 +130,7 @@ REFUSED: dict[str, Verb] = {
     ),
     "a larger claim": lambda store, bad: finish(store, FENCE, failed(files=(bad,)), now=3),
     "more files": lambda store, bad: extend(store, FENCE, [bad], now=3),
-    "more amounts": lambda store, bad: reserve_more(store, FENCE, {bad: 1}, now=3),
+    "more amounts": lambda store, bad: reserve(store, FENCE, {bad: 1}, now=3),
     "a check's holder": lambda store, bad: take(store, "check", bad, {}, worker="w", now=3),
     "a check's demand": lambda store, bad: take(store, "check", "c", {bad: 1}, worker="w", now=3),
     "who checks": lambda store, bad: take(store, "check", "c", {}, worker=bad, now=3),

@@ -38,7 +38,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 @command.command(name="set")
 @click.argument("name")
-@click.argument("number", type=click.IntRange(min=0, max=2**40), metavar="N")
+@click.argument("number", type=click.IntRange(min=0, max=2**50), metavar="N")
 @json_option
 @click.pass_context
 def set_command(ctx: click.Context, name: str, number: int, as_json: bool) -> None:

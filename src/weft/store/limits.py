@@ -69,6 +69,8 @@ def refuse_unusable(resource: str, capacity: int) -> None:
         )
     if capacity < 0:
         raise InputError(f"The limit {resource} cannot be {capacity}; 0 pauses it.")
+    if capacity > MOST:
+        raise InputError(f"The limit {resource} cannot be {capacity}; the most is {MOST}.")
 
 
 def own_limit(
@@ -79,8 +81,6 @@ def own_limit(
     before = None if known is None else int(known["capacity"])
     if before == capacity and (known is None or known["owner"] == owner):
         return
-    if capacity is not None and not 0 <= capacity <= MOST:
-        raise InputError(f"{owner} cannot set {resource} to {capacity}.")
     if capacity is None:
         tx.run("drop_limit", resource=resource)
         tx.event("limit_dropped", now=now, resource=resource, owner=owner)
