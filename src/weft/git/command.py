@@ -9,7 +9,7 @@ that no filter, monitor or hook an agent set up can run. What is asked is left t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -55,6 +55,7 @@ class View:
     tree: Path  # the working tree
     index: Path
     settings: Mapping[str, str] = field(default_factory=dict)
+    holds: tuple[int, ...] = ()  # locks that git keeps while it works there, even if weft dies
 
     def environment(self) -> dict[str, str]:
         return {
@@ -75,6 +76,7 @@ def run(
     input: bytes = b"",
     variables: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
+    holds: Sequence[int] = (),
 ) -> process.Finished:
     """Run git in a directory, whatever it answers."""
     return process.run(
@@ -83,6 +85,7 @@ def run(
         environment={**clean_environment(), **(variables or {})},
         input=input,
         seconds=seconds,
+        holds=holds,
     )
 
 
@@ -92,21 +95,27 @@ def answer(
     input: bytes = b"",
     variables: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
+    holds: Sequence[int] = (),
 ) -> str:
     """What git answers; raises when it refuses."""
-    done = run(directory, *arguments, input=input, variables=variables, seconds=seconds)
-    return require(done, arguments[0])
+    done = run(
+        directory, *arguments, input=input, variables=variables, seconds=seconds, holds=holds
+    )
+    if done.status != 0:
+        raise GitFailed(f"git {arguments[0]} failed: {first_line(done.errors)}.")
+    return done.output
 
 
 def through(view: View, *arguments: str, input: bytes = b"", seconds: float = LONG) -> str:
     """What git answers about a view's working tree; raises when it refuses."""
-    return answer(view.tree, *arguments, input=input, variables=view.environment(), seconds=seconds)
-
-
-def require(done: process.Finished, what: str) -> str:
-    if done.status != 0:
-        raise GitFailed(f"git {what} failed: {first_line(done.errors)}.")
-    return done.output
+    return answer(
+        view.tree,
+        *arguments,
+        input=input,
+        variables=view.environment(),
+        seconds=seconds,
+        holds=view.holds,
+    )
 
 
 def split(output: str) -> list[str]:

@@ -31,14 +31,19 @@ def run(
     environment: Mapping[str, str],
     input: bytes = b"",
     seconds: float = 60,
+    holds: Sequence[int] = (),
 ) -> Finished:
-    """Run a short command to its end and keep what it printed."""
+    """Run a short command to its end and keep what it printed.
+
+    `holds` are file numbers it gets a copy of: a lock is then held until it ended too.
+    """
     try:
         done = subprocess.run(
             list(arguments),
             cwd=directory,
             env=dict(environment),
             input=input,
+            pass_fds=holds,
             capture_output=True,
             timeout=seconds,
             check=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -49,9 +49,9 @@ def prepare(repository: Path, branch: str, base: str) -> Workspace:
         assert admin is not None
         worktree.lay_view(slot, settings, git.git_directory(repository))
         if old is None:
-            worktree.fill(slot, settings, commit.tree, admin)
+            worktree.fill(slot, settings, commit.tree, admin=admin, lock=lock)
         else:
-            worktree.renew(slot, settings, old, commit.tree, admin=admin, branch=branch)
+            worktree.renew(slot, settings, old, commit.tree, admin=admin, branch=branch, lock=lock)
         record = replace(record, phase=Phase.READY)
         slot.write_record(record)
         return Workspace.of(slot, record, lock)
@@ -91,7 +91,7 @@ def _register(
     ours = Record(
         phase=Phase.MAKING, branch=branch, base=commit.id, tree=commit.tree, settings=settings
     )
-    with registering(pool):
+    with registering(pool) as alone:
         slot, lock = _choose(pool, branch, commit)
         with handed_on(lock):
             record = slot.get_record()
@@ -101,7 +101,7 @@ def _register(
                 return slot, lock, record.tree
             _start_over(slot, record)
             slot.write_record(ours)
-            slot.write_record(replace(ours, admin=_make(slot, branch, commit)))
+            slot.write_record(replace(ours, admin=_make(slot, branch, commit, (lock, alone))))
             return slot, lock, None
 
 
@@ -123,9 +123,9 @@ def _create_branch(slot: Slot, branch: str, commit: Commit) -> None:
         raise _refusal(slot, branch, error) from error
 
 
-def _make(slot: Slot, branch: str, commit: Commit) -> str:
+def _make(slot: Slot, branch: str, commit: Commit, locks: Sequence[Lock]) -> str:
     try:
-        return worktree.make(slot, branch, commit.id)
+        return worktree.make(slot, branch, commit.id, [lock.fileno() for lock in locks])
     except GitFailed as error:
         raise _refusal(slot, branch, error) from error
 

@@ -119,7 +119,7 @@ class Slot:
     def write_record(self, record: Record) -> None:
         write_record(self.directory, record)
 
-    def look(self, settings: Mapping[str, str], index: Path | None = None) -> View:
+    def look(self, settings: Mapping[str, str], lock: Lock, index: Path | None = None) -> View:
         """The working tree through weft's own eyes."""
         return View(
             directory=self.view,
@@ -127,6 +127,7 @@ class Slot:
             tree=self.tree,
             index=index or self.index,
             settings={key: value for key, value in settings.items() if key.startswith("core.")},
+            holds=(lock.fileno(),),
         )
 
 
@@ -170,7 +171,7 @@ class Workspace:
         return self.slot.pool.common
 
     def view(self, index: Path | None = None) -> View:
-        return self.slot.look(self.settings, index)
+        return self.slot.look(self.settings, self.lock, index)
 
     def close(self) -> None:
         """Let go without freeing it: another process may go on with it (`attach`)."""
@@ -251,11 +252,11 @@ def handed_on(lock: Lock) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def registering(pool: Pool) -> Iterator[None]:
+def registering(pool: Pool) -> Iterator[Lock]:
     """Nobody else registers a workspace meanwhile; short."""
     lock = Lock(pool.locks / "pool")
     try:
         lock.wait()
-        yield
+        yield lock
     finally:
         lock.close()

@@ -48,7 +48,7 @@ def _free(workspace: Workspace) -> None:
         remove(slot)
         return
     try:
-        worktree.reset(slot, record, admin)
+        worktree.reset(slot, record, admin, workspace.lock)
     except (GitFailed, OSError, WorkspaceError):
         # What cannot be made clean is made anew by whoever comes next.
         worktree.take_apart(slot, record)

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from weft.errors import WorkspaceError
 from weft.git import GitFailed, View
 from weft.git.command import answer
 from weft.git.trees import advance, put_up, remove_untracked, submodules
-from weft.workspace.records import Pool, Record, Slot, write_whole
+from weft.workspace.records import Lock, Pool, Record, Slot, write_whole
 
 # What of the user's configuration decides how files look; nothing here can start a program.
 _CARRIED: Final = (
@@ -85,7 +85,7 @@ def write_git_directory(directory: Path, settings: Mapping[str, str]) -> None:
     write_whole(directory / "HEAD", "ref: refs/heads/none\n")
 
 
-def make(slot: Slot, branch: str, commit: str) -> str:
+def make(slot: Slot, branch: str, commit: str, holds: Sequence[int]) -> str:
     """Make an empty worktree on a new branch; returns its name among git's worktrees.
 
     To be called while registering: git fails when several are made at once.
@@ -94,24 +94,32 @@ def make(slot: Slot, branch: str, commit: str) -> str:
         slot.pool.common,
         *("worktree", "add", "--quiet", "--no-checkout", "--no-track"),
         *("-b", branch.removeprefix("refs/heads/"), str(slot.tree), commit),
+        holds=holds,
     )
     text = (slot.tree / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     return Path(text.removeprefix("gitdir: ").strip()).name
 
 
-def fill(slot: Slot, settings: Mapping[str, str], tree: str, admin: Path) -> None:
+def fill(slot: Slot, settings: Mapping[str, str], tree: str, *, admin: Path, lock: Lock) -> None:
     """Check a tree out into an empty worktree."""
     _forget_index(slot)
-    put_up(slot.look(settings), tree)
+    put_up(slot.look(settings, lock), tree)
     _hand_over_index(slot, admin)
 
 
 def renew(
-    slot: Slot, settings: Mapping[str, str], old: str, new: str, *, admin: Path, branch: str
+    slot: Slot,
+    settings: Mapping[str, str],
+    old: str,
+    new: str,
+    *,
+    admin: Path,
+    branch: str,
+    lock: Lock,
 ) -> None:
     """Take a clean worktree from one tree to another, on a branch that exists."""
     answer(slot.tree, "symbolic-ref", "HEAD", branch, variables={"GIT_DIR": str(admin)})
-    view = slot.look(settings)
+    view = slot.look(settings, lock)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     if old != new:
         advance(view, old, new)
@@ -119,11 +127,11 @@ def renew(
     _hand_over_index(slot, admin)
 
 
-def reset(slot: Slot, record: Record, admin: Path) -> None:
+def reset(slot: Slot, record: Record, admin: Path, lock: Lock) -> None:
     """Make the working tree and its git entry as clean as new, whatever an agent left there."""
     assert record.tree is not None
     assert record.base is not None
-    view = slot.look(record.settings)
+    view = slot.look(record.settings, lock)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     try:
         _reset_files(slot.pool, view, record.tree)

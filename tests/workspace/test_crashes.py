@@ -1,0 +1,221 @@
+"""Real processes, killed anywhere, and the named scenarios around locks and records."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from repositories import git, is_kept, make_repository, prepare, write
+from weft.errors import BranchTaken
+from weft.workspace import Workspace, branch_ref, changes, clean, compare, fingerprint
+from weft.workspace.records import Lock, Phase, Pool, Record
+
+PROGRAM = Path(__file__).with_name("attempt_program.py")
+KILLS = 60 if os.environ.get("WEFT_CHAOS") else 8
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repository")
+
+
+def start(root: Path, name: str, notes: Path, seed: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(root), name, str(notes), str(seed)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stderr=subprocess.PIPE,
+    )
+
+
+def kill_somewhere(root: Path, notes: Path, name: str, chance: random.Random) -> None:
+    """Start a process, let it get going, and kill it at some point."""
+    before = notes.stat().st_size if notes.exists() else 0
+    process = start(root, name, notes, chance.randrange(1000))
+    deadline = time.monotonic() + 60
+    while (not notes.exists() or notes.stat().st_size == before) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(chance.random() * 0.4)
+    process.kill()
+    errors = process.communicate()[1]
+    assert process.returncode == -signal.SIGKILL, errors.decode()
+
+
+@pytest.mark.chaos
+def test_killed_anywhere_nothing_is_lost_and_the_next_one_copes(root: Path, tmp_path: Path) -> None:
+    chance = random.Random(4)
+    human = tmp_path / "human"
+    git(root, "worktree", "add", "-q", "-b", "human", str(human))
+    write(human, a="human's\n")
+    before = fingerprint(root)
+    with ThreadPoolExecutor(2) as both:
+        jobs = [
+            both.submit(kill_somewhere, root, tmp_path / f"notes{number % 2}", f"k{number}", one)
+            for number, one in ((n, random.Random(chance.random())) for n in range(KILLS))
+        ]
+        for job in jobs:
+            job.result()
+    wait_until(lambda: not any(item.why == "it is in use" for item in clean(root).kept))
+    once = state(root)
+    assert clean(root).freed == ()
+    assert state(root) == once, "recovering twice is recovering once"
+    texts = [line for notes in tmp_path.glob("notes*") for line in notes.read_text().splitlines()]
+    assert len(texts) >= KILLS
+    lost = [text for text in texts if not is_kept(root, f"{text}\n")]
+    assert lost == []
+    assert compare(before, fingerprint(root)) == ()
+    assert (human / "a").read_text() == "human's\n"
+    assert Pool(common=root / ".git").registered() == []
+    assert [entry.name for entry in (root / ".git" / "worktrees").iterdir()] == ["human"]
+    git(root, "fsck", "--connectivity-only")
+    with prepare(root) as place:
+        assert changes(place).changes == ()
+
+
+def state(root: Path) -> tuple[str, list[str]]:
+    files = (root / ".git" / "weft").rglob("*")
+    return git(root, "for-each-ref"), sorted(str(path) for path in files)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_many_starts_at_once_all_succeed_and_share_nothing(root: Path) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        places = list(threads.map(lambda number: prepare(root, attempt=number), range(32)))
+    assert len({place.path for place in places}) == 32
+    for number, place in enumerate(places):
+        assert git(place.path, "symbolic-ref", "HEAD").strip() == branch_ref("r", "t", number)
+        assert git(place.path, "status", "--porcelain") == ""
+        place.close()
+
+
+def test_one_branch_asked_for_by_many_at_once_goes_to_one(root: Path) -> None:
+    def ask(_: int) -> Workspace | None:
+        try:
+            return prepare(root)
+        except BranchTaken:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        got = [place for place in threads.map(ask, range(8)) if place is not None]
+    assert len(got) == 1
+    assert git(got[0].path, "symbolic-ref", "HEAD").strip() == got[0].branch
+
+
+@pytest.mark.parametrize("phase", [Phase.MAKING, Phase.READY, Phase.FREE])
+@pytest.mark.parametrize("left", ["nothing", "branch", "tree", "entry", "index", "lock files"])
+def test_whatever_a_death_left_is_started_over_from(root: Path, phase: Phase, left: str) -> None:
+    """Every state between two steps of prepare, with this or that not there yet."""
+    place = prepare(root)
+    slot, record = Pool(common=root / ".git").registered()[0]
+    if left in ("nothing", "tree"):
+        subprocess.run(["rm", "-rf", str(place.path)], check=True)
+    if left in ("nothing", "entry"):
+        subprocess.run(["rm", "-rf", str(place.admin)], check=True)
+    if left in ("nothing", "branch"):
+        git(root, "update-ref", "-d", place.branch)
+    if left in ("nothing", "index"):
+        slot.index.unlink()
+    if left == "lock files":
+        for lock in (slot.directory / "index.lock", place.admin / "index.lock"):
+            lock.write_text("")
+    branch = None if phase is Phase.FREE else record.branch
+    slot.write_record(Record(**{**vars(record), "phase": phase, "branch": branch}))
+    if phase is Phase.FREE and left != "branch":
+        git(root, "update-ref", "-d", place.branch)
+    place.close()
+    for attempt in (1, 2):
+        with prepare(root, attempt=attempt) as again:
+            assert git(again.path, "status", "--porcelain", "--ignored") == ""
+            assert git(again.path, "symbolic-ref", "HEAD").strip() == again.branch
+    clean(root)
+    assert Pool(common=root / ".git").registered() == []
+    assert list((root / ".git").glob("worktrees/*")) == []
+
+
+def test_stale_lock_two_cleaners(tmp_path: Path) -> None:
+    """However many find a dead owner's lock, one gets it, and no time must pass.
+
+    Weakened: a file with the owner's process id, removed and made anew by whoever finds that
+    process dead. Both find it dead; the second removes what the first just made.
+    """
+    path = tmp_path / "lock"
+    hold = (
+        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.flock(file, 2); print(1); input()"
+    )
+    owner = subprocess.Popen(
+        [sys.executable, "-uc", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"1\n"
+    late = Lock(path)
+    assert not late.attempt()
+    late.close()
+    owner.kill()
+    owner.communicate()
+    contenders = [Lock(path) for _ in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(Lock.attempt, contenders)) == 1
+    for one in contenders:
+        one.close()
+
+    stale = tmp_path / "stale"
+    stale.write_text("999999999")
+    both_saw_it_dead = threading.Barrier(2)
+    owners = []
+
+    def careless(name: str) -> None:
+        assert stale.read_text() == "999999999"
+        both_saw_it_dead.wait()
+        stale.unlink(missing_ok=True)
+        with stale.open("w") as file:
+            file.write(name)
+        owners.append(name)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(careless, ["first", "second"]))
+    assert len(owners) == 2, "the careless way gives it to both"
+
+
+def test_create_then_write_window(root: Path) -> None:
+    """A record is never seen empty or half, whoever reads while it is written.
+
+    Weakened: opened for writing and then written, a reader meets the empty file in between.
+    """
+    place = prepare(root)
+    slot, record = Pool(common=root / ".git").registered()[0]
+    done = threading.Event()
+    seen: list[Record | None] = []
+
+    def read() -> None:
+        while not done.is_set():
+            seen.append(slot.find_record())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(300):
+        slot.write_record(record)
+    done.set()
+    reader.join()
+    assert seen
+    assert all(one == record for one in seen)
+    place.close()
+    careless = slot.directory / "careless.json"
+    with careless.open("w") as file:
+        assert careless.read_text() == "", "the window"
+        file.write("{}")
