@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,20 @@ def test_a_change_of_equal_size_and_time_is_seen(place: Workspace) -> None:
     write(place.path, a="b\n")
     os.utime(place.path / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert kinds(place) == {"a": "edited"}
+
+
+def test_a_change_in_the_very_second_of_the_checkout_is_seen_later(root: Path) -> None:
+    """git compares times by the second, and looks closer only at files as young as its index."""
+    for attempt in range(1, 30):
+        place = prepare(root, attempt=attempt)
+        made = int((place.path / "a").stat().st_ctime)
+        write(place.path, a="b\n")
+        if int((place.path / "a").stat().st_ctime) == made:
+            break
+    while int(time.time()) <= made + 1:
+        time.sleep(0.01)
+    assert kinds(place) == {"a": "edited"}
+    assert git(place.path, "status", "--porcelain") == " M a\n"
 
 
 def test_staged_only_is_not_there_and_not_staged_is(root: Path, place: Workspace) -> None:

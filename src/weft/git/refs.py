@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,21 +62,22 @@ def find_ref(repository: Path, ref: str) -> str | None:
     return list_refs(repository, ref).get(ref)
 
 
-def existing_commits(repository: Path, ids: Iterable[str]) -> list[str]:
-    """Those of the ids that are commits here."""
+def find_commits(repository: Path, ids: Iterable[str]) -> dict[str, str]:
+    """Those of the ids that are commits here, each with its tree."""
     asked = sorted({one for one in ids if _ID.fullmatch(one) and one.strip("0")})
     if not asked:
-        return []
+        return {}
     answered = answer(
         repository,
         *("cat-file", "--batch-check=%(objectname) %(objecttype)"),
-        input="".join(f"{one}\n" for one in asked).encode(),
-    )
-    return [line.split()[0] for line in answered.splitlines() if line.endswith(" commit")]
+        input="".join(f"{one}\n{one}^{{tree}}\n" for one in asked).encode(),
+    ).splitlines()
+    pairs = zip(answered[::2], answered[1::2], strict=True)
+    return {one.split()[0]: tree.split()[0] for one, tree in pairs if one.endswith(" commit")}
 
 
 def unreachable(
-    repository: Path, tips: Sequence[str], *, excluding: Sequence[str] = ()
+    repository: Path, tips: Collection[str], *, excluding: Collection[str] = ()
 ) -> dict[str, tuple[str, ...]]:
     """Commits that the tips reach and no reference does, with their parents, newest first.
 

@@ -81,7 +81,8 @@ def has_commits(directory: Path) -> bool:
 
 def get_commit(directory: Path, name: str) -> Commit:
     """The commit a name or id stands for."""
-    done = run(directory, "log", "-1", "--format=%H%n%T%n%P%n%cd", "--date=raw", name, "--")
+    shown = ("--format=%H%n%T%n%P%n%cd", "--date=raw")
+    done = run(directory, "log", "-1", *shown, "--end-of-options", f"{name}^{{commit}}", "--")
     if done.status != 0 or not done.output:
         raise NoSuchCommit(f"{name!r} is no commit of {directory}: {first_line(done.errors)}.")
     commit, tree, parents, date = done.output.splitlines()[:4]

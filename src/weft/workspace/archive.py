@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft import git
-from weft.git import Commit, Update
-from weft.git.refs import existing_commits, heads, unreachable
+from weft.git import Update
+from weft.git.refs import find_commits, heads, unreachable
 from weft.workspace import nested, snapshot, worktree
 from weft.workspace.names import archive_ref
 from weft.workspace.records import Workspace
 
 _ID = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
+_HEAD = re.compile(r"(?:ref: )?(refs/[^\s\0]+|[0-9a-f]{40,64})")
 _LARGEST = 32 * 1024 * 1024
 
 
@@ -32,13 +33,17 @@ class Kept:
 
 def keep(workspace: Workspace) -> Kept:
     """Archive all work in a workspace that no reference reaches."""
-    commits = _written_down(workspace)
+    stands = _standing(workspace)
+    known = find_commits(workspace.common, {*written_ids(workspace.admin), *stands})
+    made: list[str] = []
     obstacle = None
     if worktree.is_present(workspace.slot):
         taken = snapshot.take(workspace)
-        commits += _uncommitted(workspace, taken.tree)
+        trees = {known[commit] for commit in stands if commit in known}
+        head = next(commit for commit in stands if commit in known)
+        made = [_commit(workspace, *one, head) for one in _uncommitted(workspace, taken, trees)]
         obstacle = _obstacle(workspace, taken)
-    lost = heads(unreachable(workspace.common, commits))
+    lost = heads(unreachable(workspace.common, [*known, *made]))
     updates = [
         Update(ref=archive_ref(workspace.branch, commit), old=None, new=commit) for commit in lost
     ]
@@ -48,7 +53,7 @@ def keep(workspace: Workspace) -> Kept:
 
 def drop_branches(common: Path, branches: Mapping[str, str]) -> tuple[str, ...]:
     """Delete branches, given with where they point, all at once; what they alone reach is kept."""
-    existing = existing_commits(common, branches.values())
+    existing = find_commits(common, branches.values())
     lost = heads(unreachable(common, existing, excluding=tuple(branches)))
     owner = {commit: branch for branch, commit in branches.items()}
     kept = [Update(ref=archive_ref(owner[commit], commit), old=None, new=commit) for commit in lost]
@@ -82,44 +87,37 @@ def _texts(admin: Path) -> Iterator[Path]:
                 yield Path(directory) / name
 
 
-def _written_down(workspace: Workspace) -> list[str]:
-    ids = written_ids(workspace.admin)
-    tip = git.find_ref(workspace.common, workspace.branch)
-    return existing_commits(workspace.common, {*ids, *([tip] if tip else [])})
-
-
-def _uncommitted(workspace: Workspace, tree: str) -> list[str]:
-    """Commits of the files and of the index, where they are in no commit yet."""
-    base = git.get_commit(workspace.common, workspace.base)
-    known = {base.tree}
-    head = base
-    for name in (workspace.branch, _find_head(workspace)):
-        if name and existing_commits(workspace.common, {_resolve(workspace, name)}):
-            head = git.get_commit(workspace.common, name)
-            known.add(head.tree)
-    made = []
-    staged = snapshot.find_staged_tree(workspace)
-    if staged is not None and staged not in {*known, tree}:
-        made.append(_commit(workspace, staged, head, "weft: what was staged"))
-    if tree not in known:
-        made.append(_commit(workspace, tree, head, "weft: what was not committed"))
-    return made
-
-
-def _resolve(workspace: Workspace, name: str) -> str:
-    return (git.find_ref(workspace.common, name) if name.startswith("refs/") else name) or ""
+def _standing(workspace: Workspace) -> list[str]:
+    """Where the worktree and its branch stand, and where they started."""
+    head = _find_head(workspace)
+    refs = git.list_refs(workspace.common, workspace.branch, *([head] if head else []))
+    found = (head and refs.get(head, head), refs.get(workspace.branch), workspace.base)
+    return [one for one in found if one]
 
 
 def _find_head(workspace: Workspace) -> str | None:
-    """Where the worktree stands: a reference or a commit."""
+    """What the worktree's HEAD says: a reference or a commit."""
     try:
         text = (workspace.admin / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
-    except (OSError, ValueError):
+    except OSError:  # an agent may have removed it
         return None
-    return text.removeprefix("ref: ") or None
+    found = _HEAD.fullmatch(text)  # an agent may have written anything
+    return found[1] if found else None
 
 
-def _commit(workspace: Workspace, tree: str, parent: Commit, message: str) -> str:
+def _uncommitted(
+    workspace: Workspace, taken: snapshot.Snapshot, known: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """The trees of the files and of the index that are in no commit yet, and what they are."""
+    staged = snapshot.find_staged_tree(workspace)
+    if staged is not None and staged not in {*known, taken.tree}:
+        yield staged, "weft: what was staged"
+    if taken.tree not in known:
+        yield taken.tree, "weft: what was not committed"
+
+
+def _commit(workspace: Workspace, tree: str, message: str, head: str) -> str:
+    parent = git.get_commit(workspace.common, head)
     # Dated like its parent, so that a second time gives the same commit.
     return git.commit_tree(
         workspace.common,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from weft import git
 from weft.git import Update
-from weft.git.refs import existing_commits, heads, unreachable
+from weft.git.refs import find_commits, heads, unreachable
 from weft.workspace import snapshot
 from weft.workspace.names import archive_ref
 from weft.workspace.records import Workspace
@@ -68,7 +68,7 @@ def candidate(
 
 
 def _move(workspace: Workspace, before: str | None, commit: str) -> None:
-    tips = existing_commits(workspace.common, [before] if before else [])
+    tips = find_commits(workspace.common, [before] if before else [])
     lost = heads(unreachable(workspace.common, tips, excluding=[workspace.branch]))
     git.update_refs(
         workspace.common,

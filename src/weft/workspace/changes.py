@@ -12,7 +12,7 @@ from typing import Final
 
 from weft import git
 from weft.git import Change, GitFailed
-from weft.git.refs import existing_commits, unreachable
+from weft.git.refs import find_commits, unreachable
 from weft.git.trees import SUBMODULE, SYMLINK, ignored_files, unmerged
 from weft.workspace import nested, snapshot
 from weft.workspace.archive import written_ids
@@ -78,10 +78,10 @@ def changes(workspace: Workspace) -> Changes:
 
 def _commits(workspace: Workspace) -> tuple[str, ...]:
     made = {one.decode() for one in _MADE.findall(_head_log(workspace.admin))}
-    written = existing_commits(workspace.common, {*made, *written_ids(workspace.admin)})
     tip = git.find_ref(workspace.common, workspace.branch)
-    tips = [*written, *([tip] if tip else [])]
-    alone = unreachable(workspace.common, tips, excluding=[workspace.branch])
+    ids = {*made, *written_ids(workspace.admin), *([tip] if tip else [])}
+    written = find_commits(workspace.common, ids)
+    alone = unreachable(workspace.common, written, excluding=[workspace.branch])
     elsewhere = sorted(made.intersection(written).difference(alone, {workspace.base}))
     return (*alone, *elsewhere)
 

@@ -65,7 +65,7 @@ def _is_dirty(workspace: Workspace, root: Path, directory: Path) -> bool:
     index = workspace.slot.directory / "nested"
     index.unlink(missing_ok=True)
     if (directory / "index").is_file():
-        shutil.copyfile(directory / "index", index)
+        shutil.copy2(directory / "index", index)  # with its time: see snapshot
     view = View(
         directory=workspace.slot.view,
         objects=directory / "objects",

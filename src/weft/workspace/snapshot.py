@@ -32,6 +32,8 @@ def take(workspace: Workspace) -> Snapshot:
     if not view.index.exists():
         put_index(view, workspace.base_tree)
     found = differences(view)
+    if not (found.modified or found.deleted or found.untracked):
+        return Snapshot(tree=workspace.base_tree, found=found)
     take_up(view, found)
     return Snapshot(tree=write_tree(view), found=found)
 
@@ -52,5 +54,6 @@ def _copy(index: Path, workspace: Workspace, name: str) -> Path:
     copy.with_name(f"{name}.lock").unlink(missing_ok=True)
     copy.unlink(missing_ok=True)
     if index.exists():
-        shutil.copyfile(index, copy)
+        # With its time, by which git knows the files that may have changed in the same moment.
+        shutil.copy2(index, copy)
     return copy

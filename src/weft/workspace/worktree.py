@@ -245,5 +245,5 @@ def _hand_over_index(slot: Slot, admin: Path) -> None:
     """Give the agent's git an index of its own; weft's stays where no agent's git writes."""
     (admin / "index.lock").unlink(missing_ok=True)
     fresh = slot.directory / "handed"
-    shutil.copyfile(slot.index, fresh)
+    shutil.copy2(slot.index, fresh)  # with its time: see snapshot
     os.replace(fresh, admin / "index")
