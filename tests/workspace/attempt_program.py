@@ -28,7 +28,7 @@ def main(root: Path, name: str, notes: Path, seed: int) -> None:
             if chance.random() < 0.3:
                 commit_all(place.path)
                 (place.path / "a").write_text(f"again {text}")
-            if chance.random() < 0.6:
+            if chance.random() < 0.4:
                 workspace.candidate(place, "x", author=AUTHOR, trailers=TRAILERS, date=DATE)
             if chance.random() < 0.8:
                 workspace.release(place)

@@ -19,7 +19,8 @@ import pytest
 from repositories import git, is_kept, make_repository, prepare, write
 from weft.errors import BranchTaken
 from weft.workspace import Workspace, branch_ref, changes, clean, compare, fingerprint
-from weft.workspace.records import Lock, Phase, Pool, Record
+from weft.workspace.locks import Lock
+from weft.workspace.records import Phase, Pool, Record
 
 PROGRAM = Path(__file__).with_name("attempt_program.py")
 KILLS = 60 if os.environ.get("WEFT_CHAOS") else 8
@@ -52,7 +53,7 @@ def kill_somewhere(root: Path, notes: Path, name: str, chance: random.Random) ->
     while (not notes.exists() or notes.stat().st_size == before) and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(chance.random() * 0.4)
+    time.sleep(chance.random() * 0.8)
     process.kill()
     errors = process.communicate()[1]
     assert process.returncode == -signal.SIGKILL, errors.decode()

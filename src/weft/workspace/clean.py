@@ -16,9 +16,10 @@ from typing import Final
 from weft import git
 from weft.git import RefMoved
 from weft.workspace import archive, worktree
+from weft.workspace.locks import Lock
 from weft.workspace.names import BRANCHES
 from weft.workspace.prepare import disown
-from weft.workspace.records import Lock, Phase, Pool, Slot, Workspace, registering, try_lock
+from weft.workspace.records import Phase, Pool, Slot, Workspace, registering, try_lock
 from weft.workspace.release import remove
 
 _TRIES: Final = 8

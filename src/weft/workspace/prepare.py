@@ -18,15 +18,14 @@ from weft import git
 from weft.errors import BranchTaken, InputError, InUse, WorkspaceError
 from weft.git import Commit, GitFailed, Update
 from weft.workspace import archive, worktree
+from weft.workspace.locks import Lock, handed_on
 from weft.workspace.names import BRANCHES
 from weft.workspace.records import (
-    Lock,
     Phase,
     Pool,
     Record,
     Slot,
     Workspace,
-    handed_on,
     registering,
     try_lock,
     write_record,

@@ -15,7 +15,6 @@ replaced whole, so that nobody can read half of one.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import tempfile
@@ -27,6 +26,7 @@ from types import TracebackType
 
 from weft.errors import WorkspaceError
 from weft.git import View
+from weft.workspace.locks import Lock
 
 
 class Phase(StrEnum):
@@ -205,33 +205,6 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
-class Lock:
-    """A lock that is held until every copy of its file number is closed, in whatever process."""
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def fileno(self) -> int:
-        """The number to hand to a process that is to hold the lock too."""
-        return self._number
-
-    def wait(self) -> None:
-        fcntl.flock(self._number, fcntl.LOCK_EX)
-
-    def attempt(self) -> bool:
-        try:
-            fcntl.flock(self._number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def close(self) -> None:
-        if self._number >= 0:
-            number, self._number = self._number, -1
-            os.close(number)
-
-
 def try_lock(slot: Slot) -> Lock | None:
     """Lock a workspace; None if somebody uses it."""
     lock = Lock(slot.pool.locks / str(slot.number))
@@ -239,16 +212,6 @@ def try_lock(slot: Slot) -> Lock | None:
         return lock
     lock.close()
     return None
-
-
-@contextlib.contextmanager
-def handed_on(lock: Lock) -> Iterator[None]:
-    """The lock goes to whoever called, unless something fails."""
-    try:
-        yield
-    except BaseException:
-        lock.close()
-        raise
 
 
 @contextlib.contextmanager

@@ -20,7 +20,8 @@ from weft.errors import WorkspaceError
 from weft.git import GitFailed, View
 from weft.git.command import answer
 from weft.git.trees import advance, put_up, remove_untracked, submodules
-from weft.workspace.records import Lock, Pool, Record, Slot, write_whole
+from weft.workspace.locks import Lock
+from weft.workspace.records import Pool, Record, Slot, write_whole
 
 # What of the user's configuration decides how files look; nothing here can start a program.
 _CARRIED: Final = (
