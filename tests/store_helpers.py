@@ -44,11 +44,14 @@ TABLES = (
     "attempts",
     "buckets",
     "claims",
+    "conflicts",
     "durations",
+    "entries",
     "edges",
     "events",
     "failures",
     "lease_costs",
+    "landings",
     "lease_units",
     "leases",
     "limits",
@@ -58,6 +61,7 @@ TABLES = (
     "spending",
     "stopped_agents",
     "tasks",
+    "verdicts",
     "workers",
 )
 

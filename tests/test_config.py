@@ -209,7 +209,7 @@ def test_slots_come_from_the_environment_alone() -> None:
 
 
 def test_sections_of_later_layers_are_left_to_them() -> None:
-    text = "[gate]\ncheck = 'make'\n[agents]\nx = 1"
+    text = "[agents]\nx = 1"
     assert parse(text, {}) == parse("", {})
 
 

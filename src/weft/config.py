@@ -91,6 +91,18 @@ class WorkspaceSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GateSettings:
+    """What must pass before anything lands, and how much of it may run at once."""
+
+    run: tuple[str, ...] | None = None  # a command line
+    slots: int = 2  # checks at a time
+    timeout: float = 1800  # seconds a check may take
+    every_commit: bool = False  # whether each commit of trunk must have passed by itself
+    squash: str = "task"  # one commit per task, or per story
+    env: tuple[str, ...] = ()  # variables of the user's that checks get to see
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stated:
     """A limit somebody wrote down, and where."""
 
@@ -106,6 +118,7 @@ class Config:
     slots: int | None = None  # MAX_CONCURRENT_TASKS
     tuning: Tuning = field(default_factory=Tuning)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    gate: GateSettings = field(default_factory=GateSettings)
 
     @property
     def worker_slots(self) -> int:
@@ -141,6 +154,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         slots=_slots(environment),
         tuning=_tuning(_section(table, "tuning")),
         workspace=_workspace(_section(table, "workspace")),
+        gate=_gate(_section(table, "gate")),
     )
 
 
@@ -238,25 +252,52 @@ def _tuning(section: Mapping[str, Any]) -> Tuning:
 def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
     where = f"[workspace] in {FILE}"
     _reject_unknown(section, (one.name for one in fields(WorkspaceSettings)), where)
-    command = section.get("setup")
-    if isinstance(command, str) and command.strip():
-        argv: tuple[str, ...] | None = ("sh", "-c", command)
-    else:
-        argv = None if command is None else _texts(command, f"setup of {where}") or None
-    timeout = section.get("timeout", WorkspaceSettings.timeout)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < 86400:
-        raise InputError(f"timeout of {where} must be seconds, above 0, not {timeout!r}.")
     return WorkspaceSettings(
         copy=_texts(section.get("copy", []), f"copy of {where}"),
         link=_texts(section.get("link", []), f"link of {where}"),
-        setup=argv,
-        timeout=float(timeout),
+        setup=_command(section.get("setup"), f"setup of {where}"),
+        timeout=_seconds(section.get("timeout", WorkspaceSettings.timeout), where),
         **{
             name: _count(section[name], f"{name} of {where}")
             for name in ("first_port", "ports", "spare_ram_mb")
             if name in section
         },
     )
+
+
+def _gate(section: Mapping[str, Any]) -> GateSettings:
+    where = f"[gate] in {FILE}"
+    _reject_unknown(section, (one.name for one in fields(GateSettings)), where)
+    squash = section.get("squash", GateSettings.squash)
+    if squash not in ("task", "story"):
+        raise InputError(f'squash of {where} must be "task" or "story", not {squash!r}.')
+    every_commit = section.get("every_commit", False)
+    if not isinstance(every_commit, bool):
+        raise InputError(f"every_commit of {where} must be true or false, not {every_commit!r}.")
+    slots = _count(section.get("slots", GateSettings.slots), f"slots of {where}")
+    if not 1 <= slots <= 256:
+        raise InputError(f"slots of {where} must be between 1 and 256, not {slots}.")
+    return GateSettings(
+        run=_command(section.get("run"), f"run of {where}"),
+        slots=slots,
+        timeout=_seconds(section.get("timeout", GateSettings.timeout), where),
+        every_commit=every_commit,
+        squash=squash,
+        env=_texts(section.get("env", []), f"env of {where}"),
+    )
+
+
+def _command(value: object, what: str) -> tuple[str, ...] | None:
+    """A command: a line for the shell, or a list of words that no shell sees."""
+    if isinstance(value, str) and value.strip():
+        return ("sh", "-c", value)
+    return None if value is None else _texts(value, what) or None
+
+
+def _seconds(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 86400:
+        raise InputError(f"timeout of {where} must be seconds, above 0, not {value!r}.")
+    return float(value)
 
 
 def _texts(value: object, what: str) -> tuple[str, ...]:

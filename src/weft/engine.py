@@ -25,6 +25,7 @@ from weft import git
 from weft.attempt.site import Site, agent_names, read_agent
 from weft.config import Config
 from weft.errors import InputError, LimitsDiffer, StoreError
+from weft.gate.loop import Gate
 from weft.model import AgentFile, Grant, Lease, NewWorker, Worker
 from weft.process import cgroup, sandbox, table
 from weft.process.death import proof_of_death
@@ -35,6 +36,7 @@ from weft.reaper import Here, Silence, sweep
 from weft.scheduler import Scheduler, was_started
 from weft.store import Store
 from weft.store.limits import identity
+from weft.store.runs import list_runs
 from weft.store.workers import depart, find_workers, register
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ log = logging.getLogger(__name__)
 _PATIENCE: Final = 30_000
 """Milliseconds that running agents get to end by themselves when weft is asked to."""
 
+_NET: Final = 5.0  # seconds after which to look although nobody rang
 _MOMENT: Final = 0.5
 
 Take = Callable[[str], Sequence[Grant]]
@@ -176,6 +179,27 @@ def _host_limits(config: Config) -> dict[str, int]:
         "ram_mb": max(1, total - config.workspace.spare_ram_mb),
         "port": config.workspace.ports,
     }
+
+
+async def guard(site: Site, worker: str) -> None:
+    """Serve the gate of every run on this repository, until cancelled."""
+    gates: set[str] = set()
+    async with anyio.create_task_group() as group:
+        with site.store.listen("work") as listener:
+            while True:
+                for run in await run_sync(list_runs, site.store):
+                    here_too = run.state == "running" and run.repo == str(site.common)
+                    if here_too and run.id not in gates:
+                        gates.add(run.id)
+                        group.start_soon(_serve_gate, site, worker, run.id)
+                with anyio.move_on_after(_NET):
+                    await anyio.wait_readable(listener)
+                listener.wait(0)
+
+
+async def _serve_gate(site: Site, worker: str, run: str) -> None:
+    with site.store.listen("work") as listener:
+        await Gate(site, worker, run).serve(listener)
 
 
 async def _reap_loop(site: Site, scheduler: Scheduler, work: TaskGroup, place: Place) -> None:

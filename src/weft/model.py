@@ -134,6 +134,7 @@ class Run:
     submitted: float
     plan: str
     base: str
+    blocked: str  # why its gate waits for a person
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +292,70 @@ class Wait:
     kind: str  # need, limit, file, worker, turn, reservation, time, person, run, attempt, gang
     subject: str  # the task, resource, file, worker or tenant in question
     text: str  # for people: `llm 12/12`, `src/a.py held by task 7`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What asks to land: the work of a task, or of all subtasks of a story."""
+
+    id: str
+    run: str
+    state: str  # queued, landing, landed, rejected, withdrawn
+    base: str | None  # the tip of trunk when the gate first saw it
+    story: int | None
+    tasks: tuple[int, ...]
+    work: tuple[tuple[str, str], ...]  # commits, each with what it is made on
+    needs: frozenset[str]  # entries it builds on
+    alone: bool  # in no batch with others
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckVerdict:
+    """How one run of the checks on the tree of a combination of entries ended."""
+
+    base: str
+    combination: tuple[str, ...]
+    purpose: str
+    tree: str
+    check_id: str
+    passed: bool
+    seconds: float
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeConflict:
+    """An entry that does not merge on a base once the others are merged."""
+
+    base: str
+    entry: str
+    others: tuple[str, ...]
+    report: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landing:
+    """Trunk moves from `old` to `new`: intended before it does, landed afterwards."""
+
+    run: str
+    sequence: int
+    old: str
+    new: str
+    tree: str
+    entries: tuple[str, ...]
+    commits: tuple[str, ...]  # of each entry, in that order
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateRows:
+    """All that the gate of a run knows."""
+
+    entries: tuple[Entry, ...]  # in order of arrival, those settled included
+    verdicts: tuple[CheckVerdict, ...]
+    conflicts: tuple[MergeConflict, ...]
+    landings: tuple[Landing, ...]
+    blocked: str  # why it waits for a person
 
 
 @dataclass(frozen=True, kw_only=True)

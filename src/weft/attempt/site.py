@@ -38,6 +38,13 @@ class Site:
         """What every process of an attempt carries in its environment. Unique for ever."""
         return f"{self.identity}.{task}.{attempt}"
 
+    def check_directory(self, fence: int) -> Path:
+        """The same for a check, which is named by its lease."""
+        return self.common / "weft" / "checks" / self.identity[:12] / str(fence)
+
+    def check_marker(self, fence: int) -> str:
+        return f"{self.identity}.check.{fence}"
+
     def read_agent(self, name: str) -> Agent:
         """An agent as its file says now."""
         return read_agent(self.root, name)

@@ -1,7 +1,15 @@
 """Questions and commands to git: one typed function each, NUL-separated, in a clean environment."""
 
 from weft.git.command import GitFailed, View
-from weft.git.refs import RefMoved, Update, find_ref, list_refs, unreachable, update_refs
+from weft.git.refs import (
+    RefMoved,
+    Update,
+    find_ref,
+    is_ancestor,
+    list_refs,
+    unreachable,
+    update_refs,
+)
 from weft.git.repository import (
     OLDEST,
     Commit,
@@ -38,6 +46,7 @@ __all__ = [
     "get_commit",
     "git_directory",
     "has_commits",
+    "is_ancestor",
     "list_refs",
     "settings",
     "top_level",

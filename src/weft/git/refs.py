@@ -99,3 +99,11 @@ def heads(commits: dict[str, tuple[str, ...]]) -> list[str]:
     """Those of the commits that no other of them descends from."""
     inner = {parent for parents in commits.values() for parent in parents}
     return [commit for commit in commits if commit not in inner]
+
+
+def is_ancestor(repository: Path, ancestor: str, commit: str) -> bool:
+    """Whether a commit contains another, or is it."""
+    done = run(repository, "merge-base", "--is-ancestor", ancestor, commit)
+    if done.status not in (0, 1):
+        raise GitFailed(f"git cannot compare {ancestor} and {commit}: {done.errors.strip()}")
+    return done.status == 0

@@ -15,10 +15,12 @@ from weft.policy import capacity
 from weft.store import ready, records
 from weft.store.claims import give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
+from weft.store.entries import enter
 from weft.store.grants import write_lease
 from weft.store.ledger import Ledger
 from weft.store.scene import Scene
 from weft.store.store import reads, writes
+from weft.store.tasks import get_row
 
 _MAY_FOLLOW = frozenset(
     {State.DONE, State.FAILED, State.BLOCKED, State.GATING, State.PARKED, State.READY}
@@ -271,6 +273,8 @@ def _move(
         return
     until = outcome.until if state is State.PARKED else None
     ready.leave(tx, task, state, now=now, reason=reason, until=until)
+    if state is State.GATING:
+        enter(tx, get_row(tx, number), now=now)
     if state in (State.DONE, State.GATING):
         ready.settle_dependents(tx, number, now=now)
 

@@ -21,6 +21,7 @@ from weft.paths import conflicts
 from weft.store import records
 from weft.store.claims import Claims, bring_back, family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
+from weft.store.entries import enter_rest, withdraw
 
 
 def settle(tx: Transaction, ids: Iterable[int], *, now: float) -> None:
@@ -181,6 +182,8 @@ def leave(
     offered_to: str | None = None,
 ) -> None:
     """Move a task to a state other than ready, out of the index if it was in it."""
+    if row["state"] == State.GATING and state is not State.DONE:
+        withdraw(tx, row, now=now)
     tx.run(
         "leave_ready",
         id=row["id"],
@@ -190,6 +193,8 @@ def leave(
         until=until,
         offered_to=offered_to,
     )
+    if row["state"] == State.GATING and row["story"] is not None:
+        enter_rest(tx, row["story"], now=now)
     if row["line"] is not None:
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
     if row["state"] == State.READY:

@@ -44,6 +44,7 @@ def run(row: Row) -> model.Run:
         submitted=row["submitted"],
         plan=row["plan"],
         base=row["base"],
+        blocked=row["blocked"],
     )
 
 
@@ -120,4 +121,53 @@ def event(row: Row) -> model.Event:
         run=row["run"],
         task=row["task"],
         data=json.loads(row["data"]),
+    )
+
+
+def entry(row: Row) -> model.Entry:
+    return model.Entry(
+        id=row["id"],
+        run=row["run"],
+        state=row["state"],
+        base=row["base"],
+        story=row["story"],
+        tasks=tuple(int(one) for one in json.loads(row["tasks"])),
+        work=tuple((commit, base) for commit, base in json.loads(row["work"])),
+        needs=frozenset(json.loads(row["needs"])),
+        alone=bool(row["alone"]),
+    )
+
+
+def verdict(row: Row) -> model.CheckVerdict:
+    return model.CheckVerdict(
+        base=row["base"],
+        combination=tuple(json.loads(row["combination"])),
+        purpose=row["purpose"],
+        tree=row["tree"],
+        check_id=row["check_id"],
+        passed=bool(row["passed"]),
+        seconds=row["seconds"],
+        output=row["output"],
+    )
+
+
+def conflict(row: Row) -> model.MergeConflict:
+    return model.MergeConflict(
+        base=row["base"],
+        entry=row["entry"],
+        others=tuple(json.loads(row["others"])),
+        report=row["report"],
+    )
+
+
+def landing(row: Row) -> model.Landing:
+    return model.Landing(
+        run=row["run"],
+        sequence=row["sequence"],
+        old=row["old"],
+        new=row["new"],
+        tree=row["tree"],
+        entries=tuple(json.loads(row["entries"])),
+        commits=tuple(json.loads(row["commits"])),
+        state=row["state"],
     )

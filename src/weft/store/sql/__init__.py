@@ -17,6 +17,7 @@ Dialect = Literal["sqlite", "postgres"]
 _FILES: Final = (
     "admission.sql",
     "events.sql",
+    "gate.sql",
     "leases.sql",
     "limits.sql",
     "ready.sql",

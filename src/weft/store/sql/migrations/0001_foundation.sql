@@ -19,7 +19,8 @@ CREATE TABLE runs (
     state TEXT NOT NULL CHECK (state IN ('waiting', 'running', 'ended')),
     submitted DOUBLE PRECISION NOT NULL,
     plan TEXT NOT NULL,
-    base TEXT NOT NULL
+    base TEXT NOT NULL,
+    blocked TEXT NOT NULL DEFAULT '' -- why its gate waits for a person
 );
 CREATE INDEX runs_waiting ON runs (submitted, id) WHERE state = 'waiting';
 
@@ -66,6 +67,7 @@ CREATE TABLE tasks (
     offered_to TEXT,
     result TEXT NOT NULL DEFAULT '',
     attempt BIGINT NOT NULL DEFAULT 0, -- the number of the latest one
+    entry TEXT, -- what it asked to land with, the latest time
     -- The ready index. A line is the ready tasks of a bucket that share one pattern and so
     -- exclude each other; only its head is looked at, the others follow in order. `aside` names the task whose claim a
     -- head ran into: it is not looked at again before that claim ends.
@@ -251,3 +253,63 @@ CREATE TABLE durations (
     PRIMARY KEY (task, attempt)
 );
 CREATE INDEX durations_alike ON durations (agent, stage, at);
+
+-- What asks to land: the work of a task, or of a whole story. Built again it is a new entry.
+CREATE TABLE entries (
+    id TEXT PRIMARY KEY,
+    number BIGINT NOT NULL UNIQUE, -- the order of arrival
+    run TEXT NOT NULL,
+    story BIGINT, -- whose subtasks these are, all of them
+    state TEXT NOT NULL CHECK (state IN ('queued', 'landing', 'landed', 'rejected', 'withdrawn')),
+    base TEXT, -- the tip of trunk when the gate first saw it
+    tasks TEXT NOT NULL, -- numbers, as the keys of a JSON object
+    work TEXT NOT NULL, -- commits with what each is made on, as a JSON list of pairs
+    needs TEXT NOT NULL, -- entries it builds on, as the keys of a JSON object
+    alone BOOLEAN NOT NULL, -- in no batch with others: it was sent back before
+    at DOUBLE PRECISION NOT NULL
+);
+CREATE INDEX entries_open ON entries (run, number) WHERE state IN ('queued', 'landing');
+CREATE INDEX entries_run ON entries (run, number);
+
+-- How one run of the checks on the tree of a combination ended.
+CREATE TABLE verdicts (
+    run TEXT NOT NULL,
+    number BIGINT NOT NULL,
+    base TEXT NOT NULL,
+    combination TEXT NOT NULL, -- entries in the order they were merged, as a JSON list
+    purpose TEXT NOT NULL,
+    tree TEXT NOT NULL,
+    check_id TEXT NOT NULL, -- commands and environment
+    passed BOOLEAN NOT NULL,
+    seconds DOUBLE PRECISION NOT NULL, -- 0 where another run's verdict on that tree was taken over
+    output TEXT NOT NULL, -- the end of what it printed
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run, number)
+);
+CREATE INDEX verdicts_tree ON verdicts (tree, check_id);
+
+-- Entries that do not merge once the others are merged.
+CREATE TABLE conflicts (
+    run TEXT NOT NULL,
+    base TEXT NOT NULL,
+    entry TEXT NOT NULL,
+    others TEXT NOT NULL, -- entries, as a JSON list
+    report TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run, base, entry, others)
+);
+
+-- Trunk moves from old to new. Written before it moves; at most one of a run is open.
+CREATE TABLE landings (
+    run TEXT NOT NULL,
+    sequence BIGINT NOT NULL,
+    old TEXT NOT NULL,
+    new TEXT NOT NULL,
+    tree TEXT NOT NULL,
+    entries TEXT NOT NULL, -- in the order they land, as a JSON list
+    commits TEXT NOT NULL, -- the commit of each, as a JSON list
+    state TEXT NOT NULL CHECK (state IN ('intended', 'landed')),
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run, sequence)
+);
+CREATE UNIQUE INDEX landings_open ON landings (run) WHERE state = 'intended';

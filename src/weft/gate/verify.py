@@ -1,0 +1,96 @@
+"""Proof, from git and the store alone, that what landed is what was checked.
+
+For every landing of a run: trunk moved from the tip before it to the one recorded, the commit
+there holds exactly the recorded tree, that tree passed its checks, and each task landed once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft import git
+from weft.gate.commits import tree_of
+from weft.gate.plumbing import MissingCommit, Plumbing, open_plumbing
+from weft.gate.trunk import ref_name, trunk_ref
+from weft.model import GateRows, State
+from weft.store import Store
+from weft.store.gate import read_gate
+from weft.store.runs import get_run
+from weft.store.tasks import get_task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    run: str
+    landings: int
+    tasks: int
+    problems: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+
+def verify(store: Store, repository: Path, run: str) -> Proof:
+    rows = read_gate(store, run)
+    with open_plumbing(repository) as plumbing:
+        problems = [
+            *_trunk(store, repository, run, rows),
+            *_trees(plumbing, rows),
+            *_once(store, rows),
+        ]
+    landed = [one for one in rows.landings if one.state == "landed"]
+    tasks = {t for entry in rows.entries if entry.state == "landed" for t in entry.tasks}
+    return Proof(run=run, landings=len(landed), tasks=len(tasks), problems=tuple(problems))
+
+
+def _trunk(store: Store, repository: Path, run: str, rows: GateRows) -> Iterator[str]:
+    expected = git.get_commit(repository, get_run(store, run).base).id
+    for landing in rows.landings:
+        if landing.old != expected:
+            yield f"landing {landing.sequence} starts at {landing.old}, not at {expected}"
+        if landing.state != "landed":
+            yield f"landing {landing.sequence} was begun and not completed; `weft worker` does that"
+            continue
+        expected = landing.new
+    where = git.find_ref(repository, trunk_ref(run))
+    if where is None:
+        if rows.landings:
+            yield f"{ref_name(run)} is gone"
+    elif where != expected:
+        if git.is_ancestor(repository, expected, where):
+            yield f"{ref_name(run)} has commits that weft did not land, up to {where}"
+        else:
+            yield f"{ref_name(run)} is at {where} and does not contain {expected}"
+
+
+def _trees(plumbing: Plumbing, rows: GateRows) -> Iterator[str]:
+    passed = {one.tree for one in rows.verdicts if one.passed}
+    for landing in rows.landings:
+        try:
+            tree = tree_of(plumbing, landing.new)
+        except MissingCommit:
+            yield f"commit {landing.new} of landing {landing.sequence} is not in the repository"
+            continue
+        if tree != landing.tree:
+            yield f"landing {landing.sequence} holds the tree {tree}, not {landing.tree}"
+        if landing.tree not in passed:
+            yield f"the tree {landing.tree} of landing {landing.sequence} never passed"
+
+
+def _once(store: Store, rows: GateRows) -> Iterator[str]:
+    landed = Counter(entry for one in rows.landings for entry in one.entries)
+    for entry, times in landed.items():
+        if times > 1:
+            yield f"entry {entry} landed {times} times"
+    tasks = Counter(
+        task for entry in rows.entries if entry.state == "landed" for task in entry.tasks
+    )
+    for task, times in tasks.items():
+        if times > 1:
+            yield f"task {task} landed {times} times"
+        if get_task(store, task).state is not State.DONE:
+            yield f"task {task} landed, but is {get_task(store, task).state}"

@@ -1,0 +1,79 @@
+"""Entries: what asks to land. A task enters with its candidate, a story with those of all its
+subtasks; whatever takes a task away from the gate takes its entry away too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.errors import Refused
+from weft.model import TERMINAL, State
+from weft.store.claims import family
+from weft.store.database import Row, Transaction, encode, encode_keys
+
+SENT_BACK = ("red", "conflict")
+"""Failures that the gate itself records."""
+
+
+def enter(tx: Transaction, task: Row, *, now: float) -> None:
+    """A task has its candidate and waits at the gate: let it, or its story, ask to land."""
+    if task["run"] is None:
+        return
+    if task["story"] is None:
+        _add(tx, f"{task['id']}.{task['attempt']}", [task], None, now=now)
+        return
+    kin = [row for row in family(tx, task["story"]) if row["id"] != task["story"]]
+    alive = [row for row in kin if row["state"] not in TERMINAL]
+    if alive and all(row["state"] == State.GATING for row in alive):
+        tries = sum(row["attempt"] for row in kin)
+        _add(tx, f"{task['story']}.{tries}.{len(alive)}", alive, task["story"], now=now)
+
+
+def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
+    """A subtask has left the gate: the others ask to land without it, if they all can."""
+    for row in family(tx, story):
+        waits = row["id"] != story and row["state"] == State.GATING
+        if waits and tx.one("entry_of_task", task=row["id"]) is None:
+            enter(tx, row, now=now)
+            return
+
+
+def _add(
+    tx: Transaction, entry: str, tasks: Sequence[Row], story: int | None, *, now: float
+) -> None:
+    attempts = [tx.one("attempt", task=row["id"], number=row["attempt"]) for row in tasks]
+    # Whoever built on a sibling's candidate ended after it.
+    done = sorted(
+        (one for one in attempts if one is not None and one["candidate"]),
+        key=lambda one: (one["ended"], one["task"]),
+    )
+    if not done:
+        return
+    failures = [row["kind"] for one in tasks for row in tx.all("failures_of", task=one["id"])]
+    tx.run(
+        "add_entry",
+        id=entry,
+        run=tasks[0]["run"],
+        story=story,
+        tasks=encode_keys(str(row["id"]) for row in tasks),
+        work=encode([[one["candidate"], one["base"]] for one in done]),
+        needs=encode_keys(()),
+        alone=any(kind in SENT_BACK for kind in failures),
+        at=now,
+    )
+    for row in tasks:
+        tx.run("set_entry", id=row["id"], entry=entry)
+    tx.event("entry_queued", now=now, run=tasks[0]["run"], task=tasks[0]["id"], entry=entry)
+    tx.wake()
+
+
+def withdraw(tx: Transaction, task: Row, *, now: float) -> None:
+    """A task leaves the gate before it has landed; refused once its landing has begun."""
+    entry = tx.one("entry_of_task", task=task["id"])
+    if entry is None:
+        return
+    if entry["state"] == "landing":
+        raise Refused(f"Task {task['id']} is landing and can no longer be stopped.")
+    tx.run("set_entry_state", id=entry["id"], state="withdrawn")
+    tx.event("entry_withdrawn", now=now, run=entry["run"], task=task["id"], entry=entry["id"])
+    tx.wake()

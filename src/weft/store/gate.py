@@ -1,0 +1,241 @@
+"""The gate's own verbs. All carry the fence of the lease `gate:<run>`.
+
+A landing is written down before trunk moves, at most one at a time, and only ever rolls
+forward; so whoever takes the gate next can complete it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.errors import NotFound, Refused, StaleFence
+from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict, State
+from weft.store import ready, records
+from weft.store.claims import family, give_up
+from weft.store.database import Row, Transaction, encode, storable
+from weft.store.store import reads, writes
+from weft.store.tasks import get_row
+
+
+@reads
+def read_gate(tx: Transaction, run: str) -> GateRows:
+    """Everything the gate of a run goes by, at one moment."""
+    row = tx.one("run", id=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    return GateRows(
+        entries=tuple(records.entry(one) for one in tx.all("entries", run=run)),
+        verdicts=tuple(records.verdict(one) for one in tx.all("verdicts", run=run)),
+        conflicts=tuple(records.conflict(one) for one in tx.all("conflicts", run=run)),
+        landings=tuple(records.landing(one) for one in tx.all("landings", run=run)),
+        blocked=row["blocked"],
+    )
+
+
+@reads
+def known_verdicts(tx: Transaction, tree: str, check_id: str) -> list[tuple[bool, str]]:
+    """How a tree was found when it was checked in this way, in any run, with the output."""
+    rows = tx.all("verdicts_on_tree", tree=tree, check_id=check_id)
+    return [(bool(row["passed"]), row["output"]) for row in rows]
+
+
+@writes
+def see_entries(tx: Transaction, fence: int, run: str, tip: str) -> None:
+    """The gate has looked at what came since: this is the tip it came to."""
+    _holds(tx, fence, run)
+    tx.run("set_entry_base", run=run, base=tip)
+
+
+@writes
+def record_verdict(
+    tx: Transaction, fence: int, run: str, verdict: CheckVerdict, *, now: float
+) -> None:
+    _holds(tx, fence, run)
+    tx.run(
+        "add_verdict",
+        run=run,
+        base=verdict.base,
+        combination=encode(list(verdict.combination)),
+        purpose=verdict.purpose,
+        tree=verdict.tree,
+        check_id=verdict.check_id,
+        passed=verdict.passed,
+        seconds=verdict.seconds,
+        output=storable(verdict.output),
+        at=now,
+    )
+    tx.event(
+        "checked",
+        now=now,
+        run=run,
+        entries=list(verdict.combination),
+        passed=verdict.passed,
+        seconds=verdict.seconds,
+        purpose=verdict.purpose,
+    )
+
+
+@writes
+def record_conflict(
+    tx: Transaction, fence: int, run: str, conflict: MergeConflict, *, now: float
+) -> None:
+    _holds(tx, fence, run)
+    tx.run(
+        "add_conflict",
+        run=run,
+        base=conflict.base,
+        entry=conflict.entry,
+        others=encode(list(conflict.others)),
+        report=storable(conflict.report),
+        at=now,
+    )
+
+
+@writes
+def reject(
+    tx: Transaction, fence: int, run: str, entry: str, kind: str, reason: str, *, now: float
+) -> None:
+    """Send an entry's tasks back to be made again; blocked if that happened too often alike."""
+    _holds(tx, fence, run)
+    row = _entry(tx, run, entry)
+    if row["state"] != "queued":
+        return  # done before
+    tx.run("set_entry_state", id=entry, state="rejected")
+    tx.event("entry_rejected", now=now, run=run, entry=entry, why=kind, reason=reason)
+    for number in records.entry(row).tasks:
+        _send_back(tx, get_row(tx, number), kind, reason, now=now)
+
+
+def _send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float) -> None:
+    if task["state"] != State.GATING:
+        return
+    tx.run(
+        "record_failure",
+        task=task["id"],
+        attempt=task["attempt"],
+        kind=kind,
+        signature=kind,
+        at=now,
+    )
+    alike = tx.value("failures_alike", task=task["id"], kind=kind, signature=kind)
+    give_up(tx, task)
+    if alike >= tx.tuning.pattern:
+        why = f"the gate sent it back {alike} times: {reason}"
+        ready.leave(tx, task, State.BLOCKED, now=now, reason=why)
+        ready.unsettle_dependents(tx, task["id"], now=now)
+        tx.event("task_blocked", now=now, run=task["run"], task=task["id"], reason=why)
+    else:
+        ready.send_back(tx, task, now=now, reason=reason)
+
+
+@writes
+def intend(
+    tx: Transaction,
+    fence: int,
+    run: str,
+    *,
+    old: str,
+    new: str,
+    tree: str,
+    entries: Sequence[str],
+    commits: Sequence[str],
+    now: float,
+) -> Landing:
+    """Write down that trunk is about to move. From now on these entries cannot be stopped."""
+    _holds(tx, fence, run)
+    if tx.one("open_landing", run=run) is not None:
+        raise Refused(f"Run {run} has a landing that is not completed.")
+    for one in entries:
+        row = _entry(tx, run, one)
+        if row["state"] != "queued":
+            raise Refused(f"Entry {one} is {row['state']} and cannot land.")
+        tx.run("set_entry_state", id=one, state="landing")
+    tx.run(
+        "add_landing",
+        run=run,
+        old=old,
+        new=new,
+        tree=tree,
+        entries=encode(list(entries)),
+        commits=encode(list(commits)),
+        at=now,
+    )
+    tx.event("landing_intended", now=now, run=run, old=old, new=new, entries=list(entries))
+    landing = tx.one("open_landing", run=run)
+    assert landing is not None
+    return records.landing(landing)
+
+
+@writes
+def complete(tx: Transaction, fence: int, run: str, sequence: int, *, now: float) -> None:
+    """Trunk has moved: the entries have landed and their tasks are done. Again: no change."""
+    _holds(tx, fence, run)
+    row = tx.one("open_landing", run=run)
+    if row is None or row["sequence"] != sequence:
+        return
+    landing = records.landing(row)
+    tx.run("end_landing", run=run, sequence=sequence)
+    for entry, commit in zip(landing.entries, landing.commits, strict=True):
+        tx.run("set_entry_state", id=entry, state="landed")
+        about = records.entry(_entry(tx, run, entry))
+        for number in about.tasks:
+            _done(tx, get_row(tx, number), commit, now=now)
+        if about.story is not None and not _has_more(tx, about.story):
+            _done(tx, get_row(tx, about.story), commit, now=now)
+    tx.event(
+        "landed", now=now, run=run, old=landing.old, new=landing.new, entries=list(landing.entries)
+    )
+    tx.wake()
+
+
+def _has_more(tx: Transaction, story: int) -> bool:
+    """Whether a story has subtasks that have not ended."""
+    return any(r["id"] != story and r["state"] not in TERMINAL for r in family(tx, story))
+
+
+def _done(tx: Transaction, task: Row, commit: str, *, now: float) -> None:
+    if task["state"] == State.DONE:
+        return
+    ready.leave(tx, task, State.DONE, now=now)
+    give_up(tx, task)
+    tx.event("task_landed", now=now, run=task["run"], task=task["id"], commit=commit)
+    ready.settle_dependents(tx, task["id"], now=now)
+
+
+@writes
+def block_gate(tx: Transaction, fence: int, run: str, reason: str, *, now: float) -> None:
+    """The gate of a run needs a person; nothing lands before one has looked."""
+    _holds(tx, fence, run)
+    tx.run("block_run", run=run, reason=storable(reason))
+    tx.event("gate_blocked", now=now, run=run, reason=reason)
+
+
+@writes
+def unblock_gate(tx: Transaction, run: str, *, now: float) -> bool:
+    """A person has looked; False if it was not blocked."""
+    row = tx.one("run", id=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    if not row["blocked"]:
+        return False
+    tx.run("block_run", run=run, reason="")
+    tx.event("gate_unblocked", now=now, run=run)
+    tx.wake()
+    return True
+
+
+def _holds(tx: Transaction, fence: int, run: str) -> None:
+    lease = tx.one("lease", fence=fence)
+    if (
+        lease is None
+        or (lease["kind"], lease["holder"]) != ("gate", run)
+        or lease["state"] == "released"
+    ):
+        raise StaleFence(f"Fence {fence} does not hold the gate of run {run}.")
+
+
+def _entry(tx: Transaction, run: str, entry: str) -> Row:
+    row = tx.one("entry", id=entry, run=run)
+    if row is None:
+        raise NotFound(f"Run {run} has no entry {entry}.")
+    return row
