@@ -359,6 +359,15 @@ class GateRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One step of a task's pipeline: who does it, and what that takes."""
+
+    name: str
+    agent: str
+    demand: Demand
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How an attempt ended, and what becomes of its task.
 
@@ -378,5 +387,6 @@ class Outcome:
     session: str | None = None
     tokens: int = 0
     micro_usd: int = 0
+    then: Stage | None = None  # the step that follows, for a task that goes on
     sent_back: bool = False
     files: tuple[str, ...] | None = None  # a larger claim to ask for next time

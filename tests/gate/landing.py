@@ -16,7 +16,6 @@ from weft.attempt.site import Site
 from weft.config import Config, GateSettings
 from weft.engine import open_site
 from weft.gate.loop import Gate
-from weft.gate.trunk import trunk_ref
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit_task
@@ -24,6 +23,7 @@ from weft.store.leases import finish
 from weft.store.runs import submit_run
 from weft.store.tasks import get_task
 from weft.store.workers import register
+from weft.workspace.names import trunk_ref
 
 RUN = "r1"
 WORKER = "w"

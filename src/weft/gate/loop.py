@@ -42,6 +42,7 @@ from weft.store.leases import release, renew, take
 from weft.store.runs import get_run
 from weft.store.tasks import get_task
 from weft.store.wake import Listener
+from weft.workspace.names import trunk_ref
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ class Gate:
             if landing.state == "intended":
                 trunk.roll_forward(self._site.store, root, plumbing, fence, landing, at=self._at)
         expected = rows.landings[-1].new if rows.landings else git.get_commit(root, run.base).id
-        where = git.find_ref(root, trunk.trunk_ref(self.run))
+        where = git.find_ref(root, trunk_ref(self.run))
         if where != expected:
             trunk.refuse_foreign(self._site.store, fence, self.run, expected, where)
         return expected

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from weft import git
 from weft.errors import Refused, WeftError
@@ -21,9 +21,7 @@ from weft.git import RefMoved, Update
 from weft.model import Entry, Landing
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
-from weft.workspace.names import component
-
-TRUNKS: Final = "refs/heads/weft/"
+from weft.workspace.names import trunk_ref
 
 Fault = Callable[[str], None]
 """Called at each point where a crash must do no harm; tests crash there."""
@@ -31,10 +29,6 @@ Fault = Callable[[str], None]
 
 class Blocked(WeftError):
     """The gate cannot go on without a person."""
-
-
-def trunk_ref(run: str) -> str:
-    return TRUNKS + component(run)
 
 
 def candidates(entries: Sequence[Entry]) -> list[Candidate]:

@@ -14,12 +14,13 @@ from pathlib import Path
 from weft import git
 from weft.gate.commits import tree_of
 from weft.gate.plumbing import MissingCommit, Plumbing, open_plumbing
-from weft.gate.trunk import ref_name, trunk_ref
+from weft.gate.trunk import ref_name
 from weft.model import GateRows, State
 from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.runs import get_run
 from weft.store.tasks import get_task
+from weft.workspace.names import trunk_ref
 
 
 @dataclass(frozen=True, kw_only=True)

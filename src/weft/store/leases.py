@@ -264,6 +264,16 @@ def _move(
     number: int = task["id"]
     if outcome.result:
         tx.run("set_result", id=number, result=storable(outcome.result))
+    if outcome.then is not None:
+        step = outcome.then
+        capacity.refuse_odd_amounts(step.demand, f"Stage {step.name}")
+        tx.run(
+            "set_stage",
+            id=number,
+            stage=step.name,
+            agent=step.agent,
+            demand=encode(dict(step.demand)),
+        )
     if outcome.files is not None:
         tx.run("set_files", id=number, files=encode_keys(outcome.files))
     if outcome.sent_back or outcome.files is not None or state not in _KEEPS_CLAIMS:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from weft import graph
 from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull, Refused
-from weft.model import HERE, TERMINAL, Attempt, Demand, NewTask, State, Task
+from weft.model import HERE, HUMAN, TERMINAL, Attempt, Demand, NewTask, State, Task
 from weft.paths import conflicts
 from weft.policy import capacity, queue
 from weft.policy.order import Entry, declared_class
@@ -273,6 +273,23 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
     ready.requeue(tx, task, now=now)
     if row["state"] == State.SKIPPED:
         ready.unsettle_dependents(tx, task, now=now)
+    return True
+
+
+@writes
+def approve(tx: Transaction, task: int, *, now: float, note: str = "") -> bool:
+    """A person has done, or agreed to, what a task asks of a person; False if it had ended."""
+    row = get_row(tx, task)
+    if State(row["state"]) in TERMINAL:
+        return False
+    if row["agent"] != HUMAN:
+        raise Refused(f"Task {task} asks nothing of a person; `weft skip {task}` leaves it out.")
+    if row["state"] == State.WAITING:
+        raise Refused(f"Task {task} is not due yet: what it needs has not landed.")
+    ready.leave(tx, row, State.DONE, now=now, reason=note)
+    tx.event("task_approved", now=now, run=row["run"], task=task, note=note)
+    ready.settle_dependents(tx, task, now=now)
+    tx.wake()
     return True
 
 

@@ -26,6 +26,11 @@ def branch_ref(run: str, task: str, attempt: int) -> str:
     return f"{BRANCHES}{component(run)}/{component(task)}/{attempt}"
 
 
+def trunk_ref(run: str) -> str:
+    """The full reference of a run's trunk: `refs/heads/weft/<run>`."""
+    return TRUNKS + component(run)
+
+
 def archive_ref(branch: str, commit: str) -> str:
     """Where a commit of that branch's attempt is kept; the same commit always at the same place."""
     found = _BRANCH.fullmatch(branch)

@@ -60,6 +60,10 @@ WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered');
 -- A task will ask for other files at its next attempt.
 UPDATE tasks SET files = :files WHERE id = :id;
 
+-- name: set_stage
+-- A task goes on with the next step of its pipeline.
+UPDATE tasks SET stage = :stage, agent = :agent, demand = :demand WHERE id = :id;
+
 -- name: set_result
 -- What a task's accepted attempt reported.
 UPDATE tasks SET result = :result WHERE id = :id;

@@ -1,0 +1,240 @@
+"""From a compiled plan to a run in the store: what each task asks for, claims, and is told."""
+
+from __future__ import annotations
+
+import math
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from weft import forecast, git, paths
+from weft.agents import spec
+from weft.agents.agent import Agent
+from weft.attempt.site import agent_names, read_agent
+from weft.errors import InputError
+from weft.model import HUMAN, NewRun, NewTask
+from weft.operations.plans import USUAL_STAGE, Checked
+from weft.operations.project import Project
+from weft.plan.records import Compiled, Kind, PlanTask, Why
+from weft.policy.capacity import attempt_demand
+from weft.store import Store
+from weft.store.runs import submit_run
+
+_SPEC: Final = "spec.md"
+_BARRIER: Final = "barrier"
+_USES: Final = {
+    "port": ("host:@/port", 1),
+    "ram_mb": ("host:@/ram_mb", 1),
+    "ram_gb": ("host:@/ram_mb", 1024),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the user asked for besides the plan."""
+
+    agent: str = "implement"  # for tasks that name none
+    stages: tuple[str, ...] = ()  # for tasks that name none
+    slots: int | None = None
+    base: str = "HEAD"
+    micro_usd: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    run: str
+    tasks: Mapping[str, int]  # numbers by the plan's ids
+    base: str
+
+
+def submit(
+    project: Project, store: Store, checked: Checked, path: Path, wishes: Wishes
+) -> Submitted:
+    """Submit a plan as a new run."""
+    base = git.get_commit(project.root, wishes.base).id
+    run = _new_id(path)
+    tasks = list(_Tasks(project, checked, path, run, wishes).build())
+    if not tasks:
+        raise InputError(f"{checked.name} has nothing left to do.")
+    limits: dict[str, int] = {}
+    if wishes.slots is not None:
+        limits |= dict.fromkeys(("agents", "test", "implement"), wishes.slots)
+    if wishes.micro_usd is not None:
+        limits["usd"] = wishes.micro_usd
+    new = NewRun(
+        id=run,
+        repo=str(git.common_directory(project.root)),
+        plan=str(path.resolve()),
+        base=base,
+        limits=limits,
+    )
+    numbers = submit_run(store, new, tasks, now=time.time())
+    return Submitted(run=run, tasks=numbers, base=base)
+
+
+def _new_id(path: Path) -> str:
+    """Short, readable, and not used before: `plan-3fa1`."""
+    stem = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:24] or "run"
+    return f"{stem}-{secrets.token_hex(2)}"
+
+
+class _Tasks:
+    """Builds the tasks of one plan; reads each agent file once."""
+
+    def __init__(
+        self, project: Project, checked: Checked, path: Path, run: str, wishes: Wishes
+    ) -> None:
+        self._project = project
+        self._compiled: Compiled = checked.compiled
+        self._run = run
+        self._wishes = wishes
+        self._agents: dict[str, Agent] = {}
+        self._names = agent_names(project.root)
+        self._spec = _read(path.parent / _SPEC)
+        self._open = {task.id for task in self._compiled.plan.tasks if not task.settled}
+        work = forecast.work_of(self._compiled, checked.seconds)
+        longest = forecast.paths(work)
+        self._paths = dict(
+            zip((task.id for task in self._compiled.plan.tasks), longest, strict=False)
+        )
+        self._gangs = {
+            one: f"g{n}" for n, group in enumerate(checked.compiled.groups) for one in group
+        }
+        self._phases = {phase.label: phase for phase in self._compiled.plan.phases}
+
+    def build(self) -> list[NewTask]:
+        needs: dict[str, set[str]] = {task: set() for task in self._open}
+        for edge in self._compiled.edges:
+            if edge.why is not Why.OVERLAP and edge.before in self._open and edge.after in needs:
+                needs[edge.after].add(edge.before)
+        barriers = []
+        for number, barrier in enumerate(self._compiled.barriers):
+            before = [one for one in barrier.before if one in self._open]
+            after = [one for one in barrier.after if one in needs]
+            if before and after:
+                name = f"{_BARRIER} {number + 1}"
+                barriers.append(NewTask(name=name, needs=tuple(before), details={_BARRIER: True}))
+                for one in after:
+                    needs[one].add(name)
+        tasks = [
+            self._task(task, tuple(sorted(needs[task.id])))
+            for task in self._compiled.plan.tasks
+            if task.id in self._open
+        ]
+        return [*tasks, *barriers]
+
+    def _task(self, task: PlanTask, needs: tuple[str, ...]) -> NewTask:
+        story = task.parent if task.kind is Kind.SUBTASK else None
+        common: dict[str, Any] = {
+            "name": task.id,
+            "text": _text(task),
+            "needs": needs,
+            "klass": task.klass,
+            "priority": task.priority,
+            "path_seconds": self._paths.get(task.id, 0.0),
+            "story": story if story in self._open else None,
+        }
+        if task.kind in (Kind.STORY, Kind.EPIC):
+            return NewTask(**common, details={"title": task.text, "barrier": True})
+        if task.manual:
+            return NewTask(**common, agent=HUMAN, details={"title": task.text})
+        stages = self._stages(task)
+        first = stages[0]
+        return NewTask(
+            **common,
+            files=task.claims,
+            gang=self._gangs.get(task.id),
+            agent=first["agent"],
+            stage=first["stage"],
+            demand=first["demand"],
+            details=self._details(task, stages),
+        )
+
+    def _stages(self, task: PlanTask) -> list[dict[str, Any]]:
+        names = task.stages or self._wishes.stages or (USUAL_STAGE,)
+        found = []
+        for stage in names:
+            usual = self._wishes.agent if stage == USUAL_STAGE else stage
+            name = task.agent or usual
+            agent = self._agent(name, task)
+            demand = attempt_demand(
+                run=self._run,
+                stage=stage,
+                agent=name,
+                provider=agent.provider,
+                uses=self._uses(task, agent),
+            )
+            found.append({"stage": stage, "agent": name, "demand": demand})
+        return found
+
+    def _agent(self, name: str, task: PlanTask) -> Agent:
+        if name not in self._agents:
+            if name not in self._names:
+                known = ", ".join(self._names) or "none; `weft init` writes a useful set"
+                raise InputError(
+                    f"Task {task.id} asks for the agent {name!r}, which has no file in "
+                    f".weft/agents (there are: {known})."
+                )
+            self._agents[name] = read_agent(self._project.root, name)
+        return self._agents[name]
+
+    def _uses(self, task: PlanTask, agent: Agent) -> dict[str, int]:
+        uses: dict[str, int] = {}
+        for name, amount in task.uses.items():
+            resource, factor = _USES.get(name, (name, 1))
+            uses[resource] = math.ceil(amount * factor)
+        if self._wishes.micro_usd is not None:
+            uses[f"run:{self._run}/usd"] = max(
+                1, min(self._wishes.micro_usd, _dollars(task, agent))
+            )
+        return uses
+
+    def _details(self, task: PlanTask, stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        plan = self._compiled.plan
+        phase = self._phases.get(task.phase)
+        told: dict[str, Any] = {
+            "title": task.text,
+            "plan": plan.title or plan.name,
+            "phase": phase.title if phase else "",
+            "reads": list(task.reads),
+            "stages": list(stages),
+        }
+        if self._spec:
+            told["spec"] = spec.relevant(
+                self._spec,
+                task=task.id,
+                phase=task.phase,
+                phase_title=phase.title if phase else "",
+                files=[one for one in task.claims if paths.is_literal(one)],
+            )
+        if task.check:
+            told["check"] = task.check
+        if task.budget and task.budget.usd is not None:
+            told["budget"] = round(task.budget.usd * 1_000_000)
+        if task.budget and task.budget.seconds is not None:
+            told["timeout"] = float(task.budget.seconds)
+        return told
+
+
+_USUAL_DOLLARS: Final = 2_000_000  # reserved for an attempt that nobody gave a budget
+
+
+def _dollars(task: PlanTask, agent: Agent) -> int:
+    if task.budget and task.budget.usd is not None:
+        return round(task.budget.usd * 1_000_000)
+    return agent.budget.micro_usd or _USUAL_DOLLARS
+
+
+def _text(task: PlanTask) -> str:
+    return f"{task.text}\n{task.details}".strip()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""  # most plans have no specification beside them
