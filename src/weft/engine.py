@@ -24,8 +24,10 @@ from anyio.to_thread import run_sync
 from weft import git
 from weft.attempt.site import Site, agent_names, read_agent
 from weft.config import Config
-from weft.errors import InputError, LimitsDiffer, StoreError
+from weft.errors import InputError, LimitsDiffer, StoreError, WeftError
 from weft.gate.loop import Gate
+from weft.gate.merge import Candidate, merge
+from weft.gate.plumbing import open_plumbing
 from weft.model import AgentFile, Grant, Lease, NewWorker, Worker
 from weft.process import cgroup, sandbox, table
 from weft.process.death import proof_of_death
@@ -70,7 +72,25 @@ def open_site(
             able=sandbox.available(),
             cgroup=cgroup.find_parent(),
             environment=environment,
+            combine=lambda tip, candidates: _combine(root, tip, candidates),
         )
+
+
+def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str:
+    """What a subtask starts from: trunk, and on it what its siblings have done."""
+    with open_plumbing(root) as plumbing:
+        steps = merge(plumbing, tip, [Candidate(commit=one, base=base) for one, base in candidates])
+    if any(not step.clean for step in steps):
+        raise WeftError("What its siblings did does not merge with trunk any more.")
+    return git.commit_tree(
+        root,
+        steps[-1].tree,
+        [tip, *(one for one, _ in candidates)],
+        "What a subtask starts from\n",
+        name="weft",
+        email="weft@localhost",
+        date="1000000000 +0000",
+    )
 
 
 @asynccontextmanager

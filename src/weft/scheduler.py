@@ -21,7 +21,7 @@ from weft.attempt.attempt import Attempt, start_failure
 from weft.attempt.outcome import after_failure
 from weft.attempt.site import Site
 from weft.errors import Refused, StoreError, WeftError
-from weft.model import Grant, Lease, LeaseState, Outcome
+from weft.model import Grant, Lease, LeaseState, Outcome, State
 from weft.process import records
 from weft.process.place import Place, boottime
 from weft.store.admission import admit
@@ -175,6 +175,12 @@ class Scheduler:
         return attempt
 
     async def _carry_out(self, grant: Grant) -> None:
+        if grant.agent is None:  # a mere barrier: whatever it waited for has happened
+            done = Outcome(state=State.DONE)
+            await run_sync(lambda: finish(self._site.store, grant.fence, done, now=time.time()))
+            self._starting -= 1
+            self._ring()
+            return
         try:
             attempt = await run_sync(self._start, grant)
         finally:

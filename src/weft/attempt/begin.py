@@ -23,15 +23,17 @@ from weft.attempt import order
 from weft.attempt.brief import brief, title
 from weft.attempt.order import Order
 from weft.attempt.site import Site
-from weft.model import Attempt, ErrorClass, Grant, Task
+from weft.model import Attempt, ErrorClass, Grant, State, Task
 from weft.policy.capacity import is_consumable
 from weft.process import agent as process
 from weft.process import sandbox
 from weft.process.agent import Running, Spawn
 from weft.process.environment import build
 from weft.store.events import history
+from weft.store.runs import get_run
 from weft.store.tasks import get_task, list_attempts, list_needs
 from weft.workspace import Workspace
+from weft.workspace.names import trunk_ref
 
 AD_HOC: Final = "do"
 """Stands for the run in the branch of a task that belongs to none."""
@@ -86,8 +88,23 @@ def _base(site: Site, task: Task, last: Attempt | None) -> str:
     """Read after the claims were granted: what others have landed in these files is in it."""
     if last is not None and last.base:
         return last.base
-    name = str(task.details.get("base") or "HEAD")
-    return git.get_commit(site.root, name).id
+    if task.run is None:
+        return git.get_commit(site.root, "HEAD").id
+    tip = git.find_ref(site.root, trunk_ref(task.run))
+    base = tip or git.get_commit(site.root, get_run(site.store, task.run).base).id
+    siblings = _candidates_of_siblings(site, task)
+    return site.combine(base, siblings) if siblings else base
+
+
+def _candidates_of_siblings(site: Site, task: Task) -> list[tuple[str, str]]:
+    """What subtasks of the same story did that this one builds on and that has not landed."""
+    found = []
+    for need, _ in list_needs(site.store, task.id):
+        if need.story is not None and need.story == task.story and need.state is State.GATING:
+            last = list_attempts(site.store, need.id)[-1]
+            if last.candidate and last.base:
+                found.append((last.candidate, last.base))
+    return found
 
 
 def _fill(

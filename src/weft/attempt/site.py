@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,10 @@ AGENTS: Final = ".weft/agents"
 _LARGEST: Final = 1 << 20
 
 
+Combine = Callable[[str, Sequence[tuple[str, str]]], str]
+"""Makes one commit of a tip and candidates, each with what it is made on."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Site:
     store: Store
@@ -29,6 +33,7 @@ class Site:
     able: Able  # the sandboxes this machine has
     cgroup: str | None  # where groups of processes may be made, if anywhere
     environment: Mapping[str, str]  # the user's
+    combine: Combine
 
     def directory(self, task: int, attempt: int) -> Path:
         """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""
