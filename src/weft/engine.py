@@ -38,7 +38,7 @@ from weft.reaper import Here, Silence, sweep
 from weft.scheduler import Scheduler, was_started
 from weft.store import Store
 from weft.store.limits import identity
-from weft.store.runs import list_runs
+from weft.store.runs import end_finished, list_runs
 from weft.store.workers import depart, find_workers, register
 
 log = logging.getLogger(__name__)
@@ -207,6 +207,7 @@ async def guard(site: Site, worker: str) -> None:
     async with anyio.create_task_group() as group:
         with site.store.listen("work") as listener:
             while True:
+                await run_sync(_end_finished, site)
                 for run in await run_sync(list_runs, site.store):
                     here_too = run.state == "running" and run.repo == str(site.common)
                     if here_too and run.id not in gates:
@@ -215,6 +216,11 @@ async def guard(site: Site, worker: str) -> None:
                 with anyio.move_on_after(_NET):
                     await anyio.wait_readable(listener)
                 listener.wait(0)
+
+
+def _end_finished(site: Site) -> None:
+    for run in end_finished(site.store, now=time.time()):
+        log.info("run %s has ended", run)
 
 
 async def _serve_gate(site: Site, worker: str, run: str) -> None:

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "init": "weft.cli.init",
     "limits": "weft.cli.limits",
     "plan": "weft.cli.plan",
+    "run": "weft.cli.run",
     "verify": "weft.cli.verify",
 }
 

@@ -67,10 +67,10 @@ class Printer:
 
     def _say(self, line: str) -> None:
         if not self._quiet:
-            click.echo(_printable(line))
+            click.echo(printable(line))
 
 
-def _printable(line: str) -> str:
+def printable(line: str) -> str:
     """What an agent says is data: it may not steer the terminal."""
     return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
 

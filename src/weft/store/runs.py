@@ -92,13 +92,29 @@ def end_run(tx: Transaction, run: str, *, now: float) -> bool:
         return False
     if tx.one("unended_task", run=run) is not None:
         raise Refused(f"Run {run} has tasks that have not ended; cancel them first.")
+    _end(tx, run, now=now)
+    return True
+
+
+def _end(tx: Transaction, run: str, *, now: float) -> None:
     tx.run("set_run_state", id=run, state="ended")
     for lease in tx.all("open_leases_held_by", kind="run", holder=run):
         end_lease(tx, lease, "ended", now=now)
     tx.run("drop_limits_of", owner=f"run:{run}")
     tx.event("run_ended", now=now, run=run)
+    tx.wake()
     start_waiting(tx, now=now)
-    return True
+
+
+@writes
+def end_finished(tx: Transaction, *, now: float) -> list[str]:
+    """End every running run whose tasks have all ended; returns them."""
+    ended = []
+    for row in tx.all("running_runs"):
+        if tx.one("unended_task", run=row["id"]) is None:
+            _end(tx, row["id"], now=now)
+            ended.append(row["id"])
+    return ended
 
 
 @writes

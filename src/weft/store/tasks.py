@@ -352,6 +352,18 @@ def list_tasks(
 
 
 @reads
+def list_run(tx: Transaction, run: str) -> list[Task]:
+    """Every task of a run, in the order of its plan."""
+    return [records.task(row) for row in tx.all("tasks_of_run", run=run)]
+
+
+@reads
+def list_run_attempts(tx: Transaction, run: str) -> list[Attempt]:
+    """Every attempt at a task of a run."""
+    return [records.attempt(row) for row in tx.all("attempts_of_run", run=run)]
+
+
+@reads
 def list_attempts(tx: Transaction, task: int) -> list[Attempt]:
     return [records.attempt(row) for row in tx.all("attempts_of", task=task)]
 

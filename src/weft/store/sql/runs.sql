@@ -17,6 +17,19 @@ SELECT * FROM runs ORDER BY submitted DESC, id;
 -- Runs that wait for a place, oldest first.
 SELECT * FROM runs WHERE state = 'waiting' ORDER BY submitted, id;
 
+-- name: running_runs
+-- Runs that have their place and have not ended; few, as `runs` says.
+SELECT * FROM runs WHERE state = 'running' ORDER BY id;
+
+-- name: tasks_of_run
+-- Every task of a run, in the order of its plan.
+SELECT * FROM tasks WHERE run = :run ORDER BY id;
+
+-- name: attempts_of_run
+-- Every attempt at a task of a run.
+SELECT a.* FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run = :run
+ORDER BY a.task, a.number;
+
 -- name: set_run_state
 -- A run starts or ends.
 UPDATE runs SET state = :state WHERE id = :id;

@@ -22,6 +22,7 @@ CREATE TABLE runs (
     base TEXT NOT NULL,
     blocked TEXT NOT NULL DEFAULT '' -- why its gate waits for a person
 );
+CREATE INDEX runs_running ON runs (id) WHERE state = 'running';
 CREATE INDEX runs_waiting ON runs (submitted, id) WHERE state = 'waiting';
 
 -- Ready tasks that compete as one: same origin, urgency and demand. Only the best task of a

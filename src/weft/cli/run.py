@@ -1,0 +1,178 @@
+"""`weft run`"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import click
+
+from weft.cli.output import json_option, print_json
+from weft.errors import InputError, WeftError
+
+
+@click.command(name="run")
+@click.argument("file", required=False, metavar="FILE")
+@click.option(
+    "--resume",
+    "resumed",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[RUN]",
+    help="Go on with an unfinished run instead.",
+)
+@click.option("--slots", type=click.IntRange(1, 256), metavar="N", help="Agents at a time.")
+@click.option(
+    "--agent",
+    default="implement",
+    show_default=True,
+    metavar="NAME",
+    help="For tasks that name none.",
+)
+@click.option("--stages", metavar="LIST", help="For tasks that name none: test,implement.")
+@click.option(
+    "--base", default="HEAD", show_default=True, metavar="REF", help="What the run starts from."
+)
+@click.option("--into", metavar="BRANCH", help="Move this branch to the result when all landed.")
+@click.option("--budget", metavar="DOLLARS", help="What the whole run may spend.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen, and do nothing.")
+@click.option("--no-write", is_flag=True, help="Leave the marks in FILE alone.")
+@click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
+@json_option
+@click.pass_obj
+def command(
+    directory: Path,
+    file: str | None,
+    resumed: str | None,
+    slots: int | None,
+    agent: str,
+    stages: str | None,
+    base: str,
+    into: str | None,
+    budget: str | None,
+    dry_run: bool,
+    no_write: bool,
+    no_tty: bool,
+    as_json: bool,
+) -> int:
+    """Run a plan: every task by an agent of its own, all that passes on one branch.
+
+    FILE is a plan.md, a prd.json or a beads export. The result is the branch weft/<run>, on
+    which everything that landed has passed the checks of weft.toml; your checkout is not
+    touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume` goes on.
+    """
+    from weft.cli.run_follow import Follow, follow
+    from weft.cli.run_text import print_forecast, print_problems, summary_lines
+    from weft.operations import plans, project
+    from weft.operations.running import find_unfinished, get_to_resume, look
+    from weft.operations.submission import Wishes, submit
+    from weft.store.events import last_event
+
+    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    if (file is None) == (resumed is None):
+        raise InputError("Name a plan to run, or --resume to go on with a run.")
+    found = project.find(directory, os.environ)
+    with found.open_store() as store:
+        before = last_event(store)
+        if resumed is not None:
+            run = get_to_resume(store, resumed or None).id
+        else:
+            assert file is not None
+            path = directory / file
+            unfinished = find_unfinished(store, path)
+            if unfinished:
+                raise InputError(
+                    f"{file} is being run already as {unfinished[0].id}; "
+                    f"`weft run --resume {unfinished[0].id}` goes on with it."
+                )
+            with plans.setting(directory, os.environ) as around:
+                checked = plans.check(plans.load(directory, file), around, slots)
+            print_problems(checked)
+            if checked.failed:
+                raise InputError(f"{file} has errors; mend them first (`weft plan check {file}`).")
+            if not as_json:
+                print_forecast(checked)
+            wishes = Wishes(
+                agent=agent,
+                stages=tuple(one.strip() for one in (stages or "").split(",") if one.strip()),
+                slots=slots,
+                base=base,
+                micro_usd=_micro_dollars(budget),
+            )
+            if dry_run:
+                return 0
+            run = submit(found, store, checked, path, wishes).run
+        what = Follow(
+            run=run,
+            slots=slots or found.config.worker_slots,
+            after=before,
+            writes=not no_write,
+            quiet=as_json,
+        )
+        code = follow(found, store, what)
+        progress = look(store, run)
+        moved = _move_into(found.root, into, progress) if into and progress.ended else None
+        if as_json:
+            print_json(as_dict(progress, moved))
+        else:
+            for line in summary_lines(progress, found.root, moved):
+                click.echo(line)
+    return code
+
+
+def _micro_dollars(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        dollars = float(text.strip().removeprefix("$"))
+    except ValueError:
+        dollars = -1.0
+    if not 0 < dollars < 1_000_000:
+        raise InputError(f"--budget must be dollars, above 0, not {text!r}.")
+    return round(dollars * 1_000_000)
+
+
+def _move_into(root: Path, branch: str, progress: object) -> str:
+    from weft.operations.running import Progress, move_branch, tip_of
+
+    assert isinstance(progress, Progress)
+    tip = tip_of(root, progress.run.id)
+    if tip is None or tip == progress.run.base:
+        return f"{branch} was left alone: nothing landed."
+    try:
+        move_branch(root, branch, progress.run.base, tip)
+    except WeftError as error:
+        return str(error)
+    return f"{branch} is at {tip[:12]} now."
+
+
+def as_dict(progress: object, moved: str | None) -> dict[str, object]:
+    from weft.operations.running import Progress, makespan
+
+    assert isinstance(progress, Progress)
+    wall, work = makespan(progress.attempts)
+    landed = progress.landed
+    return {
+        "run": progress.run.id,
+        "state": progress.run.state,
+        "branch": f"weft/{progress.run.id}",
+        "base": progress.run.base,
+        "tasks": [
+            {
+                "task": task.id,
+                "name": task.name,
+                "state": task.state.value,
+                "reason": task.reason,
+                "commit": landed.get(task.id),
+            }
+            for task in progress.work
+        ],
+        "needs_you": progress.questions(),
+        "seconds": round(wall, 3),
+        "agent_seconds": round(work, 3),
+        "tokens": sum(one.tokens for one in progress.attempts),
+        "micro_usd": sum(one.micro_usd for one in progress.attempts),
+        "into": moved,
+    }

@@ -1,0 +1,222 @@
+"""A run under way: how far it is, what it needs a person for, and its plan file's marks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft import git, plan
+from weft.errors import InputError, Refused
+from weft.git import RefMoved, Update
+from weft.model import HUMAN, TERMINAL, Attempt, GateRows, Run, State, Task
+from weft.operations import plan_file
+from weft.plan.records import Plan, Source
+from weft.plan.writeback import Status, Written, write_back
+from weft.store import Store
+from weft.store.agents import list_stopped
+from weft.store.gate import read_gate
+from weft.store.runs import get_run, list_runs
+from weft.store.tasks import list_run, list_run_attempts
+from weft.workspace.names import trunk_ref
+
+_SHORT: Final = 9  # letters of a commit id in a plan
+_GOES_ON: Final = frozenset({State.READY, State.OFFERED, State.RUNNING, State.PARKED, State.GATING})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """A run at one moment."""
+
+    run: Run
+    tasks: tuple[Task, ...]
+    attempts: tuple[Attempt, ...]
+    gate: GateRows
+    stopped: Mapping[str, str]  # agents that cannot run, and why
+
+    @property
+    def work(self) -> tuple[Task, ...]:
+        """The tasks that somebody does; barriers and stories are left out."""
+        return tuple(task for task in self.tasks if not task.details.get("barrier"))
+
+    @property
+    def counts(self) -> Counter[State]:
+        return Counter(task.state for task in self.work)
+
+    @property
+    def ended(self) -> bool:
+        return self.run.state == "ended"
+
+    @property
+    def landed(self) -> dict[int, str]:
+        """The commit each landed task became."""
+        commits = {
+            entry: commit
+            for landing in self.gate.landings
+            if landing.state == "landed"
+            for entry, commit in zip(landing.entries, landing.commits, strict=True)
+        }
+        return {
+            task: commits[entry.id]
+            for entry in self.gate.entries
+            if entry.id in commits
+            for task in entry.tasks
+        }
+
+    def questions(self) -> list[str]:
+        """What a person is needed for, each with what to do."""
+        found = [f"The gate waits: {self.run.blocked}"] if self.run.blocked else []
+        for task in self.tasks:
+            if task.state is State.BLOCKED:
+                found.append(
+                    f"{task.name} is blocked: {_short(task.reason)} "
+                    f"(`weft retry {task.id}` or `weft skip {task.id}`)"
+                )
+            elif task.state in (State.FAILED, State.CANCELLED, State.EVICTED) and self._needed(
+                task
+            ):
+                found.append(
+                    f"{task.name} is {task.state}, and others need it "
+                    f"(`weft retry {task.id}` or `weft skip {task.id}`)"
+                )
+            elif task.state is State.PAUSED:
+                found.append(f"{task.name} is paused (`weft resume {task.id}`)")
+            elif task.agent == HUMAN and task.state is State.READY:
+                found.append(
+                    f"{task.name} is for you: {task.text.splitlines()[0]} "
+                    f"(`weft approve {task.id}`)"
+                )
+        waiting = {task.agent for task in self.tasks if task.state is State.READY}
+        for agent, reason in self.stopped.items():
+            if agent in waiting:
+                found.append(f"agent {agent} is stopped: {reason} (`weft agents resume {agent}`)")
+        return found
+
+    def _needed(self, task: Task) -> bool:
+        return any(other.state is State.WAITING for other in self.tasks if other.id != task.id)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing can go on without a person."""
+        if self.ended:
+            return False
+        moving = [
+            task
+            for task in self.tasks
+            if task.state in _GOES_ON
+            and not (task.agent == HUMAN and task.state is State.READY)
+            and not (task.agent in self.stopped and task.state is State.READY)
+            and not (self.run.blocked and task.state is State.GATING)
+        ]
+        return not moving and any(task.state not in TERMINAL for task in self.tasks)
+
+
+def look(store: Store, run: str) -> Progress:
+    return Progress(
+        run=get_run(store, run),
+        tasks=tuple(list_run(store, run)),
+        attempts=tuple(list_run_attempts(store, run)),
+        gate=read_gate(store, run),
+        stopped=list_stopped(store, now=0),
+    )
+
+
+def find_unfinished(store: Store, path: Path | None = None) -> list[Run]:
+    """Runs that have not ended, newest first; of one plan file, or all."""
+    return [
+        run
+        for run in list_runs(store)
+        if run.state != "ended" and (path is None or run.plan == str(path.resolve()))
+    ]
+
+
+def get_to_resume(store: Store, name: str | None) -> Run:
+    """The run to go on with: the one named, or the only unfinished one."""
+    if name is not None:
+        return get_run(store, name)
+    unfinished = find_unfinished(store)
+    if len(unfinished) == 1:
+        return unfinished[0]
+    if not unfinished:
+        raise InputError("There is no unfinished run to resume.")
+    names = ", ".join(run.id for run in unfinished)
+    raise InputError(f"Several runs are unfinished: {names}. Name the one to resume.")
+
+
+class Marks:
+    """Keeps the marks of a plan file in step with its run. Only plan.md has any."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._plan: Plan | None = None
+        self._written: dict[str, Status] = {}
+        data = plan_file.read(path)
+        reading = plan.read(path.name, data)
+        if reading.plan.source is Source.MARKDOWN:
+            self._plan = reading.plan
+
+    def bring_up_to_date(self, progress: Progress, tip: str | None) -> tuple[str, ...]:
+        """Write what has changed; returns the tasks that are no longer in the file."""
+        if self._plan is None:
+            return ()
+        known = {task.id for task in self._plan.tasks}
+        statuses = {name: one for name, one in _statuses(progress).items() if name in known}
+        if statuses == self._written:
+            return ()
+        the_plan = self._plan
+
+        def change(data: bytes) -> Written:
+            return write_back(data, the_plan, statuses, trunk=tip[:_SHORT] if tip else None)
+
+        written = plan_file.update(self._path, change)
+        self._written = statuses
+        return tuple(task.id for task in written.gone)
+
+
+def _statuses(progress: Progress) -> dict[str, Status]:
+    landed = progress.landed
+    return {
+        task.name: Status(
+            state=task.state,
+            commit=landed[task.id][:_SHORT] if task.id in landed else None,
+            note=_short(task.reason) if task.state in (State.BLOCKED, State.FAILED) else "",
+        )
+        for task in progress.tasks
+    }
+
+
+def _short(reason: str) -> str:
+    first = next((line.strip() for line in reason.splitlines() if line.strip()), "")
+    return first if len(first) <= 160 else first[:159] + "…"
+
+
+def tip_of(root: Path, run: str) -> str | None:
+    return git.find_ref(root, trunk_ref(run))
+
+
+def move_branch(root: Path, branch: str, old: str, new: str) -> None:
+    """Move the target of a run to what it landed, unless somebody has it checked out."""
+    ref = f"refs/heads/{branch}"
+    if ref in git.checked_out(root):
+        raise Refused(
+            f"{branch} is checked out, so weft leaves it alone; run "
+            f"`git merge --ff-only {new[:12]}` there."
+        )
+    where = git.find_ref(root, ref)
+    if where not in (None, old) and not git.is_ancestor(root, where, new):
+        raise Refused(f"{branch} has moved on its own since the run began; merge it yourself.")
+    try:
+        git.update_refs(root, [Update(ref=ref, old=where, new=new)], why="weft: run landed")
+    except RefMoved as error:
+        raise Refused(f"{branch} moved in this moment: {error}") from error
+
+
+def makespan(attempts: Sequence[Attempt]) -> tuple[float, float]:
+    """Wall time from the first start to the last end, and the same work one after the other."""
+    ended = [one for one in attempts if one.ended is not None]
+    if not ended:
+        return 0.0, 0.0
+    wall = max(one.ended or 0.0 for one in ended) - min(one.started for one in ended)
+    return wall, sum((one.ended or one.started) - one.started for one in ended)
