@@ -37,7 +37,7 @@ class Site:
 
     def directory(self, task: int, attempt: int) -> Path:
         """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""
-        return self.common / "weft" / "attempts" / self.identity[:12] / f"{task}.{attempt}"
+        return home(self.common, self.identity) / f"{task}.{attempt}"
 
     def marker(self, task: int, attempt: int) -> str:
         """What every process of an attempt carries in its environment. Unique for ever."""
@@ -53,6 +53,11 @@ class Site:
     def read_agent(self, name: str) -> Agent:
         """An agent as its file says now."""
         return read_agent(self.root, name)
+
+
+def home(common: Path, identity: str) -> Path:
+    """Where the attempts of one store on one repository have their directories."""
+    return common / "weft" / "attempts" / identity[:12]
 
 
 def read_agent(root: Path, name: str) -> Agent:
