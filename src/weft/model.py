@@ -276,6 +276,15 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AgentUse:
+    """An agent as all processes on the store see it."""
+
+    running: int = 0
+    limit: int | None = None  # None: no process has stated one
+    stopped: str | None = None  # why nobody may start it before a person has looked
+
+
+@dataclass(frozen=True, kw_only=True)
 class Event:
     id: int
     at: float

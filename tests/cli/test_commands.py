@@ -55,7 +55,7 @@ def test_init_writes_its_files_once_and_never_overwrites(repository: Path) -> No
     first = answer(repository / "sub", "init", "--json")
     assert "weft.toml" in first["created"]
     assert first["kept"] == [".weft/agents/implement.md"]
-    agents = {"implement", "test", "review", "judge", "plan", "lead"}
+    agents = {"implement", "test", "review", "judge", "plan", "lead", "try"}
     assert {file.stem for file in (repository / ".weft" / "agents").iterdir()} == agents
     assert (repository / ".weft" / "agents" / "implement.md").read_text() == "mine"
     again = answer(repository, "init", "--json")

@@ -14,9 +14,12 @@ from typing import Any, Final
 import click
 
 from weft import __version__
+from weft.cli.output import print_nowhere, print_what_can_be, printable
 from weft.errors import InputError, LimitsDiffer, StoreError, WeftError
 
 COMMANDS: Final = {
+    "agents": "weft.cli.agents",
+    "clean": "weft.cli.clean",
     "do": "weft.cli.do",
     "doctor": "weft.cli.doctor",
     "init": "weft.cli.init",
@@ -24,6 +27,7 @@ COMMANDS: Final = {
     "plan": "weft.cli.plan",
     "run": "weft.cli.run",
     "verify": "weft.cli.verify",
+    "worker": "weft.cli.worker",
 }
 
 
@@ -77,6 +81,7 @@ def weft(ctx: click.Context, directory: Path) -> None:
 
 def main() -> None:
     """Run the command line, and turn errors into one sentence and an exit code."""
+    print_what_can_be()
     try:
         status = weft.main(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -86,10 +91,14 @@ def main() -> None:
         click.echo(f"weft: {' '.join(error.format_message().split())}", err=True)
         sys.exit(2)
     except WeftError as error:
-        click.echo(f"weft: {error}", err=True)
+        said = "\n".join(map(printable, str(error).splitlines()))
+        click.echo(f"weft: {said}", err=True)
         sys.exit(exit_code(error))
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
+    except BrokenPipeError:
+        print_nowhere()
+        sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
 
 

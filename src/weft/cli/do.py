@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from weft.cli.output import json_option, print_json
+from weft.cli.output import json_option, print_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.model import Grant
+    from weft.operations.project import Project
+    from weft.store import Store
 
 
 @click.command(name="do")
@@ -19,7 +25,8 @@ from weft.cli.output import json_option, print_json
     "--files",
     multiple=True,
     metavar="GLOB",
-    help="What it may change; repeat for more. Default: everything. `none`: nothing, a question.",
+    help="What it may change, from the root of the repository; repeat for more. "
+    "Default: everything. `none`: nothing, a question.",
 )
 @click.option("--agent", default="implement", show_default=True, metavar="NAME")
 @json_option
@@ -33,59 +40,52 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
     \b
     weft do "Explain how admission works" --files none
     weft do "Fix the typo in the README" --files README.md
+    weft do "Hello" --agent try          without a model and without a key
     """
-    from weft.cli.following import Printer, follow  # late: they bring the event loop with them
-    from weft.operations import project
-    from weft.operations.do import hand_in
+    from weft.operations import do, project  # late: help needs none of it
 
-    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     found = project.find(directory, os.environ)
+    request = do.check(found, text, files=files, agent=agent)
     with found.open_store() as store:
-        task = hand_in(found, store, text, files=files, agent=agent)
-        printer = Printer(quiet=as_json)
-        follow(found, store, task, printer)
-        result = summary(store, task)
+        from weft.store.events import last_event
+
+        after = last_event(store)
+        task = do.hand_in(found, store, request)
+        status = _follow(found, store, task, after=after, quiet=as_json)
+        result = do.summary(store, task)
     if as_json:
         print_json(result)
     else:
         for line in lines(result):
-            click.echo(line)
-    return 0 if result["state"] == "done" else 1
+            say(line)
+    return status if status else int(result["state"] != "done")
 
 
-def summary(store: Any, task: int) -> dict[str, Any]:
-    from weft.store.tasks import get_task, list_attempts
+def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool) -> int:
+    """Serve and follow the task; 130 if a person would not wait for its end."""
+    from weft.cli.following import Follower
+    from weft.cli.serving import serve
+    from weft.engine import Interrupted
+    from weft.store.admission import admit_task
+    from weft.store.tasks import cancel
 
-    about = get_task(store, task)
-    attempts = list_attempts(store, task)
-    last = attempts[-1] if attempts else None
-    return {
-        "task": task,
-        "state": about.state.value,
-        "reason": about.reason,
-        "agent": about.agent,
-        "attempts": len(attempts),
-        "seconds": round(sum((one.ended or time.time()) - one.started for one in attempts), 3),
-        "tokens": sum(one.tokens for one in attempts),
-        "micro_usd": sum(one.micro_usd for one in attempts),
-        "commit": last.candidate if last else None,
-        "base": last.base if last else None,
-        "branch": _branch(about.name, last.number) if last and last.candidate else None,
-        "result": about.result,
-    }
+    def take(worker: str) -> Sequence[Grant]:
+        return admit_task(store, worker, task, now=time.time())
 
-
-def _branch(name: str, attempt: int) -> str:
-    from weft.attempt.begin import AD_HOC
-    from weft.workspace import branch_ref
-
-    return branch_ref(AD_HOC, name, attempt).removeprefix("refs/heads/")
+    follower = Follower(store, task, after=after, quiet=quiet)
+    try:
+        serve(found, store, lambda _: follower, take=take)
+    except Interrupted:
+        cancel(store, task, now=time.time(), reason="interrupted")
+        follower.read()
+        return 130
+    return 0
 
 
 def lines(result: dict[str, Any]) -> list[str]:
     """The summary for people."""
     head = f"task {result['task']}: {result['state']}"
-    if result["reason"]:
+    if result["reason"] and result["state"] != "blocked":  # why it is blocked was just said
         head += f" ({result['reason']})"
     cost = f", ${result['micro_usd'] / 1e6:.2f}" if result["micro_usd"] else ""
     tokens = f", {result['tokens']:,} tokens" if result["tokens"] else ""

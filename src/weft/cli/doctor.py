@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from weft.cli.output import json_option, print_json
+from weft.cli.output import json_option, print_json, say
 from weft.operations.doctor import examine
 
 
@@ -16,9 +16,9 @@ from weft.operations.doctor import examine
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> int:
-    """Check git, the store and the limits, and say what binds now.
+    """Check git, the store, the limits and the agents, and say what binds now.
 
-    Exits with 2 if anything is wrong.
+    A note is good to know and nothing more. Exits with 2 if anything is wrong.
     """
     findings = examine(directory, os.environ, now=time.time())
     good = all(finding.good for finding in findings)
@@ -27,7 +27,6 @@ def command(directory: Path, as_json: bool) -> int:
         print_json({"ok": good, "checks": checks})
     else:
         for finding in findings:
-            click.echo(
-                f"{'ok     ' if finding.good else 'PROBLEM'}  {finding.name}: {finding.text}"
-            )
+            mark = "PROBLEM" if not finding.good else "note" if finding.notable else "ok"
+            say(f"{mark:7}  {finding.name}: {finding.text}")
     return 0 if good else 2

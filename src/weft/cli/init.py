@@ -28,4 +28,5 @@ def command(directory: Path, as_json: bool) -> None:
         return
     for one in written:
         click.echo(f"{'created' if one.created else 'kept   '}  {one.path}")
-    click.echo("Next: `weft doctor` checks the set-up; edit weft.toml to change the limits.")
+    click.echo('Next: `weft do "Hello" --agent try` shows how it works, without a model or a key;')
+    click.echo("`weft agents` lists who else is there, `weft doctor` checks the set-up.")

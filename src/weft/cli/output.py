@@ -1,8 +1,11 @@
-"""How commands print: JSON for programs, aligned columns for people."""
+"""How commands print: JSON for programs, lines and aligned columns for people."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -17,6 +20,35 @@ def json_option(command: F) -> F:
 
 def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say(line: str) -> None:
+    """Print a line in which others had a word: it may not steer the terminal.
+
+    Nobody reading any more is no reason to stop what is under way.
+    """
+    try:
+        click.echo(printable(line))
+    except BrokenPipeError:
+        print_nowhere()
+
+
+def printable(line: str) -> str:
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
+
+
+def print_what_can_be() -> None:
+    """A letter that the terminal cannot show is no reason to stop either."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def print_nowhere() -> None:
+    """Whoever read standard output has gone; what is still to be printed goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -34,4 +66,4 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
-        click.echo("  ".join(padded).rstrip())
+        click.echo(printable("  ".join(padded).rstrip()))

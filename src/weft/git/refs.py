@@ -95,6 +95,15 @@ def unreachable(
     return {line.split()[0]: tuple(line.split()[1:]) for line in found.splitlines()}
 
 
+def is_taken(directory: Path, tip: str) -> bool:
+    """Whether all that a commit brings is in the branch checked out there: by the same commits,
+    or by ones that make the same changes, as a cherry-pick does."""
+    done = run(
+        directory, *("rev-list", "--cherry-pick", "--right-only", "--max-count=1"), f"HEAD...{tip}"
+    )
+    return done.status == 0 and not done.output  # without a commit nothing is taken
+
+
 def heads(commits: dict[str, tuple[str, ...]]) -> list[str]:
     """Those of the commits that no other of them descends from."""
     inner = {parent for parents in commits.values() for parent in parents}

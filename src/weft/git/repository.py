@@ -8,6 +8,8 @@ from pathlib import Path
 
 from weft.errors import InputError
 from weft.git.command import answer, first_line, run, split
+from weft.git.refs import Update, update_refs
+from weft.git.trees import commit_tree
 
 OLDEST = (2, 38)
 """The first git that merges without a working tree (`merge-tree --write-tree`)."""
@@ -27,6 +29,16 @@ class Commit:
     tree: str
     parents: tuple[str, ...]
     date: str  # as the committer wrote it: `1700000000 +0000`
+
+
+def create(directory: Path) -> None:
+    """A new repository with one empty commit, untouched by the user's templates and hooks."""
+    directory.mkdir(parents=True)
+    answer(directory, "init", "--quiet", "--template=", "--initial-branch=main")
+    tree = answer(directory, "mktree").strip()
+    who = {"name": "weft", "email": "weft@localhost", "date": "@0 +0000"}
+    first = commit_tree(directory, tree, (), "First", **who)
+    update_refs(directory, [Update(ref="refs/heads/main", old=None, new=first)])
 
 
 def version() -> tuple[int, ...]:

@@ -1,4 +1,7 @@
-"""`weft doctor`: whether everything weft stands on is in order, and what binds now."""
+"""`weft doctor`: whether everything weft stands on is in order, and what binds now.
+
+What is only good to know is told as well, and is no problem.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft import git
-from weft.errors import WeftError
+from weft.attempt.site import agent_names, read_agent
+from weft.errors import InputError, WeftError
 from weft.model import Limit
 from weft.operations import project
+from weft.operations.agent_list import explain_stopped
+from weft.operations.programs import Program, find_program
 from weft.operations.project import Project
+from weft.process import cgroup, sandbox
 from weft.store import Store
+from weft.store.agents import list_stopped
 from weft.store.limits import differences, list_limits
 
 
@@ -21,6 +29,7 @@ class Finding:
     name: str
     good: bool
     text: str
+    notable: bool = False  # good, but something a person may want to change
 
 
 def examine(directory: Path, environment: Mapping[str, str], *, now: float) -> list[Finding]:
@@ -43,6 +52,25 @@ def _programs() -> Iterator[Finding]:
     yield Finding(name="git", good=installed >= git.OLDEST, text=text)
 
 
+def _machine() -> Iterator[Finding]:
+    """What this machine adds around agents. Without any of it weft still works."""
+    able = sandbox.available()
+    kinds = [kind for kind, there in (("landlock", able.landlock), ("bwrap", able.bwrap)) if there]
+    yield Finding(
+        name="sandbox",
+        good=True,
+        text=" and ".join(kinds) or "none: `sandbox` in an agent file gives a warning only",
+    )
+    group = cgroup.find_parent()
+    yield Finding(
+        name="cgroup",
+        good=True,
+        text=f"agents get groups below {group}"
+        if group
+        else "none may be made; agents are found by their marks and locks alone",
+    )
+
+
 def _project(directory: Path, environment: Mapping[str, str], now: float) -> Iterator[Finding]:
     try:
         found = project.find(directory, environment)
@@ -50,8 +78,15 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
         yield Finding(name="repository", good=False, text=str(error))
         return
     yield Finding(name="repository", good=True, text=str(found.root))
-    file = found.store_file
-    if file is not None and not file.exists():
+    yield from _machine()
+    yield Finding(
+        name="watchdog",
+        good=True,
+        text=f"ends an agent {found.config.tuning.gone_after:g} s after its weft was last heard of",
+    )
+    yield from _agents(found)
+    if not found.has_store:
+        file = found.store_file
         yield Finding(
             name="store", good=True, text=f"{file} (the first command that needs it makes it)"
         )
@@ -61,6 +96,29 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
             yield from _store(found, store, now)
     except WeftError as error:
         yield Finding(name="store", good=False, text=str(error))
+
+
+def _agents(found: Project) -> Iterator[Finding]:
+    """A file that is broken is a problem; a program that is not installed may be meant so."""
+    programs: dict[Program, list[str]] = {}
+    for name in agent_names(found.root):
+        try:
+            agent = read_agent(found.root, name)
+        except InputError as error:
+            yield Finding(name="agents", good=False, text=str(error))
+            continue
+        programs.setdefault(find_program(agent, found.root, found.environment), []).append(name)
+    for program, names in programs.items():
+        told = program.path or f"not installed; weft looked for it {program.searched}"
+        yield Finding(
+            name="agents",
+            good=True,
+            text=f"{', '.join(names)}: {program.name}, {told}",
+            notable=program.path is None,
+        )
+    if not programs:
+        text = "none yet; `weft init` writes a useful set"
+        yield Finding(name="agents", good=True, text=text, notable=True)
 
 
 def _store(found: Project, store: Store, now: float) -> Iterator[Finding]:
@@ -78,8 +136,12 @@ def _store(found: Project, store: Store, now: float) -> Iterator[Finding]:
     if not different:
         text = f"{len(limits)} set, {len(binding) or 'none'} reached; this configuration agrees"
         yield Finding(name="limits", good=True, text=text)
+    stopped = list_stopped(store, now=now)
+    for name, reason in stopped.items():
+        yield Finding(name="binds", good=True, text=explain_stopped(name, reason), notable=True)
     for limit in binding:
-        yield Finding(name="binds", good=True, text=_binding(limit))
+        if limit.resource.removeprefix("agent:") not in stopped:
+            yield Finding(name="binds", good=True, text=_binding(limit), notable=True)
 
 
 def _binding(limit: Limit) -> str:

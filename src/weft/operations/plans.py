@@ -154,11 +154,8 @@ def _project(directory: Path, environment: Mapping[str, str]) -> Project:
 def _open(found: Project) -> tuple[Store | None, str]:
     if not found.store_url:
         return None, ""
-    file = found.store_file
     try:
-        if file is not None and not (file.is_file() and file.stat().st_size):
-            return None, ""
-        return found.open_store(), ""
+        return (found.open_store(), "") if found.has_store else (None, "")
     except (WeftError, OSError) as error:
         return None, str(error)
 

@@ -23,6 +23,12 @@ class Project:
         return open_store(self.store_url, tuning=self.config.tuning, limits=self.config.limits)
 
     @property
+    def has_store(self) -> bool:
+        """Whether there is a store to ask; a file is made by the first command that needs it."""
+        file = self.store_file
+        return file is None or (file.is_file() and file.stat().st_size > 0)
+
+    @property
     def store_file(self) -> Path | None:
         """The file of an SQLite store."""
         if not self.store_url.startswith("sqlite:///"):

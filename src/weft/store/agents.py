@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from weft.model import AgentUse
+from weft.policy.capacity import MOST
 from weft.store.database import Transaction, storable
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
@@ -28,3 +32,20 @@ def resume_agent(tx: Transaction, agent: str, *, now: float) -> bool:
 def list_stopped(tx: Transaction, *, now: float) -> dict[str, str]:
     """The stopped agents, and why."""
     return dict(Ledger(tx, now).stopped)
+
+
+@reads
+def use_of_agents(tx: Transaction, agents: Iterable[str], *, now: float) -> dict[str, AgentUse]:
+    """How many of each agent run, out of how many, and whether more may start."""
+    ledger = Ledger(tx, now)
+    return {agent: _use(ledger, agent) for agent in agents}
+
+
+def _use(ledger: Ledger, agent: str) -> AgentUse:
+    resource = f"agent:{agent}"
+    limit = ledger.nominal.get(resource, MOST)
+    return AgentUse(
+        running=ledger.used.get(resource, 0),
+        limit=None if limit == MOST else limit,  # a stopped agent without a limit has the most
+        stopped=ledger.stopped.get(agent),
+    )

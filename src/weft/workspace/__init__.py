@@ -2,7 +2,7 @@
 
 from weft.workspace.candidate import Author, Candidate, NoChange, candidate
 from weft.workspace.changes import Changes, changes
-from weft.workspace.clean import Report, clean, survey
+from weft.workspace.clean import Item, Report, clean, survey
 from weft.workspace.fingerprint import Fingerprint, compare, fingerprint
 from weft.workspace.names import branch_ref
 from weft.workspace.prepare import attach, prepare
@@ -16,6 +16,7 @@ __all__ = [
     "Candidate",
     "Changes",
     "Fingerprint",
+    "Item",
     "NoChange",
     "Report",
     "Workspace",

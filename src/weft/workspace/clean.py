@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -45,7 +45,7 @@ class Report:
         return sum(item.bytes for item in self.freed)
 
 
-def survey(repository: Path, wanted: Collection[str] = ()) -> Report:
+def survey(repository: Path, wanted: Container[str] = ()) -> Report:
     """What `clean` would free and keep; nothing is changed.
 
     Whether a workspace holds a repository with work of its own only turns out when cleaning.
@@ -68,7 +68,7 @@ def survey(repository: Path, wanted: Collection[str] = ()) -> Report:
     return Report(freed=tuple(freed), kept=tuple(kept))
 
 
-def clean(repository: Path, wanted: Collection[str] = ()) -> Report:
+def clean(repository: Path, wanted: Container[str] = ()) -> Report:
     """Remove workspaces that nobody uses, and branches without one; `wanted` branches stay.
 
     What exists nowhere else is archived first.
@@ -97,7 +97,7 @@ def clean(repository: Path, wanted: Collection[str] = ()) -> Report:
     return Report(freed=tuple(freed), kept=tuple(kept), archived=tuple(archived))
 
 
-def _stays(slot: Slot, wanted: Collection[str]) -> str | None:
+def _stays(slot: Slot, wanted: Container[str]) -> str | None:
     record = slot.find_record()
     return "its task still wants it" if record is not None and record.branch in wanted else None
 
@@ -118,7 +118,7 @@ def _empty(slot: Slot, lock: Lock, archived: list[str]) -> str | None:
     return None
 
 
-def _idle_branches(pool: Pool, wanted: Collection[str]) -> dict[str, str]:
+def _idle_branches(pool: Pool, wanted: Container[str]) -> dict[str, str]:
     """Branches of attempts that no workspace and no task needs.
 
     Branches are listed before records are read: a workspace has its record before its branch.
@@ -132,7 +132,7 @@ def _idle_branches(pool: Pool, wanted: Collection[str]) -> dict[str, str]:
     }
 
 
-def _drop_idle_branches(pool: Pool, wanted: Collection[str], archived: list[str]) -> list[str]:
+def _drop_idle_branches(pool: Pool, wanted: Container[str], archived: list[str]) -> list[str]:
     for _ in range(_TRIES):
         branches = _idle_branches(pool, wanted)
         try:

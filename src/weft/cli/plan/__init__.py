@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from typing import Final
 
 import click
@@ -25,6 +23,3 @@ def command() -> None:
 
     Nothing is run, and no file is changed unless you ask for it.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A plan may hold letters that the terminal cannot show; that is no reason to stop.
-        sys.stdout.reconfigure(errors="backslashreplace")

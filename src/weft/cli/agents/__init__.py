@@ -1,0 +1,104 @@
+"""`weft agents`, and what can be done with one: one file per command."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weft.cli import LateCommands
+from weft.cli.output import json_option, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.operations.agent_list import Listed
+
+COMMANDS: Final = {
+    "resume": "weft.cli.agents.resume",
+    "test": "weft.cli.agents.test",
+}
+
+
+@click.group(name="agents", cls=LateCommands, modules=COMMANDS, invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the agents of this repository, and test one.
+
+    An agent is a file in .weft/agents. Shown are the program it runs and whether that is
+    installed, how many of it run now, in all processes together, and how many may.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from weft.operations import project
+    from weft.operations.agent_list import list_agents, with_versions
+
+    directory: Path = ctx.obj
+    found = project.find(directory, os.environ)
+    listed = with_versions(list_agents(found), os.environ)
+    if as_json:
+        print_json({"agents": [_as_json(one) for one in listed]})
+        return
+    if not listed:
+        click.echo("There are no agents here yet: `weft init` writes a useful set.")
+        return
+    print_table(
+        ("AGENT", "RUNS", "STAGE", "PROVIDER", "RUNNING", "DESCRIPTION"),
+        [_row(one) for one in listed],
+    )
+    for line in troubles(listed):
+        say(line)
+
+
+def troubles(listed: Sequence[Listed]) -> list[str]:
+    """What keeps agents from running, and what to do about it."""
+    from weft.operations.agent_list import explain_stopped
+
+    missing: dict[str, list[str]] = {}
+    for one in listed:
+        if one.program and one.program.path is None:
+            told = f"{one.program.name} is not installed: weft looked for it {one.program.searched}"
+            missing.setdefault(told, []).append(one.name)
+    return [
+        *(one.error for one in listed if one.error),
+        *(f"{told} (for {', '.join(names)})." for told, names in missing.items()),
+        *(explain_stopped(one.name, one.use.stopped) for one in listed if one.use.stopped),
+    ]
+
+
+def _row(one: Listed) -> tuple[str, ...]:
+    of = "" if one.limit is None else f" of {one.limit}"
+    running = f"{one.use.running}{of}"
+    if one.agent is None:
+        return (one.name, "broken", "", "", running, "")
+    assert one.program is not None
+    installed = one.program.version if one.program.path else "(not installed)"
+    return (
+        one.name,
+        f"{one.program.name} {installed}".rstrip(),
+        one.agent.stage or "",
+        one.agent.provider or "",
+        "stopped" if one.use.stopped is not None else running,
+        one.agent.description,
+    )
+
+
+def _as_json(one: Listed) -> dict[str, Any]:
+    agent, program = one.agent, one.program
+    return {
+        "name": one.name,
+        "description": agent.description if agent else None,
+        "runs": agent.runs if agent else None,
+        "program": program.name if program else None,
+        "installed": program.path if program else None,
+        "version": (program.version or None) if program else None,
+        "stage": agent.stage if agent else None,
+        "provider": agent.provider if agent else None,
+        "running": one.use.running,
+        "limit": one.limit,
+        "stopped": one.use.stopped,
+        "error": one.error or None,
+    }

@@ -1,0 +1,110 @@
+"""`weft agents test`"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weft.cli.output import json_option, print_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.model import Grant
+    from weft.operations.agent_trial import Diagnosis, Trial
+
+
+@click.command(name="test")
+@click.argument("name")
+@json_option
+@click.pass_obj
+def command(directory: Path, name: str, as_json: bool) -> int:
+    """Have the agent NAME do one trivial task, and say what is wrong if it cannot.
+
+    It writes one small file in a repository that is thrown away, so this costs what one short
+    answer of its model costs. If it works, an agent that was stopped is resumed.
+    """
+    from weft.operations import project
+    from weft.operations.agent_list import get_agent, resume
+    from weft.operations.agent_trial import Diagnosis, throw_away
+    from weft.operations.programs import explain_missing, find_program
+
+    found = project.find(directory, os.environ)
+    agent = get_agent(found, name)
+    program = find_program(agent, found.root, os.environ)
+    if program.path is None:
+        searched = f" The PATH is {program.directories}." if program.directories else ""
+        text = explain_missing(agent, program) + searched
+        diagnosis = Diagnosis(problem="not_installed", text=text)
+    else:
+        with throw_away(found, agent) as trial:
+            diagnosis = _try(trial, quiet=as_json)
+    resumed = diagnosis.problem is None and resume(found, name)
+    _print(name, diagnosis, resumed=resumed, as_json=as_json)
+    return 0 if diagnosis.problem is None else 1
+
+
+def _try(trial: Trial, *, quiet: bool) -> Diagnosis:
+    """Run the trial to its end, however that comes."""
+    from weft.cli.following import Follower
+    from weft.cli.serving import serve
+    from weft.engine import Interrupted
+    from weft.operations.agent_trial import diagnose, hand_in
+    from weft.store.admission import admit_task
+    from weft.store.tasks import list_attempts
+
+    class OneAttempt(Follower):
+        def look(self) -> bool:
+            self.read()
+            return any(one.ended for one in list_attempts(store, task))
+
+    with trial.project.open_store() as store:
+        task = hand_in(trial, store, now=time.time())
+
+        def take(worker: str) -> Sequence[Grant]:
+            once = not list_attempts(store, task)
+            return admit_task(store, worker, task, now=time.time()) if once else ()
+
+        try:
+            serve(
+                trial.project,
+                store,
+                lambda _: OneAttempt(store, task, after=0, quiet=quiet),
+                take=take,
+            )
+        except Interrupted:
+            raise KeyboardInterrupt from None
+        return diagnose(trial, store, task)
+
+
+def _print(name: str, diagnosis: Diagnosis, *, resumed: bool, as_json: bool) -> None:
+    works = diagnosis.problem is None
+    if as_json:
+        print_json(
+            {
+                "agent": name,
+                "works": works,
+                "problem": diagnosis.problem,
+                "text": diagnosis.text,
+                "said": diagnosis.said or None,
+                "seconds": round(diagnosis.seconds, 3),
+                "tokens": diagnosis.tokens,
+                "micro_usd": diagnosis.micro_usd,
+                "resumed": resumed,
+            }
+        )
+        return
+    if works:
+        cost = f", ${diagnosis.micro_usd / 1e6:.4f}" if diagnosis.micro_usd else ""
+        tokens = f", {diagnosis.tokens:,} tokens" if diagnosis.tokens else ""
+        say(f"{name}: {diagnosis.text} It took {diagnosis.seconds:.1f} s{tokens}{cost}.")
+    else:
+        say(f"{name}: {diagnosis.text}")
+        if diagnosis.said:
+            say(f"It said: {' '.join(diagnosis.said.split())}")
+    if resumed:
+        say("It was stopped, and can be started again now.")

@@ -1,0 +1,124 @@
+"""`weft clean`"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weft.cli.output import json_option, print_json, say
+
+if TYPE_CHECKING:
+    from weft.operations.clean import Item, Report
+
+
+@click.command(name="clean")
+@click.option("--dry-run", is_flag=True, help="Say what would be freed, and change nothing.")
+@click.option(
+    "--branches",
+    "all_branches",
+    is_flag=True,
+    help="Free the branches of all ended tasks, results you have not taken included.",
+)
+@click.option(
+    "--older-than",
+    default="14d",
+    show_default=True,
+    metavar="AGE",
+    help="Free records and output of attempts whose tasks ended so long ago: 12h, 14d, 0d.",
+)
+@json_option
+@click.pass_obj
+def command(
+    directory: Path, dry_run: bool, all_branches: bool, older_than: str, as_json: bool
+) -> None:
+    """Free workspaces, branches and old output that nobody needs any more.
+
+    Nothing in use is touched, and nothing of a task that has not ended. The branch of a task done
+    by `weft do` stays until its work is in the branch you are on, merged or cherry-picked. What
+    exists nowhere else is kept under refs/weft/archive before its branch goes, so that
+    `git branch NAME refs/weft/archive/…` brings it back.
+    """
+    from weft.operations import clean, project
+
+    found = project.find(directory, os.environ)
+    free = clean.survey if dry_run else clean.clean
+    branches = clean.Branches.ALL if all_branches else clean.Branches.TAKEN
+    report = free(found, branches=branches, older_than=_seconds(older_than))
+    if as_json:
+        print_json(_as_json(report, dry_run=dry_run))
+        return
+    for line in lines(report, "would free" if dry_run else "freed", found.root):
+        say(line)
+
+
+def _seconds(text: str) -> float:
+    from weft.agents.frontmatter import Field
+    from weft.agents.values import Unexpected, seconds
+
+    if text in ("0", "0s", "0m", "0h", "0d"):
+        return 0.0
+    try:
+        return seconds(Field(text, 1))
+    except Unexpected as error:
+        raise click.UsageError(f"--older-than must be {error}, not {text!r}.") from None
+
+
+def lines(report: Report, verb: str, root: Path) -> list[str]:
+    """What goes and what stays, each with its reason; attempts, which are many, as numbers."""
+    kept = "kept".ljust(len(verb))
+    found = [
+        *(f"{verb}  {_told(item, root)}" for item in report.freed if item.kind != "attempt"),
+        *(f"{verb}  {told}" for told in _numbers(report.freed)),
+        *(f"{kept}  {_told(item, root)}" for item in report.kept if item.kind != "attempt"),
+        *(f"{kept}  {told}" for told in _numbers(report.kept)),
+        *(f"{kept}  {ref}" for ref in report.archived),
+    ]
+    what = Counter(item.kind for item in report.freed)
+    listed = ", ".join(f"{n} {_plural(kind, n)}" for kind, n in sorted(what.items())) or "nothing"
+    return [*found, f"{verb.capitalize()} {listed}: {in_units(report.bytes)}."]
+
+
+def _told(item: Item, root: Path) -> str:
+    name = item.name.removeprefix(f"{root}/")
+    space = f", {in_units(item.bytes)}" if item.bytes else ""
+    return f"{item.kind} {name}: {item.why}{space}"
+
+
+def _numbers(items: tuple[Item, ...]) -> list[str]:
+    attempts = [item for item in items if item.kind == "attempt"]
+    numbers = Counter(item.why for item in attempts)
+    return [
+        f"{n} {_plural('attempt', n)}: {why}, "
+        f"{in_units(sum(item.bytes for item in attempts if item.why == why))}"
+        for why, n in sorted(numbers.items())
+    ]
+
+
+def _plural(kind: str, number: int) -> str:
+    if number == 1 or kind == "trash":
+        return kind
+    return f"{kind}es" if kind == "branch" else f"{kind}s"
+
+
+def in_units(size: int) -> str:
+    amount = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            break
+        amount /= 1000
+    return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+
+
+def _as_json(report: Report, *, dry_run: bool) -> dict[str, Any]:
+    keys = ("kind", "name", "why", "bytes")
+    return {
+        "dry_run": dry_run,
+        "freed": [{key: getattr(item, key) for key in keys} for item in report.freed],
+        "kept": [{key: getattr(item, key) for key in keys} for item in report.kept],
+        "archived": list(report.archived),
+        "bytes": report.bytes,
+    }

@@ -1,0 +1,113 @@
+"""`weft worker`"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weft.cli.output import json_option, say
+
+if TYPE_CHECKING:
+    from weft.model import Event
+    from weft.operations.worker import Source
+    from weft.store import Store
+
+
+@click.command(name="worker")
+@click.option(
+    "--slots",
+    type=click.IntRange(min=1, max=10_000),
+    metavar="N",
+    help="How many agents it runs at once. Default: MAX_CONCURRENT_TASKS, or 4.",
+)
+@json_option
+@click.pass_obj
+def command(directory: Path, slots: int | None, as_json: bool) -> int:
+    """Take tasks of this repository from the store and run them, until interrupted.
+
+    After a crash this is what goes on: agents that still run are adopted, what they did
+    meanwhile is not lost. Ctrl-C once takes nothing more and lets what runs end, for up to 30 s
+    (SHUTDOWN_TIMEOUT, in milliseconds); what has not ended then is handed back. Twice is at once.
+
+    With --json each attempt that starts or ends is one JSON object on a line.
+    """
+    from weft.cli.serving import serve
+    from weft.engine import Interrupted
+    from weft.errors import InputError
+    from weft.operations import project
+    from weft.operations.worker import Source
+    from weft.store.events import last_event
+
+    found = project.find(directory, os.environ)
+    slots = slots or found.config.worker_slots
+    with found.open_store() as store:
+        source = Source(found, store)
+        journal = Journal(store, after=last_event(store), source=source, as_json=as_json)
+        with suppress(Interrupted):
+            serve(found, store, journal.begin, slots=slots, take=source.take)
+        journal.read()
+    if source.foreign:
+        raise InputError(source.foreign)
+    return 0
+
+
+class Journal:
+    """A line for each attempt of this worker that starts or ends."""
+
+    def __init__(self, store: Store, *, after: int, source: Source, as_json: bool) -> None:
+        self._store = store
+        self._after = after
+        self._source = source
+        self._as_json = as_json
+        self._worker = ""
+        self._fences: set[int] = set()
+
+    def begin(self, worker: str) -> Journal:
+        self._worker = worker
+        self._say({"event": "worker_registered", "worker": worker}, f"worker {worker} takes tasks")
+        return self
+
+    def look(self) -> bool:
+        self.read()
+        return bool(self._source.foreign)
+
+    def read(self) -> None:
+        from weft.store.events import read_events
+
+        while events := read_events(self._store, after=self._after):
+            self._after = events[-1].id
+            for event in events:
+                self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        data = event.data
+        match event.kind:
+            case "task_admitted" | "attempt_adopted" if data["worker"] == self._worker:
+                self._fences.add(data["fence"])
+                how = "started" if event.kind == "task_admitted" else "adopted"
+                self._line(event, "▶", how)
+            case "attempt_finished" if data["fence"] in self._fences:
+                good = data["outcome"] == "success"
+                told = "" if good else f", {data['outcome']}: {data['reason']}"
+                self._line(event, "✓" if good else "✗", f"{data['state']}{told}")
+            case "attempt_released" if data["fence"] in self._fences:
+                self._line(event, "✗", f"handed back, {data['reason']}")
+
+    def _line(self, event: Event, sign: str, text: str) -> None:
+        from weft.store.tasks import get_task
+
+        assert event.task is not None
+        task = get_task(self._store, event.task)
+        told = {"event": event.kind, "at": event.at, "task": task.id, "name": task.name}
+        self._say(
+            {**told, "agent": task.agent, **event.data},
+            f"{sign} task {task.id} ({task.name}, {task.agent}): {text}",
+        )
+
+    def _say(self, told: dict[str, Any], text: str) -> None:
+        say(json.dumps(told, ensure_ascii=True) if self._as_json else text)

@@ -1,0 +1,158 @@
+"""`weft agents test`: one trivial task, in a repository made for it and thrown away.
+
+The trial has a store of its own, so it takes nothing from others and stops no agent for them.
+Running it is left to the caller; what is here prepares it, and reads from its end what is wrong.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from weft import git
+from weft.agents import prompt
+from weft.agents.adapters import adapter_of
+from weft.agents.agent import Agent
+from weft.agents.prompt import Briefing
+from weft.attempt.site import AGENTS
+from weft.config import Config, Tuning
+from weft.model import ErrorClass, NewTask, State
+from weft.operations.programs import SCRIPTED
+from weft.operations.project import Project
+from weft.policy.capacity import attempt_demand
+from weft.store import Store, default_url
+from weft.store.events import history
+from weft.store.tasks import get_task, list_attempts, submit
+
+FILE: Final = "hello.txt"
+SECONDS: Final = 300.0
+"""How long it may take; a program that waits for an answer waits for ever."""
+
+_TEXT: Final = f"Create the file {FILE} in the current directory. It contains one word: hello"
+_SCRIPT: Final = f"script: write {FILE} hello"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    project: Project  # the throw-away one
+    agent: Agent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    problem: str | None  # None: it works; otherwise the class of the failure
+    text: str  # for people: what is wrong, and what to do
+    said: str = ""  # by the program itself
+    seconds: float = 0.0
+    tokens: int = 0
+    micro_usd: int = 0
+
+
+@contextmanager
+def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
+    """A repository for one trial of an agent, gone afterwards whatever happens."""
+    # The template is not what is tried, since it may forbid what the trial asks for; but it must
+    # be one that can be filled in.
+    prompt.prompt(agent, Briefing(task="trial", title=_TEXT, text=_TEXT, files=(FILE,)))
+    with tempfile.TemporaryDirectory(prefix=f"weft-{agent.name}-") as name:
+        root = Path(name).resolve() / "trial"
+        git.create(root)
+        settings = (project.root / agent.file).read_text(encoding="utf-8-sig").splitlines()
+        (root / AGENTS).mkdir(parents=True)
+        (root / agent.file).write_text(
+            "\n".join([*settings[: agent.template_line - 1], "{{ task.text }}", ""])
+        )
+        yield Trial(
+            project=Project(
+                root=root,
+                config=Config(tuning=_once(project.config.tuning)),
+                # Whoever interrupts a trial does not want to wait for it.
+                environment={**project.environment, "SHUTDOWN_TIMEOUT": "0"},
+                store_url=default_url(git.common_directory(root)),
+            ),
+            agent=agent,
+        )
+
+
+def _once(tuning: Tuning) -> Tuning:
+    """The same times, and no second try."""
+    return replace(tuning, pattern=1, no_change_retries=0, timeout_retries=0)
+
+
+def hand_in(trial: Trial, store: Store, *, now: float) -> int:
+    agent = trial.agent
+    task = NewTask(
+        name="trial",
+        text=f"{_TEXT}\n\n{_SCRIPT}" if agent.runs == SCRIPTED else _TEXT,
+        details={"title": _TEXT, "timeout": min(agent.timeout or SECONDS, SECONDS)},
+        files=(FILE,),
+        demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
+        agent=agent.name,
+        stage=agent.stage or "implement",
+    )
+    return submit(store, task, repo=str(git.common_directory(trial.project.root)), now=now)
+
+
+def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
+    """What the one attempt says about its agent."""
+    [attempt] = list_attempts(store, task)
+    reason = next(
+        (one.data["reason"] for one in reversed(history(store, task)) if "reason" in one.data), ""
+    )
+    _, _, said = reason.partition("It said: ")
+    about = get_task(store, task)
+    works = about.state is State.DONE
+    problem = None if works else str(attempt.outcome)
+    program = adapter_of(trial.agent).FACTS.program or trial.agent.name
+    text = "It works." if works else _explain(trial.agent, program, str(problem), reason)
+    return Diagnosis(
+        problem=problem,
+        text=text,
+        said=said or about.result,
+        seconds=(attempt.ended or attempt.started) - attempt.started,
+        tokens=attempt.tokens,
+        micro_usd=attempt.micro_usd,
+    )
+
+
+_EXPLAINED: Final[Mapping[str, str]] = {
+    ErrorClass.AUTH: (
+        "{program} is not logged in, or its account is not paid for. Start it once in a terminal "
+        "and log in{keys}."
+    ),
+    ErrorClass.CONFIG: (
+        "{program} cannot run as it is set up. Look at `runs`, `model` and `args` in {file}."
+    ),
+    ErrorClass.NO_CHANGE: (
+        "{program} ended as if all were well, but did not write " + FILE + ": it may not do so "
+        "without asking, and nobody can answer it. Look at `args`, `tools` and `sandbox` in "
+        "{file}; a program of your own needs its switch for unattended use."
+    ),
+    ErrorClass.RATE_LIMIT: (
+        "{program} is installed and logged in, but over its provider's rate limit. Try later."
+    ),
+    ErrorClass.OVERLOAD: (
+        "{program} cannot reach its provider. Look at the network, or try later."
+    ),
+    ErrorClass.CAPACITY: "{program}'s model has no room just now. Try later.",
+    ErrorClass.TIMEOUT: (
+        "{program} did not end in time and was stopped. It may wait for an answer that nobody can "
+        "give, or for a provider that does not answer."
+    ),
+    ErrorClass.CRASH: "{program} crashed. Run it by hand to see whether it does so there, too.",
+    ErrorClass.SCOPE: "{program} changed what it was not asked to change.",
+    ErrorClass.STOPPED: "The trial was interrupted.",
+}
+
+
+def _explain(agent: Agent, program: str, problem: str, reason: str) -> str:
+    known = _EXPLAINED.get(problem)
+    if known is None:
+        return reason or f"{program} failed."
+    keys = [name for name in adapter_of(agent).FACTS.passes if name.endswith(("_KEY", "_TOKEN"))]
+    told = f", or set {' or '.join(keys)}, which weft passes on" if keys else ""
+    return known.format(program=program, file=agent.file, keys=told)

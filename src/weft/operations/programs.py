@@ -1,0 +1,81 @@
+"""Whether the programs behind agents are installed: found as their own start would find them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from weft.agents.adapters import adapter_of
+from weft.agents.agent import COMMAND, Agent
+from weft.errors import WeftError
+from weft.process import run
+from weft.process.environment import build
+
+SCRIPTED: Final = "scripted"
+
+_SECONDS: Final = 1.0
+_VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+[-+.\w]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    name: str  # as the adapter or the agent file calls it
+    path: str | None  # where it is; None: it was not found
+    searched: str  # how it was looked for, for people
+    directories: str = ""  # and where, if it was on a PATH
+    version: str = ""
+
+
+def find_program(agent: Agent, root: Path, environment: Mapping[str, str]) -> Program:
+    """The program an agent runs; `environment` is the user's, `root` their checkout."""
+    if agent.runs == SCRIPTED:
+        return Program(name=SCRIPTED, path=sys.executable, searched="in weft itself")
+    name = agent.command[0] if agent.runs == COMMAND else adapter_of(agent).FACTS.program
+    if "/" in name:
+        # A relative one is taken from the workspace, which holds what the checkout has committed.
+        found = shutil.which(str(root / name))
+        return Program(name=name, path=found, searched=f"at {root / name}")
+    directories = agent.env_set.get("PATH") or environment.get("PATH") or os.defpath
+    path = shutil.which(name, path=directories)
+    return Program(name=name, path=path, searched="on your PATH", directories=directories)
+
+
+def explain_missing(agent: Agent, program: Program) -> str:
+    """What a person can do about it."""
+    return (
+        f"{program.name} is not installed: weft looked for it {program.searched}. "
+        f"Install it, or choose another program with `runs:` in {agent.file}."
+    )
+
+
+def versions(
+    agents: Collection[tuple[Agent, Program]], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """What the programs weft knows say of their version, by path; those that take long are left
+    out. A command of the user's own is never asked: nobody knows what it would do."""
+    paths = sorted({p.path for a, p in agents if p.path and a.runs not in (COMMAND, SCRIPTED)})
+    if not paths:
+        return {}
+    from concurrent.futures import ThreadPoolExecutor  # late: most machines have few of them
+
+    variables = build(environment, asked=(), given={})
+    with ThreadPoolExecutor(len(paths)) as threads:
+        said = threads.map(lambda path: _version(path, variables), paths)
+        return {path: version for path, version in zip(paths, said, strict=True) if version}
+
+
+def _version(path: str, variables: Mapping[str, str]) -> str:
+    try:
+        done = run(
+            [path, "--version"], directory=Path("/"), environment=variables, seconds=_SECONDS
+        )
+    except (WeftError, OSError):
+        return ""
+    found = _VERSION.search(done.output)
+    return found[0] if found and done.status == 0 else ""
