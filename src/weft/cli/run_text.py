@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from weft.cli.following import printable
+from weft.cli.output import say
 from weft.model import Event, State
 from weft.operations.plans import Checked
 from weft.operations.running import Progress, makespan, tip_of
@@ -67,7 +67,7 @@ class RunLines:
                 text = self._text(event)
                 if text and not self._quiet:
                     at = duration(time.monotonic() - self._began)
-                    click.echo(printable(f"[{at:>7}] {text}"))
+                    say(f"[{at:>7}] {text}")
 
     def _text(self, event: Event) -> str:
         data = event.data
