@@ -174,6 +174,7 @@ def _register(site: Site, worker: str, slots: int, place: Place) -> None:
         pid=own.pid,
         pid_start=float(own.start),
         agents=agent_files(site.root),
+        repos=(str(site.common),),
         host_limits=_host_limits(site.config),
     )
     register(site.store, new, now=time.time(), stated=site.config.stated)

@@ -237,6 +237,7 @@ class NewWorker:
     pid: int | None = None
     pid_start: float | None = None  # tells a reused pid apart
     agents: tuple[AgentFile, ...] | None = None  # None: may run any
+    repos: tuple[str, ...] | None = None  # the repositories it can work on; None: any
     host_limits: Mapping[str, int] = field(default_factory=dict)  # `ram_mb`, `port`
 
 

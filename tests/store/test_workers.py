@@ -165,3 +165,13 @@ def test_the_limits_of_a_host_go_with_its_last_worker(store: Store) -> None:
     assert used(store, "host:h/port") == 0
     depart(store, "two", now=2)
     assert not [one for one in list_limits(store, now=3) if one.resource.startswith("host:")]
+
+
+def test_a_worker_takes_only_what_it_can_work_on(store: Store) -> None:
+    hire(store, repos=("elsewhere",))
+    task = put(store)
+    assert not admit(store, "w", now=1)
+    [wait] = probe(store, task, now=1)
+    assert wait.text == "no worker is present (any in r)"
+    hire(store, "v", repos=("r", "elsewhere"))
+    assert go(store, "v").task == task

@@ -7,12 +7,13 @@ says whether that was all.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import NoReturn, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, Protocol
 
 import anyio
 from anyio.to_thread import run_sync
 
+from weft.attempt.site import Site
 from weft.engine import Take, open_site, serving, shutdown_seconds
 from weft.errors import StoreError, WeftError
 from weft.operations.project import Project
@@ -21,6 +22,10 @@ from weft.store import Store
 log = logging.getLogger(__name__)
 
 _NET = 1.0  # seconds after which to look although nobody rang
+
+
+Beside = Callable[[Site, str], Coroutine[Any, Any, None]]
+"""Something to do beside the loops, for a worker."""
 
 
 class Watch(Protocol):
@@ -36,15 +41,17 @@ def serve(
     *,
     slots: int = 1,
     take: Take | None = None,
+    beside: Beside | None = None,
 ) -> None:
     """Be a worker until `watch`, made for that worker, has seen all it waits for.
 
+    `beside` goes on as long, such as the gates of the repository's runs.
     Raises `engine.Interrupted` if a person would not wait for that.
     """
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     shutdown_seconds(project.environment)  # a mistake there shows before anything starts
     try:
-        anyio.run(_serve, project, store, watch, slots, take)
+        anyio.run(_serve, project, store, watch, slots, take, beside)
     except BaseExceptionGroup as group:
         _raise_plainly(group)
 
@@ -55,10 +62,17 @@ async def _serve(
     watch: Callable[[str], Watch],
     slots: int,
     take: Take | None,
+    beside: Beside | None,
 ) -> None:
     with open_site(store, project.root, project.config, project.environment) as site:
-        async with serving(site, slots=slots, take=take) as scheduler:
+        async with (
+            serving(site, slots=slots, take=take) as scheduler,
+            anyio.create_task_group() as group,
+        ):
+            if beside is not None:
+                group.start_soon(beside, site, scheduler.worker)
             await _watch(store, watch(scheduler.worker))
+            group.cancel_scope.cancel()
 
 
 async def _watch(store: Store, watch: Watch) -> None:

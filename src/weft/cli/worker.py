@@ -14,7 +14,6 @@ from weft.cli.output import json_option, say
 
 if TYPE_CHECKING:
     from weft.model import Event
-    from weft.operations.worker import Source
     from weft.store import Store
 
 
@@ -37,32 +36,26 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
     With --json each attempt that starts or ends is one JSON object on a line.
     """
     from weft.cli.serving import serve
-    from weft.engine import Interrupted
-    from weft.errors import InputError
+    from weft.engine import Interrupted, guard
     from weft.operations import project
-    from weft.operations.worker import Source
     from weft.store.events import last_event
 
     found = project.find(directory, os.environ)
     slots = slots or found.config.worker_slots
     with found.open_store() as store:
-        source = Source(found, store)
-        journal = Journal(store, after=last_event(store), source=source, as_json=as_json)
+        journal = Journal(store, after=last_event(store), as_json=as_json)
         with suppress(Interrupted):
-            serve(found, store, journal.begin, slots=slots, take=source.take)
+            serve(found, store, journal.begin, slots=slots, beside=guard)
         journal.read()
-    if source.foreign:
-        raise InputError(source.foreign)
     return 0
 
 
 class Journal:
     """A line for each attempt of this worker that starts or ends."""
 
-    def __init__(self, store: Store, *, after: int, source: Source, as_json: bool) -> None:
+    def __init__(self, store: Store, *, after: int, as_json: bool) -> None:
         self._store = store
         self._after = after
-        self._source = source
         self._as_json = as_json
         self._worker = ""
         self._fences: set[int] = set()
@@ -74,7 +67,7 @@ class Journal:
 
     def look(self) -> bool:
         self.read()
-        return bool(self._source.foreign)
+        return False
 
     def read(self) -> None:
         from weft.store.events import read_events

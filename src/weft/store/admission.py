@@ -110,7 +110,7 @@ def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candid
 
 
 def _concerns(who: Candidate, place: Place) -> bool:
-    return who.pinned in (None, place.worker) and place.can_run(who.agents)
+    return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo)
 
 
 def _choose(
@@ -126,7 +126,7 @@ def _choose(
     while heap:
         its_rank, row = heapq.heappop(heap)
         who = candidate(tx, row, its_rank)
-        if who is None or not place.can_run(who.agents):
+        if who is None or not place.can_run(who.agents, who.repo):
             continue
         home = scene.ledger.places.get(who.pinned, place) if who.pinned else place
         if scene.shortages(who, home):
@@ -205,7 +205,11 @@ def _first_held_up(
     """The first in order that could not go, those set aside earlier included."""
     for row in asides:
         who = candidate(tx, row, rank(tx, row, scene.now))
-        if who is not None and place.can_run(who.agents) and scene.may_reserve(who, place):
+        if (
+            who is not None
+            and place.can_run(who.agents, who.repo)
+            and scene.may_reserve(who, place)
+        ):
             held_up = _better(held_up, who)
     return held_up
 

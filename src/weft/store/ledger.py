@@ -7,7 +7,7 @@ what ended leases have spent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.errors import NotFound
 from weft.policy import capacity, pressure
@@ -23,8 +23,11 @@ class Place:
     worker: str
     host: str
     agents: frozenset[str] | None  # the agents it can run; None: any
+    repos: frozenset[str] | None = None  # the repositories it can work on; None: any
 
-    def can_run(self, agents: frozenset[str]) -> bool:
+    def can_run(self, agents: frozenset[str], repo: str) -> bool:
+        if self.repos is not None and repo not in self.repos:
+            return False
         return self.agents is None or agents <= self.agents
 
 
@@ -42,6 +45,7 @@ class Ledger:
         self.runs_wait = False
         self.fence = 0
         turns: list[tuple[int, str]] = []
+        repos: dict[str, frozenset[str]] = {}
         penalties: dict[str, pressure.Penalty] = {}
         for row in tx.all("ledger", turns=tx.tuning.in_a_row):
             kind, name, amount = row["kind"], row["name"], row["amount"]
@@ -59,6 +63,8 @@ class Ledger:
             elif kind == "worker":
                 agents = None if row["more"] is None else frozenset(records.agents(row["more"]))
                 self.places[name] = Place(worker=name, host=row["text"], agents=agents)
+            elif kind == "repos":
+                repos[name] = frozenset(records.files(row["text"]))
             elif kind == "held_up":
                 self.held_up = Bypassed(task=amount, since=row["other"], reserved=bool(row["at"]))
             elif kind == "turn":
@@ -69,6 +75,8 @@ class Ledger:
                 self.due = row["at"]
             else:
                 self.runs_wait = True
+        for name in repos:
+            self.places[name] = replace(self.places[name], repos=repos[name])
         self.yielding = must_yield([tenant for _, tenant in sorted(turns)], tx.tuning)
         self.penalties = penalties
         self.effective = self._after_penalties(tx, now) if penalties else self.nominal

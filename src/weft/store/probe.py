@@ -82,12 +82,16 @@ def _before_some_worker(scene: Scene, who: Candidate) -> list[Wait]:
     places = [
         place
         for place in scene.ledger.places.values()
-        if who.pinned in (None, place.worker) and place.can_run(who.agents)
+        if who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo)
     ]
     if not places:
         needed = who.pinned or (
             f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any"
         )
+        if scene.ledger.places and not any(
+            p.can_run(frozenset(), who.repo) for p in scene.ledger.places.values()
+        ):
+            needed += f" in {who.repo}"
         return [_wait("worker", needed, f"no worker is present ({needed})")]
     best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
     return [

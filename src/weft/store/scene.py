@@ -139,7 +139,9 @@ class Scene:
         if who.pinned in self.ledger.places:
             place = self.ledger.places[who.pinned]
         demand = who.demand_at(place)
-        if place.can_run(who.agents) and not capacity.shortages(demand, self.ledger.nominal, {}):
+        if place.can_run(who.agents, who.repo) and not capacity.shortages(
+            demand, self.ledger.nominal, {}
+        ):
             return demand
         return capacity.shared(who.demand)
 
@@ -199,7 +201,7 @@ class Scene:
         """Whether a candidate would fit at a place if nothing else ran."""
         return (
             who.pinned in (None, place.worker)
-            and place.can_run(who.agents)
+            and place.can_run(who.agents, who.repo)
             and not capacity.shortages(who.demand_at(place), self.ledger.nominal, {})
         )
 

@@ -10,7 +10,7 @@ from weft.errors import InputError, LimitsDiffer, NotFound, Refused
 from weft.model import Capacity, NewWorker, Worker, WorkerKind
 from weft.policy.capacity import status
 from weft.store import limits, records
-from weft.store.database import Row, Transaction, encode
+from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.ledger import Ledger
 from weft.store.offers import withdraw_all
 from weft.store.store import reads, writes
@@ -42,6 +42,7 @@ def register(
         pid=worker.pid,
         pid_start=worker.pid_start,
         agents=None if worker.agents is None else encode(_agents(worker)),
+        repos=None if worker.repos is None else encode_keys(worker.repos),
         now=now,
     )
     own = f"worker {worker.id}"

@@ -12,6 +12,7 @@ SELECT resource, capacity, owner FROM limits ORDER BY resource;
 --   penalty  a provider, its level, since when, successes since
 --   stopped  an agent nobody should start, and why
 --   worker   one that has not left, with its host and agents
+--   repos    the repositories a worker can work on, if not any
 --   held_up  the task that is first in order but cannot go, since which fence, whether reserved
 --   turn     the tenants of the latest admissions, by fence
 --   fence    the latest one
@@ -39,6 +40,9 @@ UNION ALL
 SELECT 'stopped', agent, NULL, NULL, NULL, reason, NULL FROM stopped_agents
 UNION ALL
 SELECT 'worker', id, NULL, NULL, seen, host, agents FROM workers WHERE departed IS NULL
+UNION ALL
+SELECT 'repos', id, NULL, NULL, NULL, repos, NULL FROM workers
+WHERE departed IS NULL AND repos IS NOT NULL
 UNION ALL
 SELECT 'held_up', NULL, task, since, CASE WHEN reserved THEN 1 ELSE 0 END, NULL, NULL
 FROM reservation

@@ -10,11 +10,11 @@ SELECT * FROM workers WHERE departed IS NULL ORDER BY id;
 
 -- name: register_worker
 -- A worker comes, or comes back.
-INSERT INTO workers (id, name, kind, host, boot, pid, pid_start, agents, heartbeat, seen)
-VALUES (:id, :name, :kind, :host, :boot, :pid, :pid_start, :agents, 1, :now)
+INSERT INTO workers (id, name, kind, host, boot, pid, pid_start, agents, repos, heartbeat, seen)
+VALUES (:id, :name, :kind, :host, :boot, :pid, :pid_start, :agents, :repos, 1, :now)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, host = excluded.host,
     boot = excluded.boot, pid = excluded.pid, pid_start = excluded.pid_start,
-    agents = excluded.agents, heartbeat = workers.heartbeat + 1, seen = excluded.seen,
+    agents = excluded.agents, repos = excluded.repos, heartbeat = workers.heartbeat + 1, seen = excluded.seen,
     departed = NULL;
 
 -- name: heartbeat

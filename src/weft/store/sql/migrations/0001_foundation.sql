@@ -208,6 +208,7 @@ CREATE TABLE workers (
     pid BIGINT,
     pid_start DOUBLE PRECISION,
     agents TEXT,
+    repos TEXT, -- the repositories it can work on, as the keys of a JSON object; NULL: any
     heartbeat BIGINT NOT NULL,
     seen DOUBLE PRECISION NOT NULL,
     departed DOUBLE PRECISION
