@@ -64,6 +64,7 @@ class Tuning:
     penalty_successes: int = 5  # or per this many successes
     queue: int = 1000  # ad-hoc tasks waiting at once
     pattern: int = 3  # the same failure so often is a pattern
+    output: int = 1 << 30  # bytes an agent may print before it is ended
     wall: float = 3600  # an attempt's time, unless its task or agent file says otherwise
     backoff: float = 5  # the first wait after an overload; it doubles
     backoff_most: float = 8  # times that, at most

@@ -7,12 +7,16 @@ theirs; what is done with the result is the faces'.
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 import signal
-import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
@@ -22,24 +26,25 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from weft import git
-from weft.attempt.site import Site, agent_names, read_agent
+from weft.attempt.remains import free_workspaces, prove_dead
+from weft.attempt.site import Site
 from weft.config import Config
-from weft.errors import InputError, LimitsDiffer, StoreError, WeftError
+from weft.errors import InputError, StoreError, WeftError
 from weft.gate.loop import Gate
 from weft.gate.merge import Candidate, merge
 from weft.gate.plumbing import open_plumbing
-from weft.model import AgentFile, Grant, Lease, NewWorker, Worker
+from weft.model import Grant, Worker
+from weft.presence import Presence
 from weft.process import cgroup, sandbox, table
-from weft.process.death import proof_of_death
 from weft.process.launcher import Launcher
 from weft.process.place import Place, boottime, here
 from weft.process.table import Process
 from weft.reaper import Here, Silence, sweep
-from weft.scheduler import Scheduler, was_started
+from weft.scheduler import Scheduler
 from weft.store import Store
+from weft.store.admission import admit
 from weft.store.limits import identity
 from weft.store.runs import end_finished, list_runs
-from weft.store.workers import depart, find_workers, register
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +53,7 @@ _PATIENCE: Final = 30_000
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _MOMENT: Final = 0.5
+_BREATH: Final = 1.0  # seconds before a broken loop starts over
 
 Take = Callable[[str], Sequence[Grant]]
 """Asks for work on behalf of a worker."""
@@ -101,40 +107,68 @@ async def serving(site: Site, *, slots: int, take: Take | None = None) -> AsyncI
     at once. A block that is still going on when that is over is left with `Interrupted`.
     """
     place = here()
-    worker = f"{place.host}-{os.getpid()}-{secrets.token_hex(3)}"
-    await run_sync(_register, site, worker, slots, place)
-    scheduler = Scheduler(site, worker, slots, take=(lambda: take(worker)) if take else None)
+    patience = shutdown_seconds(site.environment)
+    presence = Presence(site, slots, place)
+    await run_sync(presence.register)
+    ask = take or (lambda worker: admit(site.store, worker, now=time.time()))
+
+    def take_fresh() -> Sequence[Grant]:
+        presence.reload()
+        return ask(presence.worker)
+
+    scheduler = Scheduler(site, presence.worker, slots, take=take_fresh, sign=presence.sign)
     block = anyio.CancelScope()
     try:
         with site.store.listen("work") as listener:
             async with anyio.create_task_group() as loops, anyio.create_task_group() as work:
-                loops.start_soon(scheduler.heartbeat_loop)
-                loops.start_soon(scheduler.report_loop)
-                loops.start_soon(_reap_loop, site, scheduler, work, place)
-                loops.start_soon(_obey_signals, site, scheduler, block)
-                loops.start_soon(scheduler.admit_loop, work, listener)
-                with block:
-                    yield scheduler
+                loops.start_soon(_for_ever, scheduler.heartbeat_loop)
+                loops.start_soon(_for_ever, scheduler.report_loop)
+                loops.start_soon(_for_ever, lambda: _reap_loop(site, scheduler, work, place))
+                loops.start_soon(_for_ever, lambda: scheduler.admit_loop(work, listener))
+                loops.start_soon(_obey_signals, scheduler, block, patience)
+                try:
+                    with block:
+                        yield scheduler
+                except Exception:
+                    # Whoever asked for the work is broken: nobody is left to wait for it.
+                    await scheduler.stop_all()
+                    await scheduler.wait_idle()
+                    raise
                 scheduler.drain()
                 await scheduler.wait_idle()
-                await scheduler.flush()
                 loops.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            await run_sync(lambda: depart(site.store, worker, now=time.time()))
+            await run_sync(_leave, presence)
     if block.cancelled_caught:
         raise Interrupted
 
 
-async def _obey_signals(site: Site, scheduler: Scheduler, block: anyio.CancelScope) -> None:
-    patience = shutdown_seconds(site.environment)
+def _leave(presence: Presence) -> None:
+    try:
+        presence.depart()
+    except StoreError as error:
+        log.warning("the store was not told of the end of this worker: %s", error)
+
+
+async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
+    """A loop that breaks is a defect, but the agents it serves go on."""
+    while True:
+        try:
+            await loop()
+        except Exception:
+            log.exception("a loop of weft's broke, and starts over")
+            await anyio.sleep(_BREATH)
+
+
+async def _obey_signals(scheduler: Scheduler, block: anyio.CancelScope, patience: float) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as group:
             asked = False
             async for _ in signals:
                 if asked:
-                    scheduler.kill_all()
                     block.cancel()
+                    await scheduler.kill_all()
                 else:
                     asked = True
                     group.start_soon(_shut_down, scheduler, block, patience)
@@ -149,8 +183,8 @@ async def _shut_down(scheduler: Scheduler, block: anyio.CancelScope, patience: f
     with anyio.move_on_after(patience):
         await scheduler.wait_idle()
         await anyio.sleep(_MOMENT)  # whoever follows may see it end
-    scheduler.stop_all()
     block.cancel()
+    await scheduler.stop_all()
 
 
 def shutdown_seconds(environment: Mapping[str, str]) -> float:
@@ -162,44 +196,6 @@ def shutdown_seconds(environment: Mapping[str, str]) -> float:
     if milliseconds < 0:
         raise InputError(f"SHUTDOWN_TIMEOUT must be milliseconds, 0 or more, not {text!r}.")
     return milliseconds / 1000
-
-
-def _register(site: Site, worker: str, slots: int, place: Place) -> None:
-    own = table.get_own()
-    new = NewWorker(
-        id=worker,
-        slots=slots,
-        host=place.host,
-        boot=place.boot,
-        pid=own.pid,
-        pid_start=float(own.start),
-        agents=agent_files(site.root),
-        repos=(str(site.common),),
-        host_limits=_host_limits(site.config),
-    )
-    register(site.store, new, now=time.time(), stated=site.config.stated)
-
-
-def agent_files(root: Path) -> tuple[AgentFile, ...]:
-    """What the agent files of a repository say of their limits; broken ones are left out."""
-    found = []
-    for name in agent_names(root):
-        try:
-            agent = read_agent(root, name)
-        except InputError as error:
-            log.warning("%s", error)
-            continue
-        source = f"{socket.gethostname()}:{root / agent.file}"
-        found.append(AgentFile(name=name, source=source, max_concurrency=agent.max_concurrency))
-    return tuple(found)
-
-
-def _host_limits(config: Config) -> dict[str, int]:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
-    return {
-        "ram_mb": max(1, total - config.workspace.spare_ram_mb),
-        "port": config.workspace.ports,
-    }
 
 
 async def guard(site: Site, worker: str) -> None:
@@ -232,11 +228,13 @@ async def _serve_gate(site: Site, worker: str, run: str) -> None:
 async def _reap_loop(site: Site, scheduler: Scheduler, work: TaskGroup, place: Place) -> None:
     """Find the dead, go on with what they left, free what nobody can go on with."""
     silence = Silence()
+    kept: set[str] = set()
     while True:
         try:
             await run_sync(lambda: _sweep(site, silence, place))
             await scheduler.adopt_orphans(work, place)
-        except (StoreError, LimitsDiffer) as error:
+            await run_sync(lambda: free_workspaces(site, kept))
+        except (WeftError, OSError) as error:
             log.warning("the dead could not be looked for: %s", error)
         await anyio.sleep(site.config.tuning.heartbeat)
 
@@ -247,7 +245,7 @@ def _sweep(site: Site, silence: Silence, place: Place) -> None:
         here=Here(host=place.host, boot=place.boot),
         silence=silence,
         prove_worker_dead=_prove_worker_dead,
-        prove_dead=lambda lease: _prove_dead(site, lease),
+        prove_dead=lambda lease: prove_dead(site, lease),
         now=time.time(),
         boottime=boottime(),
     )
@@ -258,18 +256,3 @@ def _prove_worker_dead(worker: Worker) -> str | None:
         return None
     process = Process(worker.pid, int(worker.pid_start))
     return None if table.is_alive(process) else f"process {worker.pid} is gone"
-
-
-def _prove_dead(site: Site, lease: Lease) -> str | None:
-    """Proof for a lease of this host. What can be gone on with is left to be adopted."""
-    holder = find_workers(site.store, [lease.worker or ""], now=time.time()).get(lease.worker or "")
-    gone = holder is not None and holder.left is not None
-    if lease.task is None or lease.attempt is None:
-        return "its process is gone" if gone else None
-    if gone and was_started(site, lease):
-        return None
-    directory = site.directory(lease.task, lease.attempt)
-    marker = site.marker(lease.task, lease.attempt)
-    if proof_of_death(directory, marker):
-        return "no process of it is left"
-    return None

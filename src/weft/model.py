@@ -400,3 +400,5 @@ class Outcome:
     then: Stage | None = None  # the step that follows, for a task that goes on
     sent_back: bool = False
     files: tuple[str, ...] | None = None  # a larger claim to ask for next time
+    penalises: str | None = None  # the provider whose rate limit it ran into
+    stops_agent: str | None = None  # the agent that nobody shall start before a person has looked

@@ -3,6 +3,9 @@
 Pull only: nobody hands work out, so there is nothing to steal and nothing to fail over. It
 renews what it holds, stops what it no longer owns, and adopts what a dead worker on this host
 left behind. Freeing what is proved dead is the reaper's.
+
+One attempt that breaks, in whatever way, ends alone: its task is blocked with the reason, or its
+lease is left to the reaper, who frees it on proof.
 """
 
 from __future__ import annotations
@@ -17,70 +20,74 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from weft.agents.classify import Stop
-from weft.attempt.attempt import Attempt, start_failure
-from weft.attempt.outcome import after_failure
+from weft.attempt import begin
+from weft.attempt.attempt import Attempt
+from weft.attempt.begin import Begun, StillRuns
+from weft.attempt.remains import find_orphans
+from weft.attempt.settle import fail_to_start, hand_back_unstarted
 from weft.attempt.site import Site
-from weft.errors import Refused, StoreError, WeftError
+from weft.errors import InUse, Refused, StoreError, WeftError
 from weft.model import Grant, Lease, LeaseState, Outcome, State
-from weft.process import records
+from weft.process import agent as process
 from weft.process.place import Place, boottime
-from weft.store.admission import admit
-from weft.store.agents import stop_agent
-from weft.store.leases import (
-    adopt,
-    count_failures,
-    find_lost,
-    finish,
-    list_open,
-    release,
-    renew,
-    report_all,
-)
+from weft.store.leases import adopt, find_lost, finish, get_lease, release, renew, report_all
 from weft.store.wake import Listener
-from weft.store.workers import find_workers, heartbeat
 
 log = logging.getLogger(__name__)
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
-_FLUSH: Final = 0.1  # seconds for which reports are gathered
+_LOOK: Final = 0.1  # seconds between looks at what agents print
+_FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
+_LAST_PAUSE: Final = 5.0
 
-Admit = Callable[[], Sequence[Grant]]
+Take = Callable[[], Sequence[Grant]]
+Sign = Callable[[], None]
 
 
 class Scheduler:
-    """The attempts of one worker process."""
+    """The attempts of one worker process. `take` asks for work, `sign` gives its sign of life."""
 
-    def __init__(self, site: Site, worker: str, slots: int, *, take: Admit | None = None) -> None:
+    def __init__(self, site: Site, worker: str, slots: int, *, take: Take, sign: Sign) -> None:
         self.worker = worker
         self._site = site
         self._slots = slots
-        self._take = take or (lambda: admit(site.store, worker, now=time.time()))
+        self._take = take
+        self._sign = sign
         self._attempts: dict[int, Attempt] = {}
-        self._starting = 0
-        self._reports: list[tuple[int, Mapping[str, Any]]] = []
+        self._starting: dict[int, Grant] = {}
+        self._unwanted: set[int] = set()  # fences that were lost while their attempt started
+        self._adopting = 0
+        self._reports: dict[int, Mapping[str, Any]] = {}  # what is not stored yet
+        self._turn = anyio.Lock()  # held by whoever looks at output and stores reports
         self._sent = boottime()  # when the last renewal that succeeded was sent
-        self._draining = self._stopping = False
+        self._draining = self._stopping = self._killing = False
         self._ends = anyio.Event()  # set, and replaced, whenever an attempt has ended
+        # Threads of their own: starts may all be busy with slow set-ups, signs of life may not.
+        self._starts = anyio.CapacityLimiter(max(1, slots))
+        self._signs = anyio.CapacityLimiter(1)
+        self._looks = anyio.CapacityLimiter(1)
 
     @property
     def busy(self) -> int:
         """How many attempts are under way."""
-        return len(self._attempts) + self._starting
+        return len(self._attempts) + len(self._starting) + self._adopting
 
     def drain(self) -> None:
         """Take nothing more; what runs goes on."""
         self._draining = True
 
-    def stop_all(self) -> None:
+    async def stop_all(self) -> None:
         """Ask every agent to end; each is handed back when it has."""
         self._draining = self._stopping = True
-        for attempt in self._attempts.values():
+        for attempt in list(self._attempts.values()):
             attempt.stop(Stop.SHUTDOWN)
+        await self._end_starts(list(self._starting.values()))
 
-    def kill_all(self) -> None:
-        self._draining = self._stopping = True
-        for attempt in self._attempts.values():
+    async def kill_all(self) -> None:
+        self._draining = self._stopping = self._killing = True
+        for attempt in list(self._attempts.values()):
             attempt.kill()
+        await self._end_starts(list(self._starting.values()))
 
     async def wait_idle(self) -> None:
         while self.busy:
@@ -88,15 +95,16 @@ class Scheduler:
 
     async def admit_loop(self, group: TaskGroup, listener: Listener) -> None:
         """Fill free slots whenever something may have become admissible."""
-        while not self._draining:
+        while True:
+            grants: Sequence[Grant] = ()
             try:
                 await self._stop_lost()
-                grants = await run_sync(self._take) if self.busy < self._slots else ()
-            except StoreError as error:
+                if self.busy < self._slots and not self._draining:
+                    grants = await run_sync(self._take)
+            except WeftError as error:
                 log.warning("no work could be asked for: %s", error)
-                grants = ()
             for grant in grants:
-                self._starting += 1
+                self._starting[grant.fence] = grant
                 group.start_soon(self._carry_out, grant)
             if not grants:
                 with anyio.move_on_after(_NET):
@@ -108,35 +116,43 @@ class Scheduler:
         while True:
             sent = boottime()
             try:
-                lost = await run_sync(self._renew)
-            except StoreError as error:
+                lost = await run_sync(self._renew, limiter=self._signs)
+            except WeftError as error:
                 # The agents' watchdogs count from the last renewal that succeeded.
                 log.warning("no sign of life could be given: %s", error)
             else:
                 self._sent = sent
-                self._stop(lost)
                 for fence, attempt in list(self._attempts.items()):
                     if fence not in lost:
                         attempt.renew(sent)
+                await self._stop(lost)
             await anyio.sleep(self._site.config.tuning.heartbeat)
 
     async def report_loop(self) -> None:
-        """What agents say, stored in batches."""
+        """Look at what agents print, and store what they say in batches."""
         while True:
-            await anyio.sleep(_FLUSH)
-            await self.flush()
+            await anyio.sleep(_LOOK)
+            if self._attempts:
+                async with self._turn:
+                    lost = await run_sync(self._look, limiter=self._looks)
+                await self._stop(lost)
 
-    async def flush(self) -> None:
-        reports, self._reports = self._reports, []
-        if not reports:
+    async def adopt_orphans(self, group: TaskGroup, here: Place) -> None:
+        """Go on with what workers of this host left running, or finished and unsettled."""
+        if self._draining:
             return
-        try:
-            lost = await run_sync(lambda: report_all(self._site.store, reports, now=time.time()))
-        except StoreError as error:
-            log.warning("what agents said could not be stored yet: %s", error)
-            self._reports = [*reports, *self._reports]
-        else:
-            self._stop(lost)
+        for lease in await run_sync(find_orphans, self._site, here):
+            self._adopting += 1
+            try:
+                attempt = await self._adopt(lease)
+            finally:
+                self._adopting -= 1
+            if attempt is not None:
+                self._attempts[attempt.fence] = attempt
+                group.start_soon(self._see_through, attempt)
+                if self._stopping:
+                    attempt.stop(Stop.SHUTDOWN)
+        self._ring()
 
     async def _wait_for_change(self, listener: Listener) -> None:
         async with anyio.create_task_group() as waits:
@@ -149,60 +165,165 @@ class Scheduler:
             await anyio.wait_readable(listener)
             waits.cancel_scope.cancel()
 
-    async def adopt_orphans(self, group: TaskGroup, here: Place) -> None:
-        """Go on with what workers of this host left running, or finished and unsettled."""
-        if self._draining:
-            return
-        for lease in await run_sync(find_orphans, self._site, here):
-            attempt = await run_sync(self._adopt, lease)
-            if attempt is not None:
-                self._attempts[attempt.fence] = attempt
-                group.start_soon(self._see_through, attempt)
-
-    def _adopt(self, lease: Lease) -> Attempt | None:
+    async def _adopt(self, lease: Lease) -> Attempt | None:
         sent = boottime()
+        begun: Begun | None = None
         try:
-            fence = adopt(self._site.store, lease.fence, self.worker, now=time.time())
-        except Refused:
-            return None  # somebody else was faster, or its holder is back
-        try:
-            attempt = Attempt.adopt(self._site, fence, lease)
-        except WeftError as error:
+            begun = await run_sync(begin.find, self._site, lease)
+        except InUse:
+            return None  # whoever had it has not let go yet
+        except (WeftError, OSError, ValueError, KeyError, TypeError) as error:
             log.warning("attempt of task %s cannot be gone on with: %s", lease.task, error)
-            release(self._site.store, fence, now=time.time(), reason="unadoptable")
-            return None
-        attempt.renew(sent)
-        return attempt
+        try:
+            fence = await run_sync(self._take_over, lease)
+            if fence is not None and begun is None:
+                await self._end_broken(lease, fence)
+            if fence is not None and begun is not None:
+                attempt = await run_sync(Attempt.go_on, self._site, fence, lease, begun)
+                begun = None
+                if fence == lease.fence:
+                    attempt.stop(Stop.CANCEL)  # its task has ended: nobody may go on with it
+                else:
+                    attempt.renew(sent)
+                return attempt
+        finally:
+            if begun is not None:
+                begun.workspace.close()
+        return None
+
+    def _take_over(self, lease: Lease) -> int | None:
+        """A new fence for an orphan; its own if its task has ended; None if it is another's."""
+        try:
+            return adopt(self._site.store, lease.fence, self.worker, now=time.time())
+        except Refused:
+            still = get_lease(self._site.store, lease.fence).state is LeaseState.SUSPECT
+            ended = find_lost(self._site.store, [lease.fence])
+            return lease.fence if still and ended else None
+
+    async def _end_broken(self, lease: Lease, fence: int) -> None:
+        """What nobody can settle is ended before its lease is let go."""
+        assert lease.task is not None
+        assert lease.attempt is not None
+        running = process.attach(self._site.directory(lease.task, lease.attempt))
+        await running.stop()
+        await run_sync(
+            lambda: release(self._site.store, fence, now=time.time(), reason="unadoptable")
+        )
 
     async def _carry_out(self, grant: Grant) -> None:
         if grant.agent is None:  # a mere barrier: whatever it waited for has happened
             done = Outcome(state=State.DONE)
             await run_sync(lambda: finish(self._site.store, grant.fence, done, now=time.time()))
-            self._starting -= 1
+            del self._starting[grant.fence]
             self._ring()
             return
         try:
-            attempt = await run_sync(self._start, grant)
+            attempt = await run_sync(self._start, grant, limiter=self._starts)
         finally:
-            self._starting -= 1
+            del self._starting[grant.fence]
         if attempt is None:
+            self._unwanted.discard(grant.fence)
             self._ring()
             return
         self._attempts[grant.fence] = attempt
-        if self._stopping:
+        attempt.renew(self._sent)  # a heartbeat may have come in between
+        if self._killing:
+            attempt.kill()
+        elif self._stopping:
             attempt.stop(Stop.SHUTDOWN)
+        elif grant.fence in self._unwanted:
+            attempt.stop(Stop.CANCEL)
+        self._unwanted.discard(grant.fence)
         await self._see_through(attempt)
 
     async def _see_through(self, attempt: Attempt) -> None:
         try:
-            await attempt.carry_out(self._tell)
-            await self.flush()
+            await attempt.wait_ended()
+            await self._hear_out(attempt)
+            if await self._settle(attempt):
+                await run_sync(attempt.free_workspace)
+            else:
+                attempt.let_go()
+        except Exception:
+            # Its lease is no longer renewed: the reaper frees it, once nobody of it is left.
+            log.exception("task %s was lost sight of", attempt.order.task)
+            attempt.kill()
+            attempt.let_go()
         finally:
             del self._attempts[attempt.fence]
+            self._reports.pop(attempt.fence, None)
             self._ring()
 
-    def _tell(self, fence: int, data: Mapping[str, Any]) -> None:
-        self._reports.append((fence, data))
+    async def _hear_out(self, attempt: Attempt) -> None:
+        """Store the last words of an agent that has ended, before it is settled."""
+        words = attempt.last_words()
+        pause = _FIRST_PAUSE
+        while True:
+            async with self._turn:
+                try:
+                    more = await run_sync(_step, words, limiter=self._looks)
+                except OSError as error:
+                    attempt.break_off(error)
+                    more = False
+                self._gather(attempt)
+                stored = not self._reports or await run_sync(self._try_to_store) is not None
+            if not more and stored and attempt.fence not in self._reports:
+                if not self._gather(attempt):
+                    return
+            elif not stored:
+                if self._killing:
+                    return
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+
+    async def _settle(self, attempt: Attempt) -> bool:
+        """Whether the store has the outcome. It is asked again for as long as it does not answer:
+        what is finished need not be done anew."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                await run_sync(attempt.settle)
+            except StoreError as error:
+                log.warning("task %s cannot be settled yet: %s", attempt.order.task, error)
+                if self._killing:
+                    return False
+            except Exception as error:
+                log.exception("task %s cannot be settled", attempt.order.task)
+                await run_sync(attempt.give_up, error)
+                return True
+            else:
+                return True
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LAST_PAUSE)
+
+    def _look(self) -> list[int]:
+        for attempt in list(self._attempts.values()):
+            try:
+                attempt.look()
+            except Exception as error:  # noqa: BLE001 - the other attempts are looked at as well
+                attempt.break_off(error)
+            self._gather(attempt)
+        return self._try_to_store() or []
+
+    def _gather(self, attempt: Attempt) -> bool:
+        """Take an attempt's next report, once the one before it is stored."""
+        if attempt.fence not in self._reports and (said := attempt.report()) is not None:
+            self._reports[attempt.fence] = said
+        return attempt.fence in self._reports
+
+    def _try_to_store(self) -> list[int] | None:
+        """Store what was gathered; returns the fences that were refused, None if nobody answers."""
+        reports = dict(self._reports)
+        if not reports:
+            return []
+        try:
+            lost = report_all(self._site.store, list(reports.items()), now=time.time())
+        except StoreError as error:
+            log.warning("what agents said could not be stored yet: %s", error)
+            return None
+        for fence in reports:
+            self._reports.pop(fence, None)
+        return lost
 
     def _ring(self) -> None:
         self._ends.set()
@@ -210,76 +331,53 @@ class Scheduler:
 
     def _start(self, grant: Grant) -> Attempt | None:
         try:
-            return Attempt.start(self._site, grant, renewed=self._sent)
-        except WeftError as error:
+            return Attempt.start(self._site, grant, renewed=lambda: self._sent)
+        except StillRuns as error:
+            log.warning("task %s: %s", grant.task, error)  # left to the reaper, as it is
+        except Exception as error:  # noqa: BLE001 - it ends this attempt and no other
             log.info("task %s could not be started: %s", grant.task, error)
-            _fail_to_start(self._site, grant, error)
-            return None
+            self._come_to_nothing(grant, error)
+        return None
+
+    def _come_to_nothing(self, grant: Grant, error: Exception) -> None:
+        try:
+            if self._stopping or grant.fence in self._unwanted or isinstance(error, StoreError):
+                hand_back_unstarted(self._site, grant, "handed_back")
+            else:
+                fail_to_start(self._site, grant, error)
+        except WeftError as again:  # nothing runs, so the reaper can free it
+            log.warning("task %s could not be handed back: %s", grant.task, again)
 
     def _renew(self) -> list[int]:
-        now = time.time()
-        fences = list(self._attempts)
-        lost = renew(self._site.store, fences, now=now)
-        heartbeat(self._site.store, self.worker, now=now)
+        fences = [*self._attempts, *self._starting]
+        lost = renew(self._site.store, fences, now=time.time())
+        self._sign()
         return lost
 
     async def _stop_lost(self) -> None:
-        fences = list(self._attempts)
+        fences = [*self._attempts, *self._starting]
         if fences:
-            self._stop(await run_sync(find_lost, self._site.store, fences))
+            await self._stop(await run_sync(find_lost, self._site.store, fences))
 
-    def _stop(self, fences: Sequence[int]) -> None:
+    async def _stop(self, fences: Sequence[int]) -> None:
         for fence in fences:
             if fence in self._attempts:
                 self._attempts[fence].stop(Stop.CANCEL)
+        starts = [self._starting[one] for one in fences if one in self._starting]
+        fresh = [grant for grant in starts if grant.fence not in self._unwanted]
+        self._unwanted.update(grant.fence for grant in fresh)
+        await self._end_starts(fresh)
+
+    async def _end_starts(self, grants: Sequence[Grant]) -> None:
+        """End what is only being set up: whoever sets it up goes on to hand it back."""
+        if self._site.config.workspace.setup is None:
+            return
+        for grant in grants:
+            directory = self._site.directory(grant.task, grant.attempt)
+            marker = self._site.marker(grant.task, grant.attempt)
+            await run_sync(begin.end_set_up, directory, marker)
 
 
-def _fail_to_start(site: Site, grant: Grant, error: WeftError) -> None:
-    """An attempt that came to nothing: blocked with the reason, or its agent is stopped."""
-    failure = start_failure(error)
-    now = time.time()
-    next_ = after_failure(
-        failure,
-        earlier=count_failures(site.store, grant.task, failure.kind),
-        now=now,
-        chance=0.5,
-        tuning=site.config.tuning,
-    )
-    nothing = {name: 0 for name in grant.demand if name.endswith("/usd")}
-    outcome = Outcome(
-        state=next_.state,
-        kind=next_.kind,
-        reason=next_.reason,
-        until=next_.until,
-        signature=next_.signature,
-        spent=nothing,
-    )
-    try:
-        finish(site.store, grant.fence, outcome, now=now)
-    except Refused:
-        release(site.store, grant.fence, now=now, reason="refused", spent=nothing)
-    if next_.stops_agent and grant.agent is not None:
-        stop_agent(site.store, grant.agent, failure.reason, now=now)
-
-
-def find_orphans(site: Site, here: Place) -> list[Lease]:
-    """Attempts of workers that are gone from this host, which somebody can go on with."""
-    suspects = [one for one in list_open(site.store) if one.state is LeaseState.SUSPECT]
-    known = {one.worker for one in suspects if one.worker is not None}
-    holders = find_workers(site.store, known, now=time.time()) if known else {}
-    return [
-        lease
-        for lease in suspects
-        if lease.worker is not None
-        and (holder := holders.get(lease.worker)) is not None
-        and holder.left is not None
-        and (holder.host, holder.boot) == (here.host, here.boot)
-        and was_started(site, lease)
-    ]
-
-
-def was_started(site: Site, lease: Lease) -> bool:
-    """Whether an attempt came so far that its agent may have done something."""
-    if lease.task is None or lease.attempt is None:
-        return False
-    return (site.directory(lease.task, lease.attempt) / records.WRAPPER).exists()
+def _step(words: Any) -> bool:
+    """One piece more of the last words; False if there was none."""
+    return next(words, words) is not words

@@ -5,8 +5,11 @@
     brief     a task -> what its agent is told
     begin     a grant -> a workspace with an agent running in it
     follow    output -> reports, use, and how it is going
+    attempt   one under way in this process: looked at, stopped, settled
     outcome   how it ended and what it changed -> what becomes of its task; pure
-    attempt   the whole life of one, from its start or its adoption on
+    settle    the same with its effects, under the fence
+    surroundings   the user's checkout before and after
+    remains   what the dead left: orphans, proof of death, workspaces
 
 Which task is next, renewing leases and finding the dead is left to others.
 """

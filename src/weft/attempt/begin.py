@@ -5,9 +5,11 @@ Whatever fails here fails before the agent exists; the caller decides what becom
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -19,21 +21,26 @@ from weft.agents.adapters.base import Adapter, Launch, Start, environment
 from weft.agents.agent import Agent, Budget
 from weft.agents.events import Tokens
 from weft.agents.usage import Spent
-from weft.attempt import order
+from weft.attempt import order, surroundings
 from weft.attempt.brief import brief, title
 from weft.attempt.order import Order
 from weft.attempt.site import Site
-from weft.model import Attempt, ErrorClass, Grant, State, Task
+from weft.errors import StaleFence, WeftError
+from weft.git.refs import find_commits
+from weft.model import Attempt, ErrorClass, Grant, Lease, State, Task
 from weft.policy.capacity import is_consumable
 from weft.process import agent as process
-from weft.process import sandbox
+from weft.process import sandbox, table
 from weft.process.agent import Running, Spawn
+from weft.process.death import find_strays, proof_of_death
 from weft.process.environment import build
 from weft.store.events import history
 from weft.store.runs import get_run
 from weft.store.tasks import get_task, list_attempts, list_needs
 from weft.workspace import Workspace
 from weft.workspace.names import trunk_ref
+
+log = logging.getLogger(__name__)
 
 AD_HOC: Final = "do"
 """Stands for the run in the branch of a task that belongs to none."""
@@ -50,21 +57,77 @@ class Begun:
     warnings: tuple[str, ...] = ()
 
 
-def begin(site: Site, grant: Grant, *, renewed: float) -> Begun:
-    """Start the agent of a grant whose lease was last renewed by a request sent at `renewed`."""
+class StillRuns(WeftError):
+    """An agent that could not be started properly could not be ended either."""
+
+
+def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
+    """Start the agent of a grant; `renewed` says when the last renewal of its lease was sent.
+
+    When this raises, nothing of the attempt runs or ever will, `StillRuns` apart.
+    """
+    directory = site.directory(grant.task, grant.attempt)
+    try:
+        directory.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        raise StaleFence(f"Attempt {grant.attempt} of task {grant.task} was given up.") from None
     task = get_task(site.store, grant.task)
     assert task.agent is not None, "a task without an agent is a person's"
     agent = site.read_agent(task.agent)
-    last = _to_go_on_with(list_attempts(site.store, task.id), grant)
+    last = _to_go_on_with(site, list_attempts(site.store, task.id), grant)
     base = _base(site, task, last)
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
     start = last.candidate if last is not None and last.candidate else base
-    prepared = on_base(site, workspace.prepare(site.root, branch, start), base)
+    marker = site.marker(grant.task, grant.attempt)
+    prepared = on_base(site, workspace.prepare(site.root, branch, start, owner=marker), base)
     try:
         return _fill(site, grant, task, agent, prepared, last, renewed=renewed)
     except BaseException:
-        workspace.release(prepared)
+        end_all(directory, marker)
+        _release(prepared)
         raise
+
+
+def find(site: Site, lease: Lease) -> Begun:
+    """What somebody else began and let go of; raises if it is not there, or not free yet."""
+    assert lease.task is not None
+    assert lease.attempt is not None
+    directory = site.directory(lease.task, lease.attempt)
+    ordered = order.find(directory)
+    if ordered is None:
+        raise WeftError(f"Attempt {lease.attempt} of task {lease.task} was never started here.")
+    prepared = workspace.attach(site.root, ordered.branch)
+    try:
+        running = process.attach(directory)
+        found = on_base(site, prepared, ordered.base)
+        return Begun(order=ordered, workspace=found, running=running)
+    except BaseException:
+        prepared.close()
+        raise
+
+
+def end_all(directory: Path, marker: str, seconds: float = 10.0) -> None:
+    """End whoever of an attempt runs, its set-up included, and see to it that nobody starts."""
+    end = time.monotonic() + seconds
+    while not proof_of_death(directory, marker):
+        for stray in find_strays(directory, marker):
+            table.send_signal(stray, signal.SIGKILL)
+        if time.monotonic() > end:
+            raise StillRuns(f"What was started in {directory} does not end.")
+        time.sleep(0.02)
+
+
+def end_set_up(directory: Path, marker: str) -> None:
+    """End the set-up command of an attempt that nobody wants any more."""
+    for stray in find_strays(directory, marker):
+        table.send_signal(stray, signal.SIGKILL)
+
+
+def _release(prepared: Workspace) -> None:
+    try:
+        workspace.release(prepared)
+    except (WeftError, OSError) as error:  # what went wrong before matters more
+        log.warning("the workspace of %s stays: %s", prepared.branch, error)
 
 
 def on_base(site: Site, prepared: Workspace, base: str) -> Workspace:
@@ -75,12 +138,15 @@ def on_base(site: Site, prepared: Workspace, base: str) -> Workspace:
     return replace(prepared, base=commit.id, base_tree=commit.tree)
 
 
-def _to_go_on_with(attempts: Sequence[Attempt], grant: Grant) -> Attempt | None:
-    """The attempt before this one, if its session can be resumed."""
+def _to_go_on_with(site: Site, attempts: Sequence[Attempt], grant: Grant) -> Attempt | None:
+    """The attempt before this one, if its session can be resumed here."""
     earlier = [one for one in attempts if one.number < grant.attempt]
     last = earlier[-1] if earlier else None
     if last is None or last.outcome not in _GOES_ON or last.agent != grant.agent:
         return None
+    wanted = [one for one in (last.base, last.candidate) if one is not None]
+    if len(find_commits(site.common, wanted)) < len(set(wanted)):
+        return None  # it ran on another machine
     return last if last.session else None
 
 
@@ -115,10 +181,9 @@ def _fill(
     prepared: Workspace,
     last: Attempt | None,
     *,
-    renewed: float,
+    renewed: Callable[[], float],
 ) -> Begun:
     directory = site.directory(grant.task, grant.attempt)
-    directory.mkdir(parents=True, mode=0o700)
     adapter = adapter_of(agent)
     ports = [
         unit for name, units in grant.units.items() if name.endswith("/port") for unit in units
@@ -128,9 +193,14 @@ def _fill(
         prepared,
         site.config.workspace,
         repository=site.root,
-        environment=build(site.environment, asked=(), given=given),
+        # Marked, so that nobody takes the attempt for dead while its set-up runs.
+        environment=build(
+            site.environment,
+            asked=(),
+            given={**given, table.MARK: site.marker(grant.task, grant.attempt)},
+        ),
     )
-    ordered = _order(grant, task, agent, adapter, prepared, last)
+    ordered = _order(site, grant, task, agent, adapter, prepared, last)
     briefing = brief(
         task,
         grant,
@@ -153,12 +223,14 @@ def _fill(
     spawn = _spawn(site, grant, adapter, launch, prepared, directory, given)
     spawn, warning = _fenced(site, agent, spawn, prepared)
     order.save(directory, ordered)
-    running = process.start(spawn, site.launcher, renewed=renewed)
+    surroundings.remember(site, directory)
+    running = process.start(spawn, site.launcher, renewed=renewed())
     warnings = (warning,) if warning else ()
     return Begun(order=ordered, workspace=prepared, running=running, warnings=warnings)
 
 
 def _order(
+    site: Site,
     grant: Grant,
     task: Task,
     agent: Agent,
@@ -170,7 +242,7 @@ def _order(
     reserved = grant.demand[usd] if usd else 0
     asked = task.details.get("budget")
     dollars = asked if isinstance(asked, int) else reserved or agent.budget.micro_usd
-    before = Spent() if last is None else _spent_in_session(last)
+    before = Spent() if last is None else _spent_in_session(site, last)
     return Order(
         task=grant.task,
         attempt=grant.attempt,
@@ -185,6 +257,7 @@ def _order(
         base=prepared.base,
         files=grant.files,
         started=time.time(),
+        clock=time.monotonic(),
         wall=task.details.get("timeout") or agent.timeout,
         idle=agent.idle_timeout or adapter.FACTS.idle,
         budget=Budget(micro_usd=dollars, tokens=agent.budget.tokens),
@@ -195,8 +268,10 @@ def _order(
     )
 
 
-def _spent_in_session(last: Attempt) -> Spent:
-    return Spent(tokens=Tokens(input=last.tokens), micro_usd=last.micro_usd or None)
+def _spent_in_session(site: Site, last: Attempt) -> Spent:
+    """Sessions stay on the machine where they began, and so does what is known of them."""
+    known = order.find_use(site.directory(last.task, last.number))
+    return known or Spent(tokens=Tokens(input=last.tokens), micro_usd=last.micro_usd or None)
 
 
 def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
@@ -226,6 +301,7 @@ def _spawn(
         gone_after=tuning.gone_after,
         grace=tuning.kill_grace,
         first=adapter.FACTS.first_signal,
+        output_limit=tuning.output,
         cgroup=site.cgroup,
     )
 

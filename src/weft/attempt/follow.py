@@ -7,7 +7,8 @@ not reported again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ from weft.attempt.order import Order
 from weft.process import records
 from weft.process.tail import Line, Tail
 
-_MOST: Final = 50  # events in one report; of more, the latest
+_MOST: Final = 500  # events in one report; of more, the latest
+_LARGEST: Final = 200_000  # and characters
 _LONGEST: Final = 2_000  # characters of a text
 _ERRORS: Final = 4_096  # bytes of standard error that are looked at
 
@@ -37,13 +39,25 @@ class Follower:
         self._tail = Tail(directory / records.STDOUT)
         self._reported = reported
         self._offset = 0
-        self._fresh: list[dict[str, Any]] = []
+        self._fresh: deque[dict[str, Any]] = deque()
+        self._weight = 0  # characters in these
         self._left_out = 0
         self.size = 0  # of the output, to see whether it grows
 
     @property
     def spent(self) -> Spent:
         return self._meter.spent
+
+    @property
+    def session(self) -> Spent:
+        """What its session has used, earlier attempts included."""
+        return self._meter.session
+
+    @property
+    def said(self) -> str:
+        """Its result, or its last words where it gave none."""
+        result = self.seen.result
+        return (result.text if result else "") or self.seen.last_text
 
     def look(self) -> bool:
         """Take in what has been printed since; False if there was nothing new."""
@@ -52,10 +66,11 @@ class Follower:
         self.size = self._tail.size() + _size(self._directory / records.STDERR)
         return bool(found)
 
-    def look_to_the_end(self) -> None:
-        """The agent has ended: take in all that is left."""
+    def last_words(self) -> Iterator[None]:
+        """The agent has ended: take in what is left, a bounded piece for each step."""
         for found in self._tail.rest():
             self._take_in(found)
+            yield
 
     def report(self) -> dict[str, Any] | None:
         """What there is to tell since the last report; None if nothing."""
@@ -65,7 +80,7 @@ class Follower:
         told: dict[str, Any] = {
             "attempt": self._attempt,
             "offset": self._offset,
-            "events": self._fresh,
+            "events": list(self._fresh),
         }
         if self._left_out:
             told["left_out"] = self._left_out
@@ -74,7 +89,8 @@ class Follower:
         if spent.micro_usd is not None:
             told["micro_usd"] = spent.micro_usd
         said_something = bool(self._fresh or self._left_out)
-        self._reported, self._fresh, self._left_out = self._offset, [], 0
+        self._reported, self._left_out, self._weight = self._offset, 0, 0
+        self._fresh.clear()
         return told if said_something else None
 
     def errors(self) -> str:
@@ -101,8 +117,9 @@ class Follower:
         if said is None:
             return
         self._fresh.append(said)
-        if len(self._fresh) > _MOST:
-            del self._fresh[0]
+        self._weight += _weight(said)
+        while len(self._fresh) > _MOST or self._weight > _LARGEST:
+            self._weight -= _weight(self._fresh.popleft())
             self._left_out += 1
 
 
@@ -124,6 +141,10 @@ def told(event: Event) -> dict[str, Any] | None:
         case events.Result(ok=ok, text=text):
             return {"type": "result", "ok": ok, "text": text[:_LONGEST]}
     return None
+
+
+def _weight(said: dict[str, Any]) -> int:
+    return sum(len(value) for value in said.values() if isinstance(value, str))
 
 
 def _size(path: Path) -> int:

@@ -15,6 +15,7 @@ from weft.agents.usage import Spent
 from weft.process import records
 
 FILE: Final = "order.json"
+_USE: Final = "use.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class Order:
     base: str  # what the work is made on
     files: tuple[str, ...]  # claimed when it started
     started: float  # by the wall clock
+    clock: float  # the same moment by the monotonic clock, which all processes of a boot share
     wall: float | None = None
     idle: float | None = None
     budget: Budget = field(default_factory=Budget)
@@ -51,8 +53,21 @@ def find(directory: Path) -> Order | None:
     return None if record is None else _order(record)
 
 
+def save_use(directory: Path, session: Spent) -> None:
+    """What the session had used when an attempt ended, for the one that resumes it."""
+    records.write(str(directory / _USE), asdict(session))
+
+
+def find_use(directory: Path) -> Spent | None:
+    record = records.find(str(directory / _USE))
+    return None if record is None else _spent(record)
+
+
+def _spent(record: dict[str, Any]) -> Spent:
+    return Spent(tokens=Tokens(**record["tokens"]), micro_usd=record["micro_usd"])
+
+
 def _order(record: dict[str, Any]) -> Order:
-    before = record["before"]
     prices = record["prices"]
     return Order(
         **{
@@ -60,6 +75,6 @@ def _order(record: dict[str, Any]) -> Order:
             "files": tuple(record["files"]),
             "budget": Budget(**record["budget"]),
             "prices": None if prices is None else Prices(**prices),
-            "before": Spent(tokens=Tokens(**before["tokens"]), micro_usd=before["micro_usd"]),
+            "before": _spent(record["before"]),
         }
     )

@@ -9,6 +9,7 @@ from weft.agents.classify import Failure
 from weft.agents.signature import signature
 from weft.config import Tuning
 from weft.model import ErrorClass, State
+from weft.paths import quote
 from weft.policy import retry
 
 
@@ -89,7 +90,13 @@ def _failure(kind: ErrorClass, paths: Sequence[str], text: str) -> Failure:
     return Failure(kind=kind, reason=reason, signature=signature(kind, text))
 
 
+def claim_of(path: str) -> str:
+    """The claim of one file, whose name was the agent's choice: one made of asterisks claims
+    itself and nothing else. Bytes that are no text, which no store keeps, stand for any letter."""
+    return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in quote(path))
+
+
 def listed(paths: Sequence[str]) -> str:
     """A few of many paths, for a sentence."""
-    shown = ", ".join(paths[:5])
+    shown = ", ".join(paths[:5]).encode(errors="replace").decode()
     return shown if len(paths) <= 5 else f"{shown} and {len(paths) - 5} more"

@@ -37,11 +37,19 @@ class Site:
 
     def directory(self, task: int, attempt: int) -> Path:
         """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""
-        return home(self.common, self.identity) / f"{task}.{attempt}"
+        return self.directory_in(self.common, task, attempt)
+
+    def directory_in(self, common: Path, task: int, attempt: int) -> Path:
+        """The same for an attempt of another repository."""
+        return home(common, self.identity) / f"{task}.{attempt}"
 
     def marker(self, task: int, attempt: int) -> str:
         """What every process of an attempt carries in its environment. Unique for ever."""
-        return f"{self.identity}.{task}.{attempt}"
+        return f"{self.marker_prefix}{task}.{attempt}"
+
+    @property
+    def marker_prefix(self) -> str:
+        return f"{self.identity}."
 
     def check_directory(self, fence: int) -> Path:
         """The same for a check, which is named by its lease."""

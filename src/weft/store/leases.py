@@ -13,11 +13,13 @@ from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import TERMINAL, Demand, Lease, Outcome, State
 from weft.policy import capacity
 from weft.store import ready, records
+from weft.store.agents import write_stop
 from weft.store.claims import give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
 from weft.store.entries import enter
 from weft.store.grants import write_lease
 from weft.store.ledger import Ledger
+from weft.store.limits import raise_penalty
 from weft.store.scene import Scene
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
@@ -55,6 +57,13 @@ def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: floa
     lease, task = _current(tx, fence)
     said = {**data, "fence": lease["fence"]}
     tx.log("progress", said, now=now, run=task["run"], task=task["id"])
+
+
+@writes
+def note(tx: Transaction, fence: int, kind: str, data: Mapping[str, object], *, now: float) -> None:
+    """Something else that was noticed about a running attempt, as an event of its own kind."""
+    lease, task = _current(tx, fence)
+    tx.log(kind, {**data, "fence": lease["fence"]}, now=now, run=task["run"], task=task["id"])
 
 
 @writes
@@ -182,6 +191,10 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         tokens=outcome.tokens,
         micro_usd=outcome.micro_usd,
     )
+    if outcome.penalises is not None:
+        raise_penalty(tx, outcome.penalises, now=now)
+    if outcome.stops_agent is not None:
+        write_stop(tx, outcome.stops_agent, outcome.reason, now=now)
     _move(tx, task, state, reason, outcome, now=now)
     tx.event(
         "attempt_finished",

@@ -5,7 +5,7 @@ from weft.workspace.changes import Changes, changes
 from weft.workspace.clean import Item, Report, clean, survey
 from weft.workspace.fingerprint import Fingerprint, compare, fingerprint
 from weft.workspace.names import branch_ref
-from weft.workspace.prepare import attach, prepare
+from weft.workspace.prepare import attach, handed_out, prepare
 from weft.workspace.records import Workspace
 from weft.workspace.release import release
 from weft.workspace.scope import out_of_scope
@@ -27,6 +27,7 @@ __all__ = [
     "clean",
     "compare",
     "fingerprint",
+    "handed_out",
     "out_of_scope",
     "port_variables",
     "prepare",

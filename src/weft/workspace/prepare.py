@@ -34,8 +34,11 @@ from weft.workspace.records import (
 _NEW: Final = Record(phase=Phase.MAKING)
 
 
-def prepare(repository: Path, branch: str, base: str) -> Workspace:
-    """A clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives it."""
+def prepare(repository: Path, branch: str, base: str, *, owner: str = "") -> Workspace:
+    """A clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives it.
+
+    `owner` is kept with it, so that `handed_out` can tell whose it was.
+    """
     if not branch.startswith(BRANCHES):
         raise InputError(f"{branch!r} is no branch of an attempt; those start with {BRANCHES}.")
     pool = Pool(common=git.common_directory(repository))
@@ -51,7 +54,7 @@ def prepare(repository: Path, branch: str, base: str) -> Workspace:
             worktree.fill(slot, settings, commit.tree, admin=admin, lock=lock)
         else:
             worktree.renew(slot, settings, old, commit.tree, admin=admin, branch=branch, lock=lock)
-        record = replace(record, phase=Phase.READY)
+        record = replace(record, phase=Phase.READY, owner=owner)
         slot.write_record(record)
         return Workspace.of(slot, record, lock)
 
@@ -70,6 +73,16 @@ def attach(repository: Path, branch: str) -> Workspace:
             return Workspace.of(slot, record, lock)
         lock.close()
     raise WorkspaceError(f"There is no workspace of {branch}; prepare one.")
+
+
+def handed_out(repository: Path) -> list[tuple[str, str]]:
+    """The workspaces that somebody was handed, as owner and branch."""
+    pool = Pool(common=git.common_directory(repository))
+    return [
+        (record.owner, record.branch)
+        for _, record in pool.registered()
+        if record.phase is Phase.READY and record.branch is not None
+    ]
 
 
 def _get_base(repository: Path, base: str) -> Commit:

@@ -43,6 +43,7 @@ class Record:
     tree: str | None = None  # that commit's tree, which `index` matches
     admin: str | None = None  # its entry among the repository's worktrees
     settings: Mapping[str, str] = field(default_factory=dict)  # the view's, from before the agent
+    owner: str = ""  # whom it was handed to; means something to callers only
 
 
 @dataclass(frozen=True, kw_only=True)

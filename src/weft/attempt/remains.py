@@ -1,0 +1,106 @@
+"""What the dead left: attempts somebody can go on with, proof of the rest, and workspaces."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from weft import workspace
+from weft.attempt import begin
+from weft.attempt.site import Site
+from weft.errors import InUse, WeftError
+from weft.model import Lease, LeaseState, Worker
+from weft.process import records
+from weft.process.death import proof_of_death
+from weft.process.place import Place
+from weft.store.leases import list_open
+from weft.store.tasks import get_task
+from weft.store.workers import find_workers
+
+log = logging.getLogger(__name__)
+
+
+def find_orphans(site: Site, here: Place) -> list[Lease]:
+    """Attempts of workers that are gone from this host, which somebody can go on with."""
+    suspects = [one for one in list_open(site.store) if one.state is LeaseState.SUSPECT]
+    known = {one.worker for one in suspects if one.worker is not None}
+    holders = find_workers(site.store, known, now=time.time()) if known else {}
+    return [
+        lease
+        for lease in suspects
+        if _is_gone(holder := holders.get(lease.worker or ""))
+        and holder is not None
+        and (holder.host, holder.boot) == (here.host, here.boot)
+        and was_started(site, lease)
+    ]
+
+
+def was_started(site: Site, lease: Lease) -> bool:
+    """Whether an attempt of this repository came so far that its agent may have done something."""
+    return lease.task is not None and _has_begun(site.directory(lease.task, lease.attempt or 0))
+
+
+def prove_dead(site: Site, lease: Lease) -> str | None:
+    """Proof for a lease of this host. What can be gone on with is left to be adopted."""
+    holder = find_workers(site.store, [lease.worker or ""], now=time.time()).get(lease.worker or "")
+    gone = _is_gone(holder)
+    if lease.task is None or lease.attempt is None:
+        return "its process is gone" if gone else None
+    directory = _directory(site, lease.task, lease.attempt)
+    if gone and _has_begun(directory):
+        return None
+    marker = site.marker(lease.task, lease.attempt)
+    if gone and directory.exists():
+        begin.end_all(directory, marker)  # a set-up command that lost its weft
+    return "no process of it is left" if proof_of_death(directory, marker) else None
+
+
+def free_workspaces(site: Site, kept: set[str]) -> None:
+    """Give back the workspaces of attempts that have ended, whoever was to do it and died.
+
+    They are listed before the leases are: a lease is there before its workspace, and does not
+    come back once it has ended. `kept` remembers the branches of those that must stay.
+    """
+    handed = dict(workspace.handed_out(site.root))
+    prefix = site.marker_prefix
+    mine = {owner: branch for owner, branch in handed.items() if owner.startswith(prefix)}
+    if not mine:
+        return
+    going_on = {
+        site.marker(lease.task, lease.attempt)
+        for lease in list_open(site.store)
+        if lease.task is not None and lease.attempt is not None
+    }
+    for owner, branch in mine.items():
+        if owner not in going_on and branch not in kept and not _is_freed(site, branch):
+            kept.add(branch)
+
+
+def _is_freed(site: Site, branch: str) -> bool:
+    """Free a workspace; False if it holds what exists nowhere else, or cannot be read."""
+    try:
+        obstacle = workspace.release(workspace.attach(site.root, branch)).obstacle
+    except InUse:
+        return True  # whoever ended it is about to do the same
+    except (WeftError, OSError) as error:
+        obstacle = str(error)
+    if obstacle is not None:
+        log.warning("the workspace of %s stays: %s", branch, obstacle)
+    return obstacle is None
+
+
+def _is_gone(holder: Worker | None) -> bool:
+    return holder is not None and holder.left is not None
+
+
+def _has_begun(directory: Path) -> bool:
+    return (directory / records.WRAPPER).exists()
+
+
+def _directory(site: Site, task: int, attempt: int) -> Path:
+    """Where an attempt is: one store may serve several repositories of a machine."""
+    home = Path(get_task(site.store, task).repo)
+    if home != site.common and home.is_dir():
+        return site.directory_in(home, task, attempt)
+    return site.directory(task, attempt)

@@ -1,0 +1,304 @@
+"""From an agent's end to its task's next state: judged, its work taken up, written down.
+
+Every effect on the store carries the fence. Once that is refused nothing here counts any more,
+and the lease is let go. What an agent did to its workspace may break git and the file system in
+any way: that is the task's failure, never weft's.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from weft import git, workspace
+from weft.agents.adapters import ADAPTERS
+from weft.agents.classify import Ending, Failure, Stop, classify
+from weft.attempt import begin, order, outcome
+from weft.attempt.follow import Follower
+from weft.attempt.order import Order
+from weft.attempt.outcome import Next, Work
+from weft.attempt.site import Site
+from weft.errors import InputError, Refused, StoreError, WeftError
+from weft.model import ErrorClass, Grant, Outcome, State
+from weft.policy.capacity import MOST, is_consumable
+from weft.process.agent import Exit, Why
+from weft.store.leases import count_failures, extend, finish, release
+from weft.workspace import Author, Candidate, Workspace
+
+log = logging.getLogger(__name__)
+
+_LONGEST: Final = 4_000  # characters of what an agent said that go into a commit message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """An attempt whose agent has ended."""
+
+    site: Site
+    fence: int
+    order: Order
+    workspace: Workspace
+    follower: Follower
+    exit: Exit
+    stopped: Stop | None
+    fault: str  # why weft itself broke it off
+
+
+def settle(ended: Ended) -> State | None:
+    """The state its task is in now; None if the attempt did not count and was handed back."""
+    try:
+        failure = _failure(ended)
+        if failure is None:
+            return _take_work(ended)
+        if failure.kind is ErrorClass.STOPPED:
+            _hand_back(ended, failure.reason)
+            return None
+        return _fail(ended, failure)
+    except Refused as refused:
+        log.info("the attempt of task %s no longer counts: %s", ended.order.task, refused)
+        _hand_back(ended, "refused")
+        return None
+
+
+def block(ended: Ended, reason: str) -> None:
+    """Blocked, with nothing but the reason; what is in the workspace stays there."""
+    try:
+        _finish(ended, Next(state=State.BLOCKED, kind=ErrorClass.OTHER, reason=reason), None)
+    except Refused:
+        _hand_back(ended, "refused")
+
+
+def _failure(ended: Ended) -> Failure | None:
+    if ended.fault:
+        return _other(ended.fault)
+    return _broken_off(ended) or classify(
+        Ending(
+            program=ended.order.program,
+            says_result=ADAPTERS[ended.order.adapter].FACTS.says_result,
+            status=_status(ended.exit),
+            seen=ended.follower.seen,
+            stopped=ended.stopped,
+            errors=ended.exit.unstarted or ended.follower.errors(),
+        )
+    )
+
+
+def _status(exit_: Exit) -> int | None:
+    if exit_.unstarted:
+        return 127
+    return -exit_.signal if exit_.signal is not None else exit_.code
+
+
+def _broken_off(ended: Ended) -> Failure | None:
+    """Ends that neither the agent nor a limit of its own caused."""
+    match ended.exit.why:
+        case Why.FORSAKEN:
+            return _no_failure("weft was gone for too long, and the agent was ended beside it.")
+        case Why.ASKED if ended.stopped is None:
+            return _no_failure("Somebody other than weft ended the agent.")
+        case Why.OUTPUT:
+            return _other("The agent printed more than it may, and was ended.")
+    return None
+
+
+def _no_failure(reason: str) -> Failure:
+    return Failure(kind=ErrorClass.STOPPED, reason=reason, signature="")
+
+
+def _other(reason: str) -> Failure:
+    return Failure(kind=ErrorClass.OTHER, reason=reason, signature=f"other: {reason}")
+
+
+def _take_work(ended: Ended) -> State:
+    claims = ended.order.files
+    try:
+        found = workspace.changes(ended.workspace)
+    except (StoreError, Refused):
+        raise
+    except (WeftError, OSError) as error:
+        return _fail(ended, _other(f"What the agent left cannot be read: {error}"))
+    outside = workspace.out_of_scope(found, claims)
+    work = Work(
+        paths=found.paths,
+        outside=outside,
+        escapes=found.escapes,
+        conflicts=found.conflicts,
+        unusable=found.unusable,
+    )
+    fault = outcome.find_fault(work, claims)
+    if fault is not None:
+        return _fail(ended, fault)
+    if not claims:  # it was to change nothing, and did
+        return _finish(ended, Next(state=State.DONE), None)
+    if outside:
+        wanted = tuple(dict.fromkeys(map(outcome.claim_of, outside)))
+        held = extend(ended.site.store, ended.fence, wanted, now=time.time())
+        if held:
+            return _ask_for_more(ended, outside, wanted, held)
+    commit = _commit(ended)
+    if commit is None:
+        return _fail(ended, _other("What the agent left went away while it was taken up."))
+    state = State.DONE if ended.order.run is None else State.GATING
+    return _finish(ended, Next(state=state), commit)
+
+
+def _ask_for_more(
+    ended: Ended, outside: tuple[str, ...], wanted: tuple[str, ...], held: Mapping[str, int]
+) -> State:
+    """Others hold what it changed beside its claims: try again, with all of it claimed."""
+    holders = ", ".join(sorted({f"task {task}" for task in held.values()}))
+    reason = (
+        f"The agent changed {outcome.listed(outside)}, which it had not claimed and "
+        f"{holders} holds; the next attempt claims it from the start."
+    )
+    next_ = Next(state=State.READY, kind=ErrorClass.SCOPE, reason=reason)
+    files = (*ended.order.files, *wanted)
+    return _finish(ended, next_, _keep(ended), files=files)
+
+
+def _fail(ended: Ended, failure: Failure) -> State:
+    now = time.time()
+    next_ = outcome.after_failure(
+        failure,
+        earlier=count_failures(ended.site.store, ended.order.task, failure.kind),
+        now=now,
+        chance=random.random(),  # noqa: S311 - spreads retries, guards nothing
+        tuning=ended.site.config.tuning,
+    )
+    if failure.kind is ErrorClass.SCOPE:
+        next_ = replace(next_, state=State.BLOCKED)  # no larger claim would cure it
+    limited = failure.kind is ErrorClass.RATE_LIMIT
+    return _finish(ended, next_, _keep(ended), penalises=ended.order.provider if limited else None)
+
+
+def _finish(
+    ended: Ended,
+    next_: Next,
+    commit: str | None,
+    *,
+    files: tuple[str, ...] | None = None,
+    penalises: str | None = None,
+) -> State:
+    follower = ended.follower
+    spent = follower.spent
+    order.save_use(ended.site.directory(ended.order.task, ended.order.attempt), follower.session)
+    return finish(
+        ended.site.store,
+        ended.fence,
+        Outcome(
+            state=next_.state,
+            kind=next_.kind,
+            reason=next_.reason,
+            until=next_.until,
+            result=follower.said,
+            signature=next_.signature,
+            spent=_settled(ended),
+            candidate=commit,
+            base=ended.order.base,
+            session=follower.seen.session or None,
+            tokens=min(spent.tokens.total, MOST),
+            micro_usd=min(spent.micro_usd or 0, MOST),
+            sent_back=files is not None,
+            files=files,
+            penalises=penalises,
+            stops_agent=ended.order.agent if next_.stops_agent else None,
+        ),
+        now=time.time(),
+    )
+
+
+def _hand_back(ended: Ended, reason: str) -> None:
+    spent = _settled(ended) or None
+    release(ended.site.store, ended.fence, now=time.time(), reason=reason, spent=spent)
+
+
+def _settled(ended: Ended) -> dict[str, int]:
+    """What it used up of a consumable. Where its program says nothing, all it had reserved."""
+    spent = ended.follower.spent.micro_usd
+    if ended.order.usd is None or spent is None:
+        return {}
+    return {ended.order.usd: min(spent, MOST)}
+
+
+def _keep(ended: Ended) -> str | None:
+    """The work of an attempt that failed, if there is any that can be read."""
+    try:
+        return _commit(ended)
+    except (WeftError, OSError) as error:
+        log.warning("what %s holds cannot be committed: %s", ended.order.branch, error)
+        return None
+
+
+def _commit(ended: Ended) -> str | None:
+    """All that is in the workspace as one commit on the attempt's branch; None if nothing is."""
+    settings = git.settings(ended.site.root)
+    author = Author(
+        name=settings.get("user.name") or "weft",
+        email=settings.get("user.email") or "weft@localhost",
+    )
+    made = workspace.candidate(
+        ended.workspace,
+        message(ended.order.title, ended.follower.said),
+        author=author,
+        trailers={
+            "Weft-Run": ended.order.run or begin.AD_HOC,
+            "Weft-Task": ended.order.name,
+            "Weft-Attempt": str(ended.order.attempt),
+        },
+        date=f"{int(ended.order.started)} +0000",
+    )
+    return made.commit if isinstance(made, Candidate) else None
+
+
+def message(title: str, said: str) -> str:
+    """A commit message: the task in a line, and what its agent said of its work."""
+    body = said.strip()[:_LONGEST]
+    head = " ".join(title.split())
+    head = head if len(head) <= 72 else head[:71] + "…"
+    return f"{head}\n\n{body}" if body else head
+
+
+def start_failure(error: Exception) -> Failure:
+    """Why an agent could not even be started."""
+    kind = ErrorClass.CONFIG if isinstance(error, InputError) else ErrorClass.OTHER
+    reason = str(error) if isinstance(error, WeftError) else f"It could not be started: {error!r}"
+    return Failure(kind=kind, reason=reason, signature=f"{kind}: start")
+
+
+def fail_to_start(site: Site, grant: Grant, error: Exception) -> None:
+    """An attempt that came to nothing: blocked with the reason, or its agent is stopped."""
+    failure = start_failure(error)
+    now = time.time()
+    next_ = outcome.after_failure(
+        failure,
+        earlier=count_failures(site.store, grant.task, failure.kind),
+        now=now,
+        chance=0.5,
+        tuning=site.config.tuning,
+    )
+    told = Outcome(
+        state=next_.state,
+        kind=next_.kind,
+        reason=next_.reason,
+        until=next_.until,
+        signature=next_.signature,
+        spent=_nothing(grant),
+        stops_agent=grant.agent if next_.stops_agent else None,
+    )
+    try:
+        finish(site.store, grant.fence, told, now=now)
+    except Refused:
+        hand_back_unstarted(site, grant, "refused")
+
+
+def hand_back_unstarted(site: Site, grant: Grant, reason: str) -> None:
+    """Nothing was started, so nothing was spent."""
+    release(site.store, grant.fence, now=time.time(), reason=reason, spent=_nothing(grant) or None)
+
+
+def _nothing(grant: Grant) -> dict[str, int]:
+    return {name: 0 for name in grant.demand if is_consumable(name)}
