@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,12 +22,12 @@ from weft.agents.agent import Agent, Budget
 from weft.agents.events import Tokens
 from weft.agents.usage import Spent
 from weft.attempt import order, surroundings
+from weft.attempt.beginning import Beginning, choose
 from weft.attempt.brief import brief, title
 from weft.attempt.order import Order
 from weft.attempt.site import Site
 from weft.errors import StaleFence, WeftError
-from weft.git.refs import find_commits
-from weft.model import Attempt, ErrorClass, Grant, Lease, State, Task
+from weft.model import Attempt, Grant, Lease, Task
 from weft.policy.capacity import is_consumable
 from weft.process import agent as process
 from weft.process import sandbox, table
@@ -35,18 +35,13 @@ from weft.process.agent import Running, Spawn
 from weft.process.death import find_strays, proof_of_death
 from weft.process.environment import build
 from weft.store.events import history
-from weft.store.runs import get_run
-from weft.store.tasks import get_task, list_attempts, list_needs
+from weft.store.tasks import get_task, list_needs
 from weft.workspace import Workspace
-from weft.workspace.names import trunk_ref
 
 log = logging.getLogger(__name__)
 
 AD_HOC: Final = "do"
 """Stands for the run in the branch of a task that belongs to none."""
-
-_GOES_ON: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorClass.CAPACITY})
-"""Ends after which the next attempt resumes the session, with the work as it was left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +69,13 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     task = get_task(site.store, grant.task)
     assert task.agent is not None, "a task without an agent is a person's"
     agent = site.read_agent(task.agent)
-    last = _to_go_on_with(site, list_attempts(site.store, task.id), grant)
-    base = _base(site, task, last)
+    beginning = choose(site, task, grant)
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
-    start = last.candidate if last is not None and last.candidate else base
     marker = site.marker(grant.task, grant.attempt)
-    prepared = on_base(site, workspace.prepare(site.root, branch, start, owner=marker), base)
+    made = workspace.prepare(site.root, branch, beginning.start, owner=marker)
+    prepared = on_base(site, made, beginning.base)
     try:
-        return _fill(site, grant, task, agent, prepared, last, renewed=renewed)
+        return _fill(site, grant, task, agent, prepared, beginning, renewed=renewed)
     except BaseException:
         end_all(directory, marker)
         _release(prepared)
@@ -138,48 +132,13 @@ def on_base(site: Site, prepared: Workspace, base: str) -> Workspace:
     return replace(prepared, base=commit.id, base_tree=commit.tree)
 
 
-def _to_go_on_with(site: Site, attempts: Sequence[Attempt], grant: Grant) -> Attempt | None:
-    """The attempt before this one, if its session can be resumed here."""
-    earlier = [one for one in attempts if one.number < grant.attempt]
-    last = earlier[-1] if earlier else None
-    if last is None or last.outcome not in _GOES_ON or last.agent != grant.agent:
-        return None
-    wanted = [one for one in (last.base, last.candidate) if one is not None]
-    if len(find_commits(site.common, wanted)) < len(set(wanted)):
-        return None  # it ran on another machine
-    return last if last.session else None
-
-
-def _base(site: Site, task: Task, last: Attempt | None) -> str:
-    """Read after the claims were granted: what others have landed in these files is in it."""
-    if last is not None and last.base:
-        return last.base
-    if task.run is None:
-        return git.get_commit(site.root, "HEAD").id
-    tip = git.find_ref(site.root, trunk_ref(task.run))
-    base = tip or git.get_commit(site.root, get_run(site.store, task.run).base).id
-    siblings = _candidates_of_siblings(site, task)
-    return site.combine(base, siblings) if siblings else base
-
-
-def _candidates_of_siblings(site: Site, task: Task) -> list[tuple[str, str]]:
-    """What subtasks of the same story did that this one builds on and that has not landed."""
-    found = []
-    for need, _ in list_needs(site.store, task.id):
-        if need.story is not None and need.story == task.story and need.state is State.GATING:
-            last = list_attempts(site.store, need.id)[-1]
-            if last.candidate and last.base:
-                found.append((last.candidate, last.base))
-    return found
-
-
 def _fill(
     site: Site,
     grant: Grant,
     task: Task,
     agent: Agent,
     prepared: Workspace,
-    last: Attempt | None,
+    beginning: Beginning,
     *,
     renewed: Callable[[], float],
 ) -> Begun:
@@ -200,12 +159,15 @@ def _fill(
             given={**given, table.MARK: site.marker(grant.task, grant.attempt)},
         ),
     )
-    ordered = _order(site, grant, task, agent, adapter, prepared, last)
+    last = beginning.resumed
+    ordered = _order(site, grant, task, agent, adapter, prepared, beginning)
     briefing = brief(
         task,
         grant,
         needs=list_needs(site.store, task.id),
         history=history(site.store, task.id),
+        tests=beginning.tests,
+        subject=beginning.subject,
     )
     launch = adapter.launch(
         agent,
@@ -236,8 +198,9 @@ def _order(
     agent: Agent,
     adapter: Adapter,
     prepared: Workspace,
-    last: Attempt | None,
+    beginning: Beginning,
 ) -> Order:
+    last = beginning.resumed
     usd = next((name for name in grant.demand if is_consumable(name)), None)
     reserved = grant.demand[usd] if usd else 0
     asked = task.details.get("budget")
@@ -255,7 +218,11 @@ def _order(
         provider=agent.provider,
         branch=prepared.branch,
         base=prepared.base,
-        files=grant.files,
+        files=() if beginning.subject else grant.files,
+        start=beginning.start,
+        stage=grant.stage,
+        tests=beginning.tests,
+        subject=beginning.subject,
         started=time.time(),
         clock=time.monotonic(),
         wall=task.details.get("timeout") or agent.timeout,

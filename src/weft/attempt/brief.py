@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.agents.prompt import Briefing, Need
+from weft.agents.prompt import Briefing, Change, Need
 from weft.model import Event, Grant, Task
 
 
 def brief(
-    task: Task, grant: Grant, *, needs: Iterable[tuple[Task, str]], history: Sequence[Event]
+    task: Task,
+    grant: Grant,
+    *,
+    needs: Iterable[tuple[Task, str]],
+    history: Sequence[Event],
+    tests: tuple[str, ...] = (),
+    subject: tuple[str, str] | None = None,
 ) -> Briefing:
-    """`needs` are the tasks before this one, each with the commit it left."""
+    """`needs` are the tasks before this one, each with the commit it left; `subject` is the
+    candidate it only looks at, and what that is made on."""
     told: dict[str, Any] = dict(task.details)
     return Briefing(
         task=task.name,
@@ -22,14 +29,17 @@ def brief(
         phase=str(told.get("phase", "")),
         stage=grant.stage or "",
         attempt=grant.attempt,
-        files=grant.files,
+        files=() if subject else grant.files,
+        tests=tests,
+        change=None if subject is None else Change(base=subject[1], candidate=subject[0]),
+        findings=findings(history) if subject else "",
         reads=tuple(told.get("reads", ())),
         criteria=tuple(told.get("criteria", ())),
         spec=str(told.get("spec", "")),
         needs=tuple(
             Need(name=one.name, summary=one.result, commit=commit) for one, commit in needs
         ),
-        refusal=refusal(history),
+        refusal="" if subject else refusal(history),
     )
 
 
@@ -46,4 +56,12 @@ def refusal(history: Sequence[Event]) -> str:
             return str(event.data["reason"])
         if event.kind == "attempt_finished":
             return "" if event.data["outcome"] == "success" else str(event.data["reason"])
+    return ""
+
+
+def findings(history: Sequence[Event]) -> str:
+    """What a reviewer said of the candidate at hand, for the judge."""
+    for event in reversed(history):
+        if event.kind == "attempt_finished":
+            return str(event.data["reason"]) if event.data["outcome"] == "success" else ""
     return ""

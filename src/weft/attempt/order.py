@@ -31,7 +31,11 @@ class Order:
     provider: str | None
     branch: str
     base: str  # what the work is made on
-    files: tuple[str, ...]  # claimed when it started
+    files: tuple[str, ...]  # claimed when it started; none for one that only looks
+    start: str  # the commit its workspace began with: the base, or what was made on it before
+    stage: str | None = None
+    tests: tuple[str, ...] = ()  # files an earlier stage made, which it may not edit
+    subject: tuple[str, str] | None = None  # the candidate it looks at, and what that is made on
     started: float  # by the wall clock
     clock: float  # the same moment by the monotonic clock, which all processes of a boot share
     wall: float | None = None
@@ -73,6 +77,8 @@ def _order(record: dict[str, Any]) -> Order:
         **{
             **record,
             "files": tuple(record["files"]),
+            "tests": tuple(record["tests"]),
+            "subject": None if record["subject"] is None else tuple(record["subject"]),
             "budget": Budget(**record["budget"]),
             "prices": None if prices is None else Prices(**prices),
             "before": _spent(record["before"]),

@@ -12,9 +12,10 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from weft import git, workspace
+from weft.agents import answers
 from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Ending, Failure, Stop, classify
 from weft.attempt import begin, order, outcome
@@ -23,10 +24,12 @@ from weft.attempt.order import Order
 from weft.attempt.outcome import Next, Work
 from weft.attempt.site import Site
 from weft.errors import InputError, Refused, StoreError, WeftError
-from weft.model import ErrorClass, Grant, Outcome, State
+from weft.model import ErrorClass, Grant, Outcome, Stage, State
+from weft.policy import pipeline
 from weft.policy.capacity import MOST, is_consumable
 from weft.process.agent import Exit, Why
 from weft.store.leases import count_failures, extend, finish, release
+from weft.store.tasks import get_task
 from weft.workspace import Author, Candidate, Workspace
 
 log = logging.getLogger(__name__)
@@ -132,8 +135,13 @@ def _take_work(ended: Ended) -> State:
     fault = outcome.find_fault(work, claims)
     if fault is not None:
         return _fail(ended, fault)
+    if ended.order.subject is not None:
+        return _take_verdict(ended, ended.order.subject)
     if not claims:  # it was to change nothing, and did
         return _finish(ended, Next(state=State.DONE), None)
+    edited = _edited_tests(ended, found.tree)
+    if edited:
+        return _refuse_edited_tests(ended, edited)
     if outside:
         wanted = tuple(dict.fromkeys(map(outcome.claim_of, outside)))
         held = extend(ended.site.store, ended.fence, wanted, now=time.time())
@@ -142,8 +150,57 @@ def _take_work(ended: Ended) -> State:
     commit = _commit(ended)
     if commit is None:
         return _fail(ended, _other("What the agent left went away while it was taken up."))
-    state = State.DONE if ended.order.run is None else State.GATING
-    return _finish(ended, Next(state=state), commit)
+    if ended.order.run is None:
+        return _finish(ended, Next(state=State.DONE), commit)
+    following = pipeline.after(_details(ended), ended.order.stage)
+    if following is None or pipeline.looks(following.name):
+        return _finish(ended, Next(state=State.GATING), commit)
+    return _finish(ended, Next(state=State.READY), commit, then=following)
+
+
+def _details(ended: Ended) -> Mapping[str, Any]:
+    return get_task(ended.site.store, ended.order.task).details
+
+
+def _edited_tests(ended: Ended, tree: str) -> tuple[str, ...]:
+    """The files of an earlier stage that this one changed although it may not."""
+    if not ended.order.tests:
+        return ()
+    start = git.get_commit(ended.site.root, ended.order.start)
+    changed = git.compare_trees(ended.site.root, start.tree, tree)
+    touched = {path for change in changed for path in change.paths}
+    return tuple(path for path in ended.order.tests if path in touched)
+
+
+def _refuse_edited_tests(ended: Ended, edited: tuple[str, ...]) -> State:
+    reason = f"The agent changed {outcome.listed(edited)}, which the stage before it made."
+    refused = Next(
+        state=State.READY, kind=ErrorClass.SCOPE, reason=reason, signature="scope: tests edited"
+    )
+    return _finish(ended, refused, _keep(ended))
+
+
+def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
+    """A reviewer or judge has answered: on to the next stage, or back to who made it."""
+    stage = ended.order.stage or ""
+    verdict = answers.read(ended.follower.said)
+    details = _details(ended)
+    if verdict is None:
+        reason = f"The {stage} ended without a verdict in the form that was asked for."
+        unclear = Next(
+            state=State.READY, kind=ErrorClass.CRASH, reason=reason, signature=f"{stage}: none"
+        )
+        return _finish(ended, unclear, None, subject=subject)
+    if not verdict.accepted:
+        refused = Next(state=State.READY, kind=stage, reason=str(verdict), signature=stage)
+        back = pipeline.maker(details)
+        return _finish(ended, refused, None, subject=subject, then=back)
+    following = pipeline.after(details, stage)
+    passed = Next(
+        state=State.GATING if following is None else State.READY,
+        reason=ended.follower.said[-_LONGEST:],
+    )
+    return _finish(ended, passed, None, subject=subject, then=following)
 
 
 def _ask_for_more(
@@ -182,6 +239,8 @@ def _finish(
     *,
     files: tuple[str, ...] | None = None,
     penalises: str | None = None,
+    subject: tuple[str, str] | None = None,
+    then: Stage | None = None,
 ) -> State:
     follower = ended.follower
     spent = follower.spent
@@ -194,11 +253,12 @@ def _finish(
             kind=next_.kind,
             reason=next_.reason,
             until=next_.until,
-            result=follower.said,
+            result="" if subject else follower.said,
             signature=next_.signature,
             spent=_settled(ended),
-            candidate=commit,
-            base=ended.order.base,
+            candidate=subject[0] if subject else commit,
+            base=subject[1] if subject else ended.order.base,
+            then=then,
             session=follower.seen.session or None,
             tokens=min(spent.tokens.total, MOST),
             micro_usd=min(spent.micro_usd or 0, MOST),

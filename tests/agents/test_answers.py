@@ -1,0 +1,57 @@
+"""Verdicts of reviewers and judges, from whatever they said around them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.agents.answers import Verdict, read
+
+YES = {"answer": "yes", "why": ""}
+REVIEW = {"does_what_was_asked": YES, "safe": YES, "must_be_fixed": []}
+
+
+@pytest.mark.parametrize(
+    ("answer", "accepted", "reasons"),
+    [
+        ({"verdict": "accept", "why": "fine", "must_be_fixed": []}, True, ()),
+        ({"verdict": "reject", "why": "no tests", "must_be_fixed": []}, False, ("no tests",)),
+        (
+            {"verdict": "reject", "must_be_fixed": ["mend a", {"file": "b.py", "what": "mend b"}]},
+            False,
+            ("mend a", "b.py: mend b"),
+        ),
+        (REVIEW, True, ()),
+        (REVIEW | {"safe": {"answer": "unsure", "why": "perhaps"}}, True, ()),
+        (REVIEW | {"safe": {"answer": "no", "why": "leaks"}}, False, ("safe: leaks",)),
+        (
+            REVIEW | {"must_be_fixed": [{"file": "a.py", "line": 3, "what": "typo"}]},
+            False,
+            ("a.py:3: typo",),
+        ),
+    ],
+)
+def test_an_answer_is_read_wherever_it_stands(
+    answer: dict[str, object], accepted: bool, reasons: tuple[str, ...]
+) -> None:
+    wanted = Verdict(accepted=accepted, reasons=reasons)
+    text = json.dumps(answer)
+    assert read(text) == wanted
+    assert read(f"I looked {{closely}}.\n```json\n{json.dumps(answer, indent=2)}\n```\n") == wanted
+    assert read(f'First I thought {{"verdict": "reject"}}, but:\n{text}\nThat is all.') == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "looks good to me", "{}", '{"verdict": "maybe"}', '{"verdict": true}', "{" * 5000, "[1]"],
+)
+def test_what_is_no_clear_verdict_lets_nothing_land(text: str) -> None:
+    assert read(text) is None
+
+
+@given(st.text() | st.recursive(st.text() | st.none() | st.integers(), st.lists).map(json.dumps))
+def test_no_answer_is_fatal(text: str) -> None:
+    read(text)
