@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from cli.shell import answer, assert_one_sentence, weft
 
 
 @pytest.fixture
@@ -18,34 +17,6 @@ def repository(tmp_path: Path) -> Path:
     root.mkdir()
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
     return root
-
-
-def weft(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("WEFT_", "MAX_CONCURRENT"))}
-    return subprocess.run(
-        [sys.executable, "-m", "weft", *arguments],
-        cwd=directory,
-        env={**kept, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def answer(directory: Path, *arguments: str, **environment: str) -> Any:
-    done = weft(directory, *arguments, **environment)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def assert_one_sentence(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
-    assert done.returncode == code, done
-    assert done.stdout == ""
-    [line] = done.stderr.splitlines()
-    assert line.startswith("weft: ")
-    assert "Traceback" not in line
-    for word in words:
-        assert word in line
 
 
 def test_init_writes_its_files_once_and_never_overwrites(repository: Path) -> None:
@@ -92,7 +63,7 @@ def test_init_says_what_is_in_its_way(repository: Path) -> None:
     assert_one_sentence(weft(repository, "init"), 2, ".weft", "not a directory")
 
 
-@pytest.mark.parametrize("command", ["init", "limits"])
+@pytest.mark.parametrize("command", ["agents", "clean", "init", "limits", "worker"])
 def test_outside_a_repository_a_command_says_what_to_do(tmp_path: Path, command: str) -> None:
     assert_one_sentence(weft(tmp_path, command), 2, "not a git repository", "git init")
 
@@ -233,6 +204,6 @@ def test_the_same_commands_work_on_postgresql(repository: Path, url: str) -> Non
 def test_without_a_command_the_help_is_shown(repository: Path) -> None:
     done = weft(repository)
     assert "Commands:" in done.stdout
-    for command in ("doctor", "init", "limits"):
+    for command in ("agents", "clean", "do", "doctor", "init", "limits", "worker"):
         assert command in done.stdout
         assert weft(repository, command, "-h").returncode == 0

@@ -79,6 +79,10 @@ def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool)
         cancel(store, task, now=time.time(), reason="interrupted")
         follower.read()
         return 130
+    except BaseException:
+        # Nobody waits for it any more; without this, some later worker would do it unasked.
+        cancel(store, task, now=time.time(), reason="weft do came to no end")
+        raise
     return 0
 
 

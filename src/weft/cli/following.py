@@ -48,7 +48,7 @@ class Follower:
             self._after = events[-1].id
             for event in events:
                 if event.task == self._task:
-                    self._event(event)
+                    self.tell(event)
 
     def _is_stopped(self, agent: str | None) -> bool:
         return agent in list_stopped(self._store, now=time.time())
@@ -69,7 +69,8 @@ class Follower:
         if result.strip() and result.strip() != self._last_text.strip():
             self._text(result)
 
-    def _event(self, event: Event) -> None:
+    def tell(self, event: Event) -> None:
+        """Print one event of the task."""
         data = event.data
         match event.kind:
             case "task_admitted":

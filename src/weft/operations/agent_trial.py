@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from weft.agents.adapters import adapter_of
 from weft.agents.agent import Agent
 from weft.agents.prompt import Briefing
 from weft.attempt.site import AGENTS
-from weft.config import Config, Tuning
+from weft.config import Config
 from weft.model import ErrorClass, NewTask, State
 from weft.operations.programs import SCRIPTED
 from weft.operations.project import Project
@@ -69,18 +69,13 @@ def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
         yield Trial(
             project=Project(
                 root=root,
-                config=Config(tuning=_once(project.config.tuning)),
+                config=Config(tuning=project.config.tuning),
                 # Whoever interrupts a trial does not want to wait for it.
                 environment={**project.environment, "SHUTDOWN_TIMEOUT": "0"},
                 store_url=default_url(git.common_directory(root)),
             ),
             agent=agent,
         )
-
-
-def _once(tuning: Tuning) -> Tuning:
-    """The same times, and no second try."""
-    return replace(tuning, pattern=1, no_change_retries=0, timeout_retries=0)
 
 
 def hand_in(trial: Trial, store: Store, *, now: float) -> int:
@@ -108,7 +103,7 @@ def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
     works = about.state is State.DONE
     problem = None if works else str(attempt.outcome)
     program = adapter_of(trial.agent).FACTS.program or trial.agent.name
-    text = "It works." if works else _explain(trial.agent, program, str(problem), reason)
+    text = "It works." if works else explain(trial.agent, program, str(problem), reason)
     return Diagnosis(
         problem=problem,
         text=text,
@@ -149,7 +144,8 @@ _EXPLAINED: Final[Mapping[str, str]] = {
 }
 
 
-def _explain(agent: Agent, program: str, problem: str, reason: str) -> str:
+def explain(agent: Agent, program: str, problem: str, reason: str) -> str:
+    """A failure in plain words, and what a person can do about it."""
     known = _EXPLAINED.get(problem)
     if known is None:
         return reason or f"{program} failed."

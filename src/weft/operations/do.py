@@ -82,7 +82,7 @@ def name_of(text: str) -> str:
     """A name that people recognise in its branch, and that no task ever had: numbers start anew
     with each store, and branches outlive them."""
     name = ""
-    for word in re.findall(r"[a-z0-9]+", text.lower()):
+    for word in re.findall(r"[a-z0-9]+", text.strip().splitlines()[0].lower()):
         if len(name) + len(word) > _LONGEST_NAME:
             break
         name += f"{word}-"

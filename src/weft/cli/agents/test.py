@@ -14,7 +14,7 @@ from weft.cli.output import json_option, print_json, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.model import Grant
+    from weft.model import Event, Grant
     from weft.operations.agent_trial import Diagnosis, Trial
 
 
@@ -61,6 +61,10 @@ def _try(trial: Trial, *, quiet: bool) -> Diagnosis:
         def look(self) -> bool:
             self.read()
             return any(one.ended for one in list_attempts(store, task))
+
+        def tell(self, event: Event) -> None:
+            if event.kind != "attempt_finished":  # what that means is said at length afterwards
+                super().tell(event)
 
     with trial.project.open_store() as store:
         task = hand_in(trial, store, now=time.time())

@@ -1,0 +1,102 @@
+"""weft as it is called from a shell, in a project with agents that need no model."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from repositories import commit_all, make_repository
+
+TRY = "---\nruns: scripted\n---\n{{ task.text }}\n"
+
+
+def make_project(root: Path, **agents: str) -> Path:
+    """A repository with the agent `try`, and others by what their files say."""
+    make_repository(root)
+    (root / ".weft" / "agents").mkdir(parents=True)
+    for name, text in {"try": TRY, **agents}.items():
+        (root / ".weft" / "agents" / f"{name}.md").write_text(text)
+    commit_all(root, "agents")
+    return root
+
+
+def runs(*command: str) -> str:
+    """An agent file for a command line."""
+    return f"---\nruns: {json.dumps(command)}\n---\n{{{{ task.text }}}}\n"
+
+
+def weft(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "weft", *arguments],
+        cwd=directory,
+        env=_environment(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def answer(directory: Path, *arguments: str, **environment: str) -> Any:
+    done = weft(directory, *arguments, **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def assert_one_sentence(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    assert done.returncode == code, done
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("weft: ")
+    assert "Traceback" not in line
+    for word in words:
+        assert word in line
+
+
+@contextmanager
+def started(
+    directory: Path, *arguments: str, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A command that goes on beside the test; killed if the test leaves it running."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "weft", *arguments],
+        cwd=directory,
+        env=_environment(environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+
+
+def wait_line(process: subprocess.Popen[str], words: str) -> str:
+    """The next line it prints that holds these words; the test's time limit is ours."""
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if words in line:
+            return line
+    raise AssertionError(f"{words!r} was never printed: {seen}, {process.communicate()}")
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Look again and again; the test's time limit is ours."""
+    while not condition():
+        time.sleep(0.02)
+
+
+def _environment(given: dict[str, str]) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("WEFT_", "MAX_CONCURRENT"))}
+    return {**kept, **given}
