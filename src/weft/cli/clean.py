@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def command(
     directory: Path, dry_run: bool, all_branches: bool, older_than: str, as_json: bool
 ) -> None:
-    """Free workspaces, branches and old output that nobody needs any more.
+    """Free what earlier work left and nobody needs any more.
 
     Nothing in use is touched, and nothing of a task that has not ended. The branch of a task done
     by `weft do` stays until its work is in the branch you are on, merged or cherry-picked. What

@@ -16,9 +16,10 @@ from weft.operations.doctor import examine
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> int:
-    """Check git, the store, the limits and the agents, and say what binds now.
+    """Check that all is in order, and say what binds now.
 
-    A note is good to know and nothing more. Exits with 2 if anything is wrong.
+    Looked at are git, the store, the limits, agent files and their programs. A note is good to
+    know and nothing more. Exits with 2 if anything is wrong.
     """
     findings = examine(directory, os.environ, now=time.time())
     good = all(finding.good for finding in findings)

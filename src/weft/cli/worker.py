@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def command(directory: Path, slots: int | None, as_json: bool) -> int:
-    """Take tasks of this repository from the store and run them, until interrupted.
+    """Run tasks from the store, until interrupted.
+
+    It takes those of this repository, as many at once as it has slots.
 
     After a crash this is what goes on: agents that still run are adopted, what they did
     meanwhile is not lost. Ctrl-C once takes nothing more and lets what runs end, for up to 30 s

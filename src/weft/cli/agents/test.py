@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def command(directory: Path, name: str, as_json: bool) -> int:
-    """Have the agent NAME do one trivial task, and say what is wrong if it cannot.
+    """Have NAME do one trivial task, and say what is wrong.
 
     It writes one small file in a repository that is thrown away, so this costs what one short
     answer of its model costs. If it works, an agent that was stopped is resumed.
