@@ -310,7 +310,8 @@ class Entry:
 
     id: str
     run: str
-    state: str  # queued, landing, landed, rejected, withdrawn
+    state: str  # queued, landing, landed, rejected, withdrawn, passed_on
+    looked_at: bool  # it goes to review or judge once it passes its checks
     base: str | None  # the tip of trunk when the gate first saw it
     story: int | None
     tasks: tuple[int, ...]

@@ -28,10 +28,12 @@ from weft.gate.trunk import Blocked, Fault
 from weft.model import CheckVerdict, Entry, GateRows, MergeConflict
 from weft.policy import batches, odds
 from weft.policy.checks import Candidate, Check, Conflict, Landing, Plan, Purpose, Scene, Verdict
+from weft.policy.first_checks import first_checks
 from weft.process.place import boottime
 from weft.store.gate import (
     block_gate,
     known_verdicts,
+    pass_on,
     read_gate,
     record_conflict,
     record_verdict,
@@ -68,6 +70,7 @@ class Gate:
         self._worker = worker
         self._at = at
         self._under: dict[Check, _Under] = {}
+        self._firsts: set[Check] = set()  # of entries that are looked at before they land
         self._changed = anyio.Event()
 
     async def serve(self, listener: Listener) -> None:
@@ -147,7 +150,8 @@ class Gate:
             tip = await run_sync(self._tip, fence, plumbing, rows)
             rows = await run_sync(self._see, fence, tip)
             plan = self._plan(rows, tip)
-            if not await self._follow(plan, rows, tip, fence, plumbing, group):
+            changed = await self._follow(plan, rows, tip, fence, plumbing, group)
+            if not changed and not await self._check_first(rows, tip, fence, plumbing, group):
                 return False
 
     def _tip(self, fence: int, plumbing: Plumbing, rows: GateRows) -> str:
@@ -171,7 +175,11 @@ class Gate:
     def _plan(self, rows: GateRows, tip: str) -> Plan:
         scene = Scene(
             tip=tip,
-            queue=tuple(_candidate(one, tip) for one in rows.entries if one.state == "queued"),
+            queue=tuple(
+                _candidate(one, tip)
+                for one in rows.entries
+                if one.state == "queued" and not one.looked_at
+            ),
             slots=self._site.config.gate.slots,
             odds=odds.estimate(
                 one.state == "rejected"
@@ -187,7 +195,7 @@ class Gate:
                 for one in rows.conflicts
             ),
             landings=tuple(_landings(rows)),
-            running=tuple(self._under),
+            running=tuple(self._under.keys() - self._firsts),
         )
         every = self._site.config.gate.every_commit
         return batches.step_every_commit(scene) if every else batches.step(scene)
@@ -219,6 +227,39 @@ class Gate:
         for check in plan.start:
             changed |= await self._start(check, entries, fence, plumbing, group)
         return changed
+
+    async def _check_first(
+        self, rows: GateRows, tip: str, fence: int, plumbing: Plumbing, group: TaskGroup
+    ) -> bool:
+        """Check what is to be looked at, and pass on what passes; whether the rows changed."""
+        entries = {one.id: one for one in rows.entries}
+        waiting = [one for one in rows.entries if one.state == "queued" and one.looked_at]
+        first = first_checks(
+            [(one.id, one.base or tip) for one in waiting],
+            [
+                Verdict(base=one.base, candidates=one.combination, passed=one.passed)
+                for one in rows.verdicts
+            ],
+            [
+                Conflict(base=one.base, candidate=one.entry, others=one.others)
+                for one in rows.conflicts
+            ],
+            self._under.keys(),
+            self._site.config.gate.slots - len(self._under),
+        )
+        for entry in first.pass_on:
+            await run_sync(self._pass_on, fence, entry)
+        for kind, refused in (("red", first.red), ("conflict", first.conflict)):
+            for entry in refused:
+                await run_sync(self._reject, fence, entry, kind, _reason(entry, (entry,), rows))
+        changed = bool(first.pass_on or first.red or first.conflict)
+        for check in first.start:
+            self._firsts.add(check)
+            changed |= await self._start(check, entries, fence, plumbing, group)
+        return changed
+
+    def _pass_on(self, fence: int, entry: str) -> None:
+        pass_on(self._site.store, fence, self.run, entry, now=time.time())
 
     def _reject(self, fence: int, entry: str, kind: str, reason: str) -> None:
         self._at("rejecting")
@@ -356,6 +397,7 @@ class Gate:
             await run_sync(self._block, fence, reason)
         finally:
             del self._under[check]
+            self._firsts.discard(check)
             with anyio.CancelScope(shield=True):
                 await run_sync(self._let_go, under.fence)
             self._changed.set()

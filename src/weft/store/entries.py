@@ -4,10 +4,12 @@ subtasks; whatever takes a task away from the gate takes its entry away too.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from weft.errors import Refused
 from weft.model import TERMINAL, State
+from weft.policy import pipeline
 from weft.store.claims import family
 from weft.store.database import Row, Transaction, encode, encode_keys
 
@@ -59,12 +61,17 @@ def _add(
         work=encode([[one["candidate"], one["base"]] for one in done]),
         needs=encode_keys(()),
         alone=any(kind in SENT_BACK for kind in failures),
+        looked_at=story is None and _is_to_be_looked_at(tasks[0]),
         at=now,
     )
     for row in tasks:
         tx.run("set_entry", id=row["id"], entry=entry)
     tx.event("entry_queued", now=now, run=tasks[0]["run"], task=tasks[0]["id"], entry=entry)
     tx.wake()
+
+
+def _is_to_be_looked_at(task: Row) -> bool:
+    return pipeline.is_to_be_looked_at(json.loads(task["details"]), task["stage"])
 
 
 def withdraw(tx: Transaction, task: Row, *, now: float) -> None:

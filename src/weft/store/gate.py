@@ -6,10 +6,12 @@ forward; so whoever takes the gate next can complete it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from weft.errors import NotFound, Refused, StaleFence
 from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict, State
+from weft.policy import pipeline
 from weft.store import ready, records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, storable
@@ -117,6 +119,7 @@ def _send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float
         signature=kind,
         at=now,
     )
+    _back_to_its_maker(tx, task)
     alike = tx.value("failures_alike", task=task["id"], kind=kind, signature=kind)
     give_up(tx, task)
     if alike >= tx.tuning.pattern:
@@ -126,6 +129,43 @@ def _send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float
         tx.event("task_blocked", now=now, run=task["run"], task=task["id"], reason=why)
     else:
         ready.send_back(tx, task, now=now, reason=reason)
+
+
+def _back_to_its_maker(tx: Transaction, task: Row) -> None:
+    """Whatever stage it had come to: the one who makes the candidate makes it again."""
+    maker = pipeline.maker(json.loads(task["details"]))
+    if maker is not None:
+        tx.run(
+            "set_stage",
+            id=task["id"],
+            stage=maker.name,
+            agent=maker.agent,
+            demand=encode(dict(maker.demand)),
+        )
+
+
+@writes
+def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) -> None:
+    """An entry has passed its checks: on to whoever is to look at it before it may land."""
+    _holds(tx, fence, run)
+    row = _entry(tx, run, entry)
+    if row["state"] != "queued":
+        return  # done before
+    tx.run("set_entry_state", id=entry, state="passed_on")
+    for number in records.entry(row).tasks:
+        task = get_row(tx, number)
+        following = pipeline.after(json.loads(task["details"]), task["stage"])
+        if task["state"] != State.GATING or following is None:
+            continue
+        tx.run(
+            "set_stage",
+            id=number,
+            stage=following.name,
+            agent=following.agent,
+            demand=encode(dict(following.demand)),
+        )
+        ready.requeue(tx, number, now=now)
+        tx.event("task_passed_on", now=now, run=run, task=number, stage=following.name)
 
 
 @writes

@@ -129,6 +129,7 @@ def entry(row: Row) -> model.Entry:
         id=row["id"],
         run=row["run"],
         state=row["state"],
+        looked_at=bool(row["looked_at"]),
         base=row["base"],
         story=row["story"],
         tasks=tuple(int(one) for one in json.loads(row["tasks"])),

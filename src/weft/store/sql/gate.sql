@@ -2,9 +2,9 @@
 
 -- name: add_entry
 -- Something asks to land.
-INSERT INTO entries (id, number, run, story, state, base, tasks, work, needs, alone, at)
-SELECT :id, COALESCE(MAX(number), 0) + 1, :run, :story, 'queued', NULL, :tasks, :work, :needs,
-       :alone, :at
+INSERT INTO entries (id, number, run, story, state, looked_at, base, tasks, work, needs, alone, at)
+SELECT :id, COALESCE(MAX(number), 0) + 1, :run, :story, 'queued', :looked_at, NULL, :tasks, :work,
+       :needs, :alone, :at
 FROM entries;
 
 -- name: set_entry

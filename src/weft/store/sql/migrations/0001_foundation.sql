@@ -262,7 +262,9 @@ CREATE TABLE entries (
     number BIGINT NOT NULL UNIQUE, -- the order of arrival
     run TEXT NOT NULL,
     story BIGINT, -- whose subtasks these are, all of them
-    state TEXT NOT NULL CHECK (state IN ('queued', 'landing', 'landed', 'rejected', 'withdrawn')),
+    state TEXT NOT NULL CHECK (state IN ('queued', 'landing', 'landed', 'rejected', 'withdrawn',
+        'passed_on')),
+    looked_at BOOLEAN NOT NULL, -- whether it goes to review or judge once it passes its checks
     base TEXT, -- the tip of trunk when the gate first saw it
     tasks TEXT NOT NULL, -- numbers, as the keys of a JSON object
     work TEXT NOT NULL, -- commits with what each is made on, as a JSON list of pairs

@@ -1,0 +1,52 @@
+"""Entries that are looked at before they land: what their first check comes to. Pure.
+
+Each is checked by itself on the tip it came to, and once more if it fails. What passes goes on to
+review or judge; only then it joins the queue that lands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from weft.policy.checks import Check, Conflict, Purpose, Verdict
+
+_TRIES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """What follows from the facts for entries that are to be looked at."""
+
+    pass_on: tuple[str, ...] = ()
+    red: tuple[str, ...] = ()
+    conflict: tuple[str, ...] = ()
+    start: tuple[Check, ...] = ()
+
+
+def first_checks(
+    entries: Sequence[tuple[str, str]],
+    verdicts: Sequence[Verdict],
+    conflicts: Sequence[Conflict],
+    running: Collection[Check],
+    room: int,
+) -> First:
+    """`entries` are ids, each with the base it is checked on, in order of arrival."""
+    passed, red, clashing = [], [], []
+    start: list[Check] = []
+    for entry, base in entries:
+        if any(one.candidate == entry and one.base == base for one in conflicts):
+            clashing.append(entry)
+            continue
+        known = [one.passed for one in verdicts if (one.base, one.candidates) == (base, (entry,))]
+        if any(known):
+            passed.append(entry)
+        elif len(known) >= _TRIES:
+            red.append(entry)
+        else:
+            check = Check(base=base, candidates=(entry,), nth=len(known), purpose=Purpose.SEARCH)
+            if check not in running and len(start) < room:
+                start.append(check)
+    return First(
+        pass_on=tuple(passed), red=tuple(red), conflict=tuple(clashing), start=tuple(start)
+    )
