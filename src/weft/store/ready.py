@@ -193,7 +193,7 @@ def leave(
         until=until,
         offered_to=offered_to,
     )
-    if row["state"] == State.GATING and row["story"] is not None:
+    if row["state"] == State.GATING and row["story"] is not None and state is not State.DONE:
         enter_rest(tx, row["story"], now=now)
     if row["line"] is not None:
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
