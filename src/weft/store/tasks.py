@@ -345,10 +345,18 @@ def list_tasks(
     found = [
         row["id"]
         for state in sorted(set(states))
-        for row in tx.all("numbers_in", state=state, after=after, most=most)
+        for row in _numbers_in(tx, state, after=after, most=most)
     ]
     numbers = encode_keys(str(one) for one in sorted(found)[:most])
     return [records.task(row) for row in tx.all("tasks", ids=numbers)]
+
+
+def _numbers_in(tx: Transaction, state: State, *, after: int, most: int) -> Sequence[Row]:
+    if state is State.READY:
+        return tx.all("numbers_ready", after=after, most=most)
+    if state is State.RUNNING:
+        return tx.all("numbers_running", after=after, most=most)
+    return tx.all("numbers_in", state=state, after=after, most=most)
 
 
 @reads
@@ -377,4 +385,5 @@ def list_needs(tx: Transaction, task: int) -> list[tuple[Task, str]]:
 
 @reads
 def count_states(tx: Transaction) -> dict[State, int]:
-    return {State(row["state"]): int(row["tasks"]) for row in tx.all("state_counts")}
+    counts = {State(row["state"]): int(row["tasks"]) for row in tx.all("state_counts")}
+    return {state: number for state, number in counts.items() if number}

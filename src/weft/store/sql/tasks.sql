@@ -9,8 +9,25 @@ SELECT * FROM tasks WHERE id = :id;
 SELECT * FROM tasks WHERE run = :run AND name = :name;
 
 -- name: numbers_in
--- The lowest task numbers in one state.
-SELECT id FROM tasks WHERE state = :state AND id > :after ORDER BY id LIMIT :most;
+-- Tasks in one state other than ready and running, oldest first.
+SELECT id FROM tasks WHERE state = :state AND state NOT IN ('ready', 'running') AND id > :after
+ORDER BY id LIMIT :most;
+
+-- name: numbers_ready
+-- Ready tasks, oldest first: the heads that nothing holds up, those that wait, who follows them.
+SELECT id FROM (
+    SELECT id FROM tasks WHERE head AND aside IS NULL
+    UNION ALL
+    SELECT id FROM tasks WHERE head AND aside IS NOT NULL
+    UNION ALL
+    SELECT id FROM tasks WHERE state = 'ready' AND NOT head) found
+WHERE id > :after ORDER BY id LIMIT :most;
+
+-- name: numbers_running
+-- Running tasks, oldest first: each has an open lease.
+SELECT t.id FROM leases l CROSS JOIN tasks t
+WHERE l.state <> 'released' AND t.id = l.task AND t.state = 'running' AND t.id > :after
+ORDER BY t.id LIMIT :most;
 
 -- name: tasks
 -- Tasks by their numbers (the keys of a JSON object), oldest first.
@@ -74,4 +91,14 @@ UPDATE tasks SET pinned = :pinned WHERE id = :id;
 
 -- name: state_counts
 -- How many tasks are in each state.
-SELECT state, COUNT(*) AS tasks FROM tasks GROUP BY state;
+SELECT state, COUNT(*) AS tasks FROM tasks WHERE state NOT IN ('ready', 'running') GROUP BY state
+UNION ALL
+SELECT 'ready', COUNT(*) FROM (
+    SELECT id FROM tasks WHERE head AND aside IS NULL
+    UNION ALL
+    SELECT id FROM tasks WHERE head AND aside IS NOT NULL
+    UNION ALL
+    SELECT id FROM tasks WHERE state = 'ready' AND NOT head) ready
+UNION ALL
+SELECT 'running', COUNT(*) FROM leases l CROSS JOIN tasks t
+WHERE l.state <> 'released' AND t.id = l.task AND t.state = 'running';

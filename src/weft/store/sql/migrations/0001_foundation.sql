@@ -87,7 +87,9 @@ CREATE UNIQUE INDEX tasks_head ON tasks (bucket, line) WHERE head;
 CREATE INDEX tasks_behind ON tasks (aside) WHERE aside IS NOT NULL;
 CREATE INDEX tasks_line ON tasks (bucket, line, path_seconds DESC, submitted, id)
     WHERE state = 'ready' AND NOT head;
-CREATE INDEX tasks_state ON tasks (state, id);
+-- Not of tasks that are ready or run: an admission would write two more pages. Those are found by
+-- the ready index and by their leases.
+CREATE INDEX tasks_state ON tasks (state, id) WHERE state NOT IN ('ready', 'running');
 CREATE INDEX tasks_until ON tasks (until) WHERE until IS NOT NULL;
 CREATE INDEX tasks_queue ON tasks (id) WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered');
 CREATE INDEX tasks_waiting ON tasks (run) WHERE state = 'waiting';
