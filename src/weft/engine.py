@@ -30,10 +30,11 @@ from weft.attempt.remains import free_workspaces, prove_dead
 from weft.attempt.site import Site
 from weft.config import Config
 from weft.errors import InputError, StoreError, WeftError
+from weft.gate.check import bury
 from weft.gate.loop import Gate
 from weft.gate.merge import Candidate, merge
 from weft.gate.plumbing import open_plumbing
-from weft.model import Grant, Worker
+from weft.model import Grant, Lease, Worker
 from weft.presence import Presence
 from weft.process import cgroup, sandbox, table
 from weft.process.launcher import Launcher
@@ -199,30 +200,36 @@ def shutdown_seconds(environment: Mapping[str, str]) -> float:
 
 
 async def guard(site: Site, worker: str) -> None:
-    """Serve the gate of every run on this repository, until cancelled."""
+    """Serve the gate of every run on this repository while it goes on, until cancelled."""
     gates: set[str] = set()
     async with anyio.create_task_group() as group:
         with site.store.listen("work") as listener:
             while True:
-                await run_sync(_end_finished, site)
-                for run in await run_sync(list_runs, site.store):
-                    here_too = run.state == "running" and run.repo == str(site.common)
-                    if here_too and run.id not in gates:
-                        gates.add(run.id)
-                        group.start_soon(_serve_gate, site, worker, run.id)
+                try:
+                    runs = await run_sync(_running_here, site)
+                except StoreError as error:
+                    log.warning("no gate could be looked for: %s", error)
+                    runs = set()
+                for run in runs - gates:
+                    gates.add(run)
+                    group.start_soon(_serve_gate, site, worker, run, gates)
                 with anyio.move_on_after(_NET):
                     await anyio.wait_readable(listener)
                 listener.wait(0)
 
 
-def _end_finished(site: Site) -> None:
+def _running_here(site: Site) -> set[str]:
+    """The runs of this repository that go on; what has nothing left to do is ended first."""
     for run in end_finished(site.store, now=time.time()):
         log.info("run %s has ended", run)
+    runs = list_runs(site.store)
+    return {one.id for one in runs if (one.state, one.repo) == ("running", str(site.common))}
 
 
-async def _serve_gate(site: Site, worker: str, run: str) -> None:
+async def _serve_gate(site: Site, worker: str, run: str, gates: set[str]) -> None:
     with site.store.listen("work") as listener:
         await Gate(site, worker, run).serve(listener)
+    gates.discard(run)
 
 
 async def _reap_loop(site: Site, scheduler: Scheduler, work: TaskGroup, place: Place) -> None:
@@ -245,10 +252,17 @@ def _sweep(site: Site, silence: Silence, place: Place) -> None:
         here=Here(host=place.host, boot=place.boot),
         silence=silence,
         prove_worker_dead=_prove_worker_dead,
-        prove_dead=lambda lease: prove_dead(site, lease),
+        prove_dead=lambda lease: _prove_dead(site, lease),
         now=time.time(),
         boottime=boottime(),
     )
+
+
+def _prove_dead(site: Site, lease: Lease) -> str | None:
+    proof = prove_dead(site, lease)
+    if proof is not None and lease.kind == "check":
+        return bury(site, lease.holder, lease.fence)  # its commands may have outlived its worker
+    return proof
 
 
 def _prove_worker_dead(worker: Worker) -> str | None:

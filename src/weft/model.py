@@ -330,8 +330,8 @@ class CheckVerdict:
     tree: str
     check_id: str
     passed: bool
-    seconds: float
-    output: str
+    seconds: float  # 0 where a verdict that was known already was taken over
+    number: int = 0  # among those of its run; 0 until it is recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,13 +360,15 @@ class Landing:
 
 @dataclass(frozen=True, kw_only=True)
 class GateRows:
-    """All that the gate of a run knows."""
+    """What the gate of a run knows: all of it, or as much as still matters."""
 
-    entries: tuple[Entry, ...]  # in order of arrival, those settled included
+    entries: tuple[Entry, ...]  # in order of arrival
     verdicts: tuple[CheckVerdict, ...]
     conflicts: tuple[MergeConflict, ...]
     landings: tuple[Landing, ...]
+    rejected: tuple[bool, ...]  # whether each entry that was settled lately was, oldest first
     blocked: str  # why it waits for a person
+    ended: bool  # the run is over
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,20 +1,23 @@
 """One check: commands run on a tree, in a workspace of their own, to a verdict.
 
 Exit code 0 of every command is a pass, and nothing else is: what cannot be started, takes too
-long or is killed has failed. Whatever a command leaves running is ended with it.
+long or is killed has failed. Whatever a command leaves running is ended with it, before anybody
+learns the verdict. When and what to check is the gate's to say.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,32 +27,44 @@ from anyio.to_thread import run_sync
 from weft import git, workspace
 from weft.attempt.site import Site
 from weft.config import Config
-from weft.errors import SetUpFailed
+from weft.errors import SetUpFailed, WeftError
 from weft.process import agent as process
 from weft.process import records
 from weft.process.agent import Exit, Running, Spawn, Why
+from weft.process.death import proof_of_death
 from weft.process.environment import build
+from weft.process.launcher import LaunchFailed
 from weft.process.place import boottime
 from weft.workspace import Workspace
 
+log = logging.getLogger(__name__)
+
 _TAIL: Final = 16_000  # bytes of output that are kept
-_OUTPUT: Final = 64 << 20  # bytes a check may print
+_OUTPUT: Final = 64 << 20  # bytes a command may print
+_PATIENCE: Final = 1.0  # seconds for which to wait for the end of what was killed
 
 Command = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
+    """How a check ended."""
+
     passed: bool
     seconds: float
     output: str
 
 
-def check_id(commands: Sequence[Command], environment: Mapping[str, str]) -> str:
+class Forsaken(Exception):
+    """weft was silent for too long, and its watchdog ended the check: nobody can tell."""
+
+
+def check_id(commands: Sequence[Command], config: Config, environment: Mapping[str, str]) -> str:
     """Names a way of checking: two trees checked in one way can be compared."""
     about = [
-        list(map(list, commands)),
+        commands,
         sorted(environment.items()),
+        astuple(config.workspace)[:3],
         platform.machine(),
         platform.system(),
         sys.version_info[:2],
@@ -59,8 +74,26 @@ def check_id(commands: Sequence[Command], environment: Mapping[str, str]) -> str
 
 def environment(config: Config, own: Mapping[str, str]) -> dict[str, str]:
     """What checks see of the user's environment: as little as agents do."""
-    asked = {name: own[name] for name in config.gate.env if name in own}
-    return build(own, asked=(), given={**asked, "WEFT_CHECK": "1"})
+    return build(own, asked=config.gate.env, given={"WEFT_CHECK": "1"})
+
+
+def judge(ended: Exit | None, output: str) -> Checked:
+    """What the end of a command says. None: its time was up."""
+    if ended is None:
+        why = "It took too long and was ended."
+    elif ended.unstarted:
+        why = f"It cannot start: {ended.unstarted}"
+    elif ended.why is Why.OUTPUT:
+        why = f"It printed more than {_OUTPUT >> 20} MiB and was ended."
+    elif ended.why is not Why.ENDED:
+        why = f"It was ended from outside ({ended.why})."
+    elif ended.signal is not None:
+        why = f"It was killed by signal {ended.signal}."
+    elif ended.code != 0:
+        why = f"It ended with {ended.code}."
+    else:
+        return Checked(passed=True, seconds=0, output=output)
+    return Checked(passed=False, seconds=0, output=f"{output}\n{why}".lstrip("\n"))
 
 
 class Check:
@@ -70,31 +103,47 @@ class Check:
         self._site = site
         self._fence = fence
         self._directory = site.check_directory(fence)
-        self._branch = workspace.branch_ref(run, "check", fence)
+        self._branch = workspace.check_ref(run, fence)
+        self._environment = environment(site.config, site.environment)
         self._running: Running | None = None
+        self._started = 0  # commands, each with a directory of its own
 
     def renew(self, sent: float) -> None:
+        """Tell the watchdog of what runs that the lease was renewed at this boot time."""
         if self._running is not None:
-            self._running.renew(sent)
+            try:
+                self._running.renew(sent)
+            except OSError as error:
+                log.warning("the watchdog of check %s cannot be told: %s", self._fence, error)
 
     async def carry_out(self, tree: str, base: str, commands: Sequence[Command]) -> Checked:
+        """Check a tree that is to follow `base`; raises `Forsaken` if nobody can tell."""
         started = time.monotonic()
         if not commands:
             return Checked(passed=True, seconds=0.001, output="No check is configured.")
-        prepared: Workspace | None = None
+        found = await self._check(tree, base, commands)
+        return replace(found, seconds=max(0.001, time.monotonic() - started))
+
+    async def _check(self, tree: str, base: str, commands: Sequence[Command]) -> Checked:
         try:
-            prepared = await run_sync(self._prepare, tree, base)
-            for number, command in enumerate(commands):
-                ended = await self._run(prepared, command, number)
-                if not ended.passed:
-                    return _lasting(ended, started)
-            return _lasting(Checked(passed=True, seconds=0, output=ended.output), started)
+            async with self._workspace(tree, base) as place:
+                await self._set_up(place)
+                return await self._run_all(place, commands)
         except SetUpFailed as error:
-            # It may well be the candidates that broke it.
-            return _lasting(Checked(passed=False, seconds=0, output=str(error)), started)
+            # The candidates broke it, unless it fails without them too: nobody can tell then.
+            bare = await run_sync(git.get_commit, self._site.root, base)
+            async with self._workspace(bare.tree, base) as place:
+                await self._set_up(place)
+            return Checked(passed=False, seconds=0, output=str(error))
+
+    @asynccontextmanager
+    async def _workspace(self, tree: str, base: str) -> AsyncIterator[Workspace]:
+        place = await run_sync(self._prepare, tree, base)
+        try:
+            yield place
         finally:
             with anyio.CancelScope(shield=True):
-                await run_sync(self._clear, prepared)
+                await run_sync(self._clear, place)
 
     def _prepare(self, tree: str, base: str) -> Workspace:
         commit = git.commit_tree(
@@ -106,61 +155,102 @@ class Check:
             email="weft@localhost",
             date="1000000000 +0000",
         )
-        prepared = workspace.prepare(self._site.root, self._branch, commit)
-        try:
-            workspace.set_up(
-                prepared,
-                self._site.config.workspace,
-                repository=self._site.root,
-                environment=environment(self._site.config, self._site.environment),
-            )
-        except BaseException:
-            workspace.release(prepared)
-            raise
-        return prepared
+        return workspace.prepare(self._site.root, self._branch, commit)
 
-    async def _run(self, prepared: Workspace, command: Command, number: int) -> Checked:
+    def _clear(self, place: Workspace) -> None:
+        try:
+            workspace.discard(place)
+        except (WeftError, OSError) as error:  # the verdict is none the worse for that
+            log.warning("the workspace of check %s stays: %s", self._fence, error)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    async def _set_up(self, place: Workspace) -> None:
+        settings = self._site.config.workspace
+        files = replace(settings, setup=None)
+        await run_sync(
+            lambda: workspace.set_up(
+                place, files, repository=self._site.root, environment=self._environment
+            )
+        )
+        if settings.setup:
+            found = await self._run(place, settings.setup, settings.timeout)
+            if not found.passed:
+                raise SetUpFailed(f"The set-up command failed.\n{found.output}")
+
+    async def _run_all(self, place: Workspace, commands: Sequence[Command]) -> Checked:
+        for command in commands:
+            found = await self._run(place, command, self._site.config.gate.timeout)
+            if not found.passed:
+                break
+        return found
+
+    async def _run(self, place: Workspace, command: Command, seconds: float) -> Checked:
+        """One command, to the end of the last process it started."""
+        self._started += 1
         spawn = Spawn(
             argv=command,
-            environment=environment(self._site.config, self._site.environment),
-            cwd=prepared.path,
-            directory=self._directory / str(number),
+            environment=self._environment,
+            cwd=place.path,
+            directory=self._directory / str(self._started),
             marker=self._site.check_marker(self._fence),
             gone_after=self._site.config.tuning.gone_after,
             grace=self._site.config.tuning.kill_grace,
             output_limit=_OUTPUT,
             cgroup=self._site.cgroup,
         )
-        self._running = await run_sync(_start, spawn, self._site)
+        self._running = await self._start(spawn)
         ended: Exit | None = None
         try:
-            with anyio.move_on_after(self._site.config.gate.timeout):
+            with anyio.move_on_after(seconds):
                 ended = await self._running.wait_ended()
         finally:
             if ended is None:
-                stopped = await self._running.stop()
-        output = _tail(spawn.directory)
-        if ended is None:
-            return Checked(
-                passed=False, seconds=0, output=f"{output}\nIt took too long ({stopped.why})."
-            )
-        if ended.unstarted:
-            return Checked(passed=False, seconds=0, output=f"It cannot start: {ended.unstarted}")
-        return Checked(passed=ended.why is Why.ENDED and ended.code == 0, seconds=0, output=output)
+                await self._running.stop()
+            self._running = None
+        if ended is not None and ended.why is Why.FORSAKEN:
+            raise Forsaken
+        return judge(ended, _tail(spawn.directory))
 
-    def _clear(self, prepared: Workspace | None) -> None:
-        if prepared is not None:
-            workspace.release(prepared)
-        shutil.rmtree(self._directory, ignore_errors=True)
+    async def _start(self, spawn: Spawn) -> Running:
+        try:
+            return await run_sync(_start, spawn, self._site)
+        except (LaunchFailed, OSError):
+            # Its wrapper may have been about to begin: nothing is left, and nothing comes after.
+            if (spawn.directory / records.ATTEMPT).exists():
+                await process.attach(spawn.directory).stop()
+            raise
 
 
 def _start(spawn: Spawn, site: Site) -> Running:
     return process.start(spawn, site.launcher, renewed=boottime())
 
 
-def _lasting(checked: Checked, started: float) -> Checked:
-    seconds = max(0.001, time.monotonic() - started)
-    return Checked(passed=checked.passed, seconds=seconds, output=checked.output)
+def bury(site: Site, run: str, fence: int) -> str | None:
+    """Put an end to a check whose worker has died; the proof, once nothing is left of it.
+
+    To be called again until then. Nobody is left who would hear its verdict.
+    """
+    directory = site.check_directory(fence)
+    commands = sorted(directory.iterdir()) if directory.is_dir() else []
+    if not all(_is_ended(one, site.check_marker(fence)) for one in commands):
+        return None
+    workspace.discard_abandoned(site.root, workspace.check_ref(run, fence))
+    shutil.rmtree(directory, ignore_errors=True)
+    return "no process of it is left"
+
+
+def _is_ended(directory: Path, marker: str) -> bool:
+    """Whether a command has come to its end, now or by being killed."""
+    give_up = time.monotonic() + _PATIENCE
+    while not proof_of_death(directory, marker):
+        if time.monotonic() > give_up:
+            return False
+        if (directory / records.ATTEMPT).exists():
+            running = process.attach(directory)
+            running.kill()
+            running.close()
+        time.sleep(0.02)
+    return True
 
 
 def _tail(directory: Path) -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from weft import git
-from weft.errors import Refused, WeftError
+from weft.errors import WeftError
 from weft.gate.commits import Landing as Commit
 from weft.gate.commits import commit_chain, tree_of
-from weft.gate.merge import Candidate, Step, merge
+from weft.gate.merge import Step
 from weft.gate.plumbing import Plumbing
 from weft.git import RefMoved, Update
 from weft.model import Entry, Landing
@@ -23,22 +24,15 @@ from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
 from weft.workspace.names import trunk_ref
 
+_PAUSES: Final = (0.05, 0.2, 0.5)
+"""Between tries to move trunk. Another git may have its files locked, and seldom for long."""
+
 Fault = Callable[[str], None]
 """Called at each point where a crash must do no harm; tests crash there."""
 
 
 class Blocked(WeftError):
     """The gate cannot go on without a person."""
-
-
-def candidates(entries: Sequence[Entry]) -> list[Candidate]:
-    return [Candidate(commit=one, base=base) for entry in entries for one, base in entry.work]
-
-
-def merged(plumbing: Plumbing, tip: str, entries: Sequence[Entry]) -> list[tuple[Step, ...]]:
-    """The steps of each entry on top of those before it."""
-    steps = iter(merge(plumbing, tip, candidates(entries)))
-    return [tuple(next(steps) for _ in entry.work) for entry in entries]
 
 
 def land(
@@ -49,21 +43,13 @@ def land(
     run: str,
     *,
     tip: str,
-    entries: Sequence[Entry],
-    tree: str,
-    squash: str,
+    chain: Sequence[tuple[Entry, Sequence[Commit]]],
     at: Fault,
-) -> Landing:
-    """Land entries whose tree, merged on the tip, is exactly the one that was checked."""
-    works = merged(plumbing, tip, entries)
-    chain: list[Commit] = []
-    ends: list[int] = []
-    for entry, steps in zip(entries, works, strict=True):
-        chain += _commits(entry, steps, squash)
-        ends.append(len(chain) - 1)
-    if chain[-1].tree != tree:
-        raise WeftError(f"The tree to land, {chain[-1].tree}, is not the one checked, {tree}.")
-    made = commit_chain(plumbing, tip, chain, committed=int(time.time()))
+) -> None:
+    """Land entries, given with the commits to make of each; the last one's tree was checked."""
+    commits = [one for _, its in chain for one in its]
+    made = commit_chain(plumbing, tip, commits, committed=int(time.time()))
+    ends = accumulate(len(its) for _, its in chain)
     at("built")
     landing = intend(
         store,
@@ -71,21 +57,21 @@ def land(
         run,
         old=tip,
         new=made[-1],
-        tree=tree,
-        entries=[entry.id for entry in entries],
-        commits=[made[end] for end in ends],
+        tree=commits[-1].tree,
+        entries=[entry.id for entry, _ in chain],
+        commits=[made[end - 1] for end in ends],
         now=time.time(),
     )
     at("intended")
     roll_forward(store, repository, plumbing, fence, landing, at=at)
-    return landing
 
 
-def _commits(entry: Entry, steps: Sequence[Step], squash: str) -> list[Commit]:
+def commits_of(entry: Entry, steps: Sequence[Step], story: str | None) -> list[Commit]:
+    """One commit per task, or one in all where it is to be told as that of a story."""
     trailers = (("Weft-Run", entry.run),)
-    if squash == "story" and len(steps) > 1:
+    if story is not None:
         whole = tuple(step.candidate.commit for step in steps)
-        return [Commit(tree=steps[-1].tree, candidates=whole, trailers=trailers)]
+        return [Commit(tree=steps[-1].tree, candidates=whole, message=story, trailers=trailers)]
     return [
         Commit(tree=step.tree, candidates=(step.candidate.commit,), trailers=trailers)
         for step in steps
@@ -102,29 +88,47 @@ def roll_forward(
     at: Fault,
 ) -> None:
     """Complete a landing that was written down, however far it had come."""
-    ref = trunk_ref(landing.run)
     if tree_of(plumbing, landing.new) != landing.tree:
         raise WeftError(f"Commit {landing.new} does not hold the tree that was checked.")
-    for _ in range(2):
-        where = git.find_ref(repository, ref)
-        if where is not None and (where == landing.new or contains(repository, where, landing.new)):
-            break
-        if where != landing.old:
-            refuse_foreign(store, fence, landing.run, landing.old, where)
-        try:
-            git.update_refs(
-                repository,
-                [Update(ref=ref, old=landing.old, new=landing.new)],
-                why=f"weft: landing {landing.sequence}",
-            )
-        except RefMoved:
-            continue  # somebody moved it in this moment: look again
-        break
-    else:
-        refuse_foreign(store, fence, landing.run, landing.old, git.find_ref(repository, ref))
+    _move(store, repository, fence, landing)
     at("moved")
     complete(store, fence, landing.run, landing.sequence, now=time.time())
     at("completed")
+
+
+def _move(store: Store, repository: Path, fence: int, landing: Landing) -> None:
+    """Move trunk, unless it has been; never away from where nobody expects it."""
+    ref = trunk_ref(landing.run)
+    for pause in _PAUSES:
+        where = git.find_ref(repository, ref)
+        if where is not None and contains(repository, where, landing.new):
+            return
+        if where != landing.old:
+            refuse_foreign(store, fence, landing.run, landing.old, where)
+        _refuse_checked_out(store, repository, fence, landing.run)
+        update = Update(ref=ref, old=landing.old, new=landing.new)
+        try:
+            git.update_refs(repository, [update], why=f"weft: landing {landing.sequence}")
+        except RefMoved as error:  # or it is locked by another git at this moment
+            refusal = error
+            time.sleep(pause)
+        else:
+            return
+    raise refusal
+
+
+def _refuse_checked_out(store: Store, repository: Path, fence: int, run: str) -> None:
+    """A branch must not move under a person's feet: the files there would stay behind."""
+    checkout = git.find_checkout(repository, trunk_ref(run))
+    if checkout is not None:
+        short = ref_name(run)
+        block(
+            store,
+            fence,
+            run,
+            f"{short} is checked out in {checkout} and cannot move there. Leave it "
+            f"(`git -C {checkout} switch --detach`), then `weft resume {run}`.",
+        )
 
 
 def refuse_foreign(
@@ -132,11 +136,17 @@ def refuse_foreign(
 ) -> NoReturn:
     """Somebody else moved trunk: nothing is overwritten, and a person has to look."""
     short = ref_name(run)
-    reason = (
+    block(
+        store,
+        fence,
+        run,
         f"{short} is at {(where or 'nothing')[:12]}, not at {expected[:12]} where weft left it: "
         f"somebody else moved it. Put it back (`git branch -f {short} {expected[:12]}`), then "
-        f"`weft resume {run}`."
+        f"`weft resume {run}`.",
     )
+
+
+def block(store: Store, fence: int, run: str, reason: str) -> NoReturn:
     block_gate(store, fence, run, reason, now=time.time())
     raise Blocked(reason)
 
@@ -146,8 +156,8 @@ def ref_name(run: str) -> str:
 
 
 def contains(repository: Path, commit: str, ancestor: str) -> bool:
-    """Whether a commit is a descendant of another."""
-    return git.is_ancestor(repository, ancestor, commit)
+    """Whether a commit is another, or a descendant of it."""
+    return commit == ancestor or git.is_ancestor(repository, ancestor, commit)
 
 
 def open_trunk(repository: Path, run: str, base: str) -> None:
@@ -156,6 +166,6 @@ def open_trunk(repository: Path, run: str, base: str) -> None:
     if git.find_ref(repository, ref) is None:
         try:
             git.update_refs(repository, [Update(ref=ref, old=None, new=base)], why="weft: trunk")
-        except RefMoved as error:
+        except RefMoved:  # somebody else made it in this moment, or nobody can
             if git.find_ref(repository, ref) is None:
-                raise Refused(f"git cannot make {ref_name(run)}: {error}") from error
+                raise

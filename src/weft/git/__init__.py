@@ -4,6 +4,7 @@ from weft.git.command import GitFailed, View
 from weft.git.refs import (
     RefMoved,
     Update,
+    find_checkout,
     find_ref,
     is_ancestor,
     is_taken,
@@ -46,6 +47,7 @@ __all__ = [
     "common_directory",
     "compare_trees",
     "create",
+    "find_checkout",
     "find_ref",
     "find_top_level",
     "get_commit",

@@ -62,6 +62,13 @@ def find_ref(repository: Path, ref: str) -> str | None:
     return list_refs(repository, ref).get(ref)
 
 
+def find_checkout(repository: Path, ref: str) -> str | None:
+    """The working tree that has a branch checked out, if one has."""
+    found = answer(repository, "for-each-ref", "--format=%(refname) %(worktreepath)", ref)
+    paths = dict(line.split(" ", 1) for line in found.splitlines())
+    return paths.get(ref) or None
+
+
 def find_commits(repository: Path, ids: Iterable[str]) -> dict[str, str]:
     """Those of the ids that are commits here, each with its tree."""
     asked = sorted({one for one in ids if _ID.fullmatch(one) and one.strip("0")})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from weft.policy.checks import Check, Conflict, Purpose, Verdict
+from weft.policy.checks import Check, Conflict, Purpose, Reason, Rejection, Verdict
 
 _TRIES = 2
 
@@ -19,8 +19,7 @@ class First:
     """What follows from the facts for entries that are to be looked at."""
 
     pass_on: tuple[str, ...] = ()
-    red: tuple[str, ...] = ()
-    conflict: tuple[str, ...] = ()
+    reject: tuple[Rejection, ...] = ()
     start: tuple[Check, ...] = ()
 
 
@@ -32,21 +31,24 @@ def first_checks(
     room: int,
 ) -> First:
     """`entries` are ids, each with the base it is checked on, in order of arrival."""
-    passed, red, clashing = [], [], []
+    passed: list[str] = []
+    refused: list[Rejection] = []
     start: list[Check] = []
     for entry, base in entries:
         if any(one.candidate == entry and one.base == base for one in conflicts):
-            clashing.append(entry)
+            refused.append(_rejection(entry, base, Reason.CONFLICT))
             continue
         known = [one.passed for one in verdicts if (one.base, one.candidates) == (base, (entry,))]
         if any(known):
             passed.append(entry)
         elif len(known) >= _TRIES:
-            red.append(entry)
+            refused.append(_rejection(entry, base, Reason.RED))
         else:
             check = Check(base=base, candidates=(entry,), nth=len(known), purpose=Purpose.SEARCH)
             if check not in running and len(start) < room:
                 start.append(check)
-    return First(
-        pass_on=tuple(passed), red=tuple(red), conflict=tuple(clashing), start=tuple(start)
-    )
+    return First(pass_on=tuple(passed), reject=tuple(refused), start=tuple(start))
+
+
+def _rejection(entry: str, base: str, reason: Reason) -> Rejection:
+    return Rejection(candidate=entry, reason=reason, base=base, combination=(entry,))

@@ -168,8 +168,11 @@ class Running:
         self._tell_wrapper(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Have the wrapper end the tree at once."""
-        self._tell_wrapper(signal.SIGQUIT)
+        """End the tree at once: the wrapper does, or whoever is found is killed without it."""
+        if self._is_watched():
+            self._tell_wrapper(signal.SIGQUIT)
+        else:
+            self._end_strays(set(), signal.SIGKILL)
 
     async def stop(self) -> Exit:
         """End it, and return when nobody is left: by the wrapper, and without it if need be."""

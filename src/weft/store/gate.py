@@ -7,38 +7,99 @@ forward; so whoever takes the gate next can complete it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from weft.errors import NotFound, Refused, StaleFence
 from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict, State
 from weft.policy import pipeline
 from weft.store import ready, records
 from weft.store.claims import family, give_up
-from weft.store.database import Row, Transaction, encode, storable
+from weft.store.database import Row, Transaction, encode, encode_keys, storable
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
+
+_LATELY: Final = 300
+"""So many settled entries say how likely the next one is bad; older ones hardly count."""
 
 
 @reads
 def read_gate(tx: Transaction, run: str) -> GateRows:
-    """Everything the gate of a run goes by, at one moment."""
-    row = tx.one("run", id=run)
-    if row is None:
-        raise NotFound(f"There is no run {run}.")
-    return GateRows(
-        entries=tuple(records.entry(one) for one in tx.all("entries", run=run)),
-        verdicts=tuple(records.verdict(one) for one in tx.all("verdicts", run=run)),
-        conflicts=tuple(records.conflict(one) for one in tx.all("conflicts", run=run)),
-        landings=tuple(records.landing(one) for one in tx.all("landings", run=run)),
-        blocked=row["blocked"],
+    """Everything that ever happened at the gate of a run, at one moment."""
+    return _rows(
+        tx,
+        run,
+        tx.all("entries", run=run),
+        tx.all("verdicts", run=run),
+        tx.all("conflicts", run=run),
+        tx.all("landings", run=run),
     )
 
 
 @reads
-def known_verdicts(tx: Transaction, tree: str, check_id: str) -> list[tuple[bool, str]]:
-    """How a tree was found when it was checked in this way, in any run, with the output."""
-    rows = tx.all("verdicts_on_tree", tree=tree, check_id=check_id)
-    return [(bool(row["passed"]), row["output"]) for row in rows]
+def read_open(tx: Transaction, run: str) -> GateRows:
+    """What still matters there: what waits, and what happened since the oldest of it came."""
+    waiting = tx.all("entries_waiting", run=run)
+    last = tx.value("last_landing", run=run)
+    oldest = tx.value("oldest_landing_seen", run=run)
+    landings = tx.all("landings_from", run=run, sequence=last if oldest is None else oldest)
+    landed = {entry for one in landings for entry in records.landing(one).entries}
+    landed -= {one["id"] for one in waiting}
+    bases = encode_keys({one[end] for one in landings for end in ("old", "new")} | _bases(waiting))
+    return _rows(
+        tx,
+        run,
+        [*tx.all("entries_named", names=encode_keys(landed)), *waiting],
+        tx.all("verdicts_on", run=run, bases=bases),
+        tx.all("conflicts_on", run=run, bases=bases),
+        landings,
+    )
+
+
+def _bases(entries: Iterable[Row]) -> set[str]:
+    return {one["base"] for one in entries if one["base"] is not None}
+
+
+def _rows(
+    tx: Transaction,
+    run: str,
+    entries: Sequence[Row],
+    verdicts: Sequence[Row],
+    conflicts: Sequence[Row],
+    landings: Sequence[Row],
+) -> GateRows:
+    row = tx.one("run", id=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    settled = tx.all("entries_settled", run=run, most=_LATELY)
+    return GateRows(
+        entries=tuple(records.entry(one) for one in entries),
+        verdicts=tuple(records.verdict(one) for one in verdicts),
+        conflicts=tuple(records.conflict(one) for one in conflicts),
+        landings=tuple(records.landing(one) for one in landings),
+        rejected=tuple(one["state"] == "rejected" for one in reversed(settled)),
+        blocked=row["blocked"],
+        ended=row["state"] == "ended",
+    )
+
+
+@reads
+def get_output(tx: Transaction, run: str, number: int) -> str:
+    """What a recorded check printed at its end."""
+    row = tx.one("verdict_output", run=run, number=number)
+    if row is None:
+        raise NotFound(f"Run {run} has no verdict {number}.")
+    return str(row["output"])
+
+
+@reads
+def find_pass(tx: Transaction, tree: str, check_id: str) -> str | None:
+    """What was printed when a tree passed this way of checking, in whatever run.
+
+    Failures are not looked up: what made a tree fail may have been mended since.
+    """
+    row = tx.one("known_pass", tree=tree, check_id=check_id)
+    return None if row is None else str(row["output"])
 
 
 @writes
@@ -50,20 +111,24 @@ def see_entries(tx: Transaction, fence: int, run: str, tip: str) -> None:
 
 @writes
 def record_verdict(
-    tx: Transaction, fence: int, run: str, verdict: CheckVerdict, *, now: float
+    tx: Transaction, fence: int, run: str, verdict: CheckVerdict, output: str, *, now: float
 ) -> None:
     _holds(tx, fence, run)
+    about = {
+        "run": run,
+        "tree": verdict.tree,
+        "check_id": verdict.check_id,
+        "passed": verdict.passed,
+    }
+    flaked = bool(verdict.tree) and tx.one("other_verdict", **about) is not None
     tx.run(
         "add_verdict",
-        run=run,
+        **about,
         base=verdict.base,
         combination=encode(list(verdict.combination)),
         purpose=verdict.purpose,
-        tree=verdict.tree,
-        check_id=verdict.check_id,
-        passed=verdict.passed,
         seconds=verdict.seconds,
-        output=storable(verdict.output),
+        output=storable(output),
         at=now,
     )
     tx.event(
@@ -71,9 +136,11 @@ def record_verdict(
         now=now,
         run=run,
         entries=list(verdict.combination),
+        tree=verdict.tree,
         passed=verdict.passed,
         seconds=verdict.seconds,
         purpose=verdict.purpose,
+        flaked=flaked,
     )
 
 
@@ -95,15 +162,28 @@ def record_conflict(
 
 @writes
 def reject(
-    tx: Transaction, fence: int, run: str, entry: str, kind: str, reason: str, *, now: float
+    tx: Transaction,
+    fence: int,
+    run: str,
+    combination: Sequence[str],
+    kind: str,
+    reason: str,
+    *,
+    now: float,
 ) -> None:
-    """Send an entry's tasks back to be made again; blocked if that happened too often alike."""
+    """Send the tasks of an entry back to be made again; blocked if that happened too often alike.
+
+    The entry is the last of a combination, the smallest that is known to fail with it.
+    """
     _holds(tx, fence, run)
+    *others, entry = combination
     row = _entry(tx, run, entry)
     if row["state"] != "queued":
         return  # done before
     tx.run("set_entry_state", id=entry, state="rejected")
-    tx.event("entry_rejected", now=now, run=run, entry=entry, why=kind, reason=reason)
+    tx.event(
+        "entry_rejected", now=now, run=run, entry=entry, others=others, why=kind, reason=reason
+    )
     for number in records.entry(row).tasks:
         _send_back(tx, get_row(tx, number), kind, reason, now=now)
 

@@ -148,7 +148,7 @@ def verdict(row: Row) -> model.CheckVerdict:
         check_id=row["check_id"],
         passed=bool(row["passed"]),
         seconds=row["seconds"],
-        output=row["output"],
+        number=row["number"],
     )
 
 

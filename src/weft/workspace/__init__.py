@@ -4,10 +4,10 @@ from weft.workspace.candidate import Author, Candidate, NoChange, candidate
 from weft.workspace.changes import Changes, changes
 from weft.workspace.clean import Item, Report, clean, survey
 from weft.workspace.fingerprint import Fingerprint, compare, fingerprint
-from weft.workspace.names import branch_ref
+from weft.workspace.names import branch_ref, check_ref
 from weft.workspace.prepare import attach, handed_out, prepare
 from weft.workspace.records import Workspace
-from weft.workspace.release import release
+from weft.workspace.release import discard, discard_abandoned, release
 from weft.workspace.scope import out_of_scope
 from weft.workspace.setup import port_variables, set_up
 
@@ -24,8 +24,11 @@ __all__ = [
     "branch_ref",
     "candidate",
     "changes",
+    "check_ref",
     "clean",
     "compare",
+    "discard",
+    "discard_abandoned",
     "fingerprint",
     "handed_out",
     "out_of_scope",

@@ -31,6 +31,11 @@ def trunk_ref(run: str) -> str:
     return TRUNKS + component(run)
 
 
+def check_ref(run: str, fence: int) -> str:
+    """The full reference of a check's branch. No task's name is written like this one."""
+    return f"{BRANCHES}{component(run)}/%check/{fence}"
+
+
 def archive_ref(branch: str, commit: str) -> str:
     """Where a commit of that branch's attempt is kept; the same commit always at the same place."""
     found = _BRANCH.fullmatch(branch)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
-from weft.errors import WorkspaceError
-from weft.git import GitFailed
+from weft import git
+from weft.errors import InUse, WorkspaceError
+from weft.git import GitFailed, Update
 from weft.workspace import archive, worktree
 from weft.workspace.archive import Kept
 from weft.workspace.prepare import disown
-from weft.workspace.records import Phase, Slot, Workspace
+from weft.workspace.records import Phase, Pool, Slot, Workspace, try_lock
 
 POOL: Final = 16
 """How many free workspaces are kept to be used again; more are removed."""
@@ -28,6 +31,35 @@ def release(workspace: Workspace) -> Kept:
         if kept.obstacle is None:
             _free(workspace)
         return kept
+
+
+def discard(workspace: Workspace) -> None:
+    """Make a workspace free for others and keep nothing of it, its branch neither."""
+    with workspace:
+        _drop_branch(workspace.slot, workspace.branch)
+        _free(workspace)
+
+
+def discard_abandoned(repository: Path, branch: str) -> None:
+    """The same for the workspace on a branch whose user has died, however far that one came."""
+    pool = Pool(common=git.common_directory(repository))
+    for slot, named in pool.registered():
+        if named.branch != branch:
+            continue
+        lock = try_lock(slot)
+        if lock is None:
+            raise InUse(f"The workspace of {branch} is in use.")
+        with contextlib.closing(lock):
+            record = slot.find_record()
+            if record is not None and record.branch == branch:
+                _drop_branch(slot, branch)
+                remove(slot)
+
+
+def _drop_branch(slot: Slot, branch: str) -> None:
+    tip = git.find_ref(slot.pool.common, branch)
+    if tip is not None:
+        git.update_refs(slot.pool.common, [Update(ref=branch, old=tip, new=None)])
 
 
 def _free(workspace: Workspace) -> None:

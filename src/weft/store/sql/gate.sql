@@ -15,6 +15,19 @@ UPDATE tasks SET entry = :entry WHERE id = :id;
 -- Everything that ever asked to land in a run.
 SELECT * FROM entries WHERE run = :run ORDER BY number;
 
+-- name: entries_waiting
+-- What asks to land and has not been settled.
+SELECT * FROM entries WHERE run = :run AND state IN ('queued', 'landing') ORDER BY number;
+
+-- name: entries_named
+-- Entries by their ids (the keys of a JSON object).
+SELECT * FROM entries WHERE id IN (SELECT key FROM json_each(:names)) ORDER BY number;
+
+-- name: entries_settled
+-- How the latest entries of a run ended, the last one first.
+SELECT state FROM entries
+WHERE run = :run AND state IN ('landed', 'rejected') ORDER BY number DESC LIMIT :most;
+
 -- name: entry
 -- One entry.
 SELECT * FROM entries WHERE id = :id AND run = :run;
@@ -37,12 +50,27 @@ FROM verdicts WHERE run = :run;
 
 -- name: verdicts
 -- All that was checked in a run, in the order it was.
-SELECT * FROM verdicts WHERE run = :run ORDER BY number;
+SELECT number, base, combination, purpose, tree, check_id, passed, seconds FROM verdicts
+WHERE run = :run ORDER BY number;
 
--- name: verdicts_on_tree
--- How often a tree was checked in one way, in any run; those that were taken over left out.
-SELECT passed, output, seconds FROM verdicts
-WHERE tree = :tree AND check_id = :check_id AND seconds > 0 ORDER BY at, number;
+-- name: verdicts_on
+-- What was checked in a run on these tips of trunk (the keys of a JSON object).
+SELECT number, base, combination, purpose, tree, check_id, passed, seconds FROM verdicts
+WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY number;
+
+-- name: verdict_output
+-- What one run of the checks printed.
+SELECT output FROM verdicts WHERE run = :run AND number = :number;
+
+-- name: known_pass
+-- A run of the checks, in any run, that a tree passed in one way. What was taken over is left out.
+SELECT output FROM verdicts
+WHERE tree = :tree AND check_id = :check_id AND passed AND seconds > 0 ORDER BY at LIMIT 1;
+
+-- name: other_verdict
+-- Whether the same tree, checked in the same way, was found otherwise in this run.
+SELECT number FROM verdicts
+WHERE run = :run AND tree = :tree AND check_id = :check_id AND passed <> :passed LIMIT 1;
 
 -- name: add_conflict
 -- An entry does not merge.
@@ -53,6 +81,11 @@ ON CONFLICT (run, base, entry, others) DO NOTHING;
 -- name: conflicts
 -- All that did not merge in a run.
 SELECT * FROM conflicts WHERE run = :run ORDER BY at, entry;
+
+-- name: conflicts_on
+-- What did not merge in a run on these tips of trunk (the keys of a JSON object).
+SELECT * FROM conflicts
+WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY at, entry;
 
 -- name: add_landing
 -- Trunk is about to move.
@@ -68,6 +101,20 @@ SELECT * FROM landings WHERE run = :run AND state = 'intended';
 -- name: landings
 -- How trunk moved.
 SELECT * FROM landings WHERE run = :run ORDER BY sequence;
+
+-- name: last_landing
+-- The number of the latest landing of a run.
+SELECT COALESCE(MAX(sequence), 0) AS value FROM landings WHERE run = :run;
+
+-- name: oldest_landing_seen
+-- The landing that made the oldest tip on which an unsettled entry came.
+SELECT MIN(COALESCE(l.sequence, 0)) AS value
+FROM entries e LEFT JOIN landings l ON l.run = :run AND l.new = e.base
+WHERE e.run = :run AND e.state IN ('queued', 'landing') AND e.base IS NOT NULL;
+
+-- name: landings_from
+-- How trunk moved, from one landing on.
+SELECT * FROM landings WHERE run = :run AND sequence >= :sequence ORDER BY sequence;
 
 -- name: end_landing
 -- Trunk has moved.

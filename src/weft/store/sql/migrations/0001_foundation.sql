@@ -293,6 +293,7 @@ CREATE TABLE verdicts (
     PRIMARY KEY (run, number)
 );
 CREATE INDEX verdicts_tree ON verdicts (tree, check_id);
+CREATE INDEX verdicts_base ON verdicts (run, base);
 
 -- Entries that do not merge once the others are merged.
 CREATE TABLE conflicts (
@@ -318,4 +319,5 @@ CREATE TABLE landings (
     at DOUBLE PRECISION NOT NULL,
     PRIMARY KEY (run, sequence)
 );
+CREATE INDEX landings_new ON landings (run, new);
 CREATE UNIQUE INDEX landings_open ON landings (run) WHERE state = 'intended';

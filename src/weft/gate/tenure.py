@@ -1,0 +1,369 @@
+"""One holder's time at the gate of a run: merge, check, reject and land, until it is lost.
+
+Each turn rereads the rows, lets `policy.batches` say what follows, and does it. There is no
+state but the rows and the checks that run, so another process can take over at any moment.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
+
+from weft import git
+from weft.attempt.brief import title
+from weft.attempt.site import Site
+from weft.errors import Refused, StaleFence, StoreError, WeftError
+from weft.gate import check as checks
+from weft.gate import trunk
+from weft.gate.check import Checked, Command
+from weft.gate.combination import Clash, Steps, combine
+from weft.gate.conflicts import report
+from weft.gate.plumbing import Plumbing
+from weft.gate.pool import Debts, Job, Pool
+from weft.gate.scene import MERGE, find_conflict, find_failure, scene
+from weft.gate.trunk import Fault
+from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task
+from weft.policy import batches
+from weft.policy.checks import Check, Combination, Plan, Purpose, Reason, Rejection, Scene
+from weft.policy.first_checks import first_checks
+from weft.process.place import boottime
+from weft.store.gate import (
+    find_pass,
+    get_output,
+    pass_on,
+    read_open,
+    record_conflict,
+    record_verdict,
+    reject,
+    see_entries,
+)
+from weft.store.leases import renew
+from weft.store.runs import get_run
+from weft.store.tasks import get_task
+from weft.workspace.names import trunk_ref
+
+log = logging.getLogger(__name__)
+
+_TRIALS: Final = (Purpose.RETRY, Purpose.BLAME)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """The rows at one moment, and where trunk was."""
+
+    rows: GateRows
+    tip: str
+
+    def named(self, combination: Sequence[str]) -> list[Entry]:
+        entries = {one.id: one for one in self.rows.entries}
+        return [entries[one] for one in combination]
+
+
+class Tenure:
+    def __init__(
+        self,
+        site: Site,
+        worker: str,
+        run: str,
+        fence: int,
+        plumbing: Plumbing,
+        group: TaskGroup,
+        debts: Debts,
+        *,
+        block: Callable[[Exception], None],
+        at: Fault,
+    ) -> None:
+        self._site = site
+        self._run = run
+        self._fence = fence
+        self._plumbing = plumbing
+        self._at = at
+        self._firsts: set[Check] = set()  # checks of what is looked at before it lands
+        self._opened = False  # trunk was seen to be where it should be
+        self._tasks: dict[int, Task] = {}  # as submitted: their names and their own checks
+        self._merged: dict[tuple[str, Combination], Steps | Clash] = {}
+        self.changed = anyio.Event()  # set when a check has ended
+        self._pool = Pool(
+            site,
+            worker,
+            run,
+            group,
+            debts,
+            settle=self._settle,
+            fail=block,
+            ring=self._ring,
+        )
+
+    def _ring(self) -> None:
+        self.changed.set()
+
+    async def renew(self) -> bool:
+        """Give a sign of life; False if the gate is somebody else's by now."""
+        sent = boottime()
+        fences = [self._fence, *self._pool.fences]
+        try:
+            lost = await run_sync(lambda: renew(self._site.store, fences, now=time.time()))
+        except StoreError as error:
+            log.warning("the gate of run %s gave no sign of life: %s", self._run, error)
+            return True
+        self._pool.renew(sent, lost)
+        return self._fence not in lost
+
+    async def turn(self) -> bool:
+        """Do what follows from the rows, until nothing does; False if that is all for now."""
+        while True:
+            seen = await run_sync(self._look)
+            if seen is None:
+                return False
+            if not await self._follow(self._plan(seen), seen) and not await self._check_first(seen):
+                return True
+
+    def _look(self) -> _Seen | None:
+        """What is to be gone by; completes what somebody began. None: there is nothing to do."""
+        store, run = self._site.store, self._run
+        rows = read_open(store, run)
+        for landing in rows.landings:
+            if landing.state == "intended" and not rows.blocked:
+                trunk.roll_forward(
+                    store, self._site.root, self._plumbing, self._fence, landing, at=self._at
+                )
+                rows = read_open(store, run)
+        if rows.blocked or rows.ended:
+            return None
+        tip = self._find_tip(rows)
+        if any(one.state == "queued" and one.base is None for one in rows.entries):
+            see_entries(store, self._fence, run, tip)
+        return _Seen(rows=rows, tip=tip)
+
+    def _find_tip(self, rows: GateRows) -> str:
+        """Where trunk is; refuses to go on if that is not where it was left."""
+        root = self._site.root
+        if rows.landings:
+            expected = rows.landings[-1].new
+        else:
+            expected = self._base
+            if not self._opened:
+                trunk.open_trunk(root, self._run, expected)
+        if self._opened and not any(one.state == "queued" for one in rows.entries):
+            return expected  # nobody asks
+        where = git.find_ref(root, trunk_ref(self._run))
+        if where != expected:
+            trunk.refuse_foreign(self._site.store, self._fence, self._run, expected, where)
+        self._opened = True
+        return expected
+
+    @functools.cached_property
+    def _base(self) -> str:
+        """The commit the run began at."""
+        return git.get_commit(self._site.root, get_run(self._site.store, self._run).base).id
+
+    def _plan(self, seen: _Seen) -> Plan:
+        now = self._scene(seen)
+        every = self._site.config.gate.every_commit
+        return batches.step_every_commit(now) if every else batches.step(now)
+
+    def _scene(self, seen: _Seen) -> Scene:
+        return scene(
+            seen.rows,
+            seen.tip,
+            slots=self._site.config.gate.slots,
+            running=[one for one in self._pool.running if one not in self._firsts],
+            way_of=lambda entries: self._way(entries)[1],
+        )
+
+    async def _follow(self, plan: Plan, seen: _Seen) -> bool:
+        """Do what a plan says; whether the rows have changed by that."""
+        for check in plan.cancel:
+            self._pool.cancel(check)
+        for rejection in plan.reject:
+            await run_sync(self._reject, rejection, seen)
+        for one in plan.wait:
+            await run_sync(self._strand, one)
+        changed = bool(plan.reject or plan.wait)
+        if plan.land:
+            await run_sync(self._land, plan.land, seen)
+            changed = True
+        for check in plan.start:
+            if self._pool.is_full:
+                break
+            job = await run_sync(self._prepare, check, seen)
+            if job is None:
+                changed = True
+            elif not await self._pool.start(job):
+                break
+        return changed
+
+    async def _check_first(self, seen: _Seen) -> bool:
+        """Check what is to be looked at, and pass on what passes; whether the rows changed."""
+        self._firsts.intersection_update(self._pool.running)
+        waiting = [one for one in seen.rows.entries if one.state == "queued" and one.looked_at]
+        if not waiting:
+            return False
+        facts = self._scene(seen)
+        room = self._site.config.gate.slots - len(self._pool.running)
+        first = first_checks(
+            [(one.id, one.base or seen.tip) for one in waiting],
+            facts.verdicts,
+            facts.conflicts,
+            self._pool.running,
+            room,
+        )
+        for entry in first.pass_on:
+            await run_sync(self._pass_on, entry)
+        for rejection in first.reject:
+            await run_sync(self._reject, rejection, seen)
+        changed = bool(first.pass_on or first.reject)
+        for check in first.start:
+            job = await run_sync(self._prepare, check, seen)
+            if job is None:
+                changed = True
+            elif await self._pool.start(job):
+                self._firsts.add(check)
+        return changed
+
+    def _pass_on(self, entry: str) -> None:
+        pass_on(self._site.store, self._fence, self._run, entry, now=time.time())
+
+    def _reject(self, rejection: Rejection, seen: _Seen) -> None:
+        self._at("rejecting")
+        reason = self._explain(rejection, seen)
+        self._send_back(rejection.combination, rejection.reason.value, reason)
+
+    def _strand(self, entry: str) -> None:
+        self._send_back([entry], Reason.CONFLICT.value, "What it was built on is not there.")
+
+    def _send_back(self, combination: Sequence[str], kind: str, reason: str) -> None:
+        store = self._site.store
+        reject(store, self._fence, self._run, combination, kind, reason, now=time.time())
+
+    def _explain(self, rejection: Rejection, seen: _Seen) -> str:
+        """What the next attempt is told."""
+        *before, _ = seen.named(rejection.combination)
+        others = ", ".join(self._get_task(task).name for one in before for task in one.tasks)
+        if rejection.reason is Reason.CONFLICT:
+            conflict = find_conflict(rejection, seen.rows)
+            after = f"after {others}" if others else "with what has landed since it was begun"
+            return f"It does not merge {after}:\n{conflict.report if conflict else ''}"
+        failure = find_failure(rejection, seen.rows, seen.tip)
+        output = get_output(self._site.store, self._run, failure.number) if failure else ""
+        together = f" together with {others}, which came first, and pass without" if others else ""
+        return f"Its checks fail{together}:\n{output}"
+
+    def _land(self, combination: Combination, seen: _Seen) -> None:
+        entries = seen.named(combination)
+        steps = self._combine(seen.tip, entries)
+        if isinstance(steps, Clash) or not _has_passed(steps[-1][-1].tree, combination, seen.rows):
+            raise WeftError(f"The tree of {', '.join(combination)} never passed; it cannot land.")
+        chain = [
+            (entry, trunk.commits_of(entry, its, self._story(entry)))
+            for entry, its in zip(entries, steps, strict=True)
+        ]
+        store, root = self._site.store, self._site.root
+        try:
+            trunk.land(
+                store,
+                root,
+                self._plumbing,
+                self._fence,
+                self._run,
+                tip=seen.tip,
+                chain=chain,
+                at=self._at,
+            )
+        except StaleFence:
+            raise
+        except Refused as refused:  # cancelled just now: what remains is another matter
+            log.info("run %s: %s", self._run, refused)
+        self._merged.clear()
+
+    def _story(self, entry: Entry) -> str | None:
+        """What to call a story that is to be one commit; None where it is one per task."""
+        gate = self._site.config.gate
+        # Only the last of a story's commits is the tree that was checked.
+        whole = gate.squash == "story" or gate.every_commit
+        return title(self._get_task(entry.story)) if entry.story is not None and whole else None
+
+    def _prepare(self, check: Check, seen: _Seen) -> Job | None:
+        """What to run for a check; None if its verdict is clear without, and written down."""
+        combination = seen.named(check.candidates)
+        merged = self._combine(check.base, combination)
+        if isinstance(merged, Clash):
+            self._record_clash(check, merged)
+            return None
+        commands, way = self._way(combination)
+        job = Job(about=check, tree=merged[-1][-1].tree, commands=commands, way=way)
+        output = find_pass(self._site.store, job.tree, way)
+        if output is None:
+            return job
+        self._record(job, Checked(passed=True, seconds=0, output=output))
+        return None
+
+    def _combine(self, base: str, entries: Sequence[Entry]) -> Steps | Clash:
+        key = (base, tuple(one.id for one in entries))
+        if key not in self._merged:
+            self._merged[key] = combine(self._plumbing, base, entries)
+        return self._merged[key]
+
+    def _record_clash(self, check: Check, clash: Clash) -> None:
+        said = report(clash.conflicts)
+        if check.purpose in _TRIALS:
+            job = Job(about=check, tree="", commands=(), way=MERGE)
+            self._record(job, Checked(passed=False, seconds=0, output=said))
+            return
+        conflict = MergeConflict(
+            base=check.base,
+            entry=clash.entry.id,
+            others=tuple(one.id for one in clash.others),
+            report=said,
+        )
+        record_conflict(self._site.store, self._fence, self._run, conflict, now=time.time())
+
+    def _way(self, entries: Sequence[Entry]) -> tuple[tuple[Command, ...], str]:
+        """The commands that a combination has to pass, and what names them."""
+        config = self._site.config
+        own = [self._own_check(task) for entry in entries for task in entry.tasks]
+        commands = tuple(dict.fromkeys(one for one in (config.gate.run, *own) if one))
+        environment = checks.environment(config, self._site.environment)
+        return commands, checks.check_id(commands, config, environment)
+
+    def _own_check(self, task: int) -> Command | None:
+        own = self._get_task(task).details.get("check")
+        return ("sh", "-c", own) if isinstance(own, str) else tuple(own or ())
+
+    def _get_task(self, number: int) -> Task:
+        if number not in self._tasks:
+            self._tasks[number] = get_task(self._site.store, number)
+        return self._tasks[number]
+
+    def _settle(self, job: Job, found: Checked) -> None:
+        self._at("checked")
+        self._record(job, found)
+
+    def _record(self, job: Job, found: Checked) -> None:
+        verdict = CheckVerdict(
+            base=job.about.base,
+            combination=job.about.candidates,
+            purpose=job.about.purpose.value,
+            tree=job.tree,
+            check_id=job.way,
+            passed=found.passed,
+            seconds=found.seconds,
+        )
+        store = self._site.store
+        record_verdict(store, self._fence, self._run, verdict, found.output, now=time.time())
+
+
+def _has_passed(tree: str, combination: Combination, rows: GateRows) -> bool:
+    """Whether exactly this tree passed, checked for these candidates and perhaps landed ones."""
+    return any(
+        one.passed and one.tree == tree and one.combination[-len(combination) :] == combination
+        for one in rows.verdicts
+    )
