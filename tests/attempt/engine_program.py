@@ -1,4 +1,7 @@
-"""An engine to be killed: ROOT URL SLOTS. Works until asked to stop; 0 if that went well."""
+"""An engine to be killed: ROOT URL SLOTS BUILD. Works until asked to stop; 0 if that went well.
+
+A weakened build has exactly one safeguard taken out, for tests to show that they notice.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,20 @@ from pathlib import Path
 
 import anyio
 
-from weft import config
+from weft import config, engine, scheduler
+from weft.attempt import attempt
 from weft.engine import Interrupted, open_site, serving
 from weft.store import open_store
+
+
+def weaken(build: str) -> None:
+    match build:
+        case "time frees":  # a lease past its deadline is free, whoever still runs
+            vars(engine)["prove_dead"] = lambda site, lease: "its time is over"
+        case "no offset":  # an adopter begins with the first line
+            vars(attempt)["reported_before"] = lambda site, lease: 0
+        case "forget":  # who is left running by a dead worker is nobody's business
+            vars(scheduler)["find_orphans"] = lambda site, here: []
 
 
 async def main(root: Path, url: str, slots: int) -> None:
@@ -30,4 +44,5 @@ async def main(root: Path, url: str, slots: int) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=os.environ.get("WEFT_TEST_LOG", "ERROR"))
+    weaken(sys.argv[4])
     anyio.run(main, Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -18,9 +18,11 @@ from typing import Any
 
 import anyio
 import psutil
+import pytest
 
 from databases import look
 from repositories import git, make_repository
+from store_helpers import url
 from weft import config
 from weft.attempt.site import Site
 from weft.engine import open_site, serving
@@ -33,6 +35,8 @@ from weft.store.events import history
 from weft.store.limits import identity
 from weft.store.tasks import get_task, list_attempts, submit
 from weft.workspace.records import Phase, Pool, try_lock
+
+__all__ = ["PATIENCE", "Ground", "either", "ground", "url", "wait_until"]
 
 PATIENCE = 40.0
 ENGINE = Path(__file__).with_name("engine_program.py")
@@ -141,10 +145,12 @@ class Ground:
         with open_site(self.store, self.root, self.config, self.environment) as site:
             yield site
 
-    def engine(self, *, slots: int = 4, **environment: str) -> subprocess.Popen[bytes]:
+    def engine(
+        self, *, slots: int = 4, build: str = "", **environment: str
+    ) -> subprocess.Popen[bytes]:
         """An engine in a process of its own, which works until it is asked to stop."""
         program = subprocess.Popen(
-            [sys.executable, str(ENGINE), str(self.root), self.url, str(slots)],
+            [sys.executable, str(ENGINE), str(self.root), self.url, str(slots), build],
             env={
                 **self.environment,
                 "PYTHONPATH": os.pathsep.join(sys.path),
@@ -158,6 +164,11 @@ class Ground:
     def is_settled(self) -> bool:
         states = look(self.url, "SELECT state FROM tasks")
         return all(State(row["state"]) in SETTLED for row in states)
+
+    def retune(self, **tuning: float) -> None:
+        """Other times for whoever serves from now on."""
+        self.tune("", **tuning)
+        self.store.tuning = self.config.tuning
 
     def task(self, number: int) -> Task:
         return get_task(self.store, number)
@@ -249,3 +260,19 @@ class Ground:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         self.store.close()
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    """On SQLite."""
+    made = Ground(tmp_path / "project", f"sqlite:///{tmp_path / 'store' / 'weft.db'}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def either(tmp_path: Path, url: str) -> Iterator[Ground]:
+    """On each kind of store in turn."""
+    made = Ground(tmp_path / "project", url)
+    yield made
+    made.close()

@@ -26,7 +26,7 @@ from weft.attempt.site import Site
 from weft.errors import Refused, StoreError, WeftError
 from weft.model import Grant, Lease, State
 from weft.process import records
-from weft.process.agent import Exit, Running
+from weft.process.agent import Exit, Running, Why
 from weft.process.limits import Limits, Progress, find_passed
 from weft.store.events import history
 from weft.store.leases import reserve
@@ -92,8 +92,11 @@ class Attempt:
         """weft cannot go on with this one; nothing else may suffer for it."""
         if not self._fault:
             log.error("task %s is broken off: %r", self.order.task, error)
-            self._fault = f"weft could not follow the agent: {error!r}"
-            self._running.kill()
+            self._end_for(f"weft could not follow the agent: {error!r}")
+
+    def _end_for(self, fault: str) -> None:
+        self._fault = fault
+        self._running.kill()
 
     async def wait_ended(self) -> None:
         self._exit = await self._running.wait_ended()
@@ -110,12 +113,16 @@ class Attempt:
         now = time.monotonic()
         if self._follower.size != self._size:
             self._size, self._grown = self._follower.size, now
-        if self._stopped is None:
+        if self._size > self._site.config.tuning.output:
+            # The wrapper would see it too, but only at its next tick; a disk fills faster.
+            self._end_for(settling.TOO_MUCH)
+        elif self._stopped is None:
             self._stop_if_over(now)
 
     def last_words(self) -> Iterator[None]:
-        """The agent has ended: take in what is left, piece by piece."""
-        return self._follower.last_words()
+        """The agent has ended: take in what is left, piece by piece; of a flood, nothing."""
+        flood = self._exit is not None and self._exit.why is Why.OUTPUT
+        return iter(()) if flood or self._fault else self._follower.last_words()
 
     def report(self) -> Mapping[str, Any] | None:
         """What there is to tell since the last report; None if nothing."""

@@ -282,6 +282,7 @@ def _fenced(
             prepared.path,
             prepared.admin,
             prepared.common / "objects",
+            *_branch_places(prepared),
             Path(spawn.environment.get("TMPDIR") or "/tmp"),  # noqa: S108 - where programs put it
             *sandbox.own_directories(spawn.environment),
             *_own_places(spawn.environment),
@@ -290,6 +291,15 @@ def _fenced(
     )
     chosen, warning = sandbox.choose(wanted, site.able)
     return sandbox.apply(chosen, spawn), warning
+
+
+def _branch_places(prepared: Workspace) -> list[Path]:
+    """Where git keeps the attempt's branch and its log, so that the agent can commit; they hold
+    nothing but attempts of the same task."""
+    places = [prepared.common / part / os.path.dirname(prepared.branch) for part in (".", "logs")]
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+    return places
 
 
 def _own_places(variables: Mapping[str, str]) -> list[Path]:

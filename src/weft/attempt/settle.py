@@ -34,6 +34,8 @@ from weft.workspace import Author, Candidate, Workspace
 
 log = logging.getLogger(__name__)
 
+TOO_MUCH: Final = "The agent printed more than it may, and was ended."
+
 _LONGEST: Final = 4_000  # characters of what an agent said that go into a commit message
 
 
@@ -104,7 +106,7 @@ def _broken_off(ended: Ended) -> Failure | None:
         case Why.ASKED if ended.stopped is None:
             return _no_failure("Somebody other than weft ended the agent.")
         case Why.OUTPUT:
-            return _other("The agent printed more than it may, and was ended.")
+            return _other(TOO_MUCH)
     return None
 
 

@@ -17,6 +17,7 @@ LONGEST = 1 << 20
 
 _CHUNK = 1 << 20
 _LINES = 10_000  # in one look, however short they are
+_FLOOD = 1 << 16  # bytes
 
 
 class Line(NamedTuple):  # a tuple, since there are very many and it is the quickest record to make
@@ -49,7 +50,7 @@ class Tail:
             if self.size() <= self._read:
                 return []
             self._held += self._chunk()
-        return self._deliver()
+        return self._skip_flood() or self._deliver()
 
     def rest(self) -> Iterator[list[Line]]:
         """All that is left, for when nobody writes any more: a last line may lack its newline."""
@@ -69,6 +70,14 @@ class Tail:
         with open(self._path, "rb", buffering=0) as file:
             file.seek(self._read)
             return file.read(_CHUNK) or b""
+
+    def _skip_flood(self) -> list[Line]:
+        """A chunk of nothing but empty lines is delivered as one: there may be a billion."""
+        if len(self._held) < _FLOOD or self._cut or self._held.strip(b"\n"):
+            return []
+        self._delivered += len(self._held)
+        self._held = b""
+        return [Line(b"", self._delivered, 0)]
 
     def _deliver(self) -> list[Line]:
         *texts, self._held = self._held.split(b"\n", _LINES)

@@ -1,0 +1,169 @@
+"""What an agent gets to see and touch, and what weft notices of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from attempt.ground import Ground
+from repositories import content, git
+from weft.model import State
+from weft.process import sandbox
+from weft.workspace import fingerprint
+
+
+def test_secrets_reach_no_agent_that_does_not_ask_for_them(ground: Ground) -> None:
+    secrets = {
+        "PGPASSWORD": "s3cret-1",
+        "WEFT_STORE": "s3cret-2",
+        "AWS_SECRET": "s3cret-3",
+        "SSH_AUTH_SOCK": "s3cret-4",
+        "ASKED": "granted",
+    }
+    ground.environment |= secrets
+    ground.shell("plain", "env > a; cat /proc/$PPID/environ >> a")
+    ground.shell("asking", "env > dir/b", front="env: [ASKED]\n")
+    plain = ground.submit(agent="plain", files=["a"])
+    asking = ground.submit(agent="asking", files=["dir/b"])
+    ground.serve()
+    assert "s3cret" not in ground.content(plain, "a")
+    assert "ASKED" not in ground.content(plain, "a")
+    assert "ASKED=granted" in ground.content(asking, "dir/b")
+    assert "s3cret" not in ground.content(asking, "dir/b")
+    # Nor are they in what is kept beside the attempt.
+    kept = [path for path in ground.directory(plain).iterdir() if path.is_file()]
+    assert all(b"s3cret" not in path.read_bytes() for path in kept)
+
+
+def test_a_prompt_is_never_a_command(ground: Ground, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    ground.agent("argument", runs='[printf, "%s", "{prompt}"]')
+    text = f"$(touch {trap}) `touch {trap}`; touch {trap} & 'touch {trap}'"
+    task = ground.submit(text=text, agent="argument", files=())
+    ground.serve()
+    assert ground.state(task) is State.DONE
+    assert text in ground.directory(task).joinpath("stdout").read_text()
+    assert not trap.exists()
+
+
+def test_what_is_the_users_stays_as_it_is(ground: Ground) -> None:
+    (ground.root / "a").write_text("edited by hand\n")
+    (ground.root / "dir/c").write_text("staged\n")
+    git(ground.root, "add", "dir/c")
+    git(ground.root, "branch", "mine")
+    before = fingerprint(ground.root)
+    tasks = [
+        ground.submit("write a new", "commit mine", files=["a"]),
+        ground.submit("write dir/c new", "attempt 1: crash KILL", files=["dir/c"]),
+        ground.submit("write x new", "attempt 1: fail other", files=["x"]),
+    ]
+    ground.serve()
+    assert fingerprint(ground.root) == before
+    assert all(not ground.events(task, "surroundings_changed") for task in tasks)
+
+
+def test_who_reaches_for_what_is_the_users_is_told_of(either: Ground) -> None:
+    root = either.root
+    either.shell(
+        "grabbing",
+        f"git -C {root} config weft.owned yes\ngit -C {root} branch owned\n"
+        f"echo owned > {root}/dir/b\necho exit 1 > {root}/.git/hooks/pre-commit\necho new > a\n",
+    )
+    task = either.submit(agent="grabbing", files=["a"])
+    either.serve()
+    assert either.state(task) is State.DONE
+    [event] = either.events(task, "surroundings_changed")
+    told = " ".join(event.data["changes"])
+    for what in ("config", "refs/heads/owned", "dir/b", "pre-commit"):
+        assert what in told
+
+
+def test_ports_are_leased_and_distinct(ground: Ground) -> None:
+    ground.shell("ports", 'echo "$WEFT_PORT $WEFT_PORT_1 $WEFT_PORT_2" > "p$WEFT_TASK"; sleep 0.5')
+    uses = {"host:@/port": 2}
+    tasks = [ground.submit(agent="ports", files=[f"pt{n}"], demand=uses) for n in (1, 2)]
+    ground.serve()
+    seen = [ground.content(task, f"pt{task}").split() for task in tasks]
+    assert all(one[0] == one[1] for one in seen)
+    ports = {int(port) for one in seen for port in one}
+    assert ports == {21_000, 21_001, 21_002, 21_003}
+
+
+def test_a_set_up_that_fails_blocks_visibly_and_leaves_nothing(ground: Ground) -> None:
+    ground.tune('[workspace]\nsetup = "echo no such library; exit 3"\n')
+    task = ground.submit("write a new")
+    ground.serve()
+    assert ground.state(task) is State.BLOCKED
+    assert "no such library" in ground.task(task).reason
+    assert "3" in ground.task(task).reason
+    ground.assert_nothing_left()
+
+
+def test_a_set_up_may_take_longer_than_a_lease_and_than_t1(ground: Ground) -> None:
+    ground.retune(lease=0.4, gone_after=0.8)
+    ground.tune('[workspace]\nsetup = "sleep 1.5"\n', lease=0.4, gone_after=0.8)
+    task = ground.submit("write a new")
+    ground.serve()
+    assert ground.outcomes(task) == ["success"]
+
+
+@pytest.mark.skipif(sandbox.available().landlock == 0, reason="this kernel has no Landlock")
+def test_a_sandboxed_agent_writes_in_its_workspace_alone(ground: Ground, tmp_path: Path) -> None:
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    ground.environment["TMPDIR"] = str(tmp_path / "tmp")
+    (tmp_path / "tmp").mkdir()
+    ground.shell(
+        "fenced",
+        f"echo x > {outside}/x; echo x > {ground.root}/a; echo x > $TMPDIR/x && echo new > a\n"
+        "git -c user.name=a -c user.email=a commit -qam own\n",
+        front="sandbox: landlock\n",
+    )
+    task = ground.submit(agent="fenced", files=["a"])
+    ground.serve()
+    assert ground.state(task) is State.DONE, ground.task(task).reason
+    assert list(outside.iterdir()) == []
+    assert (ground.root / "a").read_text() == "a\n"
+    assert content(ground.root, str(ground.attempts(task)[0].candidate), "a") == "new\n"
+
+
+def test_a_sandbox_that_is_not_to_be_had_is_warned_of(ground: Ground) -> None:
+    if sandbox.available().bwrap:
+        pytest.skip("this machine has bwrap")
+    ground.shell("fenced", "echo new > a", front="sandbox: bwrap\n")
+    task = ground.submit(agent="fenced", files=["a"])
+    ground.serve()
+    [warning] = [event.data for event in ground.events(task, "progress") if "warning" in event.data]
+    assert "without the sandbox bwrap" in warning["warning"]
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        "yes '' | head -c 300000",  # empty lines
+        "head -c 3000000 /dev/zero | tr '\\0' x; echo; head -c 1000000 /dev/zero",  # long ones
+        r"printf '\377\376\000{\"type\":\n\355\240\200\n'",  # no text at all
+    ],
+)
+def test_odd_output_does_no_harm(either: Ground, commands: str) -> None:
+    either.shell("odd", f"{commands}\necho new > a\necho; echo told\n")
+    task = either.submit(agent="odd", files=["a"])
+    either.serve()
+    assert either.state(task) is State.DONE, either.task(task).reason
+    assert either.said(task)[-1] == "told"
+
+
+def test_who_prints_without_end_is_ended(ground: Ground) -> None:
+    ground.tune(output=300_000)
+    ground.shell("flood", "echo half > a; yes")
+    flood = ground.submit(agent="flood", files=["a"])
+    began = time.monotonic()
+    calm = ground.submit("write dir/b new", files=["dir/b"])
+    ground.serve()
+    assert time.monotonic() - began < 60
+    assert ground.state(flood) is State.BLOCKED
+    assert "printed more than it may" in ground.task(flood).reason
+    assert ground.state(calm) is State.DONE
+    ground.assert_nothing_left()

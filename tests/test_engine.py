@@ -1,0 +1,297 @@
+"""Whole engines, several at once: asked to stop, suspended, killed, and watched from outside."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from attempt.ground import PATIENCE, Ground, either, ground, url, wait_until
+from databases import look
+from weft.model import State
+from weft.store.leases import list_open
+from weft.store.workers import list_workers
+
+__all__ = ["either", "ground", "url"]
+
+
+class Watch:
+    """Looks at processes and leases from outside, and remembers what must never be."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.wrong: list[str] = []
+        self.most = 0
+
+    def look(self) -> None:
+        began = time.time()
+        living = set(self.ground.marked().values())
+        leases = look(
+            self.ground.url,
+            "SELECT fence, task, attempt, released FROM leases WHERE kind = 'attempt'",
+        )
+        self.most = max(self.most, len(living))
+        for name in living:
+            held = [
+                row
+                for row in leases
+                if f"{row['task']}.{row['attempt']}" == name
+                and (row["released"] is None or row["released"] >= began)
+            ]
+            if not held:
+                self.wrong.append(f"attempt {name} runs without a lease")
+        tasks = [name.partition(".")[0] for name in living]
+        if len(set(tasks)) < len(tasks):
+            self.wrong.append(f"a task runs twice: {sorted(living)}")
+        over = look(
+            self.ground.url,
+            "SELECT limits.resource FROM limits JOIN lease_costs USING (resource) "
+            "JOIN leases USING (fence) WHERE leases.state <> 'released' "
+            "AND limits.resource NOT LIKE 'worker:%' "
+            "GROUP BY limits.resource, limits.capacity "
+            "HAVING SUM(lease_costs.amount) > limits.capacity",
+        )
+        self.wrong += [f"{row['resource']} is exceeded" for row in over]
+
+    def until(self, condition: object, seconds: float = PATIENCE) -> None:
+        end = time.monotonic() + seconds
+        while not condition():  # type: ignore[operator]
+            self.look()
+            assert time.monotonic() < end, "it did not happen in time"
+            time.sleep(0.01)
+
+
+def storm(ground: Ground, *, tasks: int, engines: int, kills: int, seed: int) -> Watch:
+    """Short tasks, several engines, and a hand that kills them."""
+    chance = random.Random(seed)
+    ground.agent(front="max_concurrency: 3\n")
+    numbers = [
+        ground.submit(
+            "say begun",
+            f"sleep {chance.random() / 4:.2f}",
+            "grandchild 600 deaf" if chance.random() < 0.2 else "say on",
+            f"write f{n} done",
+            files=[f"f{n}"],
+        )
+        for n in range(tasks)
+    ]
+    watch = Watch(ground)
+    running = [ground.engine(slots=2) for _ in range(engines)]
+    for _ in range(kills):
+        pause = time.monotonic() + 0.2 + chance.random() * 0.6
+        watch.until(lambda: time.monotonic() > pause)  # noqa: B023
+        one = chance.randrange(engines)
+        running[one].kill()
+        running[one].wait()
+        running[one] = ground.engine(slots=2)
+    watch.until(ground.is_settled, seconds=4 * PATIENCE)
+    for program in running:
+        program.send_signal(signal.SIGTERM)
+    assert [program.wait(PATIENCE) for program in running] == [0] * engines
+    watch.look()
+    assert {ground.state(number) for number in numbers} == {State.DONE}
+    for number in numbers:
+        ground.assert_candidate_once(number)
+    assert look(ground.url, "SELECT * FROM failures") == []
+    # What the last one killed held may be nobody's yet: whoever comes next sees to it.
+    ground.serve(lambda: not list_open(ground.store))
+    ground.serve(lambda: True)
+    ground.assert_nothing_left()
+    return watch
+
+
+def test_in_a_storm_no_agent_runs_without_a_lease_and_every_task_is_done_once(
+    either: Ground,
+) -> None:
+    watch = storm(either, tasks=10, engines=2, kills=3, seed=1)
+    assert watch.wrong == []
+    assert 0 < watch.most <= 3
+
+
+@pytest.mark.chaos
+@pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="only by `make chaos`")
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.timeout(600)
+def test_in_a_long_storm(either: Ground, seed: int) -> None:
+    assert storm(either, tasks=24, engines=3, kills=12, seed=seed).wrong == []
+
+
+def suspended(ground: Ground, *, gone_after: float, build: str = "") -> Watch:
+    """One engine is stopped beyond all deadlines, another does its work, then it comes back."""
+    ground.retune(lease=0.5, gone_after=gone_after)
+    task = ground.submit(
+        "attempt 1: write a old",
+        "attempt 1: grandchild 600 deaf",
+        "attempt 1: hang",
+        "say second",
+        "sleep 1",
+        "write a new",
+    )
+    first = ground.engine()
+    wait_until(lambda: len(ground.marked()) == 2)
+    first.send_signal(signal.SIGSTOP)
+    second = ground.engine(build=build)
+    watch = Watch(ground)
+    watch.until(lambda: ground.said(task) == ["second"])
+    first.send_signal(signal.SIGCONT)
+    watch.until(lambda: ground.state(task) is State.DONE)
+    for program in (first, second):
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(PATIENCE) == 0
+    assert [one.outcome for one in ground.attempts(task)] == ["reaped", "success"]
+    assert ground.content(task, "a") == "new\n"
+    assert look(ground.url, "SELECT * FROM failures") == []
+    return watch
+
+
+def test_a_weft_that_was_suspended_changes_nothing_when_it_comes_back(either: Ground) -> None:
+    """suspended-then-resumed, expired-but-running, superseded-process-still-writes and
+    late-owner-releases-successor at once."""
+    assert suspended(either, gone_after=2.5).wrong == []
+    either.assert_nothing_left()
+
+
+def test_a_build_in_which_time_alone_frees_a_lease_runs_a_task_twice(ground: Ground) -> None:
+    wrong = suspended(ground, gone_after=20, build="time frees").wrong
+    assert any("twice" in one for one in wrong)
+    assert any("without a lease" in one for one in wrong)
+
+
+def test_a_worker_asked_to_stop_hands_its_tasks_back(either: Ground) -> None:
+    task = either.submit("grandchild 600 deaf", "use 5 5 0.5", "say ready", "hang")
+    program = either.engine(SHUTDOWN_TIMEOUT="100")
+    wait_until(lambda: either.said(task) == ["ready"])
+    late = either.submit("write dir/b new", files=["dir/b"])
+    program.send_signal(signal.SIGTERM)
+    assert program.wait(PATIENCE) == 0
+    assert either.state(task) is State.READY
+    assert either.state(late) in (State.READY, State.DONE)
+    assert look(either.url, "SELECT * FROM failures") == []
+    assert list_workers(either.store, now=time.time()) == []
+    either.assert_nothing_left()
+
+
+def test_a_worker_asked_to_stop_waits_for_what_runs(ground: Ground) -> None:
+    task = ground.submit("say ready", "sleep 0.5", "write a new", files=["a"])
+    program = ground.engine(SHUTDOWN_TIMEOUT="30000")
+    wait_until(lambda: ground.said(task) == ["ready"])
+    program.send_signal(signal.SIGINT)
+    late = ground.submit("write dir/b new", files=["dir/b"])
+    assert program.wait(PATIENCE) == 0
+    assert (ground.state(task), ground.state(late)) == (State.DONE, State.READY)
+    ground.assert_nothing_left()
+
+
+def test_a_second_signal_does_not_wait(ground: Ground) -> None:
+    ground.retune(kill_grace=600.0)
+    task = ground.submit("ignore TERM", "say ready", "hang")
+    program = ground.engine(SHUTDOWN_TIMEOUT="600000")
+    wait_until(lambda: ground.said(task) == ["ready"])
+    program.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    assert program.poll() is None
+    program.send_signal(signal.SIGTERM)
+    assert program.wait(PATIENCE) == 0
+    assert ground.state(task) is State.READY
+    ground.assert_nothing_left()
+
+
+def test_a_second_signal_ends_a_set_up_too(ground: Ground) -> None:
+    ground.tune('[workspace]\nsetup = "touch here; exec sleep 600"\n')
+    task = ground.submit("write a new")
+    program = ground.engine(SHUTDOWN_TIMEOUT="600000")
+    wait_until(ground.marked)
+    program.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    program.send_signal(signal.SIGTERM)
+    assert program.wait(PATIENCE) == 0
+    assert ground.state(task) is State.READY
+    ground.assert_nothing_left()
+
+
+def weft_do(ground: Ground, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "weft", "do", "--agent", "scripted", *arguments],
+        cwd=ground.root,
+        env={
+            **ground.environment,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "WEFT_STORE": ground.url,
+            **environment,
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def test_an_interrupted_command_cancels_its_own_task(either: Ground) -> None:
+    program = weft_do(either, "script: say ready\nscript: hang", SHUTDOWN_TIMEOUT="100")
+    wait_until(lambda: look(either.url, "SELECT id FROM tasks") and either.said(1) == ["ready"])
+    program.send_signal(signal.SIGINT)
+    output, _ = program.communicate(timeout=PATIENCE)
+    assert program.returncode == 130, output
+    assert either.state(1) is State.CANCELLED
+    either.assert_nothing_left()
+
+
+def test_a_command_that_was_killed_is_gone_on_with_by_the_next(ground: Ground) -> None:
+    first = weft_do(ground, "script: say one\nscript: sleep 1\nscript: write a new")
+    wait_until(lambda: look(ground.url, "SELECT id FROM tasks") and ground.said(1) == ["one"])
+    first.kill()
+    first.communicate()
+    second = weft_do(ground, "script: answer yes", "--files", "none", "--json")
+    output, _ = second.communicate(timeout=PATIENCE)
+    assert second.returncode == 0, output
+    assert (ground.state(1), ground.state(2)) == (State.DONE, State.DONE)
+    assert [one.number for one in ground.attempts(1)] == [1]
+    assert ground.said(1) == ["one"]
+    ground.assert_candidate_once(1)
+    ground.assert_nothing_left()
+
+
+def test_two_engines_share_the_limit_of_an_agent_and_death_frees_it(either: Ground) -> None:
+    """Each takes the full total only in builds whose limits are their own."""
+    either.agent(front="max_concurrency: 1\n")
+    tasks = [
+        either.submit("say on", "attempt 1: sleep 0.3", f"write f{n} x", files=[f"f{n}"])
+        for n in range(4)
+    ]
+    watch = Watch(either)
+    engines = [either.engine() for _ in range(2)]
+    watch.until(lambda: any(either.said(task) for task in tasks))
+    engines[0].kill()
+    watch.until(either.is_settled)
+    assert watch.wrong == []
+    assert watch.most == 1
+    assert {either.state(task) for task in tasks} == {State.DONE}
+
+
+def test_the_block_that_breaks_takes_its_agents_along(ground: Ground) -> None:
+    task = ground.submit("say ready", "hang")
+
+    def until() -> bool:
+        if ground.said(task) == ["ready"]:
+            raise ZeroDivisionError
+        return False
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        ground.serve(until)
+    assert caught.group_contains(ZeroDivisionError)
+    assert ground.state(task) is State.READY
+    ground.assert_nothing_left()
+
+
+def test_the_store_of_a_worker_that_left_names_it_no_more(ground: Ground, tmp_path: Path) -> None:
+    program = ground.engine()
+    name = tmp_path / f"engine-{program.pid}"
+    wait_until(lambda: name.exists() and name.read_text())
+    assert [one.id for one in list_workers(ground.store, now=time.time())] == [name.read_text()]
+    program.send_signal(signal.SIGTERM)
+    assert program.wait(PATIENCE) == 0
+    assert list_workers(ground.store, now=time.time()) == []

@@ -1,0 +1,143 @@
+"""The scheduler: slots, limits, cancelling, files that change, and attempts that break."""
+
+from __future__ import annotations
+
+import time
+
+from attempt.ground import Ground, either, ground, url, wait_until
+from databases import look
+from weft.model import State
+from weft.scheduler import Scheduler
+from weft.store.leases import list_open
+from weft.store.limits import list_limits
+from weft.store.tasks import cancel
+
+__all__ = ["either", "ground", "url"]
+
+
+def test_slots_are_filled_and_never_exceeded(ground: Ground) -> None:
+    tasks = [ground.submit("sleep 0.2", f"write f{n} x", files=[f"f{n}"]) for n in range(5)]
+    most = 0
+
+    def count(scheduler: Scheduler) -> None:
+        nonlocal most
+        most = max(most, scheduler.busy, len(set(ground.marked().values())))
+
+    ground.serve(slots=3, during=count)
+    assert most == 3
+    assert {ground.state(task) for task in tasks} == {State.DONE}
+
+
+def test_a_cancelled_task_ends_with_its_whole_family(either: Ground) -> None:
+    task = either.submit(
+        "grandchild 600 deaf closed", "grandchild 600 deaf", "ignore TERM", "say ready", "hang"
+    )
+    other = either.submit("sleep 1", "write dir/b new", files=["dir/b"])
+    cancelled = 0.0
+
+    def until() -> bool:
+        nonlocal cancelled
+        if not cancelled and either.said(task) == ["ready"]:
+            cancel(either.store, task, now=time.time())
+            cancelled = time.monotonic()
+        return bool(cancelled) and not [one for one in list_open(either.store) if one.task == task]
+
+    either.serve(lambda: until() and either.is_settled())
+    assert either.state(task) is State.CANCELLED
+    assert either.state(other) is State.DONE
+    assert either.outcomes(task) == ["cancelled"]
+    either.assert_nothing_left()
+
+
+def test_a_task_that_is_cancelled_while_it_is_set_up_never_runs(ground: Ground) -> None:
+    ground.tune('[workspace]\nsetup = "exec sleep 600"\n')
+    task = ground.submit("write a new")
+
+    def until() -> bool:
+        if ground.marked():
+            cancel(ground.store, task, now=time.time())
+        return ground.state(task) is State.CANCELLED and not list_open(ground.store)
+
+    ground.serve(until)
+    assert not ground.directory(task).joinpath("stdout").exists()
+    ground.assert_nothing_left()
+
+
+def test_an_edited_agent_file_changes_prompt_and_limit(ground: Ground) -> None:
+    ground.agent(front="max_concurrency: 1\n")
+    first = ground.submit("say one", "sleep 0.3", "write a x", files=["a"])
+
+    def limit() -> int | None:
+        found = {one.resource: one.capacity for one in list_limits(ground.store, now=time.time())}
+        return found.get("agent:scripted")
+
+    seen: list[int | None] = []
+
+    def edit(_: Scheduler) -> None:
+        if ground.said(first) == ["one"] and not seen:
+            seen.append(limit())
+            ground.agent(front="max_concurrency: 2\n")
+            place = ground.root / ".weft/agents/scripted.md"
+            place.write_text(place.read_text() + "\nscript: say edited\n")
+            ground.submit("write dir/b x", files=["dir/b"])
+
+    ground.serve(lambda: bool(seen) and ground.is_settled(), during=edit)
+    assert seen == [1]
+    assert limit() == 2
+    assert ground.said(2) == ["edited"]
+
+
+def test_an_attempt_that_cannot_be_started_ends_alone(ground: Ground) -> None:
+    broken = ground.submit("write a x", files=["a"])
+    ground.directory(broken).mkdir(parents=True)
+    fine = ground.submit("write dir/b x", files=["dir/b"])
+    ground.serve()
+    assert ground.state(broken) is State.BLOCKED
+    assert ground.state(fine) is State.DONE
+    ground.assert_nothing_left()
+
+
+def test_an_attempt_that_cannot_be_followed_ends_alone(ground: Ground) -> None:
+    broken = ground.submit("say ready", "hang", files=["a"])
+    fine = ground.submit("sleep 0.5", "say on", "write dir/b x", files=["dir/b"])
+
+    def wreck(_: Scheduler) -> None:
+        path = ground.directory(broken) / "stdout"
+        if ground.said(broken) and path.is_file():
+            path.rename(path.with_name("moved"))
+            path.mkdir()
+
+    ground.serve(during=wreck)
+    assert ground.state(broken) is State.BLOCKED
+    assert "could not follow" in ground.task(broken).reason
+    assert ground.state(fine) is State.DONE
+    ground.assert_nothing_left()
+
+
+def test_what_agents_say_is_in_the_store_while_they_run(either: Ground) -> None:
+    task = either.submit("say one", "say two", "hang")
+    seen: list[list[str]] = []
+
+    def until() -> bool:
+        seen.append(either.said(task))
+        return seen[-1] == ["one", "two"]
+
+    either.serve(until)
+    assert either.state(task) is State.READY
+    assert look(either.url, "SELECT * FROM failures") == []
+
+
+def test_a_worker_that_was_taken_for_dead_registers_anew(ground: Ground) -> None:
+    from weft.store.workers import depart, list_workers
+
+    departed: list[str] = []
+
+    def declare_dead(scheduler: Scheduler) -> None:
+        if not departed:
+            departed.append(scheduler.worker)
+            depart(ground.store, scheduler.worker, now=time.time())
+            ground.submit("write a new")
+
+    ground.serve(lambda: bool(departed) and ground.state(1) is State.DONE, during=declare_dead)
+    assert list_workers(ground.store, now=time.time()) == []
+    wait_until(lambda: ground.outcomes(1) == ["success"])
