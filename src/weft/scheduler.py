@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -29,6 +29,7 @@ from weft.attempt.site import Site
 from weft.errors import InUse, Refused, StoreError, WeftError
 from weft.model import Grant, Lease, LeaseState, Outcome, State
 from weft.process import agent as process
+from weft.process.death import end_unstarted
 from weft.process.place import Place, boottime
 from weft.store.leases import adopt, find_lost, finish, get_lease, release, renew, report_all
 from weft.store.wake import Listener
@@ -258,19 +259,14 @@ class Scheduler:
         """Store the last words of an agent that has ended, before it is settled."""
         words = attempt.last_words()
         pause = _FIRST_PAUSE
+        more = True
         while True:
             async with self._turn:
-                try:
-                    more = await run_sync(_step, words, limiter=self._looks)
-                except OSError as error:
-                    attempt.break_off(error)
-                    more = False
-                self._gather(attempt)
-                stored = not self._reports or await run_sync(self._try_to_store) is not None
-            if not more and stored and attempt.fence not in self._reports:
-                if not self._gather(attempt):
+                more = more and await run_sync(_step, attempt, words, limiter=self._looks)
+                if not self._gather(attempt) and not more:
                     return
-            elif not stored:
+                answered = await run_sync(self._try_to_store) is not None
+            if not answered:
                 if self._killing:
                     return
                 await anyio.sleep(pause)
@@ -375,9 +371,13 @@ class Scheduler:
         for grant in grants:
             directory = self._site.directory(grant.task, grant.attempt)
             marker = self._site.marker(grant.task, grant.attempt)
-            await run_sync(begin.end_set_up, directory, marker)
+            await run_sync(end_unstarted, directory, marker)
 
 
-def _step(words: Any) -> bool:
+def _step(attempt: Attempt, words: Iterator[None]) -> bool:
     """One piece more of the last words; False if there was none."""
-    return next(words, words) is not words
+    try:
+        return next(words, words) is not words
+    except OSError as error:
+        attempt.break_off(error)
+        return False

@@ -81,6 +81,7 @@ def test_an_overload_is_tried_again_after_a_while(ground: Ground) -> None:
     # The session goes on behind the line that failed, whatever its condition.
     assert ground.outcomes(task)[-1] == "success"
     assert "overload" in ground.outcomes(task)
+    assert "as the script says" not in (ground.directory(task, 2) / "stdin").read_text()
     assert ground.state(task) is State.DONE
 
 
@@ -138,6 +139,8 @@ def test_no_change_is_retried_once_and_told_to_the_agent(ground: Ground) -> None
     assert ground.outcomes(task) == ["no_change", "success"]
     assert ground.outcomes(twice) == ["no_change", "no_change"]
     assert (ground.state(task), ground.state(twice)) == (State.DONE, State.BLOCKED)
+    assert "nothing has changed" not in (ground.directory(task, 1) / "stdin").read_text()
+    assert "nothing has changed" in (ground.directory(task, 2) / "stdin").read_text()
 
 
 def test_an_undeclared_file_that_is_free_is_claimed_and_taken(either: Ground) -> None:

@@ -115,7 +115,8 @@ def test_killed_at_any_moment_of_a_start_weft_leaves_what_can_be_found_and_ended
         supervisor.wait()
         if (one.directory / records.ATTEMPT).exists():
             anyio.run(attach(one.directory).stop)
-        assert proof_of_death(one.directory, one.marker)
+        # An order that comes too late has the lock for as long as it takes to be refused.
+        wait_until(lambda: proof_of_death(one.directory, one.marker))  # noqa: B023
         assert one.living() == []
         # Recovery twice is recovery once, and an order still under way starts nothing any more.
         assert proof_of_death(one.directory, one.marker)
@@ -242,3 +243,20 @@ def test_a_pid_that_is_used_again_is_neither_taken_for_the_agent_nor_signalled(
     finally:
         innocent.kill()
         innocent.wait()
+
+
+def test_who_only_looks_for_the_dead_is_not_taken_for_one_of_them(stage: Stage) -> None:
+    """Two wefts may prove a death at once: neither may end the other for having the lock."""
+    stage.directory.mkdir()
+    code = "import sys; from weft.process import records; records.{0}(sys.argv[1]); input()"
+    for verb, found in (("try_lock", False), ("take_lock", True)):
+        child = subprocess.Popen(
+            [sys.executable, "-c", code.format(verb), str(stage.directory)],
+            stdin=subprocess.PIPE,
+            env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        with child:
+            wait_until(lambda: not proof_of_death(stage.directory, stage.marker))
+            strays = [process.pid for process in find_strays(stage.directory, stage.marker)]
+            assert (child.pid in strays) is found
+            child.kill()

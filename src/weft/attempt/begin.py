@@ -111,12 +111,6 @@ def end_all(directory: Path, marker: str, seconds: float = 10.0) -> None:
         time.sleep(0.02)
 
 
-def end_set_up(directory: Path, marker: str) -> None:
-    """End the set-up command of an attempt that nobody wants any more."""
-    for stray in find_strays(directory, marker):
-        table.send_signal(stray, signal.SIGKILL)
-
-
 def _release(prepared: Workspace) -> None:
     try:
         workspace.release(prepared)

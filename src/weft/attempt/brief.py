@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from weft.agents.prompt import Briefing, Change, Need
-from weft.model import Event, Grant, Task
+from weft.model import ErrorClass, Event, Grant, Task
+from weft.policy.pipeline import LOOKING
+
+_TO_BLAME: Final = frozenset(
+    {
+        ErrorClass.NO_CHANGE,
+        ErrorClass.SCOPE,
+        ErrorClass.TIMEOUT,
+        ErrorClass.OTHER,
+        *LOOKING,
+    }
+)
 
 
 def brief(
@@ -55,7 +66,7 @@ def refusal(history: Sequence[Event]) -> str:
         if event.kind == "task_sent_back":
             return str(event.data["reason"])
         if event.kind == "attempt_finished":
-            return "" if event.data["outcome"] == "success" else str(event.data["reason"])
+            return str(event.data["reason"]) if event.data["outcome"] in _TO_BLAME else ""
     return ""
 
 

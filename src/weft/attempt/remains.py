@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 
 from weft import workspace
-from weft.attempt import begin
 from weft.attempt.site import Site
 from weft.errors import InUse, WeftError
 from weft.model import Lease, LeaseState, Worker
 from weft.process import records
-from weft.process.death import proof_of_death
+from weft.process.death import end_unstarted, proof_of_death
 from weft.process.place import Place
 from weft.store.leases import list_open
 from weft.store.tasks import get_task
@@ -52,7 +51,7 @@ def prove_dead(site: Site, lease: Lease) -> str | None:
         return None
     marker = site.marker(lease.task, lease.attempt)
     if gone and directory.exists():
-        begin.end_all(directory, marker)  # a set-up command that lost its weft
+        end_unstarted(directory, marker)  # a set-up command that lost its weft
     return "no process of it is left" if proof_of_death(directory, marker) else None
 
 

@@ -1,10 +1,10 @@
 """Who is left of an attempt, and the proof that nobody is.
 
 Evidence that a process belongs to an attempt, each sound by itself: it carries the marker, it
-holds the lock file open, it is in the control group, it is in the agent's session while the
-agent leads it. Death is proved
-by all of: the lock is free, nobody carries the marker, the control group, if any, is empty.
-Proving it seals the directory, so that an order still on its way starts nothing afterwards.
+holds the lock file open for writing (who proves a death only reads it), it is in the control
+group, it is in the agent's session while the agent leads it. Death is proved by all of: the lock
+is free, nobody carries the marker, the control group, if any, is empty. Proving it seals the
+directory, so that an order still on its way starts nothing afterwards.
 
 What nobody can see without a control group, once its wrapper was killed: a process that both
 closed all descriptors and cleared its environment. And of processes of other users only root
@@ -14,6 +14,7 @@ sees the environment.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -69,6 +70,23 @@ def prove_dead(attempts: Mapping[Path, str]) -> set[Path]:
             os.close(lock)
 
 
+def end_unstarted(directory: Path, marker: str) -> None:
+    """KILL whoever carries the marker of an attempt that no wrapper has taken up: its set-up.
+
+    While this holds the lock no wrapper can, so that it never meets an agent.
+    """
+    lock = _take_lock(directory)
+    if lock is None:
+        return
+    try:
+        if not (directory / records.WRAPPER).exists():
+            for seen in table.everyone():
+                if table.mark_of(seen.process.pid) == marker:
+                    table.send_signal(seen.process, signal.SIGKILL)
+    finally:
+        os.close(lock)
+
+
 def find_recorded(path: Path) -> Process | None:
     """The process a record names."""
     record = records.find(str(path))
@@ -87,7 +105,7 @@ def _take_lock(directory: Path) -> int | None:
     record = records.find(str(directory / records.ATTEMPT))
     if record is not None and record["boot"] != here().boot:
         return None
-    return records.take_lock(str(directory))
+    return records.try_lock(str(directory))
 
 
 def _living_marks() -> set[str]:

@@ -57,8 +57,20 @@ def find(path: str) -> Record | None:
 
 
 def take_lock(directory: str) -> int | None:
-    """A descriptor that holds the attempt's lock, or None while somebody else does."""
-    handle = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """A descriptor that holds the attempt's lock, or None while somebody else does.
+
+    Open for writing, by which those who belong to the attempt are known.
+    """
+    return _lock(directory, os.O_RDWR)
+
+
+def try_lock(directory: str) -> int | None:
+    """The same for whoever only looks whether anybody has it."""
+    return _lock(directory, os.O_RDONLY)
+
+
+def _lock(directory: str, mode: int) -> int | None:
+    handle = os.open(os.path.join(directory, LOCK), mode | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterator
 
@@ -54,7 +55,7 @@ def environment(pid: int) -> bytes:
 
 
 def has_open(pid: int, file: os.stat_result) -> bool:
-    """Whether a process keeps this file open, as far as we may see."""
+    """Whether a process keeps this file open for writing, as far as we may see."""
     directory = f"/proc/{pid}/fd"
     try:
         names = os.listdir(directory)
@@ -65,7 +66,9 @@ def has_open(pid: int, file: os.stat_result) -> bool:
 
 def _is_file(path: str, file: os.stat_result) -> bool:
     try:
-        return os.path.samestat(os.stat(path), file)
+        # The link itself is writable if the file was opened so.
+        writes = os.lstat(path).st_mode & stat.S_IWUSR
+        return bool(writes) and os.path.samestat(os.stat(path), file)
     except OSError:
         return False
 
