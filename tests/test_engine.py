@@ -91,6 +91,8 @@ def storm(ground: Ground, *, tasks: int, engines: int, kills: int, seed: int) ->
         running[one].wait()
         running[one] = ground.engine(slots=2)
     watch.until(ground.is_settled, seconds=4 * PATIENCE)
+    names = [ground.root.parent / f"engine-{program.pid}" for program in running]
+    wait_until(lambda: all(name.exists() for name in names))
     for program in running:
         program.send_signal(signal.SIGTERM)
     assert [program.wait(PATIENCE) for program in running] == [0] * engines

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,9 +17,9 @@ import pytest
 
 from process.stage import Stage, wait_until
 from weft.process import records, table
-from weft.process.agent import Why, attach
+from weft.process.agent import Why, _order, attach
 from weft.process.death import find_strays, proof_of_death, prove_dead
-from weft.process.place import boottime
+from weft.process.place import boottime, here
 from weft.process.table import Process
 
 SUPERVISOR = Path(__file__).with_name("supervisor_program.py")
@@ -248,7 +250,11 @@ def test_a_pid_that_is_used_again_is_neither_taken_for_the_agent_nor_signalled(
 def test_who_only_looks_for_the_dead_is_not_taken_for_one_of_them(stage: Stage) -> None:
     """Two wefts may prove a death at once: neither may end the other for having the lock."""
     stage.directory.mkdir()
-    code = "import sys; from weft.process import records; records.{0}(sys.argv[1]); input()"
+    code = (
+        "import sys; from weft.process import records\n"
+        "while records.{0}(sys.argv[1]) is None: pass\n"
+        "input()"
+    )
     for verb, found in (("try_lock", False), ("take_lock", True)):
         child = subprocess.Popen(
             [sys.executable, "-c", code.format(verb), str(stage.directory)],
@@ -260,3 +266,22 @@ def test_who_only_looks_for_the_dead_is_not_taken_for_one_of_them(stage: Stage) 
             strays = [process.pid for process in find_strays(stage.directory, stage.marker)]
             assert (child.pid in strays) is found
             child.kill()
+
+
+def test_an_agent_whose_weft_dies_before_the_answer_keeps_its_wrapper(stage: Stage) -> None:
+    """Answering the dead is a broken pipe, which would end the wrapper and not the agent."""
+    spawn = stage.tree("idle")
+    stage.directory.mkdir()
+    records.create(
+        str(stage.directory / records.ATTEMPT),
+        {"marker": stage.marker, "boot": here().boot, "grace": spawn.grace},
+    )
+    for name in (records.STDIN, records.STDOUT, records.STDERR):
+        (stage.directory / name).touch()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        stage.launcher._hand_over(theirs)
+        ours.sendall(json.dumps(_order(spawn, boottime())).encode())
+    wait_until(lambda: "ready" in stage.output())
+    ended = anyio.run(attach(stage.directory).stop)
+    assert ended.why is Why.ASKED

@@ -53,15 +53,16 @@ def prepare() -> None:
 def main(order: Record, acknowledge: int) -> None:
     """Carry out one order; the caller is a fresh process that ends afterwards."""
     directory = order["directory"]
+    # Whoever ordered may be dead when the answer is ready. The agent does not inherit this.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     lock = records.take_lock(directory)
     # Whoever proved this attempt dead, or started it already, has left a record.
     if lock is None or _has_begun(directory):
-        os.write(acknowledge, REFUSED)
+        _answer(acknowledge, REFUSED)
         return
     try:
         tree = _Tree(order, lock)
-        os.write(acknowledge, b"%d %d" % table.get_own())
-        os.close(acknowledge)
+        _answer(acknowledge, b"%d %d" % table.get_own())
         tree.end_to_end()
     except BaseException:
         with open(os.path.join(directory, records.FAULT), "a") as file:
@@ -69,6 +70,12 @@ def main(order: Record, acknowledge: int) -> None:
         raise
     finally:
         _leave_nobody()
+
+
+def _answer(acknowledge: int, text: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):
+        os.write(acknowledge, text)
+    os.close(acknowledge)
 
 
 class _Tree:
