@@ -86,7 +86,7 @@ def _base(site: Site, task: Task) -> str:
     if task.run is None:
         return git.get_commit(site.root, "HEAD").id
     tip = git.find_ref(site.root, trunk_ref(task.run))
-    base = tip or git.get_commit(site.root, get_run(site.store, task.run).base).id
+    base = tip or git.get_commit(site.root, get_run(site.store, task.run).base or "HEAD").id
     siblings = _candidates_of_siblings(site, task)
     return site.combine(base, siblings) if siblings else base
 
