@@ -299,7 +299,8 @@ class Event:
 class Wait:
     """One thing a task waits for."""
 
-    kind: str  # need, limit, file, worker, turn, reservation, time, person, run, attempt, gang
+    # need, limit, file, worker, turn, reservation, time, person, run, attempt, gang, drain
+    kind: str
     subject: str  # the task, resource, file, worker or tenant in question
     text: str  # for people: `llm 12/12`, `src/a.py held by task 7`
 

@@ -27,6 +27,7 @@ BIG = {"tasks", "leases", "lease_costs", "events", "attempts", "claims", "spendi
 LOOKS_AT_EVERYTHING = {
     "runs",  # a list for people
     "state_counts",  # a count for people
+    "costs_of_the_rest",  # a sum for people
     "queue",  # only when the ad-hoc queue is full, and bounded by its size
     "claim_holders",  # claims are those of live tasks, all of them read by an admission too
 }

@@ -39,6 +39,8 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
     """
     scene = _look(tx, now)
     place = scene.ledger.place(worker)
+    if scene.ledger.drained is not None:
+        return []
     yielding = scene.ledger.yielding
     rows = tx.all("bucket_heads")
     heads = _with_reserved(scene, [row for row in rows if row["aside"] is None])
@@ -70,6 +72,8 @@ def take_named(tx: Transaction, worker: str, task: int, *, now: float) -> list[G
     place = scene.ledger.place(worker)
     who = candidate(tx, row, rank(tx, row, now)) if row["state"] == State.READY else None
     if who is None or not _concerns(who, place) or scene.shortages(who, place):
+        return []
+    if scene.ledger.drained is not None:
         return []
     if scene.held_files(who) or _must_wait_its_turn(tx, scene, place, who):
         return []

@@ -74,6 +74,16 @@ def _is_to_be_looked_at(task: Row) -> bool:
     return pipeline.is_to_be_looked_at(json.loads(task["details"]), task["stage"])
 
 
+def landing_tasks(tx: Transaction, run: str) -> set[int]:
+    """Tasks of a run whose landing has begun, and the stories whose parts they are."""
+    landing = tx.one("open_landing", run=run)
+    if landing is None:
+        return set()
+    rows = [tx.one("entry", id=one, run=run) for one in json.loads(landing["entries"])]
+    found = {int(task) for row in rows if row for task in json.loads(row["tasks"])}
+    return found | {row["story"] for row in rows if row and row["story"] is not None}
+
+
 def withdraw(tx: Transaction, task: Row, *, now: float) -> None:
     """A task leaves the gate before it has landed; refused once its landing has begun."""
     entry = tx.one("entry_of_task", task=task["id"])

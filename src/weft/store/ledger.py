@@ -43,6 +43,7 @@ class Ledger:
         self.held_up: Bypassed | None = None
         self.due: float | None = None
         self.runs_wait = False
+        self.drained: float | None = None  # since when nothing is admitted
         self.fence = 0
         turns: list[tuple[int, str]] = []
         repos: dict[str, frozenset[str]] = {}
@@ -73,6 +74,8 @@ class Ledger:
                 self.fence = amount or 0
             elif kind == "due":
                 self.due = row["at"]
+            elif kind == "drained":
+                self.drained = row["at"]
             else:
                 self.runs_wait = True
         for name in repos:

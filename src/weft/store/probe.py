@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from weft.model import State, Wait
+from weft.model import HUMAN, State, Task, Wait
 from weft.policy.capacity import Shortage
-from weft.store.database import Row, Transaction
+from weft.store import records
+from weft.store.database import Row, Transaction, encode_keys
 from weft.store.scene import Candidate, Scene, candidate, rank
 from weft.store.store import reads
 from weft.store.tasks import get_row
@@ -18,7 +19,7 @@ def probe(tx: Transaction, task: int, *, now: float) -> list[Wait]:
         case State.WAITING:
             return _before_ready(tx, row)
         case State.READY:
-            return _before_admission(tx, row, now)
+            return _before_admission(tx, row, Scene(tx, now))
         case State.PARKED:
             return [_wait("time", str(row["until"]), f"parked: {row['reason'] or 'backing off'}")]
         case State.OFFERED:
@@ -32,6 +33,9 @@ def probe(tx: Transaction, task: int, *, now: float) -> list[Wait]:
 
 def _wait(kind: str, subject: str, text: str) -> Wait:
     return Wait(kind=kind, subject=subject, text=text)
+
+
+_DRAINED = _wait("drain", "drain", "weft is drained: nothing starts (`weft drain --undo`)")
 
 
 def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
@@ -56,12 +60,34 @@ def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
     return found
 
 
-def _before_admission(tx: Transaction, row: Row, now: float) -> list[Wait]:
+@reads
+def order(tx: Transaction, *, now: float) -> list[int]:
+    """The ready tasks in the order in which they are looked at, whatever holds them up."""
+    return _order(tx, now)
+
+
+@reads
+def queue(tx: Transaction, *, now: float, most: int) -> tuple[list[tuple[Task, list[Wait]]], int]:
+    """The first of the ready tasks, in order, with what each waits for; and how many there are."""
+    numbers = _order(tx, now)
+    rows = {row["id"]: row for row in tx.all("tasks", ids=encode_keys(map(str, numbers[:most])))}
     scene = Scene(tx, now)
-    who = candidate(tx, row, rank(tx, row, now))
+    first = [rows[number] for number in numbers[:most]]
+    return [(records.task(row), _before_admission(tx, row, scene)) for row in first], len(numbers)
+
+
+def _order(tx: Transaction, now: float) -> list[int]:
+    return [row["id"] for row in sorted(tx.all("ready_tasks"), key=lambda r: rank(tx, r, now))]
+
+
+def _before_admission(tx: Transaction, row: Row, scene: Scene) -> list[Wait]:
+    if row["agent"] == HUMAN:
+        return [_wait("person", HUMAN, f"asked of a person (`weft approve {row['id']}`)")]
+    who = candidate(tx, row, rank(tx, row, scene.now))
     if who is None:
         return [_wait("gang", row["gang"], f"group {row['gang']} cannot start as a whole")]
-    found = [
+    found = [] if scene.ledger.drained is None else [_DRAINED]
+    found += [
         _wait("file", pattern, _held_text(scene, pattern, holder))
         for pattern, holder in sorted(scene.held_files(who).items())
     ]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.errors import InputError, NotFound, Refused
-from weft.model import NewRun, NewTask, Run
+from weft.model import TERMINAL, NewRun, NewTask, Run
 from weft.policy import capacity
 from weft.store import ready, records
-from weft.store.database import Transaction, encode
+from weft.store.database import Row, Transaction, encode
+from weft.store.entries import landing_tasks
 from weft.store.grants import write_lease
 from weft.store.leases import end_lease
 from weft.store.ledger import Ledger
 from weft.store.limits import refuse_unusable
 from weft.store.store import reads, writes
-from weft.store.tasks import add_tasks
+from weft.store.tasks import add_tasks, cancel_row, get_row, pause_row, resume_row
 
 _TEMPLATES = {"run/agents": "agents", "run/teams": "teams"}
 
@@ -85,9 +86,7 @@ def start_waiting(tx: Transaction, *, now: float) -> None:
 @writes
 def end_run(tx: Transaction, run: str, *, now: float) -> bool:
     """A run has ended: its place and its limits are free. False if it had ended before."""
-    row = tx.one("run", id=run)
-    if row is None:
-        raise NotFound(f"There is no run {run}.")
+    row = _get_row(tx, run)
     if row["state"] == "ended":
         return False
     if tx.one("unended_task", run=run) is not None:
@@ -118,6 +117,57 @@ def end_finished(tx: Transaction, *, now: float) -> list[str]:
 
 
 @writes
+def cancel_run(
+    tx: Transaction, run: str, *, now: float, reason: str = "cancelled"
+) -> tuple[list[int], list[int]]:
+    """Cancel all of a run that has not ended, and end it.
+
+    Returns the tasks it cancelled, and those that are landing, which nobody can stop: with
+    them the run ends when they have.
+    """
+    if _get_row(tx, run)["state"] == "ended":
+        return [], []
+    landing = landing_tasks(tx, run)
+    # Stories before their subtasks: what is left of a story would ask to land without the rest.
+    found = sorted(_unended(tx, run), key=lambda row: (row["story"] is not None, row["id"]))
+    cancelled = [row["id"] for row in found if row["id"] not in landing]
+    for number in cancelled:
+        cancel_row(tx, get_row(tx, number), now=now, reason=reason)
+    if not landing:
+        _end(tx, run, now=now)
+    return sorted(cancelled), sorted(landing)
+
+
+@writes
+def pause_run(tx: Transaction, run: str, *, now: float) -> list[int]:
+    """Keep all of a run from starting; returns the tasks that were paused.
+
+    What runs goes on to its end, and what is at the gate lands. A running task is paused too:
+    neither its next stage nor its next attempt starts.
+    """
+    _get_row(tx, run)
+    return [row["id"] for row in _unended(tx, run) if pause_row(tx, row, now=now)]
+
+
+@writes
+def resume_run(tx: Transaction, run: str, *, now: float) -> list[int]:
+    """Let all that is paused of a run go on; returns those tasks."""
+    _get_row(tx, run)
+    return [row["id"] for row in _unended(tx, run) if resume_row(tx, row, now=now)]
+
+
+def _unended(tx: Transaction, run: str) -> list[Row]:
+    return [row for row in tx.all("tasks_of_run", run=run) if row["state"] not in TERMINAL]
+
+
+def _get_row(tx: Transaction, run: str) -> Row:
+    row = tx.one("run", id=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    return row
+
+
+@writes
 def learn_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
     """New estimates of the longest remaining path, by task."""
     ready.set_paths(tx, seconds)
@@ -125,10 +175,7 @@ def learn_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
 
 @reads
 def get_run(tx: Transaction, run: str) -> Run:
-    row = tx.one("run", id=run)
-    if row is None:
-        raise NotFound(f"There is no run {run}.")
-    return records.run(row)
+    return records.run(_get_row(tx, run))
 
 
 @reads

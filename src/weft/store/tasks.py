@@ -14,6 +14,7 @@ from weft.policy.order import Entry, declared_class
 from weft.store import ready, records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
+from weft.store.entries import landing_tasks
 from weft.store.store import reads, writes
 
 _PAUSABLE = frozenset({State.WAITING, State.READY, State.OFFERED, State.RUNNING, State.PARKED})
@@ -243,8 +244,19 @@ def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled")
     row = get_row(tx, task)
     if State(row["state"]) in TERMINAL:
         return False
-    _end(tx, row, State.CANCELLED, now=now, reason=reason)
+    _refuse_landing(tx, row)
+    cancel_row(tx, row, now=now, reason=reason)
     return True
+
+
+def cancel_row(tx: Transaction, row: Row, *, now: float, reason: str) -> None:
+    _end(tx, row, State.CANCELLED, now=now, reason=reason)
+
+
+def _refuse_landing(tx: Transaction, row: Row) -> None:
+    """What is landing cannot be stopped any more, nor the story whose last part that is."""
+    if row["run"] is not None and row["id"] in landing_tasks(tx, row["run"]):
+        raise Refused(f"Task {row['id']} is landing and can no longer be stopped.")
 
 
 @writes
@@ -253,6 +265,7 @@ def skip(tx: Transaction, task: int, *, now: float, reason: str = "skipped") -> 
     row = get_row(tx, task)
     if row["state"] in (State.DONE, State.SKIPPED):
         return False
+    _refuse_landing(tx, row)
     _end(tx, row, State.SKIPPED, now=now, reason=reason)
     return True
 
@@ -294,29 +307,65 @@ def approve(tx: Transaction, task: int, *, now: float, note: str = "") -> bool:
 
 
 @writes
+def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
+    """A person says no; returns where the task goes.
+
+    What is asked of a person is blocked, and what needs it waits. What is at the gate goes back
+    to be made again, with the reason in its prompt; that counts as no failure.
+    """
+    row = get_row(tx, task)
+    state = State(row["state"])
+    if state in TERMINAL:
+        raise AlreadyEnded(f"Task {task} is {state} already and cannot be rejected.")
+    if state is State.GATING:
+        _refuse_landing(tx, row)
+        tx.event("task_rejected", now=now, run=row["run"], task=task, reason=reason)
+        give_up(tx, row)
+        ready.send_back(tx, row, now=now, reason=reason)
+        return State(get_row(tx, task)["state"])
+    if row["agent"] != HUMAN:
+        raise Refused(
+            f"Task {task} is {state}: only what waits at the gate or is asked of a person can be "
+            f"rejected. `weft cancel {task}` stops it."
+        )
+    if state is State.WAITING:
+        raise Refused(f"Task {task} is not due yet: what it needs has not landed.")
+    ready.leave(tx, row, State.BLOCKED, now=now, reason=reason)
+    tx.event("task_rejected", now=now, run=row["run"], task=task, reason=reason)
+    return State.BLOCKED
+
+
+@writes
 def pause(tx: Transaction, task: int, *, now: float) -> bool:
     """Keep a task from starting. Its claims stay; one that runs is left to its worker.
 
     False for one that has ended, is at the gate, or cannot start by itself anyway.
     """
-    row = get_row(tx, task)
+    return pause_row(tx, get_row(tx, task), now=now)
+
+
+def pause_row(tx: Transaction, row: Row, *, now: float) -> bool:
     if row["state"] not in _PAUSABLE:
         return False
     ready.leave(tx, row, State.PAUSED, now=now, reason="paused")
-    tx.event("task_paused", now=now, run=row["run"], task=task)
+    tx.event("task_paused", now=now, run=row["run"], task=row["id"])
     return True
 
 
 @writes
 def resume(tx: Transaction, task: int, *, now: float) -> bool:
-    row = get_row(tx, task)
+    """Let a paused task go on; False if it is not paused."""
+    return resume_row(tx, get_row(tx, task), now=now)
+
+
+def resume_row(tx: Transaction, row: Row, *, now: float) -> bool:
     if row["state"] != State.PAUSED:
         return False
-    tx.event("task_resumed", now=now, run=row["run"], task=task)
+    tx.event("task_resumed", now=now, run=row["run"], task=row["id"])
     if _runs(tx, row):
         ready.leave(tx, row, State.RUNNING, now=now)
     else:
-        ready.requeue(tx, task, now=now)
+        ready.requeue(tx, row["id"], now=now)
     return True
 
 

@@ -20,6 +20,7 @@ _FILES: Final = (
     "gate.sql",
     "leases.sql",
     "limits.sql",
+    "looking.sql",
     "ready.sql",
     "runs.sql",
     "tasks.sql",

@@ -18,6 +18,7 @@ SELECT resource, capacity, owner FROM limits ORDER BY resource;
 --   fence    the latest one
 --   due      the earliest time at which something parked or offered comes back
 --   run      there are runs that wait for a place
+--   drained  since when nothing is admitted any more
 -- The cross join makes SQLite start from the open leases, which are few.
 SELECT 'limit' AS kind, resource AS name, capacity AS amount, CAST(NULL AS BIGINT) AS other,
        CAST(NULL AS DOUBLE PRECISION) AS at, owner AS text, CAST(NULL AS TEXT) AS more
@@ -54,7 +55,9 @@ SELECT 'fence', NULL, MAX(fence), NULL, NULL, NULL, NULL FROM leases
 UNION ALL
 SELECT 'due', NULL, NULL, NULL, MIN(until), NULL, NULL FROM tasks WHERE until IS NOT NULL
 UNION ALL
-SELECT 'run', id, NULL, NULL, NULL, NULL, NULL FROM runs WHERE state = 'waiting';
+SELECT 'run', id, NULL, NULL, NULL, NULL, NULL FROM runs WHERE state = 'waiting'
+UNION ALL
+SELECT 'drained', NULL, NULL, NULL, drained, NULL, NULL FROM store WHERE drained IS NOT NULL;
 
 -- name: set_limit
 -- Set a limit, new or not.
@@ -102,6 +105,14 @@ SELECT tuning AS value FROM store;
 -- name: set_times
 -- Nobody else is at work: these times hold from now on.
 UPDATE store SET tuning = :tuning;
+
+-- name: drained
+-- Since when nothing is admitted any more; NULL: all goes on.
+SELECT drained AS value FROM store;
+
+-- name: set_drained
+-- From now on nothing is admitted, or everything is again.
+UPDATE store SET drained = :since;
 
 -- name: found_store
 -- From now on the limits here are the truth.

@@ -8,6 +8,7 @@ CREATE TABLE store (
     one BIGINT PRIMARY KEY CHECK (one = 1),
     identity TEXT NOT NULL,
     tuning TEXT NOT NULL DEFAULT '{}', -- the times that workers present have agreed on
+    drained DOUBLE PRECISION, -- since when nothing is admitted any more; NULL: all goes on
     writes BIGINT NOT NULL DEFAULT 0
 );
 INSERT INTO store (one, identity) VALUES (1, '');

@@ -1,0 +1,22 @@
+"""`weft approve`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from weft.cli.naming import task_argument
+from weft.cli.output import json_option
+from weft.cli.steering import steer
+
+
+@click.command(name="approve")
+@task_argument
+@json_option
+@click.pass_obj
+def command(directory: Path, task: str, as_json: bool) -> None:
+    """Say that what a task asks of a person is done, or agreed to."""
+    from weft.operations.steering import approve
+
+    steer(directory, lambda store, now: approve(store, task, now=now), as_json=as_json)

@@ -1,0 +1,59 @@
+"""`weft diff`"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from weft.cli.naming import task_argument
+from weft.cli.output import json_option, print_json, printable
+
+if TYPE_CHECKING:
+    from weft.operations.diffs import Difference
+
+_COLOURS: Final = (("+++", None), ("---", None), ("+", "green"), ("-", "red"), ("@@", "cyan"))
+
+
+@click.command(name="diff")
+@task_argument
+@json_option
+@click.pass_obj
+def command(directory: Path, task: str, as_json: bool) -> None:
+    """Show what TASK changed: as it landed, or what its latest attempt left.
+
+    Not on a terminal it is a patch, byte by byte: weft diff 2.3 | git apply
+    """
+    from weft.operations import project
+    from weft.operations.diffs import find_difference
+
+    found = project.find(directory, os.environ)
+    with found.open_store() as store:
+        change = find_difference(found.root, store, task)
+    if as_json:
+        print_json(
+            {
+                "task": change.task,
+                "attempt": change.attempt,
+                "landed": change.landed,
+                "base": change.base,
+                "commit": change.commit,
+                "diff": change.patch.decode(errors="replace"),
+            }
+        )
+    elif sys.stdout.isatty():
+        show(change)
+    else:
+        click.echo(change.patch, nl=False)
+
+
+def show(change: Difference) -> None:
+    """For people. What agents wrote may not steer the terminal, so the colours are ours."""
+    which = "landed" if change.attempt is None else f"attempt {change.attempt}"
+    click.echo(f"task {change.task}, {which}: {change.base[:12]}..{change.commit[:12]}")
+    for line in change.patch.decode(errors="replace").splitlines():
+        colour = next((colour for start, colour in _COLOURS if line.startswith(start)), None)
+        click.echo(click.style(printable(line), fg=colour))

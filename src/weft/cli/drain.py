@@ -1,0 +1,25 @@
+"""`weft drain`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from weft.cli.output import json_option
+from weft.cli.steering import steer
+
+
+@click.command(name="drain")
+@click.option("--undo", is_flag=True, help="Let work start again.")
+@json_option
+@click.pass_obj
+def command(directory: Path, undo: bool, as_json: bool) -> None:
+    """Start nothing more, in any process on this store, until it is undone.
+
+    What runs goes on to its end, and what is at the gate lands.
+    """
+    from weft.operations.steering import admit_again, stop_admissions
+
+    verb = admit_again if undo else stop_admissions
+    steer(directory, lambda store, now: verb(store, now=now), as_json=as_json)

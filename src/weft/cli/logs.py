@@ -1,0 +1,75 @@
+"""`weft logs`"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weft.cli.naming import task_argument
+from weft.cli.output import json_option, printable
+
+if TYPE_CHECKING:
+    from weft.operations.logs import Printed
+
+
+@click.command(name="logs")
+@task_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on until the task ends or needs you.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Default: the latest.")
+@click.option("--stderr", "errors", is_flag=True, help="Its standard error instead.")
+@click.option("--raw", is_flag=True, help="Lines as the program printed them.")
+@json_option
+@click.pass_obj
+def command(
+    directory: Path,
+    task: str,
+    follow: bool,
+    attempt: int | None,
+    errors: bool,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Show what the agent of TASK printed.
+
+    Its program's own format is made readable; --raw leaves it as it is. With --json each line is
+    an object of its own.
+    """
+    from weft.operations import project
+    from weft.operations.logs import Log
+    from weft.operations.naming import name_task
+    from weft.process.records import STDERR, STDOUT
+
+    found = project.find(directory, os.environ)
+    with found.open_store() as store:
+        log = Log(
+            root=found.root,
+            store=store,
+            task=name_task(store, task),
+            stream=STDERR if errors else STDOUT,
+            raw=raw,
+        )
+        if attempt is not None or not follow:
+            chosen = log.get_attempt(attempt)
+        output = log.follow(attempt) if follow else iter(log.read(chosen))
+        show(output, as_json=as_json, exact=raw)
+
+
+def show(output: Iterable[Printed], *, as_json: bool, exact: bool) -> None:
+    """Print lines as they come. Where nobody's terminal is at stake, raw ones byte by byte."""
+    exact = exact and not sys.stdout.isatty()
+    last: int | None = None
+    for line in output:
+        if as_json:
+            told = {"attempt": line.attempt, "text": printable(line.text)}
+            click.echo(json.dumps(told, ensure_ascii=False))
+            continue
+        if last not in (None, line.attempt) and not exact:
+            click.echo(f"— attempt {line.attempt} —")
+        last = line.attempt
+        click.echo(os.fsencode(line.text) if exact else printable(line.text))

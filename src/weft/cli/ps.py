@@ -1,0 +1,148 @@
+"""`weft ps`"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weft.cli.output import json_option, print_json, say
+from weft.cli.words import clock, duration, first_line
+
+if TYPE_CHECKING:
+    from weft.store.overview import Overview, Seen
+
+_MOST: Final = 200  # tasks shown
+_ENDED_IN_VAIN: Final = ("failed", "cancelled", "evicted")
+_ORDER: Final = (
+    ("running", "running"),
+    ("gating", "at the gate"),
+    ("offered", "offered"),
+    ("parked", "parked"),
+    ("paused", "paused"),
+)
+_MET: Final = ("done", "skipped")
+
+
+@click.command(name="ps")
+@json_option
+@click.pass_obj
+def command(directory: Path, as_json: bool) -> None:
+    """Show what needs you, what runs, and how far each run is."""
+    from weft.operations import project
+    from weft.store.overview import overview
+
+    with project.find(directory, os.environ).open_store() as store:
+        seen = overview(store, most=_MOST)
+    now = time.time()
+    if as_json:
+        print_json(as_dict(seen))
+    else:
+        for line in lines(seen, now):
+            say(line)
+
+
+def as_dict(seen: Overview) -> dict[str, Any]:
+    return {
+        "needs_you": [
+            {"subject": subject, "text": text, "do": cures} for subject, text, cures in needs(seen)
+        ],
+        "tasks": [vars(one) for one in seen.tasks],
+        "runs": [
+            {
+                "run": run,
+                "waiting": run in seen.waiting,
+                "gate": seen.gates.get(run or ""),
+                "tasks": counts,
+            }
+            for run, counts in seen.runs.items()
+        ],
+        "stopped_agents": seen.stopped,
+        "drained": seen.drained,
+    }
+
+
+def lines(seen: Overview, now: float) -> list[str]:
+    found: list[str] = []
+    wanted = needs(seen)
+    if wanted:
+        found += ["NEEDS YOU"]
+        for subject, text, cures in wanted:
+            found.append(f"  ! {subject}: {text}")
+            found.append(f"      {' or '.join(f'`{cure}`' for cure in cures)}")
+    for state, heading in _ORDER:
+        tasks = [one for one in seen.tasks if _shown_as(one) == state]
+        if tasks:
+            found += [*_gap(found), heading.upper()]
+            found += [f"  {called(one)}  {_doing(one, now)}  {one.title}" for one in tasks]
+    if seen.runs:
+        found += [*_gap(found), "RUNS"]
+        found += [f"  {_progress(run, counts, seen)}" for run, counts in seen.runs.items()]
+    if len(seen.tasks) >= _MOST:
+        found.append(f"  … only the first {_MOST} tasks are shown.")
+    return found or ["Nothing is under way."]
+
+
+def needs(seen: Overview) -> list[tuple[str, str, list[str]]]:
+    """What a person is needed for: what it is, why, and the commands that help."""
+    found: list[tuple[str, str, list[str]]] = []
+    if seen.drained is not None:
+        since = f"nothing starts, since {clock(seen.drained)}"
+        found.append(("drained", since, ["weft drain --undo"]))
+    for run, reason in seen.gates.items():
+        found.append((f"gate of {run}", first_line(reason), [f"weft resume {run}"]))
+    for agent, reason in seen.stopped.items():
+        text = f"is stopped: {first_line(reason)}"
+        found.append((f"agent {agent}", text, [f"weft agents resume {agent}"]))
+    for one in seen.tasks:
+        again = [f"weft retry {one.id}", f"weft skip {one.id}"]
+        if one.state == "blocked":
+            found.append((called(one), first_line(one.reason) or "blocked", again))
+        elif one.state == "ready":
+            asked = [f"weft approve {one.id}", f'weft reject {one.id} "…"']
+            found.append((called(one), f"asks you: {one.title}", asked))
+        elif one.state in _ENDED_IN_VAIN:
+            found.append((called(one), f"{one.state}, and others need it", again))
+    return found
+
+
+def called(one: Seen) -> str:
+    return f"{one.id} {one.run}/{one.name}" if one.run else str(one.id)
+
+
+def _shown_as(one: Seen) -> str:
+    """A paused task whose agent goes on is one that runs."""
+    return "running" if one.state == "paused" and one.started is not None else one.state
+
+
+def _doing(one: Seen, now: float) -> str:
+    if one.started is not None and one.state in ("running", "paused"):
+        stage = f"{one.agent or ''}{f', {one.stage}' if one.stage not in (None, one.agent) else ''}"
+        again = f", attempt {one.attempt}" if one.attempt > 1 else ""
+        paused = ", then paused" if one.state == "paused" else ""
+        return f"{stage}{again}, {duration(now - one.started)}{paused}"
+    if one.state == "parked" and one.until is not None:
+        return f"until {clock(one.until)} ({first_line(one.reason) or 'backing off'})"
+    if one.state == "offered":
+        return f"to {one.worker}"
+    return f"since {duration(now - one.since)}"
+
+
+def _progress(run: str | None, counts: Mapping[str, int], seen: Overview) -> str:
+    if run is None:
+        waiting = sum(counts.values())
+        return f"without a run: {waiting} waiting"
+    done = sum(counts.get(state, 0) for state in _MET)
+    rest = [f"{n} {state}" for state, n in sorted(counts.items()) if state not in _MET]
+    place = ", waits for a place among the runs" if run in seen.waiting else ""
+    return (
+        f"{run}: {done} of {sum(counts.values())} done{''.join(f', {one}' for one in rest)}{place}"
+    )
+
+
+def _gap(found: list[str]) -> list[str]:
+    return [""] if found else []

@@ -1,0 +1,81 @@
+"""`weft queue`"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weft.cli.output import json_option, print_json, say
+from weft.cli.words import first_line
+
+if TYPE_CHECKING:
+    from weft.model import Task
+    from weft.operations.looking import Queue
+
+_MOST: Final = 100
+
+
+@click.command(name="queue")
+@json_option
+@click.pass_obj
+def command(directory: Path, as_json: bool) -> None:
+    """Show ready tasks in the order they start, what holds each up, and what waits to land."""
+    from weft.operations import project
+    from weft.operations.looking import look_at_queue
+
+    with project.find(directory, os.environ).open_store() as store:
+        found = look_at_queue(store, now=time.time(), most=_MOST)
+    if as_json:
+        print_json(as_dict(found))
+    else:
+        for line in lines(found):
+            say(line)
+
+
+def lines(queue: Queue) -> Iterator[str]:
+    if not queue.ready and not queue.entries:
+        yield "Nothing is ready, and nothing waits to land."
+    for number, (task, waits) in enumerate(queue.ready, 1):
+        held = "; ".join(wait.text for wait in waits) or "starts next"
+        yield f"{number:>4}  {_called(task)}  {_title(task)}  [{held}]"
+    if queue.count > len(queue.ready):
+        yield f"      … and {queue.count - len(queue.ready)} more"
+    for run, entries in groupby(queue.entries, key=lambda entry: entry.run):
+        yield f"gate of {run}"
+        for number, entry in enumerate(entries, 1):
+            alone = ", alone" if entry.alone else ""
+            yield f"{number:>4}  {queue.names[entry.id]}  {entry.state}{alone}"
+
+
+def _called(task: Task) -> str:
+    return f"{task.id} {task.run}/{task.name}" if task.run else str(task.id)
+
+
+def _title(task: Task) -> str:
+    return str(task.details.get("title") or first_line(task.text))
+
+
+def as_dict(queue: Queue) -> dict[str, Any]:
+    return {
+        "ready": [
+            {
+                "task": task.id,
+                "run": task.run,
+                "name": task.name,
+                "title": _title(task),
+                "waits": [vars(wait) for wait in waits],
+            }
+            for task, waits in queue.ready
+        ],
+        "count": queue.count,
+        "gates": [
+            {"run": one.run, "entry": one.id, "state": one.state, "tasks": list(one.tasks)}
+            for one in queue.entries
+        ],
+    }

@@ -1,0 +1,27 @@
+"""`weft reject`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from weft.cli.naming import task_argument
+from weft.cli.output import json_option
+from weft.cli.steering import steer
+
+
+@click.command(name="reject")
+@task_argument
+@click.argument("reason")
+@json_option
+@click.pass_obj
+def command(directory: Path, task: str, reason: str, as_json: bool) -> None:
+    """Say no to what a task asks of a person, or to what it wants to land.
+
+    What is at the gate goes back to be made again, and its agent is told REASON. What was asked of
+    a person is blocked, and what needs it waits.
+    """
+    from weft.operations.steering import reject
+
+    steer(directory, lambda store, now: reject(store, task, reason, now=now), as_json=as_json)

@@ -1,0 +1,139 @@
+"""`weft why`"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weft.cli.naming import task_argument
+from weft.cli.output import json_option, print_json, say
+from weft.cli.words import clock, dollars, duration, first_line
+
+if TYPE_CHECKING:
+    from weft.model import Attempt
+    from weft.operations.looking import AtGate, Why
+
+_LINES: Final = 20  # of a conflict's or a failed check's report
+
+
+@click.command(name="why")
+@task_argument
+@json_option
+@click.pass_obj
+def command(directory: Path, task: str, as_json: bool) -> None:
+    """Say where TASK is, since when, what it waits for, and what happened before."""
+    from weft.operations import project
+    from weft.operations.looking import why
+
+    now = time.time()
+    with project.find(directory, os.environ).open_store() as store:
+        found = why(store, task, now=now)
+    if as_json:
+        print_json(as_dict(found))
+    else:
+        for line in lines(found, now):
+            say(line)
+
+
+def lines(why: Why, now: float) -> Iterator[str]:
+    task = why.task
+    who = f" ({task.run}/{task.name})" if task.run else ""
+    yield f"task {task.id}{who}: {task.details.get('title') or first_line(task.text)}"
+    yield f"{task.state} since {clock(task.since)}, for {duration(now - task.since)}" + (
+        f": {first_line(task.reason)}" if task.reason else ""
+    )
+    if task.until is not None:
+        yield f"until {clock(task.until)}, in {duration(task.until - now)}"
+    running = why.attempts[-1] if why.attempts and why.attempts[-1].ended is None else None
+    if running is not None:
+        yield f"attempt {running.number} by {running.agent} at {running.worker}"
+    for wait in why.waits:
+        yield f"  waits: {wait.text}"
+    if task.state == "ready" and not why.waits:
+        yield "  waits for nothing: the next free worker takes it"
+    if why.place is not None:
+        ahead = ", ".join(str(one) for one in why.place.ahead)
+        behind = f", right behind {ahead}" if ahead else ""
+        yield f"place {why.place.number} of {why.place.of} ready{behind}"
+        yield f"  because of: {why.place.reason}"
+    if why.gate is not None:
+        yield from _gate_lines(why.gate)
+    if why.attempts or why.events:
+        yield ""
+        yield "before"
+        yield from _history_lines(why)
+
+
+def _gate_lines(gate: AtGate) -> Iterator[str]:
+    if gate.number is not None:
+        alone = ", in no batch with others" if gate.entry.alone else ""
+        yield f"gate: {gate.entry.state}, place {gate.number} of {gate.of}{alone}"
+    else:
+        yield f"gate: {gate.entry.state}"
+    if gate.blocked:
+        yield f"  the gate waits for a person: {first_line(gate.blocked)}"
+    for verdict in gate.verdicts:
+        mark = "✓" if verdict.passed else "✗"
+        of = ", ".join(gate.names.get(one, one) for one in verdict.combination)
+        took = f" in {duration(verdict.seconds)}" if verdict.seconds else ""
+        yield f"  {mark} check ({verdict.purpose}) of {of}{took}"
+        if not verdict.passed:
+            yield from (f"      {line}" for line in verdict.output.splitlines()[-_LINES:])
+    for conflict in gate.conflicts:
+        others = ", ".join(gate.names.get(one, one) for one in conflict.others)
+        yield f"  ✗ does not merge after {others or 'what has landed'}"
+        yield from (f"      {line}" for line in conflict.report.splitlines()[:_LINES])
+
+
+def _history_lines(why: Why) -> Iterator[str]:
+    from weft.cli.event_text import text
+
+    told = [(one.started, _began(one)) for one in why.attempts]
+    told += [(event.at, said) for event in why.events if (said := text(event))]
+    for at, said in sorted(told, key=lambda one: one[0]):
+        yield f"  {clock(at)}  {said}"
+
+
+def _began(one: Attempt) -> str:
+    stage = f", {one.stage}" if one.stage not in (None, one.agent) else ""
+    took = f", took {duration(one.ended - one.started)}" if one.ended is not None else ""
+    cost = f", {dollars(one.micro_usd)}" if one.micro_usd else ""
+    return f"▶ attempt {one.number} ({one.agent or 'nobody'}{stage}){took}{cost}"
+
+
+def as_dict(why: Why) -> dict[str, Any]:
+    task = why.task
+    return {
+        "task": task.id,
+        "run": task.run,
+        "name": task.name,
+        "state": task.state.value,
+        "since": task.since,
+        "reason": task.reason,
+        "until": task.until,
+        "waits": [vars(one) for one in why.waits],
+        "place": None if why.place is None else vars(why.place),
+        "gate": None if why.gate is None else _gate_dict(why.gate),
+        "attempts": [vars(one) for one in why.attempts],
+        "events": [
+            {"id": one.id, "at": one.at, "kind": one.kind, **one.data} for one in why.events
+        ],
+    }
+
+
+def _gate_dict(gate: AtGate) -> dict[str, Any]:
+    return {
+        "entry": gate.entry.id,
+        "state": gate.entry.state,
+        "place": gate.number,
+        "of": gate.of,
+        "alone": gate.entry.alone,
+        "blocked": gate.blocked,
+        "verdicts": [vars(one) for one in gate.verdicts],
+        "conflicts": [vars(one) for one in gate.conflicts],
+    }

@@ -1,0 +1,47 @@
+"""What a task changed: its landed commit, or else what its latest attempt left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft import git
+from weft.errors import Refused
+from weft.git.diffs import diff
+from weft.model import State
+from weft.operations.naming import name_task
+from weft.operations.steering import called
+from weft.store import Store
+from weft.store.looking import milestones
+from weft.store.tasks import list_attempts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    task: int
+    attempt: int | None  # None: it has landed
+    base: str
+    commit: str
+    patch: bytes
+
+    @property
+    def landed(self) -> bool:
+        return self.attempt is None
+
+
+def find_difference(root: Path, store: Store, name: str) -> Difference:
+    task = name_task(store, name)
+    told = milestones(store, task.id)
+    landed = [event.data["commit"] for event in told if event.kind == "task_landed"]
+    if landed and task.state is State.DONE:
+        commit = git.get_commit(root, landed[-1])
+        return _difference(root, task.id, None, commit.parents[0], commit.id)
+    for attempt in reversed(list_attempts(store, task.id)):
+        if attempt.candidate and attempt.base:
+            return _difference(root, task.id, attempt.number, attempt.base, attempt.candidate)
+    raise Refused(f"{called(task)} is {task.state} and has left no commit yet.")
+
+
+def _difference(root: Path, task: int, attempt: int | None, base: str, commit: str) -> Difference:
+    old, new = git.get_commit(root, base).id, git.get_commit(root, commit).id
+    return Difference(task=task, attempt=attempt, base=old, commit=new, patch=diff(root, old, new))

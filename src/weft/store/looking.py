@@ -1,0 +1,103 @@
+"""What people ask about many tasks at once: names, what asks to land, what it all cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.model import Entry, Event, Task
+from weft.store import records
+from weft.store.database import Row, Transaction
+from weft.store.store import reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Name:
+    """What a task of a run is called."""
+
+    task: int
+    run: str
+    name: str
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What the attempts of one agent at one task took."""
+
+    task: int
+    name: str
+    agent: str | None
+    attempts: int
+    tokens: int
+    micro_usd: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Dollars of a run, in millionths."""
+
+    cap: int | None
+    spent: int
+    reserved: int
+
+
+@reads
+def list_called(tx: Transaction, name: str) -> list[Task]:
+    """The tasks of a name in runs that have not ended."""
+    return [records.task(row) for row in tx.all("tasks_called", name=name)]
+
+
+@reads
+def list_names(tx: Transaction) -> list[Name]:
+    """What the tasks of runs that have not ended are called, the latest runs first."""
+    return [
+        Name(task=row["id"], run=row["run"], name=row["name"], state=row["state"])
+        for row in tx.all("names")
+    ]
+
+
+@reads
+def milestones(tx: Transaction, task: int) -> list[Event]:
+    """What happened to a task, without its admissions and what its agents said."""
+    return [records.event(row) for row in tx.all("milestones_of_task", task=task)]
+
+
+@reads
+def list_open_entries(tx: Transaction) -> list[Entry]:
+    """All that asks to land, by run, in order of arrival."""
+    return [records.entry(row) for row in tx.all("open_entries")]
+
+
+@reads
+def list_costs(tx: Transaction, run: str | None) -> list[Cost]:
+    """What each task of a run took, by agent; of all that belongs to none without a run."""
+    if run is None:
+        return _costs(tx.all("costs_of_the_rest"))
+    return _costs(tx.all("costs_of_run", run=run))
+
+
+def _costs(rows: Sequence[Row]) -> list[Cost]:
+    return [
+        Cost(
+            task=row["task"],
+            name=row["name"],
+            agent=row["agent"],
+            attempts=int(row["attempts"]),
+            tokens=int(row["tokens"]),
+            micro_usd=int(row["micro_usd"]),
+        )
+        for row in rows
+    ]
+
+
+@reads
+def get_budget(tx: Transaction, run: str) -> Budget:
+    row = tx.one("budget", resource=f"run:{run}/usd")
+    assert row is not None, "it is one row, whatever there is"
+    cap = row["cap"]
+    return Budget(
+        cap=None if cap is None else int(cap),
+        spent=int(row["spent"]),
+        reserved=int(row["reserved"]),
+    )

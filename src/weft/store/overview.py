@@ -1,0 +1,83 @@
+"""What there is to see at a glance, for `weft ps`.
+
+Imports little on purpose, and so speaks of states by their names: the records of `model` alone
+would take a good part of the time in which people should have their answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.store.database import Row, Transaction
+from weft.store.store import reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A task at a glance."""
+
+    id: int
+    run: str | None
+    name: str
+    title: str
+    state: str
+    since: float
+    reason: str
+    until: float | None
+    agent: str | None
+    stage: str | None
+    worker: str | None  # of its latest attempt
+    attempt: int
+    started: float | None  # its attempt, if that has not ended
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    runs: Mapping[str | None, Mapping[str, int]]  # how many tasks are in each state; None: ad hoc
+    waiting: tuple[str, ...]  # runs that wait for a place
+    gates: Mapping[str, str]  # runs whose gate waits for a person, and why
+    tasks: tuple[Seen, ...]  # all but those that wait, are ready or have ended
+    stopped: Mapping[str, str]  # agents nobody may start, and why
+    drained: float | None  # since when nothing is admitted
+
+
+@reads
+def overview(tx: Transaction, *, most: int) -> Overview:
+    """What has not ended, with the first `most` of what is at work or needs a person."""
+    runs = tx.all("unended_runs")
+    counts: dict[str | None, dict[str, int]] = {row["id"]: {} for row in runs}
+    for row in tx.all("counts_by_run"):
+        counts.setdefault(row["run"], {})[row["state"]] = int(row["tasks"])
+    return Overview(
+        runs=counts,
+        waiting=tuple(row["id"] for row in runs if row["state"] == "waiting"),
+        gates={row["id"]: row["blocked"] for row in runs if row["blocked"]},
+        tasks=tuple(_seen(row) for row in tx.all("tasks_at_work", most=most)),
+        stopped={row["agent"]: row["reason"] for row in tx.all("stopped_agents")},
+        drained=tx.value("drained"),
+    )
+
+
+def _seen(row: Row) -> Seen:
+    return Seen(
+        id=row["id"],
+        run=row["run"],
+        name=row["name"],
+        title=_title(row),
+        state=row["state"],
+        since=row["since"],
+        reason=row["reason"],
+        until=row["until"],
+        agent=row["agent"],
+        stage=row["stage"],
+        worker=row["offered_to"] or row["worker"],
+        attempt=row["attempt"],
+        started=row["started"] if row["ended"] is None else None,
+    )
+
+
+def _title(row: Row) -> str:
+    given = json.loads(row["details"]).get("title") or row["text"]
+    return next((line.strip() for line in str(given).splitlines() if line.strip()), row["name"])

@@ -1,0 +1,81 @@
+-- Looking: what people ask about many tasks at once.
+
+-- name: unended_runs
+-- Runs that have not ended, oldest first.
+SELECT id, state, submitted, blocked FROM runs WHERE state <> 'ended' ORDER BY submitted, id;
+
+-- name: counts_by_run
+-- How many tasks of each run that has not ended are in each state, and how many ad-hoc ones
+-- wait. What nobody does, barriers and stories, is left out. Here and below a cross join makes
+-- SQLite start from the runs, which are few.
+SELECT t.run, t.state, COUNT(*) AS tasks FROM runs r CROSS JOIN tasks t
+WHERE r.state <> 'ended' AND t.run = r.id AND t.agent IS NOT NULL GROUP BY t.run, t.state
+UNION ALL
+SELECT NULL, state, COUNT(*) FROM tasks
+WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered') GROUP BY state;
+
+-- name: tasks_at_work
+-- Tasks that people look for, those that need a person first: all that is neither waiting,
+-- ready nor ended, and of these what is asked of a person and what others wait for in vain.
+SELECT t.id, t.run, t.name, t.state, t.since, t.reason, t.until, t.agent, t.stage, t.offered_to,
+       t.attempt, t.text, t.details, a.started, a.ended, a.worker
+FROM tasks t LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt
+WHERE t.state IN ('blocked', 'ready', 'failed', 'cancelled', 'evicted', 'running', 'gating',
+                  'offered', 'parked', 'paused')
+  AND (t.state <> 'ready' OR t.agent = 'human')
+  AND (t.state NOT IN ('failed', 'cancelled', 'evicted') OR EXISTS (
+      SELECT 1 FROM edges e JOIN tasks w ON w.id = e.task
+      WHERE e.needs = t.id AND w.state = 'waiting'))
+ORDER BY CASE t.state WHEN 'running' THEN 1 WHEN 'gating' THEN 2 WHEN 'offered' THEN 3
+         WHEN 'parked' THEN 4 WHEN 'paused' THEN 5 ELSE 0 END, t.id
+LIMIT :most;
+
+-- name: stopped_agents
+-- Agents nobody should start before a person has looked.
+SELECT agent, reason, since FROM stopped_agents ORDER BY agent;
+
+-- name: ready_tasks
+-- All that the order of ready tasks depends on.
+SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE state = 'ready';
+
+-- name: tasks_called
+-- The tasks of a name in runs that have not ended.
+SELECT t.* FROM runs r CROSS JOIN tasks t
+WHERE r.state <> 'ended' AND t.run = r.id AND t.name = :name ORDER BY t.id;
+
+-- name: names
+-- What the tasks of runs that have not ended are called, the latest runs first.
+SELECT t.id, t.run, t.name, t.state, r.submitted FROM runs r CROSS JOIN tasks t
+WHERE r.state <> 'ended' AND t.run = r.id AND t.agent IS NOT NULL ORDER BY r.submitted DESC, t.id;
+
+-- name: milestones_of_task
+-- What happened to one task besides its admissions and what its agents said, oldest first.
+SELECT id, at, kind, run, task, data FROM events
+WHERE task = :task AND kind <> 'task_admitted' AND kind <> 'progress' ORDER BY id;
+
+-- name: open_entries
+-- All that asks to land, by run, in order of arrival.
+SELECT * FROM entries WHERE state IN ('queued', 'landing') ORDER BY run, number;
+
+-- name: costs_of_run
+-- What the attempts at each task of a run took, by agent.
+SELECT t.id AS task, t.name, a.agent, COUNT(*) AS attempts, SUM(a.tokens) AS tokens,
+       SUM(a.micro_usd) AS micro_usd
+FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run = :run
+GROUP BY t.id, t.name, a.agent ORDER BY t.id, a.agent;
+
+-- name: costs_of_the_rest
+-- The same of tasks that belong to no run.
+SELECT t.id AS task, t.name, a.agent, COUNT(*) AS attempts, SUM(a.tokens) AS tokens,
+       SUM(a.micro_usd) AS micro_usd
+FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run IS NULL
+GROUP BY t.id, t.name, a.agent ORDER BY t.id, a.agent;
+
+-- name: budget
+-- A consumable: how much there may be of it, what ended leases used, what open ones reserve.
+SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
+       COALESCE((SELECT s.total FROM spending s WHERE s.resource = :resource
+                 ORDER BY s.number DESC LIMIT 1), 0) AS spent,
+       COALESCE((SELECT SUM(c.amount) FROM leases l CROSS JOIN lease_costs c
+                 WHERE l.state <> 'released' AND c.fence = l.fence AND c.resource = :resource),
+                0) AS reserved;
