@@ -7,9 +7,7 @@ process insists on, so that a difference can be refused.
 
 from __future__ import annotations
 
-import difflib
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -139,7 +137,7 @@ def load(directory: Path, environment: Mapping[str, str]) -> Config:
 
 def parse(text: str, environment: Mapping[str, str]) -> Config:
     try:
-        table = tomllib.loads(text)
+        table = _toml(text) if text else {}
     except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's own
         raise InputError(f"{FILE} is not valid TOML: {error}.") from error
     # Sections that later layers read for themselves are left to them.
@@ -157,6 +155,12 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         workspace=_workspace(_section(table, "workspace")),
         gate=_gate(_section(table, "gate")),
     )
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib  # late, like all that most commands can do without
+
+    return tomllib.loads(text)
 
 
 def _read(path: Path) -> str:
@@ -326,5 +330,7 @@ def _reject_unknown(table: Mapping[str, Any], known: Iterable[str], where: str) 
 
 def _near(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, names, n=1)
     return f" Did you mean {close[0]}?" if close else f" Known: {', '.join(names)}."

@@ -62,6 +62,16 @@ def git_directory(directory: Path) -> Path:
     return _path(directory, "--absolute-git-dir")
 
 
+def locate(directory: Path) -> tuple[Path, Path]:
+    """The root of the working tree a directory is in, and the git directory all of them share."""
+    asked = ("--path-format=absolute", "--show-toplevel", "--git-common-dir")
+    done = run(directory, "rev-parse", *asked)
+    lines = done.output.removesuffix("\n").split("\n")
+    if done.status != 0 or len(lines) != 2:  # refused, or there is a new line in a path
+        return top_level(directory), common_directory(directory)
+    return Path(lines[0]), Path(lines[1])
+
+
 def find_top_level(directory: Path) -> Path | None:
     """The root of the working tree this directory is in; a bare repository has none."""
     inside = answer(directory, "rev-parse", "--is-inside-work-tree") == "true\n"

@@ -38,9 +38,9 @@ class Project:
 
 def find(directory: Path, environment: Mapping[str, str]) -> Project:
     """The project a directory belongs to."""
-    root = git.top_level(directory)
+    root, common = git.locate(directory)
     settings = config.load(root, environment)
-    url = settings.store or default_url(git.common_directory(directory))
+    url = settings.store or default_url(common)
     if url.startswith("sqlite:///") and not url.startswith("sqlite:////"):
         # One store for the repository, from whichever directory it is used.
         url = "sqlite:///" + quote(str(root / unquote(url.removeprefix("sqlite:///"))))

@@ -17,16 +17,12 @@ from weft.policy import pressure
 from weft.policy.capacity import MOST
 from weft.store.database import Transaction
 from weft.store.ledger import Ledger
-from weft.store.store import Store, reads, writes
+from weft.store.store import reads, writes
 
 
-def start_with(store: Store, limits: Mapping[str, int]) -> None:
+@writes
+def start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
     """Give a store that has none its first limits."""
-    if not store.read(lambda tx: tx.one("identity")):
-        store.write(lambda tx: _start_with(tx, limits))
-
-
-def _start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
     if tx.one("identity"):
         return  # another process was faster, and its limits stand
     tx.run("found_store", identity=secrets.token_hex(16))

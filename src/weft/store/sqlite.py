@@ -6,7 +6,6 @@ transactions start with `BEGIN IMMEDIATE`, so none ever fails by having to upgra
 
 from __future__ import annotations
 
-import random
 import sqlite3
 import threading
 import time
@@ -174,7 +173,9 @@ class Sqlite:
                         f"The store {self.path} has been locked for {self._patience:.0f} s by "
                         "another process; try again, or look for a stopped weft process."
                     ) from error
-                time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311
+                from random import uniform  # late: it takes longer than most transactions
+
+                time.sleep(uniform(0.0002, 0.002))  # noqa: S311
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

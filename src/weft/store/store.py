@@ -103,11 +103,12 @@ def open_store(
     url: str, *, tuning: Tuning | None = None, limits: Mapping[str, int] = DEFAULT_LIMITS
 ) -> Store:
     """Open the store a URL names, bring its schema up to date, and give a new one its limits."""
-    from weft.store.limits import start_with
-
     store = Store(_driver(url), tuning or Tuning())
     try:
-        start_with(store, limits)
+        if not store.read(lambda tx: tx.one("identity")):
+            from weft.store.limits import start_with  # late: few commands need what it imports
+
+            start_with(store, limits)
     except BaseException:
         store.close()
         raise

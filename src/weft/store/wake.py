@@ -9,16 +9,12 @@ is caught by the slow poll every waiter keeps as a net.
 from __future__ import annotations
 
 import errno
-import logging
 import os
-import secrets
 import selectors
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
-
-log = logging.getLogger(__name__)
 
 Topic = Literal["work", "events"]
 
@@ -145,7 +141,7 @@ class Bells:
 
     def listen(self, topic: Topic) -> Listener:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Listener(topic, self._own, self._directory / f"{topic}-{secrets.token_hex(8)}")
+        return Listener(topic, self._own, self._directory / f"{topic}-{os.urandom(8).hex()}")
 
     def ring(self, outward: Outward) -> None:
         wanted = tuple(outward.topics())
@@ -158,13 +154,19 @@ class Bells:
             return  # nobody ever waited here
         except OSError as error:
             # The change is committed: whoever waits finds it by its slow poll.
-            log.warning("cannot ring the bells in %s: %s", self._directory, error)
+            _warn(f"cannot ring the bells in {self._directory}: {error}")
             return
         for path in paths:
             _ring_path(path)
 
     def close(self) -> None:
         self._own.close()
+
+
+def _warn(what: str) -> None:
+    import logging  # late: nearly every command gets by without it
+
+    logging.getLogger(__name__).warning(what)
 
 
 def _ring_path(path: str) -> None:
@@ -178,7 +180,7 @@ def _ring_path(path: str) -> None:
             with suppress(OSError):
                 os.unlink(path)
         else:
-            log.warning("cannot ring %s: %s", path, error)
+            _warn(f"cannot ring {path}: {error}")
         return
     try:
         with suppress(BlockingIOError, BrokenPipeError):  # full, or closed in this moment

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 import re
-from importlib import resources
+from pathlib import Path
 from typing import Final, Literal
 
 Dialect = Literal["sqlite", "postgres"]
 
+_HERE: Final = Path(__file__).parent
 _FILES: Final = (
     "admission.sql",
     "events.sql",
@@ -45,9 +46,8 @@ def queries(dialect: Dialect) -> dict[str, str]:
 @functools.cache
 def migrations(dialect: Dialect) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The numbered steps of the schema, each as its single statements."""
-    folder = resources.files(__package__) / "migrations"
     steps = []
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+    for file in sorted(_HERE.joinpath("migrations").iterdir()):
         if file.name.endswith(".sql"):
             text = _without_comments(file.read_text(encoding="utf-8"))
             statements = tuple(one.strip() for one in text.split(";") if one.strip())
@@ -65,7 +65,7 @@ def _sqlite_keys(statement: str) -> str:
 
 
 def _read(file: str) -> str:
-    return (resources.files(__package__) / file).read_text(encoding="utf-8")
+    return (_HERE / file).read_text(encoding="utf-8")
 
 
 def _split(text: str) -> list[tuple[str, str]]:
