@@ -98,7 +98,7 @@ def main() -> None:
     """Run the command line, and turn errors into one sentence and an exit code."""
     print_what_can_be()
     try:
-        status = weft.main(standalone_mode=False)
+        status = weft.main(prog_name="weft", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(2)

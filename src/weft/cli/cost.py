@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def command(directory: Path, run: str | None, as_json: bool) -> None:
-    """Show what runs, tasks and agents have cost: tokens, dollars, and what is reserved.
+    """Show what runs, tasks and agents have cost.
 
-    Without RUN every run and agent; with it that run's tasks.
+    Tokens and dollars of ended attempts; of a run with a budget also what is spent, what running
+    attempts reserve, and how much there is. Without RUN every run and agent; with it that run's
+    tasks.
     """
     from weft.operations import project
     from weft.operations.looking import look_at_costs

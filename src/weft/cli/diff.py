@@ -23,9 +23,10 @@ _COLOURS: Final = (("+++", None), ("---", None), ("+", "green"), ("-", "red"), (
 @json_option
 @click.pass_obj
 def command(directory: Path, task: str, as_json: bool) -> None:
-    """Show what TASK changed: as it landed, or what its latest attempt left.
+    """Show what TASK changed, landed or not.
 
-    Not on a terminal it is a patch, byte by byte: weft diff 2.3 | git apply
+    What has not landed is shown as its latest attempt left it. Not on a terminal it is a patch,
+    byte by byte: weft diff 2.3 | git apply
     """
     from weft.operations import project
     from weft.operations.diffs import find_difference

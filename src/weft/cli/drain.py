@@ -15,9 +15,10 @@ from weft.cli.steering import steer
 @json_option
 @click.pass_obj
 def command(directory: Path, undo: bool, as_json: bool) -> None:
-    """Start nothing more, in any process on this store, until it is undone.
+    """Start nothing more on this store until it is undone.
 
-    What runs goes on to its end, and what is at the gate lands.
+    No process on any host takes a task then. What runs goes on to its end, and what is at the gate
+    lands.
     """
     from weft.operations.steering import admit_again, stop_admissions
 

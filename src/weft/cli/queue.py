@@ -25,7 +25,7 @@ _MOST: Final = 100
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
-    """Show ready tasks in the order they start, what holds each up, and what waits to land."""
+    """Show what starts next, what holds it up, and what lands."""
     from weft.operations import project
     from weft.operations.looking import look_at_queue
 

@@ -17,7 +17,7 @@ from weft.cli.steering import steer
 @json_option
 @click.pass_obj
 def command(directory: Path, task: str, reason: str, as_json: bool) -> None:
-    """Say no to what a task asks of a person, or to what it wants to land.
+    """Say no to a question, or to what wants to land.
 
     What is at the gate goes back to be made again, and its agent is told REASON. What was asked of
     a person is blocked, and what needs it waits.

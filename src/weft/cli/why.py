@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from weft.model import Attempt
     from weft.operations.looking import AtGate, Why
 
+_CURES: Final = {
+    "blocked": ("weft retry", "weft skip"),
+    "paused": ("weft resume",),
+    "failed": ("weft retry", "weft skip"),
+    "cancelled": ("weft retry",),
+    "evicted": ("weft retry",),
+}
 _LINES: Final = 20  # of a conflict's or a failed check's report
 
 
@@ -26,7 +33,11 @@ _LINES: Final = 20  # of a conflict's or a failed check's report
 @json_option
 @click.pass_obj
 def command(directory: Path, task: str, as_json: bool) -> None:
-    """Say where TASK is, since when, what it waits for, and what happened before."""
+    """Say where TASK is, since when, and what it waits for.
+
+    For a ready task also its place in the order, for one at the gate its checks and conflicts,
+    and for all of them what happened before.
+    """
     from weft.operations import project
     from weft.operations.looking import why
 
@@ -53,7 +64,10 @@ def lines(why: Why, now: float) -> Iterator[str]:
     if running is not None:
         yield f"attempt {running.number} by {running.agent} at {running.worker}"
     for wait in why.waits:
-        yield f"  waits: {wait.text}"
+        if task.state not in _CURES:  # for what people hold up, the reason is said already
+            yield f"  waits: {wait.text}"
+    if task.state in _CURES:
+        yield "  needs you: " + " or ".join(f"`{one} {task.id}`" for one in _CURES[task.state])
     if task.state == "ready" and not why.waits:
         yield "  waits for nothing: the next free worker takes it"
     if why.place is not None:
