@@ -207,9 +207,8 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
         check_id="c",
         passed=False,
         seconds=2.0,
-        output="one\nAssertionError: two",
     )
-    record_verdict(store, fence, "plan-1", verdict, now=time.time())
+    record_verdict(store, fence, "plan-1", verdict, "one\nAssertionError: two", now=time.time())
     conflict = MergeConflict(base=B, entry=second, others=(first,), report="both changed x.py")
     record_conflict(store, fence, "plan-1", conflict, now=time.time())
     shown = tell("why", "1.2")

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gate.landing import HASTY, Crew, Stage, make_project
 from gate.repositories import Repository
+from weft.store import open_store
 
 _MEMORY = Path("/dev/shm")
 
@@ -28,3 +30,24 @@ def shared(place: Path) -> Repository:
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory of one test."""
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def stage(home: Path) -> Iterator[Stage]:
+    """A repository with a run that has no tasks yet; its store is a file."""
+    with open_store(f"sqlite:///{home / 'weft.db'}", tuning=HASTY) as store:
+        yield Stage(store, make_project(home / "project"))
+
+
+@pytest.fixture
+def crew(home: Path) -> Iterator[Crew]:
+    made = Crew(home)
+    yield made
+    made.close()

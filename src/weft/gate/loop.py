@@ -55,7 +55,7 @@ class Gate:
             except (StoreError, Refused) as error:
                 log.warning("the gate of run %s cannot be served now: %s", self.run, error)
                 await anyio.sleep(_PAUSE)
-            await _wait(listener, anyio.Event())
+            await self._wait(listener, anyio.Event())
 
     def _is_over(self) -> bool:
         try:
@@ -100,7 +100,7 @@ class Gate:
             )
             group.start_soon(self._keep, tenure, group)
             while await tenure.turn():
-                await _wait(listener, tenure.changed)
+                await self._wait(listener, tenure.changed)
                 tenure.changed = anyio.Event()
             group.cancel_scope.cancel()
 
@@ -123,6 +123,23 @@ class Gate:
                 return
             await self._debts.settle()
 
+    async def _wait(self, listener: Listener, changed: anyio.Event) -> None:
+        """Until a check has ended, the store has changed, or a while has passed.
+
+        Nobody rings when a deadline passes.
+        """
+        with anyio.move_on_after(min(_NET, self._site.config.tuning.heartbeat)):
+            async with anyio.create_task_group() as waits:
+
+                async def wait_checks() -> None:
+                    await changed.wait()
+                    waits.cancel_scope.cancel()
+
+                waits.start_soon(wait_checks)
+                await anyio.wait_readable(listener)
+                waits.cancel_scope.cancel()
+        listener.wait(0)
+
 
 def _first(group: BaseExceptionGroup[Exception]) -> Exception:
     """What happened, out of the task groups it passed through."""
@@ -130,18 +147,3 @@ def _first(group: BaseExceptionGroup[Exception]) -> Exception:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-async def _wait(listener: Listener, changed: anyio.Event) -> None:
-    """Until a check has ended, the store has changed, or a while has passed."""
-    with anyio.move_on_after(_NET):
-        async with anyio.create_task_group() as waits:
-
-            async def wait_checks() -> None:
-                await changed.wait()
-                waits.cancel_scope.cancel()
-
-            waits.start_soon(wait_checks)
-            await anyio.wait_readable(listener)
-            waits.cancel_scope.cancel()
-    listener.wait(0)

@@ -18,8 +18,10 @@ from anyio.to_thread import run_sync
 from weft.attempt.site import Site
 from weft.errors import Refused, StoreError
 from weft.gate.check import Check, Checked, Command, Forsaken
+from weft.model import Lease, LeaseState
 from weft.policy import checks as policy
 from weft.store.leases import list_open, release, take
+from weft.store.workers import find_workers
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +116,8 @@ class Pool:
         return True
 
     def cancel(self, about: policy.Check) -> None:
-        self._under[about].scope.cancel()
+        if about in self._under:
+            self._under[about].scope.cancel()
 
     def renew(self, sent: float, lost: Collection[int]) -> None:
         """The leases were renewed by a request sent at this boot time, except those lost."""
@@ -125,14 +128,28 @@ class Pool:
                 one.check.renew(sent)
 
     def _take(self) -> int | None:
-        store = self._site.store
-        # By leases: a check of whoever held the gate before may still be about to end.
-        others = [one for one in list_open(store) if (one.kind, one.holder) == ("check", self._run)]
-        if len(others) >= self._site.config.gate.slots:
+        store, now = self._site.store, time.time()
+        if len(self._unended(now)) >= self._site.config.gate.slots:
             return None
-        return take(
-            store, "check", self._run, {"requests": 1}, worker=self._worker, now=time.time()
-        )
+        return take(store, "check", self._run, {"requests": 1}, worker=self._worker, now=now)
+
+    def _unended(self, now: float) -> list[Lease]:
+        """The checks of this run that run, or soon will have ended, whoever started them.
+
+        Those of a worker that hangs may stay for ever: they keep what they hold of the limits,
+        but keep nobody from checking.
+        """
+        found = [
+            one
+            for one in list_open(self._site.store)
+            if (one.kind, one.holder) == ("check", self._run)
+        ]
+        workers = find_workers(self._site.store, {str(one.worker) for one in found}, now=now)
+        return [
+            one
+            for one in found
+            if one.state is LeaseState.HELD or workers[str(one.worker)].left is not None
+        ]
 
     async def _see_through(self, job: Job, under: _Under) -> None:
         try:

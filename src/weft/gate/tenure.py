@@ -89,6 +89,7 @@ class Tenure:
         self._firsts: set[Check] = set()  # checks of what is looked at before it lands
         self._opened = False  # trunk was seen to be where it should be
         self._tasks: dict[int, Task] = {}  # as submitted: their names and their own checks
+        self._ways: dict[tuple[Command, ...], str] = {}
         self._merged: dict[tuple[str, Combination], Steps | Clash] = {}
         self.changed = anyio.Event()  # set when a check has ended
         self._pool = Pool(
@@ -123,7 +124,8 @@ class Tenure:
             seen = await run_sync(self._look)
             if seen is None:
                 return False
-            if not await self._follow(self._plan(seen), seen) and not await self._check_first(seen):
+            plan = await run_sync(self._plan, seen)
+            if not await self._follow(plan, seen) and not await self._check_first(seen):
                 return True
 
     def _look(self) -> _Seen | None:
@@ -331,8 +333,10 @@ class Tenure:
         config = self._site.config
         own = [self._own_check(task) for entry in entries for task in entry.tasks]
         commands = tuple(dict.fromkeys(one for one in (config.gate.run, *own) if one))
-        environment = checks.environment(config, self._site.environment)
-        return commands, checks.check_id(commands, config, environment)
+        if commands not in self._ways:
+            environment = checks.environment(config, self._site.environment)
+            self._ways[commands] = checks.check_id(commands, config, environment)
+        return commands, self._ways[commands]
 
     def _own_check(self, task: int) -> Command | None:
         own = self._get_task(task).details.get("check")

@@ -22,7 +22,7 @@ from weft.operations.naming import name_run, name_task
 from weft.policy.order import Entry as Ranked
 from weft.policy.order import rank
 from weft.store import Store
-from weft.store.gate import read_gate
+from weft.store.gate import get_output, read_gate
 from weft.store.looking import (
     Budget,
     Cost,
@@ -54,6 +54,7 @@ class AtGate:
     number: int | None  # its place among what asks to land, from 1; None: it no longer does
     of: int
     verdicts: tuple[CheckVerdict, ...]
+    outputs: Mapping[int, str]  # of those that failed, by their numbers
     conflicts: tuple[MergeConflict, ...]
     blocked: str  # why the gate waits for a person
     names: Mapping[str, str]  # what people call the tasks of the entries in question
@@ -136,6 +137,11 @@ def _at_gate(store: Store, task: Task) -> AtGate | None:
         number=waiting.index(entry.id) + 1 if entry.id in waiting else None,
         of=len(waiting),
         verdicts=tuple(verdicts),
+        outputs={
+            one.number: get_output(store, task.run, one.number)
+            for one in verdicts
+            if not one.passed
+        },
         conflicts=tuple(conflicts),
         blocked=rows.blocked,
         names=name_entries(store, [one for one in rows.entries if one.id in named]),

@@ -43,14 +43,18 @@ def read_open(tx: Transaction, run: str) -> GateRows:
     last = tx.value("last_landing", run=run)
     oldest = tx.value("oldest_landing_seen", run=run)
     landings = tx.all("landings_from", run=run, sequence=last if oldest is None else oldest)
-    landed = {entry for one in landings for entry in records.landing(one).entries}
-    landed -= {one["id"] for one in waiting}
     bases = encode_keys({one[end] for one in landings for end in ("old", "new")} | _bases(waiting))
+    verdicts = tx.all("verdicts_on", run=run, bases=bases)
+    named = {
+        *(entry for one in landings for entry in records.landing(one).entries),
+        *(entry for one in verdicts for entry in records.verdict(one).combination),
+        *(one["id"] for one in waiting),
+    }
     return _rows(
         tx,
         run,
-        [*tx.all("entries_named", names=encode_keys(landed)), *waiting],
-        tx.all("verdicts_on", run=run, bases=bases),
+        tx.all("entries_named", names=encode_keys(named)),
+        verdicts,
         tx.all("conflicts_on", run=run, bases=bases),
         landings,
     )

@@ -1,0 +1,86 @@
+"""Forks processes that hold gates, one per line of JSON, and says their pids.
+
+A gate may be told to come to grief at one of its fault points: the process is killed or stopped
+there, by its own hand, and a note says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from weft.config import Config, GateSettings, Tuning
+from weft.engine import Interrupted, open_site, serving
+from weft.gate.loop import Gate
+from weft.store import open_store
+
+_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.close(1)
+            os.open(os.devnull, os.O_WRONLY)
+            status = 1
+            try:
+                anyio.run(serve, json.loads(line))
+                status = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+        sys.stdout.write(f"{pid}\n")
+        sys.stdout.flush()
+
+
+async def serve(spec: dict[str, Any]) -> None:
+    note = Path(spec["note"])
+    left = spec.get("nth", 1)
+
+    def at(point: str) -> None:
+        nonlocal left
+        if point == spec.get("point"):
+            left -= 1
+            if left == 0:
+                note.write_text(spec["action"])
+                os.kill(os.getpid(), _SIGNALS[spec["action"]])
+
+    gate: dict[str, Any] = {
+        name: tuple(one) if isinstance(one, list) else one for name, one in spec["gate"].items()
+    }
+    tuning = Tuning(**spec["tuning"])
+    config = Config(gate=GateSettings(**gate), tuning=tuning)
+    with (
+        open_store(spec["store"], tuning=tuning) as store,
+        open_site(store, Path(spec["root"]), config, dict(os.environ)) as site,
+    ):
+        try:
+            async with (
+                serving(site, slots=1, take=lambda worker: ()) as scheduler,
+                anyio.create_task_group() as group,
+            ):
+                await anyio.sleep(0)  # for whoever obeys signals to begin
+                note.with_suffix(".up").touch()
+                for run in spec["runs"]:
+                    group.start_soon(hold, Gate(site, scheduler.worker, run, at=at), store)
+        except Interrupted:
+            pass
+    note.write_text("left")
+
+
+async def hold(gate: Gate, store: Any) -> None:
+    with store.listen("work") as listener:
+        await gate.serve(listener)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    main()

@@ -1,0 +1,264 @@
+"""One check: what counts as a pass, what it sees, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gate.landing import RUN, Stage, drive, gate_site, task
+from weft import git
+from weft.config import WorkspaceSettings
+from weft.gate.check import judge
+from weft.process.agent import Exit, Why
+from weft.store.gate import read_gate, unblock_gate
+from weft.store.leases import list_open, release, take
+from weft.store.limits import set_limit
+from weft.store.runs import get_run
+
+
+def bring_one(stage: Stage, **fields: object) -> None:
+    stage.submit([task("a", **fields)])
+    stage.bring("a", {"src/a": "a = 2\n"})
+
+
+def sh(line: str) -> tuple[str, ...]:
+    return ("sh", "-c", line)
+
+
+PASSED = Exit(why=Why.ENDED, code=0, signal=None, unstarted="", swept=0, at=1.0)
+FAILED = {
+    "an exit code": replace(PASSED, code=1),
+    "a signal": replace(PASSED, code=None, signal=9),
+    "no program": replace(PASSED, code=None, unstarted="no such file"),
+    "too much output": replace(PASSED, why=Why.OUTPUT),
+    "stopped by somebody": replace(PASSED, why=Why.ASKED),
+    "a wrapper that was killed": replace(PASSED, why=Why.LOST, code=None),
+    "out of time": None,
+}
+
+
+def test_falsy_error_counted_as_success() -> None:
+    """Nothing but an exit code of 0, by itself, is a pass.
+
+    Weakened: whatever has no error to show is taken for a success.
+    """
+
+    def weakened(ended: Exit | None) -> bool:
+        return not (ended and ended.code)
+
+    assert judge(PASSED, "").passed
+    assert [how for how, ended in FAILED.items() if judge(ended, "").passed] == []
+    assert len([how for how, ended in FAILED.items() if weakened(ended)]) > 1
+
+
+def test_a_command_may_be_a_list_of_words(stage: Stage) -> None:
+    bring_one(stage)
+    drive(stage, lambda: stage.are(a="done"), run=("grep", "-q", "a = 2", "src/a"))
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("no-such-program",), "cannot start"),
+        (sh("no-such-program"), "not found"),
+        (sh("kill -9 $$"), "signal 9"),
+    ],
+)
+def test_what_cannot_run_has_failed(stage: Stage, command: tuple[str, ...], told: str) -> None:
+    bring_one(stage)
+    drive(stage, lambda: stage.are(a="ready"), run=command)
+    assert told in stage.reason("a")
+    stage.judge()
+
+
+def test_a_check_that_takes_too_long_is_ended_with_all_it_started(stage: Stage, home: Path) -> None:
+    bring_one(stage)
+    stray = f'trap "" TERM; echo $$ >> {home}/strays; exec sleep 600'
+    forever = sh(f"setsid sh -c '{stray}' & setsid sh -c '{stray}' & sleep 600")
+    drive(stage, lambda: stage.are(a="ready"), run=forever, timeout=0.5)
+    assert "took too long" in stage.reason("a")
+    strays = (home / "strays").read_text().split()
+    assert len(strays) == 4, "twice: it is tried again before it is rejected"
+    assert not any(Path(f"/proc/{pid}").exists() for pid in strays)
+    stage.judge()
+
+
+def test_what_a_check_leaves_running_ends_with_it(stage: Stage, home: Path) -> None:
+    bring_one(stage)
+    drive(stage, lambda: stage.are(a="done"), run=sh(f"sleep 600 & echo $! > {home}/stray"))
+    assert not Path(f"/proc/{(home / 'stray').read_text().strip()}").exists()
+    stage.judge()
+
+
+def test_a_check_that_prints_without_end_is_ended_and_its_output_cut(stage: Stage) -> None:
+    bring_one(stage)
+    flood = sh("echo; yes $(head -c 2000 /dev/zero | tr '\\0' x)")
+    drive(stage, lambda: stage.are(a="ready"), run=flood)
+    assert "printed more than 64 MiB" in stage.reason("a")
+    assert len(stage.reason("a")) < 20_000
+    stage.judge()
+
+
+def test_a_check_sees_as_little_of_the_environment_as_an_agent(stage: Stage, home: Path) -> None:
+    bring_one(stage)
+    secrets = {"API_KEY": "secret", "WEFT_STORE": "secret", "NAMED": "seen"}
+    given = {**os.environ, **secrets}
+    env = ("NAMED", "WEFT_STORE")
+    drive(
+        stage, lambda: stage.are(a="done"), run=sh(f"env > {home}/env"), environment=given, env=env
+    )
+    seen = (home / "env").read_text().splitlines()
+    assert "NAMED=seen" in seen
+    assert "WEFT_CHECK=1" in seen
+    assert not any("secret" in line for line in seen)
+
+
+def test_a_tasks_own_check_is_part_of_it(stage: Stage) -> None:
+    stage.submit([task("a", details={"check": "grep -q 'a = 2' src/a"}), task("b")])
+    stage.bring("a", {"src/a": "a = 3\n"})
+    stage.bring("b", {"src/b": "b = 2\n"})
+    drive(stage, lambda: stage.are(a="ready", b="done"))
+    stage.bring("a", {"src/a": "a = 2\n"})
+    drive(stage, lambda: stage.are(a="done"))
+    stage.judge()
+
+
+def test_without_any_check_all_that_merges_lands(stage: Stage) -> None:
+    bring_one(stage)
+    drive(stage, lambda: stage.are(a="done"), run=None)
+    stage.judge()
+
+
+def test_a_tree_that_passed_in_another_run_is_not_checked_again(stage: Stage, home: Path) -> None:
+    count = sh(f"echo >> {home}/runs")
+    bring_one(stage)
+    drive(stage, lambda: stage.are(a="done"), run=count)
+    again = replace(stage, run="r2")
+    bring_one(again)
+    drive(again, lambda: again.are(a="done"), run=count)
+    assert len((home / "runs").read_text().splitlines()) == 1
+    assert again.check_runs() == 0
+    again.judge()
+    other = replace(stage, run="r3")
+    bring_one(other)
+    drive(other, lambda: other.are(a="done"), run=(*count[:2], f"{count[2]} # otherwise"))
+    assert len((home / "runs").read_text().splitlines()) == 2, "another way of checking is another"
+
+
+def test_what_failed_elsewhere_is_looked_at_again(stage: Stage, home: Path) -> None:
+    """A service that was down, say, and is mended since."""
+    needs = sh(f"test -e {home}/up")
+    bring_one(stage)
+    drive(stage, lambda: stage.are(a="ready"), run=needs)
+    (home / "up").touch()
+    again = replace(stage, run="r2")
+    bring_one(again)
+    drive(again, lambda: again.are(a="done"), run=needs)
+
+
+def test_an_edited_check_judges_anew(stage: Stage) -> None:
+    """What passed the old commands has not passed the new ones."""
+    bring_one(stage)
+
+    class Stop(Exception):
+        pass
+
+    def leave(point: str) -> None:
+        if point == "built":
+            raise Stop("before it lands")
+
+    drive(stage, lambda: "before it lands" in get_run(stage.store, RUN).blocked, at=leave)
+    unblock_gate(stage.store, RUN, now=0)
+    drive(stage, lambda: stage.are(a="ready"), run=("false",))
+
+
+def test_no_more_checks_run_at_once_than_there_are_slots(stage: Stage, home: Path) -> None:
+    stage.submit([task(name) for name in "abcdef"])
+    for name in "abcdef":
+        stage.bring(name, {f"src/{name}": "broken\n" if name in "bd" else f"{name} = 2\n"})
+    count = f"mkdir {home}/c$$; ls -d {home}/c* | wc -l >> {home}/seen; sleep 0.1; rmdir {home}/c$$"
+    settled = {name: "ready" if name in "bd" else "done" for name in "abcdef"}
+    drive(stage, lambda: stage.states() == settled, run=sh(f"{count}; ! grep -rq broken src"))
+    assert max(int(line) for line in (home / "seen").read_text().split()) == 2
+    stage.judge()
+
+
+def test_checks_wait_for_room_among_all_requests(stage: Stage) -> None:
+    set_limit(stage.store, "requests", 1, now=0)
+    bring_one(stage)
+    with gate_site(stage) as site:
+        taken = take(site.store, "check", "elsewhere", {"requests": 1}, worker="w", now=0)
+        assert taken is not None
+        before = len(stage.events("lease_taken"))
+        drive(stage, lambda: len(stage.events("lease_taken")) > before, site=site)
+        assert stage.are(a="gating")
+        assert read_gate(stage.store, RUN).verdicts == ()
+        release(site.store, taken, now=0)
+        drive(stage, lambda: stage.are(a="done"), site=site)
+    stage.judge()
+
+
+def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
+    """A gate that is left has no check alive, and no lease ended before its check had."""
+    stage.submit([task(name) for name in "abcdef"])
+    for name in "abcdef":
+        stage.bring(name, {f"src/{name}": f"{name} = 2\n"})
+    stubborn = sh(f"trap '' TERM; echo $$ >> {home}/alive; while :; do sleep 0.05; done")
+    drive(stage, lambda: started(home) == 2, run=stubborn, every_commit=True)
+    pids = (home / "alive").read_text().split()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert [one.kind for one in list_open(stage.store)] == ["run"]
+    stage.judge()
+
+
+def started(home: Path) -> int:
+    path = home / "alive"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_a_set_up_that_the_candidate_broke_is_its_failure(stage: Stage) -> None:
+    stage.submit([task("a"), task("b")])
+    stage.bring("a", {"src/a": "broken\n"})
+    stage.bring("b", {"src/b": "b = 2\n"})
+    setup = WorkspaceSettings(setup=sh("! grep -n broken src/a"))
+    drive(stage, lambda: stage.are(a="ready", b="done"), run=("true",), workspace=setup)
+    assert "set-up command failed" in stage.reason("a")
+    assert "1:broken" in stage.reason("a")
+    stage.judge()
+
+
+def test_a_set_up_that_fails_without_candidates_blames_nobody(stage: Stage, home: Path) -> None:
+    bring_one(stage)
+    setup = WorkspaceSettings(setup=sh(f"test -e {home}/up || {{ echo no service; exit 1; }}"))
+    drive(stage, lambda: "no service" in get_run(stage.store, RUN).blocked, workspace=setup)
+    assert stage.are(a="gating")
+    (home / "up").touch()
+    unblock_gate(stage.store, RUN, now=0)
+    drive(stage, lambda: stage.are(a="done"), workspace=setup)
+    stage.judge()
+
+
+def test_what_a_check_writes_or_commits_is_kept_nowhere(stage: Stage) -> None:
+    bring_one(stage)
+    mess = (
+        "echo x > new; echo y > src/b; git add -A; git -c user.name=x -c user.email=y commit -qm z"
+    )
+    drive(stage, lambda: stage.are(a="done"), run=sh(f"{mess}; echo more > more; mkdir -p d/.git"))
+
+    assert git.list_refs(stage.root, "refs/weft") == {}
+    assert stage.show("src/b") == "b = 1"
+    stage.judge()
+
+
+def test_a_check_whose_weft_slept_too_long_is_run_again(stage: Stage, home: Path) -> None:
+    """Its watchdog ended it: that is no failure of the candidate."""
+    hasty = replace(stage.store.tuning, gone_after=0.3, heartbeat=30)
+    slept = replace(stage, store=type(stage.store)(stage.store.database, hasty))
+    bring_one(slept)
+    wait = sh(f"echo $$ >> {home}/alive; test $(wc -l < {home}/alive) -gt 1 || sleep 600")
+    drive(slept, lambda: slept.are(a="done"), run=wait)
+    assert started(home) == 2
+    assert [one.passed for one in read_gate(stage.store, RUN).verdicts] == [True]
