@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from attempt.ground import PATIENCE, Ground, either, ground, url, wait_until
-from databases import look
+from databases import fresh_database, look
 from weft.model import State
 from weft.store.leases import list_open
 from weft.store.workers import list_workers
@@ -165,18 +167,18 @@ def test_a_build_in_which_time_alone_frees_a_lease_runs_a_task_twice(ground: Gro
     assert any("without a lease" in one for one in wrong)
 
 
-def test_a_worker_asked_to_stop_hands_its_tasks_back(either: Ground) -> None:
-    task = either.submit("grandchild 600 deaf", "use 5 5 0.5", "say ready", "hang")
-    program = either.engine(SHUTDOWN_TIMEOUT="100")
-    wait_until(lambda: either.said(task) == ["ready"])
-    late = either.submit("write dir/b new", files=["dir/b"])
+def test_a_worker_asked_to_stop_hands_its_tasks_back(ground: Ground) -> None:
+    task = ground.submit("grandchild 600 deaf", "use 5 5 0.5", "say ready", "hang")
+    program = ground.engine(SHUTDOWN_TIMEOUT="100")
+    wait_until(lambda: ground.said(task) == ["ready"])
+    late = ground.submit("write dir/b new", files=["dir/b"])
     program.send_signal(signal.SIGTERM)
     assert program.wait(PATIENCE) == 0
-    assert either.state(task) is State.READY
-    assert either.state(late) in (State.READY, State.DONE)
-    assert look(either.url, "SELECT * FROM failures") == []
-    assert list_workers(either.store, now=time.time()) == []
-    either.assert_nothing_left()
+    assert ground.state(task) is State.READY
+    assert ground.state(late) in (State.READY, State.DONE)
+    assert look(ground.url, "SELECT * FROM failures") == []
+    assert list_workers(ground.store, now=time.time()) == []
+    ground.assert_nothing_left()
 
 
 def test_a_worker_asked_to_stop_waits_for_what_runs(ground: Ground) -> None:
@@ -257,21 +259,73 @@ def test_a_command_that_was_killed_is_gone_on_with_by_the_next(ground: Ground) -
     ground.assert_nothing_left()
 
 
-def test_two_engines_share_the_limit_of_an_agent_and_death_frees_it(either: Ground) -> None:
+def test_two_engines_share_the_limit_of_an_agent_and_death_frees_it(ground: Ground) -> None:
     """Each takes the full total only in builds whose limits are their own."""
-    either.agent(front="max_concurrency: 1\n")
+    ground.agent(front="max_concurrency: 1\n")
     tasks = [
-        either.submit("say on", "attempt 1: sleep 0.3", f"write f{n} x", files=[f"f{n}"])
+        ground.submit("say on", "attempt 1: sleep 0.3", f"write f{n} x", files=[f"f{n}"])
         for n in range(4)
     ]
-    watch = Watch(either)
-    engines = [either.engine() for _ in range(2)]
-    watch.until(lambda: any(either.said(task) for task in tasks))
+    watch = Watch(ground)
+    engines = [ground.engine() for _ in range(2)]
+    watch.until(lambda: any(ground.said(task) for task in tasks))
     engines[0].kill()
-    watch.until(either.is_settled)
+    watch.until(ground.is_settled)
     assert watch.wrong == []
     assert watch.most == 1
-    assert {either.state(task) for task in tasks} == {State.DONE}
+    assert {ground.state(task) for task in tasks} == {State.DONE}
+
+
+def cut_off(ground: Ground, *, tasks: int) -> None:
+    """Every connection to the database is cut again and again while agents work."""
+    numbers = [
+        ground.submit(
+            *(part for n in range(20) for part in (f"say {n}", "sleep 0.02")),
+            f"write f{one} x",
+            files=[f"f{one}"],
+        )
+        for one in range(tasks)
+    ]
+    chance = random.Random(tasks)
+    cut = 0.0
+
+    def during(_: object) -> None:
+        nonlocal cut
+        if time.monotonic() > cut:
+            cut = time.monotonic() + chance.random() * 0.3
+            with psycopg.connect(ground.url, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+
+    ground.serve(during=during, seconds=3 * PATIENCE)
+    for number in numbers:
+        assert ground.state(number) is State.DONE
+        lines = [str(n) for n in range(20)] * len(ground.attempts(number))
+        assert ground.said(number) == lines
+        ground.assert_candidate_once(number)
+    assert look(ground.url, "SELECT * FROM failures") == []
+    ground.assert_nothing_left()
+
+
+@pytest.fixture
+def served(tmp_path: Path, postgres_server: str) -> Iterator[Ground]:
+    with fresh_database(postgres_server) as database:
+        made = Ground(tmp_path / "project", database)
+        yield made
+        made.close()
+
+
+def test_a_database_that_hangs_up_loses_and_doubles_nothing(served: Ground) -> None:
+    cut_off(served, tasks=3)
+
+
+@pytest.mark.chaos
+@pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="only by `make chaos`")
+@pytest.mark.timeout(600)
+def test_a_database_that_hangs_up_for_long(served: Ground) -> None:
+    cut_off(served, tasks=30)
 
 
 def test_the_block_that_breaks_takes_its_agents_along(ground: Ground) -> None:

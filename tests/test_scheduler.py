@@ -114,17 +114,17 @@ def test_an_attempt_that_cannot_be_followed_ends_alone(ground: Ground) -> None:
     ground.assert_nothing_left()
 
 
-def test_what_agents_say_is_in_the_store_while_they_run(either: Ground) -> None:
-    task = either.submit("say one", "say two", "hang")
+def test_what_agents_say_is_in_the_store_while_they_run(ground: Ground) -> None:
+    task = ground.submit("say one", "say two", "hang")
     seen: list[list[str]] = []
 
     def until() -> bool:
-        seen.append(either.said(task))
+        seen.append(ground.said(task))
         return seen[-1] == ["one", "two"]
 
-    either.serve(until)
-    assert either.state(task) is State.READY
-    assert look(either.url, "SELECT * FROM failures") == []
+    ground.serve(until)
+    assert ground.state(task) is State.READY
+    assert look(ground.url, "SELECT * FROM failures") == []
 
 
 def test_a_worker_that_was_taken_for_dead_registers_anew(ground: Ground) -> None:

@@ -20,18 +20,17 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from weft.agents.classify import Stop
-from weft.attempt import begin
+from weft.attempt.adoption import adopt
 from weft.attempt.attempt import Attempt
-from weft.attempt.begin import Begun, StillRuns
+from weft.attempt.begin import StillRuns
 from weft.attempt.remains import find_orphans
 from weft.attempt.settle import fail_to_start, hand_back_unstarted
 from weft.attempt.site import Site
-from weft.errors import InUse, Refused, StoreError, WeftError
-from weft.model import Grant, Lease, LeaseState, Outcome, State
-from weft.process import agent as process
+from weft.errors import StoreError, WeftError
+from weft.model import Grant, Outcome, State
 from weft.process.death import end_unstarted
 from weft.process.place import Place, boottime
-from weft.store.leases import adopt, find_lost, finish, get_lease, release, renew, report_all
+from weft.store.leases import find_lost, finish, renew, report_all
 from weft.store.wake import Listener
 
 log = logging.getLogger(__name__)
@@ -59,6 +58,7 @@ class Scheduler:
         self._unwanted: set[int] = set()  # fences that were lost while their attempt started
         self._adopting = 0
         self._reports: dict[int, Mapping[str, Any]] = {}  # what is not stored yet
+        self._doubtful: set[int] = set()  # those the store may have, since it did not answer
         self._turn = anyio.Lock()  # held by whoever looks at output and stores reports
         self._sent = boottime()  # when the last renewal that succeeded was sent
         self._draining = self._stopping = self._killing = False
@@ -145,7 +145,7 @@ class Scheduler:
         for lease in await run_sync(find_orphans, self._site, here):
             self._adopting += 1
             try:
-                attempt = await self._adopt(lease)
+                attempt = await adopt(self._site, self.worker, lease)
             finally:
                 self._adopting -= 1
             if attempt is not None:
@@ -165,51 +165,6 @@ class Scheduler:
             waits.start_soon(wait_ends)
             await anyio.wait_readable(listener)
             waits.cancel_scope.cancel()
-
-    async def _adopt(self, lease: Lease) -> Attempt | None:
-        sent = boottime()
-        begun: Begun | None = None
-        try:
-            begun = await run_sync(begin.find, self._site, lease)
-        except InUse:
-            return None  # whoever had it has not let go yet
-        except (WeftError, OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("attempt of task %s cannot be gone on with: %s", lease.task, error)
-        try:
-            fence = await run_sync(self._take_over, lease)
-            if fence is not None and begun is None:
-                await self._end_broken(lease, fence)
-            if fence is not None and begun is not None:
-                attempt = await run_sync(Attempt.go_on, self._site, fence, lease, begun)
-                begun = None
-                if fence == lease.fence:
-                    attempt.stop(Stop.CANCEL)  # its task has ended: nobody may go on with it
-                else:
-                    attempt.renew(sent)
-                return attempt
-        finally:
-            if begun is not None:
-                begun.workspace.close()
-        return None
-
-    def _take_over(self, lease: Lease) -> int | None:
-        """A new fence for an orphan; its own if its task has ended; None if it is another's."""
-        try:
-            return adopt(self._site.store, lease.fence, self.worker, now=time.time())
-        except Refused:
-            still = get_lease(self._site.store, lease.fence).state is LeaseState.SUSPECT
-            ended = find_lost(self._site.store, [lease.fence])
-            return lease.fence if still and ended else None
-
-    async def _end_broken(self, lease: Lease, fence: int) -> None:
-        """What nobody can settle is ended before its lease is let go."""
-        assert lease.task is not None
-        assert lease.attempt is not None
-        running = process.attach(self._site.directory(lease.task, lease.attempt))
-        await running.stop()
-        await run_sync(
-            lambda: release(self._site.store, fence, now=time.time(), reason="unadoptable")
-        )
 
     async def _carry_out(self, grant: Grant) -> None:
         if grant.agent is None:  # a mere barrier: whatever it waited for has happened
@@ -309,17 +264,28 @@ class Scheduler:
 
     def _try_to_store(self) -> list[int] | None:
         """Store what was gathered; returns the fences that were refused, None if nobody answers."""
-        reports = dict(self._reports)
-        if not reports:
-            return []
         try:
+            self._drop_stored()
+            reports = dict(self._reports)
+            if not reports:
+                return []
+            self._doubtful.update(reports)
             lost = report_all(self._site.store, list(reports.items()), now=time.time())
         except StoreError as error:
             log.warning("what agents said could not be stored yet: %s", error)
             return None
+        self._doubtful.clear()
         for fence in reports:
             self._reports.pop(fence, None)
         return lost
+
+    def _drop_stored(self) -> None:
+        """After an error nobody knows whether it came before or after the commit: look."""
+        for fence in sorted(self._doubtful):
+            attempt, said = self._attempts.get(fence), self._reports.get(fence)
+            if attempt is not None and said is not None and attempt.is_stored(said):
+                del self._reports[fence]
+            self._doubtful.discard(fence)
 
     def _ring(self) -> None:
         self._ends.set()

@@ -23,7 +23,7 @@ def weaken(build: str) -> None:
         case "time frees":  # a lease past its deadline is free, whoever still runs
             vars(engine)["prove_dead"] = lambda site, lease: "its time is over"
         case "no offset":  # an adopter begins with the first line
-            vars(attempt)["reported_before"] = lambda site, lease: 0
+            vars(attempt)["reported_before"] = lambda site, task, attempt: 0
         case "forget":  # who is left running by a dead worker is nobody's business
             vars(scheduler)["find_orphans"] = lambda site, here: []
 

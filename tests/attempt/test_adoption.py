@@ -44,8 +44,16 @@ def outcome_of(ground: Ground) -> tuple[object, ...]:
     return tasks, attempts, leases
 
 
-@pytest.mark.parametrize("moment", ["talking", "ended", "settling"])
-def test_a_killed_weft_is_followed_by_another(either: Ground, moment: str) -> None:
+@pytest.mark.parametrize("moment", ["talking", "ended"])
+def test_a_killed_weft_is_followed_by_another(ground: Ground, moment: str) -> None:
+    killed_and_followed(ground, moment)
+
+
+def test_a_weft_that_is_killed_while_it_settles_is_followed_by_another(either: Ground) -> None:
+    killed_and_followed(either, "settling")
+
+
+def killed_and_followed(either: Ground, moment: str) -> None:
     task = either.submit(*TALK, "write a new", "answer fine")
     first = either.engine()
     wait_until(lambda: len(either.said(task)) > 5)
@@ -103,6 +111,25 @@ def test_one_that_is_killed_again_and_again_loses_and_doubles_no_line(ground: Gr
     ground.assert_nothing_left()
 
 
+@pytest.mark.chaos
+@pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="only by `make chaos`")
+@pytest.mark.timeout(600)
+def test_killed_at_any_moment_around_its_agents_end(either: Ground) -> None:
+    chance = random.Random(3)
+    for number in range(1, 21):
+        task = either.submit("say one", "sleep 0.1", "say two", f"write f{number} x")
+        program = either.engine()
+        wait_until((either.directory(task) / records.EXIT).exists)
+        time.sleep(chance.random() * 0.25)
+        kill(program)
+        either.serve()
+        assert [one.outcome for one in either.attempts(task)] == ["success"]
+        assert either.said(task) == ["one", "two"]
+        either.assert_candidate_once(task)
+        either.serve(lambda: True)
+        either.assert_nothing_left()
+
+
 @pytest.mark.parametrize(
     ("build", "caught"), [("no offset", "lines are doubled"), ("forget", "stuck")]
 )
@@ -124,16 +151,16 @@ def test_weakened_builds_are_caught(ground: Ground, build: str, caught: str) -> 
     kill(second)
 
 
-def test_an_orphan_whose_task_was_cancelled_is_ended_with_all_it_started(either: Ground) -> None:
-    task = either.submit("grandchild 600 deaf", "ignore TERM", "say ready", "hang")
-    program = either.engine()
-    wait_until(lambda: either.said(task) == ["ready"])
+def test_an_orphan_whose_task_was_cancelled_is_ended_with_all_it_started(ground: Ground) -> None:
+    task = ground.submit("grandchild 600 deaf", "ignore TERM", "say ready", "hang")
+    program = ground.engine()
+    wait_until(lambda: ground.said(task) == ["ready"])
     kill(program)
-    assert len(either.living()) == 2
-    cancel(either.store, task, now=time.time())
-    either.serve(lambda: not list_open(either.store))
-    assert either.state(task) is State.CANCELLED
-    either.assert_nothing_left()
+    assert len(ground.living()) == 2
+    cancel(ground.store, task, now=time.time())
+    ground.serve(lambda: not list_open(ground.store))
+    assert ground.state(task) is State.CANCELLED
+    ground.assert_nothing_left()
 
 
 def test_why_an_agent_was_stopped_is_known_to_whoever_adopts_it(ground: Ground) -> None:

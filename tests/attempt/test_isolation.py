@@ -64,17 +64,17 @@ def test_what_is_the_users_stays_as_it_is(ground: Ground) -> None:
     assert all(not ground.events(task, "surroundings_changed") for task in tasks)
 
 
-def test_who_reaches_for_what_is_the_users_is_told_of(either: Ground) -> None:
-    root = either.root
-    either.shell(
+def test_who_reaches_for_what_is_the_users_is_told_of(ground: Ground) -> None:
+    root = ground.root
+    ground.shell(
         "grabbing",
         f"git -C {root} config weft.owned yes\ngit -C {root} branch owned\n"
         f"echo owned > {root}/dir/b\necho exit 1 > {root}/.git/hooks/pre-commit\necho new > a\n",
     )
-    task = either.submit(agent="grabbing", files=["a"])
-    either.serve()
-    assert either.state(task) is State.DONE
-    [event] = either.events(task, "surroundings_changed")
+    task = ground.submit(agent="grabbing", files=["a"])
+    ground.serve()
+    assert ground.state(task) is State.DONE
+    [event] = ground.events(task, "surroundings_changed")
     told = " ".join(event.data["changes"])
     for what in ("config", "refs/heads/owned", "dir/b", "pre-commit"):
         assert what in told

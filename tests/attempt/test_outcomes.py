@@ -143,14 +143,14 @@ def test_no_change_is_retried_once_and_told_to_the_agent(ground: Ground) -> None
     assert "nothing has changed" in (ground.directory(task, 2) / "stdin").read_text()
 
 
-def test_an_undeclared_file_that_is_free_is_claimed_and_taken(either: Ground) -> None:
-    task = either.submit("write a new", "touch extra/x.txt", files=["a"])
-    either.serve()
-    assert either.state(task) is State.DONE
-    assert either.content(task, "extra/x.txt") == ""
-    [event] = either.events(task, "claims_extended")
+def test_an_undeclared_file_that_is_free_is_claimed_and_taken(ground: Ground) -> None:
+    task = ground.submit("write a new", "touch extra/x.txt", files=["a"])
+    ground.serve()
+    assert ground.state(task) is State.DONE
+    assert ground.content(task, "extra/x.txt") == ""
+    [event] = ground.events(task, "claims_extended")
     assert event.data["files"] == ["extra/x.txt"]
-    assert look(either.url, "SELECT * FROM claims") == []
+    assert look(ground.url, "SELECT * FROM claims") == []
 
 
 def test_an_undeclared_file_of_another_is_archived_and_claimed_from_the_start(

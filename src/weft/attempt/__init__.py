@@ -9,6 +9,7 @@
     outcome   how it ended and what it changed -> what becomes of its task; pure
     settle    the same with its effects, under the fence
     surroundings   the user's checkout before and after
+    adoption  taking over from the dead
     remains   what the dead left: orphans, proof of death, workspaces
 
 Which task is next, renewing leases and finding the dead is left to others.

@@ -64,7 +64,10 @@ class Attempt:
     @classmethod
     def go_on(cls, site: Site, fence: int, lease: Lease, begun: begin.Begun) -> Self:
         """Go on with an attempt whose worker is gone, under the fence it has now."""
-        return cls(site, fence, begun, reported=reported_before(site, lease))
+        assert lease.task is not None
+        assert lease.attempt is not None
+        reported = reported_before(site, lease.task, lease.attempt)
+        return cls(site, fence, begun, reported=reported)
 
     def renew(self, sent: float) -> None:
         try:
@@ -129,6 +132,11 @@ class Attempt:
         if self._warnings:
             return {"warning": self._warnings.pop(0)}
         return self._follower.report()
+
+    def is_stored(self, said: Mapping[str, Any]) -> bool:
+        """Whether the store has a report, although nobody heard it say so."""
+        before = reported_before(self._site, self.order.task, self.order.attempt)
+        return "offset" in said and int(said["offset"]) <= before
 
     def settle(self) -> State | None:
         """Everything that follows the agent's end; returns its task's state, None if the attempt
@@ -204,13 +212,12 @@ class Attempt:
         return granted
 
 
-def reported_before(site: Site, lease: Lease) -> int:
-    """How far into its output an attempt was reported by whoever followed it before."""
-    assert lease.task is not None
+def reported_before(site: Site, task: int, attempt: int) -> int:
+    """How far into its output an attempt is reported in the store, by whomever."""
     offsets = [
         event.data["offset"]
-        for event in history(site.store, lease.task)
-        if event.kind == "progress" and event.data.get("attempt") == lease.attempt
+        for event in history(site.store, task)
+        if event.kind == "progress" and event.data.get("attempt") == attempt
     ]
     return max(offsets, default=0)
 

@@ -1,0 +1,71 @@
+"""Taking over what a dead worker of this host left running, or finished and unsettled."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from anyio.to_thread import run_sync
+
+from weft.agents.classify import Stop
+from weft.attempt import begin
+from weft.attempt.attempt import Attempt
+from weft.attempt.begin import Begun
+from weft.attempt.site import Site
+from weft.errors import InUse, Refused, WeftError
+from weft.model import Lease, LeaseState
+from weft.process import agent as process
+from weft.process.place import boottime
+from weft.store import leases
+
+log = logging.getLogger(__name__)
+
+
+async def adopt(site: Site, worker: str, lease: Lease) -> Attempt | None:
+    """Go on with an orphan under a new fence; None if there is nothing to go on with.
+
+    One whose task has ended meanwhile keeps its old fence, under which nothing can be done any
+    more but to end it and let go. What cannot be gone on with is ended before it is let go.
+    """
+    sent = boottime()
+    begun: Begun | None = None
+    try:
+        begun = await run_sync(begin.find, site, lease)
+    except InUse:
+        return None  # whoever had it has not let go yet
+    except (WeftError, OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("the attempt of task %s cannot be gone on with: %s", lease.task, error)
+    fence: int | None = None
+    try:
+        fence = await run_sync(_take_over, site, worker, lease)
+    finally:
+        if begun is not None and fence is None:
+            begun.workspace.close()
+    if fence is None:
+        return None
+    if begun is None:
+        await _end(site, lease, fence)
+        return None
+    attempt = await run_sync(Attempt.go_on, site, fence, lease, begun)
+    if fence == lease.fence:
+        attempt.stop(Stop.CANCEL)
+    else:
+        attempt.renew(sent)
+    return attempt
+
+
+def _take_over(site: Site, worker: str, lease: Lease) -> int | None:
+    """A new fence for an orphan; its own if its task has ended; None if it is another's."""
+    try:
+        return leases.adopt(site.store, lease.fence, worker, now=time.time())
+    except Refused:
+        still = leases.get_lease(site.store, lease.fence).state is LeaseState.SUSPECT
+        ended = leases.find_lost(site.store, [lease.fence])
+        return lease.fence if still and ended else None
+
+
+async def _end(site: Site, lease: Lease, fence: int) -> None:
+    assert lease.task is not None
+    assert lease.attempt is not None
+    await process.attach(site.directory(lease.task, lease.attempt)).stop()
+    await run_sync(lambda: leases.release(site.store, fence, now=time.time(), reason="unadoptable"))
