@@ -161,6 +161,7 @@ def test_a_script_changes_files_and_says_what_it_did(scene: Scene) -> None:
         ("use many", 1, ErrorClass.CONFIG),
         ("crash NOTHING", 1, ErrorClass.CONFIG),
         ("grandchild 1 odd", 1, ErrorClass.CONFIG),
+        ("until", 1, ErrorClass.CONFIG),
     ],
 )
 def test_trouble_is_real_and_stops_the_script(
@@ -171,6 +172,17 @@ def test_trouble_is_real_and_stops_the_script(
     assert (found, told.kind if told else None) == (status, kind)
     assert not (scene.directory / "after.txt").exists()
     assert not any(isinstance(event, Unknown | Result) for event in events)
+
+
+def test_it_waits_until_a_command_succeeds(scene: Scene) -> None:
+    process = scene.begin("script: touch waits\nscript: until test -e go\nscript: touch went")
+    with process:
+        while not (scene.directory / "waits").exists():
+            time.sleep(0.01)
+        assert not (scene.directory / "went").exists()
+        (scene.directory / "go").touch()
+        assert process.wait() == 0
+    assert (scene.directory / "went").exists()
 
 
 def test_a_rate_limit_says_when_to_come_back(scene: Scene) -> None:

@@ -28,6 +28,7 @@ Output
 
 Time and trouble
     sleep SECONDS
+    until COMMAND            wait for a shell command to succeed, a minute at most
     limit for SECONDS        report a rate limit and exit with 1
     limit until TIME         the same, with seconds since 1970
     fail CLASS [TEXT]        report an error of this class and exit with 1
@@ -57,6 +58,7 @@ import time
 _ESCAPES = {i: f"\\u{i:04x}" for i in range(32)} | {34: '\\"', 92: "\\\\"}
 _GLOB = frozenset("*?[{")
 _SESSION_LETTERS = frozenset("0123456789abcdef")
+_PATIENCE = 60.0  # seconds to wait for a command to succeed
 
 
 class Mistake(Exception):
@@ -187,10 +189,14 @@ def _commit(rest: str) -> None:
 
 
 def _run(*argv: str) -> None:
-    process = os.posix_spawnp(argv[0], argv, os.environ)
-    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    status = _status(*argv)
     if status:
         raise Mistake(f"{argv[0]} ended with {status}")
+
+
+def _status(*argv: str) -> int:
+    process = os.posix_spawnp(argv[0], argv, os.environ)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 def _say(rest: str) -> None:
@@ -219,6 +225,16 @@ def _use(rest: str) -> None:
         _tell("usage", **report, usd=float(words[2].lstrip("$")))
     else:
         _tell("usage", **report)
+
+
+def _until(rest: str) -> None:
+    if not rest:
+        raise Mistake("no command given")
+    end = time.monotonic() + _PATIENCE
+    while _status("sh", "-c", rest):
+        if time.monotonic() > end:
+            raise Mistake("it did not succeed within a minute")
+        time.sleep(0.05)
 
 
 def _limit(rest: str) -> None:
@@ -300,6 +316,7 @@ _VERBS = {
     "tool": _tool,
     "use": _use,
     "sleep": lambda rest: time.sleep(float(rest)),
+    "until": _until,
     "limit": _limit,
     "fail": _failing,
     "exit": lambda rest: sys.exit(int(rest or "0")),
