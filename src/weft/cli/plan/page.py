@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Final
 
+from weft.cli.drawing import escaped
+from weft.cli.page import document
 from weft.cli.plan import svg, texts, tree
-from weft.cli.plan.texts import duration, plain
+from weft.cli.plan.texts import duration
 from weft.operations.plans import Checked
 from weft.plan.records import PlanTask
 
-_START: Final = "<!doctype html>\n"
 _LARGEST_GRAPH: Final = 1500
 _LARGEST_SCHEDULE: Final = 3000
 
@@ -46,12 +46,12 @@ vertical-align:-.1em;margin:0 .3em 0 1em}.key.hot{background:var(--hotbox);borde
 
 def render(checked: Checked, figures: list[tuple[str, str]], advice: list[str]) -> str:
     """The whole page; `figures` and `advice` are what the terminal says in words."""
-    title = _text(checked.compiled.plan.title or checked.name)
+    title = escaped(checked.compiled.plan.title or checked.name)
     body = [
         f"<h1>{title}</h1>",
-        f'<p class="dim">{_text(texts.summary(checked))}</p>',
+        f'<p class="dim">{escaped(texts.summary(checked))}</p>',
         "<dl>",
-        *(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in figures),
+        *(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in figures),
         "</dl>",
         *_listing("What would shorten it most", advice),
         *_graph(checked),
@@ -59,17 +59,7 @@ def render(checked: Checked, figures: list[tuple[str, str]], advice: list[str]) 
         *_tasks(checked),
         *_problems(checked),
     ]
-    return (
-        f'{_START}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n"
-    )
-
-
-def is_page(data: bytes) -> bool:
-    return data[:100].lstrip().lower().startswith(_START.strip().encode())
+    return document(title, _STYLE, body)
 
 
 def _graph(checked: Checked) -> Iterator[str]:
@@ -109,14 +99,14 @@ def _tasks(checked: Checked) -> Iterator[str]:
         members[task.phase].append(task)
     yield "<h2>Tasks, and why they wait</h2><table>"
     for phase in plan.phases:
-        heading = _text(tree.heading(phase, waits.get(phase.label, {})))
+        heading = escaped(tree.heading(phase, waits.get(phase.label, {})))
         yield f'<tr><th colspan="4">{heading}</th></tr>'
         for task in members[phase.label]:
             seconds = checked.seconds.get(task.id, 0.0)
             length = duration(seconds) if seconds else ""
-            why = "<br>".join(_text(reason) for reason in reasons.get(task.id, [])[:8])
+            why = "<br>".join(escaped(reason) for reason in reasons.get(task.id, [])[:8])
             yield (
-                f'<tr><td class="n id">{_text(task.id)}</td><td>{_text(_words(task))}</td>'
+                f'<tr><td class="n id">{escaped(task.id)}</td><td>{escaped(_words(task))}</td>'
                 f'<td class="n">{length}</td><td class="dim">{why}</td></tr>'
             )
     yield "</table>"
@@ -135,9 +125,5 @@ def _problems(checked: Checked) -> Iterator[str]:
 
 def _listing(heading: str, lines: list[str]) -> Iterator[str]:
     if lines:
-        items = "".join(f"<li>{_text(line)}</li>" for line in lines)
-        yield f"<h2>{_text(heading)}</h2><ul>{items}</ul>"
-
-
-def _text(text: str) -> str:
-    return escape(plain(text))
+        items = "".join(f"<li>{escaped(line)}</li>" for line in lines)
+        yield f"<h2>{escaped(heading)}</h2><ul>{items}</ul>"

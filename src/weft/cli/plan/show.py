@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from weft.cli.output import json_option, print_json
+from weft.cli.page import is_page
 from weft.cli.plan import gantt, page, texts, tree
 from weft.cli.plan.texts import duration
 from weft.operations import plan_file, plans
@@ -44,7 +45,7 @@ def command(
     if html is not None:
         text = page.render(checked, list(figures(checked)), list(advice(checked)))
         data = text.encode(errors="replace")
-        plan_file.write_over(directory / html, data, ours=page.is_page, kind="HTML page")
+        plan_file.write_over(directory / html, data, ours=is_page, kind="HTML page")
     if as_json:
         print_json({**plans.as_json(checked), **_as_json(checked)})
     elif html is not None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
-from weft.cli.plan.gantt import ticks
+from weft.cli.drawing import LETTER, WIDEST, axis, cut, escaped, frame, line
 from weft.cli.plan.layout import HEIGHT, Place, layout
-from weft.cli.plan.texts import cells, duration, fit, plain
+from weft.cli.plan.texts import duration
 from weft.forecast import Forecast
 from weft.graph import Successors
 from weft.plan.records import Compiled, PlanTask, Why
 
-_LETTER = 6.6  # the width of one, about
-_MARGIN = 12
 _LANE = 30
 _LEFT = 60  # for the names of the slots
 _SHORTEST = 48  # a task of usual length is drawn at least so wide
-_WIDEST = 16_000
 
 
 def graph(compiled: Compiled, critical: Sequence[str], seconds: Mapping[str, float]) -> str:
@@ -29,12 +25,12 @@ def graph(compiled: Compiled, critical: Sequence[str], seconds: Mapping[str, flo
     hot = _hot_lines(successors, [task.id for task in tasks], critical)
     at = {task.id: found.places[place] for place, task in enumerate(tasks)}
     parts = []
-    for ends, route in sorted(found.lines, key=lambda line: line[0] in hot):  # hot ones on top
-        parts.append(_line(route, "line hot" if ends in hot else "line"))
+    for ends, route in sorted(found.lines, key=lambda one: one[0] in hot):  # hot ones on top
+        parts.append(line(route, "line hot" if ends in hot else "line"))
     for edge in compiled.edges:
         if edge.why is Why.OVERLAP:
             title = f"{edge.before} and {edge.after} may both change {', '.join(edge.files)}"
-            parts.append(_line((at[edge.before], at[edge.after]), "line turns", title))
+            parts.append(line((at[edge.before], at[edge.after]), "line turns", title))
     for place, task in zip(found.places, tasks, strict=False):
         parts.append(_task(task, place, task.id in critical, seconds.get(task.id, 0.0)))
     parts.extend(
@@ -42,7 +38,7 @@ def graph(compiled: Compiled, critical: Sequence[str], seconds: Mapping[str, flo
         f'<circle class="dot" cx="{dot.x:.0f}" cy="{dot.y:.0f}" r="4"/>'
         for dot in found.places[len(tasks) :]
     )
-    return _svg(found.width, found.height, parts, "The tasks, and what each of them waits for")
+    return frame(found.width, found.height, parts, "The tasks, and what each of them waits for")
 
 
 def _bundled(compiled: Compiled) -> list[list[int]]:
@@ -93,42 +89,20 @@ def _hot_lines(
     return found
 
 
-def _line(route: Sequence[Place], kind: str, title: str = "") -> str:
-    """A curve through the places of a route, straight where it crosses a column."""
-    said = f"<title>{_text(title)}</title>" if title else ""
-    first, last = route[0], route[-1]
-    if first.x == last.x:
-        # Both in one column, one above the other: round the outside of it.
-        x, out = first.x + first.width, first.x + first.width + 26
-        curve = f"M{x:.0f} {first.y:.0f}C{out:.0f} {first.y:.0f} {out:.0f} {last.y:.0f} "
-        return f'<path class="{kind}" d="{curve}{x:.0f} {last.y:.0f}">{said}</path>'
-    if last.x < first.x:
-        route = route[::-1]
-    curve = f"M{route[0].x + route[0].width:.0f} {route[0].y:.0f}"
-    for start, end in pairwise(route):
-        x1, x2 = start.x + start.width, end.x
-        bend = (x2 - x1) / 2
-        curve += f"C{x1 + bend:.0f} {start.y:.0f} {x2 - bend:.0f} {end.y:.0f} "
-        curve += f"{x2:.0f} {end.y:.0f}"
-        if end is not route[-1]:
-            curve += f"H{end.x + end.width:.0f}"
-    return f'<path class="{kind}" d="{curve}">{said}</path>'
-
-
 def _task(task: PlanTask, place: Place, critical: bool, seconds: float) -> str:
-    room = int((place.width - 14) / _LETTER)
+    room = int((place.width - 14) / LETTER)
     top = place.y - HEIGHT / 2
     kind = " ".join(
         ["task", str(task.status), *(["hot"] if critical else []), *(["manual"] * task.manual)]
     )
     what = "waits for a person" if task.manual else duration(seconds) if seconds else task.status
     return (
-        f'<g class="{kind}"><title>{_text(f"{task.id} {task.text} ({what})")}</title>'
+        f'<g class="{kind}"><title>{escaped(f"{task.id} {task.text} ({what})")}</title>'
         f'<rect x="{place.x:.0f}" y="{top:.0f}" width="{place.width:.0f}" height="{HEIGHT}" '
         f'rx="6"/><text x="{place.x + 7:.0f}" y="{top + 15:.0f}">'
-        f'<tspan class="id">{_cut(task.id, room - 9)}</tspan> <tspan class="dim">{_text(what)}'
+        f'<tspan class="id">{cut(task.id, room - 9)}</tspan> <tspan class="dim">{escaped(what)}'
         f'</tspan></text><text x="{place.x + 7:.0f}" y="{top + 31:.0f}">'
-        f"{_cut(task.text, room)}</text></g>"
+        f"{cut(task.text, room)}</text></g>"
     )
 
 
@@ -139,11 +113,11 @@ def gantt(forecast: Forecast, names: Mapping[str, str], critical: Collection[str
         return ""
     lengths = sorted(stint.end - stint.start for stint in forecast.schedule)
     usual = lengths[len(lengths) // 4] or total
-    room = min(_WIDEST, max(960.0, _SHORTEST * total / usual))
+    room = min(WIDEST, max(960.0, _SHORTEST * total / usual))
     lanes = sorted({stint.slot for stint in forecast.schedule})
     row = {slot: number for number, slot in enumerate(lanes)}
     bottom = 22 + _LANE * len(lanes)
-    parts = list(_axis(total, room, bottom))
+    parts = list(axis(total, room, bottom, _LEFT))
     parts.extend(
         f'<text class="dim" x="0" y="{22 + _LANE * number + 19}">slot {slot + 1}</text>'
         for slot, number in row.items()
@@ -154,40 +128,12 @@ def gantt(forecast: Forecast, names: Mapping[str, str], critical: Collection[str
         wide = max(1.0, end - x - 1)
         name = names.get(stint.name, stint.name)
         when = f"{duration(stint.start)} to {duration(stint.end)}"
-        fits = int((wide - 8) / _LETTER)
-        label = _cut(name if fits > len(stint.name) + 6 else stint.name, fits)
+        fits = int((wide - 8) / LETTER)
+        label = cut(name if fits > len(stint.name) + 6 else stint.name, fits)
         kind = "task hot" if stint.name in critical else "task"
         parts.append(
-            f'<g class="{kind}"><title>{_text(f"{name} ({when})")}</title>'
+            f'<g class="{kind}"><title>{escaped(f"{name} ({when})")}</title>'
             f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{_LANE - 4}" rx="4"/>'
             f'<text x="{x + 5:.1f}" y="{y + 17}">{label}</text></g>'
         )
-    return _svg(_LEFT + room + 70, bottom, parts, "What would run when, on which slot")
-
-
-def _axis(total: float, room: float, bottom: float) -> Iterator[str]:
-    for at in ticks(total, int(room / 110)):
-        x = _LEFT + at / total * room
-        yield f'<path class="grid" d="M{x:.0f} 16V{bottom:.0f}"/>'
-        yield f'<text class="dim" x="{x + 3:.0f}" y="12">{duration(at)}</text>'
-
-
-def _svg(width: float, height: float, parts: list[str], label: str) -> str:
-    wide, high = width + 2 * _MARGIN, height + 2 * _MARGIN
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" '
-        f'width="{wide:.0f}" height="{high:.0f}" '
-        f'viewBox="{-_MARGIN} {-_MARGIN} {wide:.0f} {high:.0f}">\n' + "\n".join(parts) + "\n</svg>"
-    )
-
-
-def _cut(text: str, room: int) -> str:
-    """As much of a text as there is room for; nothing rather than a letter or two of it."""
-    text = plain(text)
-    if cells(text) <= room:
-        return _text(text)
-    return _text(fit(text, room).rstrip()) if room > 2 else ""
-
-
-def _text(text: str) -> str:
-    return escape(plain(text))
+    return frame(_LEFT + room + 70, bottom, parts, "What would run when, on which slot")
