@@ -373,6 +373,29 @@ class GateRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Use:
+    """What a lease took, whether or not it still does."""
+
+    lease: Lease
+    run: str | None  # for which it was
+    amounts: Demand
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunHistory:
+    """A run from its submission on: all that the store remembers of it, at one moment."""
+
+    run: Run
+    tasks: tuple[Task, ...]
+    needs: Mapping[int, tuple[int, ...]]
+    attempts: tuple[Attempt, ...]
+    gate: GateRows
+    events: tuple[Event, ...]  # its own, and what happened to limits; no progress of agents
+    uses: tuple[Use, ...]  # of attempts and checks meanwhile, those of other runs included
+    limits: Mapping[str, int]  # as they are now
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stage:
     """One step of a task's pipeline: who does it, and what that takes."""
 

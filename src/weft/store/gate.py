@@ -26,6 +26,10 @@ _LATELY: Final = 300
 @reads
 def read_gate(tx: Transaction, run: str) -> GateRows:
     """Everything that ever happened at the gate of a run, at one moment."""
+    return gate_rows(tx, run)
+
+
+def gate_rows(tx: Transaction, run: str) -> GateRows:
     return _rows(
         tx,
         run,

@@ -44,11 +44,13 @@ def submit_run(
         plan=run.plan,
         base=run.base,
     )
-    for resource, amount in _limits_of(tx, run).items():
+    limits = _limits_of(tx, run)
+    for resource, amount in limits.items():
         refuse_unusable(resource, amount)
         tx.run("set_limit", resource=resource, capacity=amount, owner=f"run:{run.id}")
     numbers = add_tasks(tx, tasks, run=run.id, repo=run.repo, tenant=run.tenant, now=now)
-    tx.event("run_submitted", now=now, run=run.id, tasks=len(numbers))
+    # Its limits go with it; the log remembers what they were.
+    tx.event("run_submitted", now=now, run=run.id, tasks=len(numbers), limits=limits)
     start_waiting(tx, now=now)
     return numbers
 

@@ -30,6 +30,26 @@ SELECT * FROM tasks WHERE run = :run ORDER BY id;
 SELECT a.* FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run = :run
 ORDER BY a.task, a.number;
 
+-- name: edges_of_run
+-- What the tasks of a run need.
+SELECT e.task, e.needs FROM tasks t JOIN edges e ON e.task = t.id WHERE t.run = :run
+ORDER BY e.task, e.needs;
+
+-- name: events_of_run
+-- What happened in a run, and to limits anywhere; what agents said on the way is left out.
+SELECT id, at, kind, run, task, data FROM events
+WHERE (run = :run AND kind <> 'progress')
+   OR (run IS NULL AND kind IN ('limit_set', 'limit_dropped', 'provider_penalised'))
+ORDER BY id;
+
+-- name: uses_between
+-- What attempts and checks took at some time in between, a row for each resource.
+SELECT l.*, t.run, c.resource, c.amount
+FROM leases l JOIN lease_costs c ON c.fence = l.fence LEFT JOIN tasks t ON t.id = l.task
+WHERE l.kind IN ('attempt', 'check') AND l.granted <= :until
+  AND (l.released IS NULL OR l.released >= :since)
+ORDER BY l.fence, c.resource;
+
 -- name: set_run_state
 -- A run starts or ends.
 UPDATE runs SET state = :state WHERE id = :id;

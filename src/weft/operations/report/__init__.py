@@ -1,0 +1,32 @@
+"""What a run came to: read from the store once, then worked out from that alone.
+
+How it looks is left to the faces.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from weft.errors import InputError
+from weft.operations.report.past import work_out
+from weft.operations.report.records import Report
+from weft.store import Store
+from weft.store.history import read_history
+from weft.store.runs import list_runs
+
+
+def read(store: Store, run: str | None) -> Report:
+    """The report of a run, or of the newest one."""
+    if run is None:
+        runs = list_runs(store)
+        if not runs:
+            raise InputError("There is no run to report on; `weft run FILE` makes one.")
+        run = runs[0].id
+    now = time.time()
+    return work_out(read_history(store, run, now=now), now=now)
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    return asdict(report)

@@ -1,0 +1,107 @@
+"""What a report says. All times are seconds since the run was submitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.operations.report.capacity import Capacity
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskReport:
+    name: str
+    title: str
+    state: str
+    reason: str
+    needs: tuple[str, ...]
+    barrier: bool  # nobody's work: the end of a phase, or a story
+    person: bool  # asks a person
+    start: float | None  # of its first attempt
+    end: float | None  # when it was done, or given up
+    seconds: float  # of all its attempts
+    micro_usd: int
+    commit: str | None  # what it landed as
+    critical: bool  # on the chain that decided when the run ended
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptReport:
+    task: str
+    number: int
+    agent: str | None
+    stage: str | None
+    worker: str
+    slot: int  # counted from 0 over all workers
+    start: float
+    end: float  # now, for one that runs
+    outcome: str  # success, running, or the class of failure
+    fate: str  # landed, sent back, at the gate, done, running, or the class of failure
+    reason: str
+    tokens: int
+    micro_usd: int
+    commit: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckReport:
+    tasks: tuple[str, ...]  # whose work was checked as one
+    purpose: str
+    slot: int
+    start: float
+    end: float
+    passed: bool
+    reused: bool  # the verdict on the same tree was known
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectionReport:
+    at: float
+    tasks: tuple[str, ...]
+    kind: str  # conflict, red
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandingReport:
+    at: float
+    tasks: tuple[str, ...]
+    commits: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    makespan: float  # from the first start to the end
+    bound: float  # what no schedule of the work that landed could beat
+    bound_by: str  # what that is: the longest path, the slots, or a file
+    sequential: float  # all attempts, one after the other
+    slots: int  # agents at a time, at most
+    attempts: int
+    failed: int
+    checks: int
+    check_seconds: float
+    sent_back: int
+    landed: int
+    tasks: int
+    tokens: int
+    micro_usd: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    run: str
+    plan: str
+    title: str
+    state: str
+    blocked: str  # why the gate waits for a person
+    base: str
+    tip: str | None  # of trunk, if anything landed
+    submitted: float  # seconds since 1970
+    seconds: float  # from then to the end, or to now
+    figures: Figures
+    tasks: tuple[TaskReport, ...]
+    attempts: tuple[AttemptReport, ...]
+    checks: tuple[CheckReport, ...]
+    rejections: tuple[RejectionReport, ...]
+    landings: tuple[LandingReport, ...]
+    capacity: tuple[Capacity, ...]
