@@ -9,12 +9,12 @@ import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pages import Tags
 from store_helpers import DONE, go, hire, put
 from weft import cli, forecast, git, plan
 from weft.cli.plan import gantt, layout, page, texts
@@ -311,30 +311,6 @@ def test_a_plan_cannot_write_to_the_terminal(weft: Weft) -> None:
         done = weft("plan", command, "plan.md")
         assert "\x1b" not in done.out + done.err
         assert "\u202e" not in done.out
-
-
-class Tags(HTMLParser):
-    """The tags of a page, each of which must be closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
-        self.attributes: list[str] = []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        self.attributes.extend(name for name, _ in attrs)
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def test_the_page_needs_nothing_else_and_escapes_everything(weft: Weft) -> None:

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "reject": "weft.cli.reject",
     "resume": "weft.cli.resume",
     "retry": "weft.cli.retry",
+    "report": "weft.cli.report",
     "run": "weft.cli.run",
     "skip": "weft.cli.skip",
     "verify": "weft.cli.verify",

@@ -1,0 +1,49 @@
+"""`weft report`"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from weft.cli.output import json_option, print_json, say
+
+
+@click.command(name="report")
+@click.argument("run", required=False, metavar="[RUN]")
+@click.option("--html", metavar="OUT", help="Write it as one HTML page to OUT.")
+@json_option
+@click.pass_obj
+def command(directory: Path, run: str | None, html: str | None, as_json: bool) -> None:
+    """Report on a run, or on the newest one.
+
+    What ran when and on which slot, what waited for what, how much of every limit was in use,
+    what it cost, every attempt, and every verdict of the gate. --html writes all of it as one
+    page that needs nothing else; without it, a few lines say what it came to.
+
+    Example: weft report --html report.html
+    """
+    from weft.operations import project
+    from weft.operations.report import as_json as to_json
+    from weft.operations.report import read
+
+    found = project.find(directory, os.environ)
+    with found.open_store() as store:
+        report = read(store, run)
+    if html is not None:
+        from weft.cli.page import is_page
+        from weft.cli.report import page
+        from weft.operations.plan_file import write_over
+
+        data = page.render(report).encode(errors="replace")
+        write_over(directory / html, data, ours=is_page, kind="HTML page")
+    if as_json:
+        print_json(to_json(report))
+    elif html is not None:
+        click.echo(f"Wrote {html}.")
+    else:
+        from weft.cli.report.lines import lines
+
+        for line in lines(report):
+            say(line)
