@@ -1,18 +1,27 @@
-# `make test` needs python3 (with venv), git and make; everything else is installed into .venv.
+# All of this needs python3 (with venv), git and make; everything else is installed into .venv.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+WEFT   := $(VENV)/weft
 STAMP  := $(VENV)/installed
 BENCH  ?=
 
-.PHONY: install test lint types layers pytest format chaos bench clean
+.PHONY: demo install test lint types layers pytest format chaos bench clean
+
+# A small project, a plan in which much goes wrong, and weft on it; under a minute.
+demo: $(WEFT)
+	$(BIN)/python -m demo
+
+$(WEFT): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+$(STAMP): $(WEFT)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
 	touch $@
 
 test: install lint types layers pytest

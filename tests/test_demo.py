@@ -1,0 +1,79 @@
+"""The demo: everything in it happens as promised, and a promise that is not kept is noticed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.promises import promises
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The demo, run without a terminal: where, and what it printed."""
+    directory = tmp_path_factory.mktemp("demo")
+    done = subprocess.run(
+        [sys.executable, "-m", "demo", str(directory)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return directory, done.stdout
+
+
+def report(directory: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "report", "--json"],
+        cwd=directory / "shop",
+        env={name: value for name, value in os.environ.items() if not name.startswith("WEFT_")},
+        capture_output=True,
+        check=True,
+    )
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_it_ends_with_everything_landed_tested_and_reported(shown: tuple[Path, str]) -> None:
+    directory, printed = shown
+    assert "NOT SO" not in printed
+    assert "\nOK\n" in printed, "the tests of the project, on the landed branch"
+    assert f"The report of this run: {directory / 'report.html'}" in printed
+    page = (directory / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.count('class="bar ') >= 16 + 10, "attempts and checks are drawn"
+    assert not (directory / "landed").exists()
+
+
+def test_a_promise_that_was_not_kept_is_noticed(shown: tuple[Path, str]) -> None:
+    told = report(shown[0])
+    assert all(holds for holds, _ in promises(told))
+    for broken, words in [
+        (_without_attempt(told, "2.2", 1), "a crash"),
+        (_without_attempt(told, "1.2", 2), "a rate limit"),
+        (told | {"rejections": told["rejections"][:1]}, "again on what had landed"),
+        (told | {"rejections": []}, "a failing check"),
+        (told | {"tasks": told["tasks"][:-1]}, "all 11 tasks"),
+    ]:
+        noticed = [what for holds, what in promises(broken) if not holds]
+        assert any(words in what for what in noticed), words
+
+
+def _without_attempt(told: dict[str, Any], task: str, number: int) -> dict[str, Any]:
+    changed = copy.deepcopy(told)
+    for one in changed["attempts"]:
+        if (one["task"], one["number"]) == (task, number):
+            one["outcome"] = one["fate"] = "timeout"
+    return changed
