@@ -119,7 +119,7 @@ def test_every_attempt_is_told_with_its_slot_outcome_and_fate(store: Store) -> N
         ("b", 2, 1, 4.0, 6.0, "sent back"),
         ("b", 3, 0, 11.0, 12.0, "running"),
     ]
-    assert [one.reason for one in told.attempts] == ["", HOSTILE, "", ""]
+    assert [one.reason for one in told.attempts] == ["", HOSTILE, HOSTILE, ""]
     assert {one.name: (one.state, one.commit, one.needs) for one in told.tasks} == {
         "a": ("done", "d" * 40, ()),
         "b": ("running", None, ()),

@@ -29,6 +29,8 @@ LOOKS_AT_EVERYTHING = {
     "state_counts",  # a count for people
     "costs_of_the_rest",  # a sum for people
     "queue",  # only when the ad-hoc queue is full, and bounded by its size
+    "events_of_run",  # a report for people, once in the life of a run
+    "uses_between",  # the same
     "claim_holders",  # claims are those of live tasks, all of them read by an admission too
 }
 """Queries that may look at a whole table."""

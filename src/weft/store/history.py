@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from weft.errors import NotFound
-from weft.model import Event, RunHistory, Use
+from weft.model import RunHistory, Use
 from weft.store import records
 from weft.store.database import Row, Transaction
 from weft.store.gate import gate_rows
@@ -20,21 +20,16 @@ def read_history(tx: Transaction, run: str, *, now: float) -> RunHistory:
     needs: dict[int, tuple[int, ...]] = {}
     for edge in tx.all("edges_of_run", run=run):
         needs[edge["task"]] = (*needs.get(edge["task"], ()), edge["needs"])
-    events = tuple(records.event(one) for one in tx.all("events_of_run", run=run))
     return RunHistory(
         run=records.run(row),
         tasks=tuple(records.task(one) for one in tx.all("tasks_of_run", run=run)),
         needs=needs,
         attempts=tuple(records.attempt(one) for one in tx.all("attempts_of_run", run=run)),
         gate=gate_rows(tx, run),
-        events=events,
-        uses=_uses(tx, since=row["submitted"], until=_end(events, now)),
+        events=tuple(records.event(one) for one in tx.all("events_of_run", run=run)),
+        uses=_uses(tx, since=row["submitted"], until=now),
         limits={one["resource"]: int(one["capacity"]) for one in tx.all("limits")},
     )
-
-
-def _end(events: tuple[Event, ...], now: float) -> float:
-    return next((one.at for one in events if one.kind == "run_ended"), now)
 
 
 def _uses(tx: Transaction, *, since: float, until: float) -> tuple[Use, ...]:

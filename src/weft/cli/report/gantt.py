@@ -13,6 +13,7 @@ _LANE: Final = 28
 _TOP: Final = 22
 _GAP: Final = 12  # between agents, checks and trunk
 _LEFT: Final = 84
+_SHORTEST: Final = 0.1  # seconds that a run is drawn as
 _NARROWEST: Final = 1200
 _LETTER: Final = 5.9  # digits are narrower than most
 _USUAL: Final = 40  # an attempt of usual length is drawn at least so wide
@@ -26,12 +27,13 @@ class _Chart:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._total = max(
+            _SHORTEST,
             report.seconds,
             *(one.end for one in report.attempts),
             *(one.end for one in report.checks),
         )
         lengths = sorted(one.end - one.start for one in report.attempts)
-        usual = lengths[len(lengths) // 4] or self._total
+        usual = lengths[len(lengths) // 2] or self._total
         self._room = min(WIDEST, max(_NARROWEST - _LEFT, _USUAL * self._total / usual))
         self._slots = max(one.slot for one in report.attempts) + 1
         self._checks = max((one.slot for one in report.checks), default=-1) + 1
@@ -50,7 +52,7 @@ class _Chart:
         return frame(_LEFT + self._room + 40, bottom, parts, "What ran when, on which slot")
 
     def _x(self, at: float) -> float:
-        return _LEFT + at / self._total * self._room if self._total else _LEFT
+        return _LEFT + at / self._total * self._room
 
     def _lanes(self) -> Iterator[str]:
         for number in range(self._slots):

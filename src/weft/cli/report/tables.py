@@ -9,6 +9,7 @@ from weft.cli.drawing import escaped
 from weft.cli.report import words
 from weft.operations.report.records import AttemptReport, CheckReport, Report
 
+_LONGEST: Final = 400  # characters of a reason in a line
 _MOST_OUTPUT: Final = 8_000  # characters of what a check printed, its end
 
 
@@ -33,16 +34,14 @@ def gate(report: Report) -> Iterator[str]:
 def _verdict(check: CheckReport) -> str:
     took = "known" if check.reused else words.length(check.end - check.start)
     verdict, kind = ("passed", "passed") if check.passed else ("failed", "bad")
-    output = "" if check.passed else check.output[-_MOST_OUTPUT:]
+    output = "" if check.passed else check.output
     return _row(check.end, took, verdict, kind, check.tasks, check.purpose, output)
 
 
 def _row(
     at: float, took: str, verdict: str, kind: str, tasks: Iterable[str], what: str, more: str
 ) -> str:
-    said = escaped(what)
-    if more.strip():
-        said = f"<details><summary>{said}</summary><pre>{_lines(more)}</pre></details>"
+    said = _unfolding(what, more) if more.strip() else escaped(what)
     return (
         f'<tr><td class="r n">{words.length(at)}</td><td class="r n">{took}</td>'
         f'<td><span class="tag {kind}">{verdict}</span></td>'
@@ -91,7 +90,7 @@ def attempts(report: Report) -> Iterator[str]:
 def _attempt(one: AttemptReport, title: str, landed: str | None) -> str:
     commit = landed if one.fate == "landed" else one.commit
     tag = f'<span class="tag {words.kind(one.fate)}">{escaped(words.said(one.fate))}</span>'
-    reason = f'<div class="dim">{_lines(one.reason)}</div>' if one.reason else ""
+    reason = _reason(one.reason) if one.reason.strip() else ""
     return (
         f'<tr data-t="{escaped(one.task)}"><td><span class="id">{escaped(one.task)}</span> '
         f'<span class="dim">{escaped(title)}</span></td><td class="r">{one.number}</td>'
@@ -104,14 +103,21 @@ def _attempt(one: AttemptReport, title: str, landed: str | None) -> str:
     )
 
 
+def _reason(text: str) -> str:
+    first = words.first_line(text)
+    whole = first == text.strip() and len(first) <= _LONGEST
+    return f'<div class="dim">{escaped(first) if whole else _unfolding(first, text)}</div>'
+
+
+def _unfolding(first: str, text: str) -> str:
+    """A line, and all of the text for who wants to know."""
+    lines = "\n".join(map(escaped, text[-_MOST_OUTPUT:].splitlines()))
+    return f"<details><summary>{escaped(first[:_LONGEST])}</summary><pre>{lines}</pre></details>"
+
+
 def _table(header: Iterable[tuple[str, str]], rows: Iterable[str]) -> Iterator[str]:
     yield '<div class="card scroll"><table><thead><tr>'
     yield "".join(f'<th class="{kind}">{name}</th>' for name, kind in header)
     yield "</tr></thead><tbody>"
     yield from rows
     yield "</tbody></table></div>"
-
-
-def _lines(text: str) -> str:
-    """Escaped, its lines kept."""
-    return "\n".join(map(escaped, text.splitlines()))

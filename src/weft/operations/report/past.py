@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from weft.model import HUMAN, TERMINAL, Attempt, Entry, Event, RunHistory, Task
@@ -32,7 +32,7 @@ class _Past:
         self._past = past
         self._zero = past.run.submitted
         ended = [one.at for one in past.events if one.kind == "run_ended"]
-        self._now = ended[-1] if ended else now
+        self._now = ended[-1] if ended and past.run.state == "ended" else now
         self._names = {task.id: task.name for task in past.tasks}
         self._entries = {entry.id: entry for entry in past.gate.entries}
 
@@ -77,6 +77,9 @@ class _Past:
             for one in self._events(kind)
         }
         entries = {commit: one for one in self._past.gate.entries for commit, _ in one.work}
+        refusals = {
+            one.data["entry"]: str(one.data["reason"]) for one in self._events("entry_rejected")
+        }
         rows = sorted(self._past.attempts, key=lambda one: (one.started, one.fence))
         workers = sorted({one.worker for one in rows}, key=lambda name: _first(rows, name))
         lanes = [
@@ -102,7 +105,7 @@ class _Past:
                 end=self._since(self._end(one)),
                 outcome=_outcome(one),
                 fate=_fate(one, entries.get(one.candidate or "")),
-                reason=reasons.get((one.task, one.number), ""),
+                reason=reasons.get((one.task, one.number)) or _refusal(one, entries, refusals),
                 tokens=one.tokens,
                 micro_usd=one.micro_usd,
                 commit=one.candidate,
@@ -212,6 +215,12 @@ def _fate(attempt: Attempt, entry: Entry | None) -> str:
     if outcome != "success":
         return outcome
     return "done" if entry is None else _AT_THE_GATE.get(entry.state, "at the gate")
+
+
+def _refusal(attempt: Attempt, entries: Mapping[str, Entry], refusals: Mapping[str, str]) -> str:
+    """Why the gate would not have what it left."""
+    entry = entries.get(attempt.candidate or "")
+    return "" if entry is None else refusals.get(entry.id, "")
 
 
 def _slots(spans: Sequence[tuple[float, float]]) -> list[int]:
