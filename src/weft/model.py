@@ -390,6 +390,7 @@ class RunHistory:
     needs: Mapping[int, tuple[int, ...]]
     attempts: tuple[Attempt, ...]
     gate: GateRows
+    outputs: Mapping[int, str]  # what failed checks printed, by the number of their verdict
     events: tuple[Event, ...]  # its own, and what happened to limits; no progress of agents
     uses: tuple[Use, ...]  # of attempts and checks meanwhile, those of other runs included
     limits: Mapping[str, int]  # as they are now

@@ -79,7 +79,6 @@ def verdict(*entries: str, passed: bool, seconds: float = 1.5) -> CheckVerdict:
         check_id="c",
         passed=passed,
         seconds=seconds,
-        output=HOSTILE,
     )
 
 
@@ -97,9 +96,9 @@ def eventful(store: Store, names: Sequence[str] = ("a", "b", "c")) -> Report:
     end(store, third, now=6)
     gate = take(store, "gate", RUN, {f"gate:{RUN}": 1}, worker="w", now=START + 6)
     assert gate is not None
-    record_verdict(store, gate, RUN, verdict(f"{a}.1", passed=True), now=START + 8)
-    record_verdict(store, gate, RUN, verdict(f"{b}.2", passed=False), now=START + 8.5)
-    reject(store, gate, RUN, f"{b}.2", "red", HOSTILE, now=START + 9)
+    record_verdict(store, gate, RUN, verdict(f"{a}.1", passed=True), HOSTILE, now=START + 8)
+    record_verdict(store, gate, RUN, verdict(f"{b}.2", passed=False), HOSTILE, now=START + 8.5)
+    reject(store, gate, RUN, [f"{b}.2"], "red", HOSTILE, now=START + 9)
     landing = intend(
         store, gate, RUN, old="0" * 40, new="d" * 40, tree="t" * 40, entries=[f"{a}.1"],
         commits=["d" * 40], now=START + 9.5,

@@ -26,6 +26,7 @@ def read_history(tx: Transaction, run: str, *, now: float) -> RunHistory:
         needs=needs,
         attempts=tuple(records.attempt(one) for one in tx.all("attempts_of_run", run=run)),
         gate=gate_rows(tx, run),
+        outputs={one["number"]: one["output"] for one in tx.all("failed_outputs", run=run)},
         events=tuple(records.event(one) for one in tx.all("events_of_run", run=run)),
         uses=_uses(tx, since=row["submitted"], until=now),
         limits={one["resource"]: int(one["capacity"]) for one in tx.all("limits")},

@@ -129,7 +129,7 @@ class _Past:
                 end=self._since(event.at),
                 passed=verdict.passed,
                 reused=verdict.seconds == 0,
-                output=verdict.output,
+                output=self._past.outputs.get(verdict.number, ""),
             )
             for verdict, event in told
         )

@@ -62,6 +62,10 @@ WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY number
 -- What one run of the checks printed.
 SELECT output FROM verdicts WHERE run = :run AND number = :number;
 
+-- name: failed_outputs
+-- What the failed checks of a run printed.
+SELECT number, output FROM verdicts WHERE run = :run AND NOT passed ORDER BY number;
+
 -- name: known_pass
 -- A run of the checks, in any run, that a tree passed in one way. What was taken over is left out.
 SELECT output FROM verdicts
