@@ -102,6 +102,14 @@ class GateSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NotifySettings:
+    """Whom to tell when a run has ended or needs a person."""
+
+    command: tuple[str, ...] | None = None  # a command line; gets a summary on standard input
+    timeout: float = 30  # seconds it may take
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stated:
     """A limit somebody wrote down, and where."""
 
@@ -118,6 +126,7 @@ class Config:
     tuning: Tuning = field(default_factory=Tuning)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     gate: GateSettings = field(default_factory=GateSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
 
     @property
     def worker_slots(self) -> int:
@@ -141,7 +150,8 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
     except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's own
         raise InputError(f"{FILE} is not valid TOML: {error}.") from error
     # Sections that later layers read for themselves are left to them.
-    _reject_unknown(table, ("store", "limits", "tuning", "gate", "workspace", "agents"), FILE)
+    known = ("store", "limits", "tuning", "gate", "workspace", "agents", "notify")
+    _reject_unknown(table, known, FILE)
     store = _section(table, "store")
     _reject_unknown(store, ("url",), f"[store] in {FILE}")
     stated = _limits_of_file(_section(table, "limits"))
@@ -154,6 +164,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         tuning=_tuning(_section(table, "tuning")),
         workspace=_workspace(_section(table, "workspace")),
         gate=_gate(_section(table, "gate")),
+        notify=_notify(_section(table, "notify")),
     )
 
 
@@ -289,6 +300,15 @@ def _gate(section: Mapping[str, Any]) -> GateSettings:
         every_commit=every_commit,
         squash=squash,
         env=_texts(section.get("env", []), f"env of {where}"),
+    )
+
+
+def _notify(section: Mapping[str, Any]) -> NotifySettings:
+    where = f"[notify] in {FILE}"
+    _reject_unknown(section, (one.name for one in fields(NotifySettings)), where)
+    return NotifySettings(
+        command=_command(section.get("command"), f"command of {where}"),
+        timeout=_seconds(section.get("timeout", NotifySettings.timeout), where),
     )
 
 

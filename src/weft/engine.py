@@ -34,7 +34,7 @@ from weft.gate.check import bury
 from weft.gate.loop import Gate
 from weft.gate.merge import Candidate, merge
 from weft.gate.plumbing import open_plumbing
-from weft.model import Grant, Lease, Worker
+from weft.model import ONE_TASK, Grant, Lease, Worker
 from weft.presence import Presence
 from weft.process import cgroup, sandbox, table
 from weft.process.launcher import Launcher
@@ -109,7 +109,7 @@ async def serving(site: Site, *, slots: int, take: Take | None = None) -> AsyncI
     """
     place = here()
     patience = shutdown_seconds(site.environment)
-    presence = Presence(site, slots, place)
+    presence = Presence(site, slots, place, kind=ONE_TASK if take else "")
     await run_sync(presence.register)
     ask = take or (lambda worker: admit(site.store, worker, now=time.time()))
 

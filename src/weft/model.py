@@ -19,6 +19,10 @@ HUMAN: Final = "human"
 """The agent of a task that asks a person."""
 
 
+ONE_TASK: Final = "one task, "
+"""Begins the name of a worker that was started for one task and takes nothing else."""
+
+
 class State(StrEnum):
     """Where a task is. One vocabulary for database, command line, API, plan and page."""
 

@@ -20,8 +20,9 @@ log = logging.getLogger(__name__)
 
 
 class Presence:
-    def __init__(self, site: Site, slots: int, place: Place) -> None:
+    def __init__(self, site: Site, slots: int, place: Place, *, kind: str = "") -> None:
         self.worker = f"{place.host}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._name = f"{kind}{self.worker}"
         self._site = site
         self._slots = slots
         self._place = place
@@ -32,6 +33,7 @@ class Presence:
         files = self._look()
         new = NewWorker(
             id=self.worker,
+            name=self._name,
             slots=self._slots,
             host=self._place.host,
             boot=self._place.boot,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from pathlib import Path
 
 import click
 
-from weft.cli.output import json_option, print_json
+from weft.cli.output import json_option, print_json, say
 from weft.errors import InputError, WeftError
 
 
@@ -64,9 +65,10 @@ def command(
     touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume` goes on.
     """
     from weft.cli.run_follow import Follow, follow
-    from weft.cli.run_text import print_forecast, print_problems, summary_lines
+    from weft.cli.run_summary import figures, figures_as_dict, summary_lines
+    from weft.cli.run_text import print_forecast, print_problems
     from weft.operations import plans, project
-    from weft.operations.running import find_unfinished, get_to_resume, look
+    from weft.operations.running import find_unfinished, get_to_resume, look, summary
     from weft.operations.submission import Wishes, submit
     from weft.store.events import last_event
 
@@ -104,22 +106,42 @@ def command(
             if dry_run:
                 return 0
             run = submit(found, store, checked, path, wishes).run
-        what = Follow(
-            run=run,
-            slots=slots or found.config.worker_slots,
-            after=before,
-            writes=not no_write,
-            quiet=as_json,
+        followed = follow(
+            found,
+            store,
+            Follow(
+                run=run,
+                slots=slots or found.config.worker_slots,
+                after=before,
+                writes=not no_write,
+                shows=_shows(no_tty, as_json),
+            ),
         )
-        code = follow(found, store, what)
         progress = look(store, run)
+        told = figures(
+            progress,
+            followed.track.edges,
+            slots or plans.usual_slots(found.config),
+            followed.track.ended_at,
+        )
         moved = _move_into(found.root, into, progress) if into and progress.ended else None
         if as_json:
-            print_json(as_dict(progress, moved))
+            print_json({**summary(progress), **figures_as_dict(told), "into": moved})
         else:
-            for line in summary_lines(progress, found.root, moved):
-                click.echo(line)
-    return code
+            for line in summary_lines(progress, told, found.root, moved):
+                say(line)
+    return followed.code
+
+
+def _shows(no_tty: bool, as_json: bool) -> str:
+    """How a run is followed: as a view, as lines, or as nothing but its result."""
+    if as_json:
+        return "nothing"
+    if no_tty or not sys.stdout.isatty():
+        return "lines"
+    from weft.cli.view import is_possible
+
+    return "view" if is_possible() else "lines"
 
 
 def _micro_dollars(text: str | None) -> int | None:
@@ -146,33 +168,3 @@ def _move_into(root: Path, branch: str, progress: object) -> str:
     except WeftError as error:
         return str(error)
     return f"{branch} is at {tip[:12]} now."
-
-
-def as_dict(progress: object, moved: str | None) -> dict[str, object]:
-    from weft.operations.running import Progress, makespan
-
-    assert isinstance(progress, Progress)
-    wall, work = makespan(progress.attempts)
-    landed = progress.landed
-    return {
-        "run": progress.run.id,
-        "state": progress.run.state,
-        "branch": f"weft/{progress.run.id}",
-        "base": progress.run.base,
-        "tasks": [
-            {
-                "task": task.id,
-                "name": task.name,
-                "state": task.state.value,
-                "reason": task.reason,
-                "commit": landed.get(task.id),
-            }
-            for task in progress.work
-        ],
-        "needs_you": progress.questions(),
-        "seconds": round(wall, 3),
-        "agent_seconds": round(work, 3),
-        "tokens": sum(one.tokens for one in progress.attempts),
-        "micro_usd": sum(one.micro_usd for one in progress.attempts),
-        "into": moved,
-    }

@@ -1,22 +1,37 @@
-"""Following a run: what happens as lines, and the marks of its plan file."""
+"""Following a run: what happens as a live view or as lines, and the marks of its plan file."""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from weft.cli.run_text import RunLines
-from weft.cli.serving import serve
-from weft.engine import Interrupted, guard
+from weft.cli.output import say
+from weft.cli.run_text import Out, RunLines
+from weft.cli.serving import attend
+from weft.engine import Interrupted
+from weft.errors import WeftError
+from weft.model import MET
+from weft.operations.notifying import ENDED, PERSON_NEEDED, Notifier
 from weft.operations.project import Project
-from weft.operations.running import Marks, Progress, look, tip_of
+from weft.operations.running import Marks, Progress, summary
+from weft.operations.tracking import Events, Track
 from weft.store import Store
-from weft.store.events import read_events
+from weft.store.runs import get_run
 
-_SETTLES = 1.0  # seconds a run may look stuck before it is taken to be
+if TYPE_CHECKING:
+    from weft.cli.view import View
+
+log = logging.getLogger(__name__)
+
+_SETTLES: Final = 1.0  # seconds a run may look stuck before it is taken to be
+_WRITES: Final = 0.5  # seconds between two changes of the plan file's marks, at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,55 +40,117 @@ class Follow:
     slots: int
     after: int  # the last event before the run was submitted or resumed
     writes: bool  # whether the plan file's marks follow the run
-    quiet: bool
+    shows: str  # view, lines or nothing
 
 
-def follow(project: Project, store: Store, what: Follow) -> int:
-    """Serve and follow a run; 0 once it has ended well, 1 if it needs a person or failed."""
-    watch = _Watch(project, store, what)
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    code: int  # 0 if it has ended well, 1 if it needs a person or failed
+    track: Track  # the run as it was in the end
+
+
+def follow(project: Project, store: Store, what: Follow) -> Followed:
+    """Follow a run to its end, or until it needs a person; serve it if nobody else does."""
+    marks = _marks(store, what) if what.writes else None
+    with _shown(store, what) as (out, view), _notifier(project) as notifier:
+        watch = _Watch(store, what, out, view, marks, notifier)
+        try:
+            attend(project, store, watch, slots=what.slots)
+        except Interrupted:
+            watch.look()
+            raise KeyboardInterrupt from None
+        finally:
+            watch.bring_marks_up_to_date()
+    return Followed(code=watch.code, track=watch.track)
+
+
+@contextmanager
+def _shown(store: Store, what: Follow) -> Iterator[tuple[Out, View | None]]:
+    with ExitStack() as stack:
+        if what.shows != "view":
+            yield (say if what.shows == "lines" else _nothing), None
+            return
+        from weft.cli.view import open_view  # late: most of a command's start-up time
+
+        view = stack.enter_context(open_view(store))
+        yield view.tell, view
+
+
+def _nothing(_line: str) -> None:
+    pass
+
+
+@contextmanager
+def _notifier(project: Project) -> Iterator[Notifier]:
+    notifier = Notifier(project)
     try:
-        serve(project, store, lambda worker: watch, slots=what.slots, beside=guard)
-    except Interrupted:
-        watch.look()
-        raise KeyboardInterrupt from None
-    return watch.code
+        yield notifier
+    finally:
+        notifier.close()
 
 
 class _Watch:
-    def __init__(self, project: Project, store: Store, what: Follow) -> None:
+    def __init__(
+        self,
+        store: Store,
+        what: Follow,
+        out: Out,
+        view: View | None,
+        marks: Marks | None,
+        notifier: Notifier,
+    ) -> None:
         self.code = 1
-        self._project = project
-        self._store = store
-        self._what = what
-        self._after = what.after
-        self._lines = RunLines(what.run, quiet=what.quiet)
-        self._marks = _marks(store, what)
+        self.track = Track(store, what.run, now=time.time())
+        self._events = Events(store, after=what.after)
+        self._lines = RunLines(what.run, out)
+        self._view = view
+        self._marks = marks
+        self._marked = 0.0
+        self._behind = True  # whether the marks may be
+        self._notifier = notifier
+        self._asked: set[str] = set()  # what people were told they are needed for
         self._stuck_since: float | None = None
+        self._lines.know(self.track.progress)
 
     def look(self) -> bool:
-        self._lines.know(look(self._store, self._what.run))
-        while events := read_events(self._store, after=self._after):
-            self._after = events[-1].id
-            self._lines.tell(events)
-        progress = look(self._store, self._what.run)
-        if self._marks is not None:
-            self._marks.bring_up_to_date(progress, tip_of(self._project.root, progress.run.id))
-        if progress.ended:
-            self.code = 0 if not progress.questions() and _all_met(progress) else 1
-            return True
+        events = self._events.fresh()
+        self._behind |= self.track.take_in(events, now=time.time())
+        self._lines.tell(events)
+        progress = self.track.progress
         now = time.monotonic()
+        if now - self._marked > _WRITES:
+            self.bring_marks_up_to_date()
+            self._marked = now
+        self._ask(progress)
+        if self._view is not None:
+            self._view.show([self.track])
+        if progress.ended:
+            self.code = 0 if all(task.state in MET for task in progress.tasks) else 1
+            self._notifier.tell(ENDED, progress.run.id, summary(progress))
+            return True
         self._stuck_since = (self._stuck_since or now) if progress.stuck else None
         return self._stuck_since is not None and now - self._stuck_since > _SETTLES
 
+    def bring_marks_up_to_date(self) -> None:
+        """A plan file that cannot be written is no reason to stop."""
+        if self._marks is None or not self._behind:
+            return
+        self._behind = False
+        try:
+            self._marks.bring_up_to_date(self.track.progress)
+        except (WeftError, OSError) as error:
+            log.warning("the marks of the plan are behind: %s", error)
 
-def _all_met(progress: Progress) -> bool:
-    return all(task.state.value in ("done", "skipped") for task in progress.tasks)
+    def _ask(self, progress: Progress) -> None:
+        """Tell people once of each thing they are needed for."""
+        questions = set(progress.questions())
+        if questions - self._asked and not progress.ended:
+            self._notifier.tell(PERSON_NEEDED, progress.run.id, summary(progress))
+        self._asked = questions
 
 
 def _marks(store: Store, what: Follow) -> Marks | None:
-    if not what.writes:
-        return None
-    path = Path(look(store, what.run).run.plan)
+    path = Path(get_run(store, what.run).plan)
     if not path.is_file():
         click.echo(f"weft: {path} is not here; its marks are left alone.", err=True)
         return None

@@ -1,18 +1,21 @@
-"""What `weft run` says: the plan ahead, one line for each thing that happens, the summary."""
+"""What `weft run` says: the plan ahead, and one line for each thing that happens."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.output import say
-from weft.model import Event, State
-from weft.operations.plans import Checked
-from weft.operations.running import Progress, makespan, tip_of
+from weft.model import Event
+from weft.operations.running import Progress
 from weft.plan.records import Severity
+
+if TYPE_CHECKING:
+    from weft.operations.plans import Checked
+
+Out = Callable[[str], None]
 
 
 def print_problems(checked: Checked) -> None:
@@ -41,12 +44,20 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-class RunLines:
-    """One line for each thing that happens in a run."""
+def clock(seconds: float) -> str:
+    """A time as it passes: 2:31, 1:02:31."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
-    def __init__(self, run: str, *, quiet: bool) -> None:
+
+class RunLines:
+    """One line for each thing that happens in a run, for `out`."""
+
+    def __init__(self, run: str, out: Out, *, prefix: str = "") -> None:
         self._run = run
-        self._quiet = quiet
+        self._out = out
+        self._prefix = prefix
         self._names: dict[int, str] = {}
         self._titles: dict[int, str] = {}
         self._silent: set[int] = set()
@@ -56,6 +67,7 @@ class RunLines:
 
     def know(self, progress: Progress) -> None:
         """Learn the names, and how far it is."""
+        self._landed |= progress.landed.keys()
         self._names = {task.id: task.name for task in progress.tasks}
         self._titles = {task.id: str(task.details.get("title", "")) for task in progress.tasks}
         self._silent = {task.id for task in progress.tasks if task.details.get("barrier")}
@@ -63,14 +75,18 @@ class RunLines:
 
     def tell(self, events: Iterable[Event]) -> None:
         for event in events:
-            if event.run == self._run and event.task not in self._silent:
+            if event.run in (self._run, None) and event.task not in self._silent:
                 text = self._text(event)
-                if text and not self._quiet:
+                if text:
                     at = duration(time.monotonic() - self._began)
-                    say(f"[{at:>7}] {text}")
+                    self._out(f"[{at:>7}] {self._prefix}{text}")
 
     def _text(self, event: Event) -> str:
         data = event.data
+        if event.kind == "provider_penalised":
+            return f"  {data['provider']} is rate limited; fewer agents at a time"
+        if event.run is None:
+            return ""
         name = self._names.get(event.task or 0, "")
         match event.kind:
             case "task_admitted":
@@ -97,8 +113,6 @@ class RunLines:
                 return f"! {name or 'the gate'} needs you: {_first(data['reason'])}"
             case "task_approved":
                 return f"✓ {name} approved"
-            case "provider_penalised":
-                return f"  {data['provider']} is rate limited; fewer agents at a time"
         return ""
 
     def _entry(self, entry: str) -> str:
@@ -109,55 +123,3 @@ class RunLines:
 def _first(reason: str) -> str:
     line = next((one.strip() for one in reason.splitlines() if one.strip()), "")
     return line if len(line) <= 120 else line[:119] + "…"
-
-
-def summary_lines(progress: Progress, root: Path, moved: str | None) -> Sequence[str]:
-    """The end of a run, for people."""
-    counts = progress.counts
-    done = counts[State.DONE] + counts[State.SKIPPED]
-    wall, work = makespan(progress.attempts)
-    failed = [one for one in progress.attempts if one.outcome not in (None, "success")]
-    rejected = sum(entry.state == "rejected" for entry in progress.gate.entries)
-    checks = sum(one.seconds > 0 for one in progress.gate.verdicts)
-    dollars = sum(one.micro_usd for one in progress.attempts) / 1e6
-    lines = [
-        "",
-        f"run {progress.run.id}: {done} of {len(progress.work)} tasks done in {duration(wall)}"
-        + (f", {work / wall:.1f} × as fast as one by one" if work > wall > 0 else ""),
-        *_chart(progress, wall),
-        f"{len(progress.attempts)} attempts ({len(failed)} failed), {checks} checks, "
-        f"{rejected} sent back by the gate, ${dollars:.2f}",
-    ]
-    lines += [f"! {question}" for question in progress.questions()]
-    tip = tip_of(root, progress.run.id)
-    if moved:
-        lines.append(moved)
-    elif tip is not None and tip != progress.run.base and progress.ended:
-        lines.append(f"next: git merge --ff-only weft/{progress.run.id}")
-    elif not progress.ended:
-        lines.append(f"next: weft run --resume {progress.run.id}")
-    return lines
-
-
-_WIDTH = 60
-
-
-def _chart(progress: Progress, wall: float) -> list[str]:
-    """Each task as a bar over time."""
-    ended = [one for one in progress.attempts if one.ended is not None]
-    if not ended or not wall or len(progress.work) > 40:
-        return []
-    begin = min(one.started for one in ended)
-    names = {task.id: task.name for task in progress.work}
-    width = max((len(name) for name in names.values()), default=0)
-    lines = []
-    for task in progress.work:
-        bar = [" "] * _WIDTH
-        for one in ended:
-            if one.task == task.id:
-                first = int((one.started - begin) / wall * (_WIDTH - 1))
-                last = int(((one.ended or begin) - begin) / wall * (_WIDTH - 1))
-                mark = "█" if one.outcome == "success" else "▒"
-                bar[first : last + 1] = [mark] * (last + 1 - first)
-        lines.append(f"  {task.name.ljust(width)} │{''.join(bar)}│ {task.state}")
-    return lines

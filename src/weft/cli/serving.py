@@ -7,21 +7,36 @@ says whether that was all.
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Protocol
 
 import anyio
 from anyio.to_thread import run_sync
 
+from weft import git
 from weft.attempt.site import Site
-from weft.engine import Take, open_site, serving, shutdown_seconds
+from weft.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
 from weft.errors import StoreError, WeftError
 from weft.operations.project import Project
+from weft.operations.served import is_served
 from weft.store import Store
 
 log = logging.getLogger(__name__)
 
 _NET = 1.0  # seconds after which to look although nobody rang
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rhythm:
+    rest: float  # seconds between two looks, at least
+    net: float  # seconds after which to look although nobody rang
+
+
+_SELDOM: Final = Rhythm(rest=0.0, net=_NET)
+_OFTEN: Final = Rhythm(rest=0.1, net=0.15)
+"""Of those who follow many talkative tasks, and show the time."""
 
 
 Beside = Callable[[Site, str], Coroutine[Any, Any, None]]
@@ -50,10 +65,52 @@ def serve(
     """
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     shutdown_seconds(project.environment)  # a mistake there shows before anything starts
+    _run(_serve, project, store, watch, slots, take, beside)
+
+
+def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
+    """Watch, and be a worker as soon as nobody else serves this repository.
+
+    Raises `engine.Interrupted` if a person would not wait for the end.
+    """
+    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    shutdown_seconds(project.environment)
+    _run(_attend, project, store, watch, slots)
+
+
+def look_on(store: Store, watch: Watch) -> None:
+    """Watch what others do, and do nothing. Raises `engine.Interrupted`."""
+    _run(_look_on, store, watch, None)
+
+
+def _run(function: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
     try:
-        anyio.run(_serve, project, store, watch, slots, take, beside)
+        anyio.run(function, *arguments)
     except BaseExceptionGroup as group:
         _raise_plainly(group)
+
+
+async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> None:
+    repo = str(await run_sync(git.common_directory, project.root))
+    while await run_sync(is_served, store, repo):
+        if await _look_on(store, watch, repo):
+            return
+    await _serve(project, store, lambda worker: watch, slots, None, guard, _OFTEN)
+
+
+async def _look_on(store: Store, watch: Watch, repo: str | None) -> bool:
+    """Whether all was seen; False if nobody serves the repository any more."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(_raise_at_signal)
+        seen = await _watch(store, watch, _OFTEN, repo)
+        group.cancel_scope.cancel()
+    return seen
+
+
+async def _raise_at_signal() -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            raise Interrupted
 
 
 async def _serve(
@@ -63,6 +120,7 @@ async def _serve(
     slots: int,
     take: Take | None,
     beside: Beside | None,
+    rhythm: Rhythm = _SELDOM,
 ) -> None:
     with open_site(store, project.root, project.config, project.environment) as site:
         async with (
@@ -71,16 +129,24 @@ async def _serve(
         ):
             if beside is not None:
                 group.start_soon(beside, site, scheduler.worker)
-            await _watch(store, watch(scheduler.worker))
+            await _watch(store, watch(scheduler.worker), rhythm)
             group.cancel_scope.cancel()
 
 
-async def _watch(store: Store, watch: Watch) -> None:
+async def _watch(store: Store, watch: Watch, rhythm: Rhythm, served: str | None = None) -> bool:
+    """Look until all was seen; or, given a repository, until nobody serves that any more."""
     with store.listen("events") as listener:
+        asked = anyio.current_time()
         while not await run_sync(_look, watch):
-            with anyio.move_on_after(_NET):
+            await anyio.sleep(rhythm.rest)
+            with anyio.move_on_after(rhythm.net):
                 await anyio.wait_readable(listener)
             listener.wait(0)
+            if served is not None and anyio.current_time() > asked + _NET:
+                asked = anyio.current_time()
+                if not await run_sync(is_served, store, served):
+                    return False
+    return True
 
 
 def _look(watch: Watch) -> bool:
@@ -96,6 +162,6 @@ def _raise_plainly(group: BaseExceptionGroup[BaseException]) -> NoReturn:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    if isinstance(error, WeftError):
+    if isinstance(error, WeftError | Interrupted):
         raise error from None
     raise group

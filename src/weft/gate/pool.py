@@ -106,7 +106,7 @@ class Pool:
 
     async def start(self, job: Job) -> bool:
         """Start a check; False if there is no room, and whoever makes some will ring."""
-        fence = await run_sync(self._take)
+        fence = await run_sync(self._take, job.about.candidates)
         if fence is None:
             return False
         check = Check(self._site, fence, self._run)
@@ -127,11 +127,19 @@ class Pool:
             else:
                 one.check.renew(sent)
 
-    def _take(self) -> int | None:
+    def _take(self, entries: Sequence[str]) -> int | None:
         store, now = self._site.store, time.time()
         if len(self._unended(now)) >= self._site.config.gate.slots:
             return None
-        return take(store, "check", self._run, {"requests": 1}, worker=self._worker, now=now)
+        return take(
+            store,
+            "check",
+            self._run,
+            {"requests": 1},
+            worker=self._worker,
+            now=now,
+            entries=entries,
+        )
 
     def _unended(self, now: float) -> list[Lease]:
         """The checks of this run that run, or soon will have ended, whoever started them.

@@ -129,7 +129,7 @@ def setting(directory: Path, environment: Mapping[str, str]) -> Iterator[Setting
     store, warning = _open(found)
     try:
         yield Setting(
-            slots=_slots(found.config),
+            slots=usual_slots(found.config),
             config=found.config,
             history=History(store, warning=warning),
         )
@@ -160,7 +160,7 @@ def _open(found: Project) -> tuple[Store | None, str]:
         return None, str(error)
 
 
-def _slots(settings: Config) -> int:
+def usual_slots(settings: Config) -> int:
     """How many tasks of one run are worked on at once; a limit that is paused counts as one."""
     limits = (settings.limits["run/agents"], settings.limits["stage/implement"])
     return max(1, min(settings.worker_slots, *limits))

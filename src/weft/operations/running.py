@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from weft import git, plan
 from weft.errors import InputError, Refused
@@ -48,6 +48,12 @@ class Progress:
     @property
     def ended(self) -> bool:
         return self.run.state == "ended"
+
+    @property
+    def tip(self) -> str | None:
+        """Where its trunk is, once something has landed."""
+        landed = [one for one in self.gate.landings if one.state == "landed"]
+        return landed[-1].new if landed else None
 
     @property
     def landed(self) -> dict[int, str]:
@@ -100,7 +106,7 @@ class Progress:
     @property
     def stuck(self) -> bool:
         """Whether nothing can go on without a person."""
-        if self.ended:
+        if self.ended or self.run.state == "waiting":
             return False
         moving = [
             task
@@ -157,7 +163,7 @@ class Marks:
         if reading.plan.source is Source.MARKDOWN:
             self._plan = reading.plan
 
-    def bring_up_to_date(self, progress: Progress, tip: str | None) -> tuple[str, ...]:
+    def bring_up_to_date(self, progress: Progress) -> tuple[str, ...]:
         """Write what has changed; returns the tasks that are no longer in the file."""
         if self._plan is None:
             return ()
@@ -165,7 +171,7 @@ class Marks:
         statuses = {name: one for name, one in _statuses(progress).items() if name in known}
         if statuses == self._written:
             return ()
-        the_plan = self._plan
+        the_plan, tip = self._plan, progress.tip
 
         def change(data: bytes) -> Written:
             return write_back(data, the_plan, statuses, trunk=tip[:_SHORT] if tip else None)
@@ -211,6 +217,30 @@ def move_branch(root: Path, branch: str, old: str, new: str) -> None:
         git.update_refs(root, [Update(ref=ref, old=where, new=new)], why="weft: run landed")
     except RefMoved as error:
         raise Refused(f"{branch} moved in this moment: {error}") from error
+
+
+def summary(progress: Progress) -> dict[str, Any]:
+    """A run at one moment, for programs."""
+    landed = progress.landed
+    return {
+        "run": progress.run.id,
+        "state": progress.run.state,
+        "branch": f"weft/{progress.run.id}",
+        "base": progress.run.base,
+        "tasks": [
+            {
+                "task": task.id,
+                "name": task.name,
+                "state": task.state.value,
+                "reason": task.reason,
+                "commit": landed.get(task.id),
+            }
+            for task in progress.work
+        ],
+        "needs_you": progress.questions(),
+        "tokens": sum(one.tokens for one in progress.attempts),
+        "micro_usd": sum(one.micro_usd for one in progress.attempts),
+    }
 
 
 def makespan(attempts: Sequence[Attempt]) -> tuple[float, float]:

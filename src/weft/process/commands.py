@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,18 +68,22 @@ def run_logged(
     environment: Mapping[str, str],
     log: Path,
     seconds: float,
+    input: bytes = b"",
 ) -> int | None:
     """Run a command in a session of its own, its output going to a file; None: out of time.
 
     Whatever is left of its process group is killed when it ends.
     """
-    with log.open("wb") as output:
+    # A file, not a pipe: whoever does not read it cannot keep us waiting.
+    with log.open("wb") as output, tempfile.TemporaryFile() as given:
+        given.write(input)
+        given.seek(0)
         try:
             child = subprocess.Popen(
                 list(arguments),
                 cwd=directory,
                 env=dict(environment),
-                stdin=subprocess.DEVNULL,
+                stdin=given,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

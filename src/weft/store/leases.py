@@ -476,9 +476,18 @@ def free_proved_dead(tx: Transaction, fence: int, *, now: float, proof: str) -> 
 
 @writes
 def take(
-    tx: Transaction, kind: str, holder: str, demand: Demand, *, worker: str, now: float
+    tx: Transaction,
+    kind: str,
+    holder: str,
+    demand: Demand,
+    *,
+    worker: str,
+    now: float,
+    entries: Sequence[str] = (),
 ) -> int | None:
     """A lease that is not an attempt: a gate or a check. Returns its fence if it fits.
+
+    `entries` are what a check is of, for those who look on.
 
     A gate may be taken over at its deadline without proof of death, since landing intents
     only roll forward.
@@ -511,7 +520,15 @@ def take(
         worker=worker,
         host=place.host,
     )
-    tx.event("lease_taken", now=now, fence=fence, lease=kind, holder=holder, worker=worker)
+    tx.event(
+        "lease_taken",
+        now=now,
+        fence=fence,
+        lease=kind,
+        holder=holder,
+        worker=worker,
+        entries=list(entries),
+    )
     return fence
 
 

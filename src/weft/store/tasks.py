@@ -421,6 +421,28 @@ def list_run_attempts(tx: Transaction, run: str) -> list[Attempt]:
 
 
 @reads
+def list_run_states(tx: Transaction, run: str) -> dict[int, tuple[str, float]]:
+    """Where every task of a run is, and since when."""
+    return {row["id"]: (row["state"], row["since"]) for row in tx.all("states_of_run", run=run)}
+
+
+@reads
+def list_run_edges(tx: Transaction, run: str) -> list[tuple[int, int]]:
+    """What needs what in a run, as (task, need)."""
+    return [(row["task"], row["needs"]) for row in tx.all("edges_of_run", run=run)]
+
+
+@reads
+def find_tasks(tx: Transaction, numbers: Iterable[int]) -> tuple[list[Task], list[Attempt]]:
+    """Some tasks as they are now, and every attempt at them."""
+    ids = encode_keys(str(one) for one in numbers)
+    return (
+        [records.task(row) for row in tx.all("tasks", ids=ids)],
+        [records.attempt(row) for row in tx.all("attempts_at", tasks=ids)],
+    )
+
+
+@reads
 def list_attempts(tx: Transaction, task: int) -> list[Attempt]:
     return [records.attempt(row) for row in tx.all("attempts_of", task=task)]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from weft.config import Stated
 from weft.errors import InputError, LimitsDiffer, NotFound, Refused
-from weft.model import Capacity, NewWorker, Worker, WorkerKind
+from weft.model import ONE_TASK, Capacity, NewWorker, Worker, WorkerKind
 from weft.policy.capacity import status
 from weft.store import limits, records
 from weft.store.database import Row, Transaction, encode, encode_keys
@@ -154,6 +154,19 @@ def list_workers(tx: Transaction, *, now: float) -> list[Worker]:
     """Workers that have not left, with their capacity and status."""
     ledger = Ledger(tx, now)
     return [_worker(tx, row, ledger, now) for row in tx.all("workers_present")]
+
+
+@reads
+def list_serving(tx: Transaction, repo: str, *, now: float) -> list[Worker]:
+    """Workers that take whatever is ready in a repository, those included that may be dead."""
+    ledger = Ledger(tx, now)
+    return [
+        _worker(tx, row, ledger, now)
+        for row in tx.all("workers_present")
+        if row["kind"] == WorkerKind.PROCESS
+        and not row["name"].startswith(ONE_TASK)
+        and (row["repos"] is None or repo in records.files(row["repos"]))
+    ]
 
 
 @reads

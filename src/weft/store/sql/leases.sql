@@ -76,6 +76,11 @@ SELECT * FROM attempts WHERE task = :task AND number = :number;
 -- Every attempt at a task.
 SELECT * FROM attempts WHERE task = :task ORDER BY number;
 
+-- name: attempts_at
+-- Every attempt at some tasks (the keys of a JSON object).
+SELECT * FROM attempts WHERE task IN (SELECT CAST(key AS BIGINT) FROM json_each(:tasks))
+ORDER BY task, number;
+
 -- name: settle_spending
 -- What an ended lease really used of a consumable, on top of what was spent before.
 INSERT INTO spending (resource, number, fence, amount, total)

@@ -25,6 +25,15 @@ SELECT * FROM runs WHERE state = 'running' ORDER BY id;
 -- Every task of a run, in the order of its plan.
 SELECT * FROM tasks WHERE run = :run ORDER BY id;
 
+-- name: states_of_run
+-- Where every task of a run is, and since when: enough to see which ones have changed.
+SELECT id, state, since FROM tasks WHERE run = :run ORDER BY id;
+
+-- name: edges_of_run
+-- What needs what in a run.
+SELECT e.task, e.needs FROM tasks t JOIN edges e ON e.task = t.id WHERE t.run = :run
+ORDER BY e.task, e.needs;
+
 -- name: attempts_of_run
 -- Every attempt at a task of a run.
 SELECT a.* FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run = :run

@@ -1,0 +1,165 @@
+"""From a picture to lines that fit a terminal of any size.
+
+The height is shared out by importance: how far it is, what needs a person, who is at work, and
+then the rest. Whatever others wrote is shown letter by letter: it is neither markup nor able to
+steer the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from weft.cli.output import printable
+from weft.cli.run_text import clock, duration
+from weft.cli.view.picture import AgentLine, Picture, RunPicture
+
+_FEW: Final = 3  # lines of a section that others must leave room for
+_NARROW: Final = 50  # columns below which an agent's line says less
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Section:
+    lines: list[Text]
+    least: int  # lines it gets before a less important one gets any
+    title: str = ""
+
+
+def draw(picture: Picture, width: int, height: int) -> list[Text]:
+    """At most `height` lines, none wider than `width`."""
+    if width < 1 or height < 1:
+        return []
+    sections = _sections(picture, width)
+    lines: list[Text] = []
+    for section, room in zip(sections, _share_out(sections, height), strict=True):
+        lines += _fitted(section, room)
+    for line in lines:
+        _fit(line, width)
+    return lines[:height]
+
+
+def _sections(picture: Picture, width: int) -> list[_Section]:
+    """The most important first, which is also how they stand on the screen."""
+    several = len(picture.runs) > 1
+    head = [line for run in picture.runs for line in _head(run, width)]
+    needs = [
+        _styled(f"! {_prefix(run, several)}{one}", "bold yellow")
+        for run in picture.runs
+        for one in run.needs
+    ]
+    agents = [
+        _agent(one, _prefix(run, several), width) for run in picture.runs for one in run.agents
+    ]
+    gate = [_plain(f"  {_prefix(run, several)}{one}") for run in picture.runs for one in run.gate]
+    waits = [_plain(f"  {_prefix(run, several)}{one}") for run in picture.runs for one in run.waits]
+    limits = [_styled(f"  {one}", "yellow") for one in picture.limits]
+    recent = [_styled(f"  {one}", "dim") for one in reversed(picture.recent)]
+    notice = [_styled(picture.notice, "bold")] if picture.notice else []
+    if not picture.runs:
+        head = [_plain("No run is under way.")]
+    return [
+        _Section(lines=head, least=2 * max(1, len(picture.runs))),
+        _Section(lines=notice, least=1),
+        _Section(lines=needs, least=_FEW),
+        _Section(lines=agents, least=_FEW, title="agents"),
+        _Section(lines=gate, least=2, title="gate"),
+        _Section(lines=limits, least=1, title="limits"),
+        _Section(lines=waits, least=_FEW, title="waits"),
+        _Section(lines=recent, least=1, title="recent"),
+    ]
+
+
+def _share_out(sections: Sequence[_Section], height: int) -> list[int]:
+    """Lines for each section: first its least, by importance, then as many as it has."""
+    rooms = [0] * len(sections)
+    left = height
+    for most in (lambda one: min(one.least, len(one.lines)), lambda one: len(one.lines)):
+        for place, section in enumerate(sections):
+            title = 1 if section.title and section.lines and not rooms[place] else 0
+            wanted = most(section) - rooms[place]
+            given = min(wanted, left - title)
+            if given > 0:
+                rooms[place] += given
+                left -= given + title
+    return rooms
+
+
+def _fitted(section: _Section, room: int) -> list[Text]:
+    if room <= 0:
+        return []
+    lines = section.lines[:room]
+    hidden = len(section.lines) - len(lines)
+    if section.title == "recent":
+        lines = lines[::-1]  # the latest are kept, and stand last
+    elif hidden and room > 1:
+        lines[-1] = _styled(f"  … and {hidden + 1} more", "dim")
+    title = [_styled(section.title, "bold cyan")] if section.title else []
+    return [*title, *lines]
+
+
+def _head(run: RunPicture, width: int) -> list[Text]:
+    percent = f"{100 * run.share:3.0f} %"
+    done = f"{run.done}/{run.all} done"
+    left = "" if run.left is None else f"about {about(run.left)} left"
+    cost = f"${run.micro_usd / 1e6:.2f}" if run.micro_usd else ""
+    state = "" if run.state == "running" else run.state
+    facts = [run.run, state, clock(run.seconds), cost, left]
+    first = _styled(" · ".join(printable(one) for one in facts if one), "bold")
+    states = [f"{number} {state}" for state, number in run.counts]
+    tail = " ".join([percent, " · ".join([done, *states])])
+    room = max(5, min(40, width - cell_len(tail) - 2))
+    full = round(room * run.share)
+    bar = Text("━" * full, style="green") + Text("─" * (room - full), style="dim")
+    return [first, Text.assemble(bar, " ", tail)]
+
+
+def _agent(line: AgentLine, prefix: str, width: int) -> Text:
+    again = f" #{line.attempt}" if line.attempt > 1 else ""
+    cost = f"${line.micro_usd / 1e6:.2f}" if line.micro_usd else ""
+    who = f"{prefix}{line.task}"
+    if width < _NARROW:
+        parts = [("▶ ", "green"), (printable(who), "bold"), (f" {clock(line.seconds)} ", "")]
+    else:
+        parts = [
+            ("  ▶ ", "green"),
+            (_column(printable(who), 14), "bold"),
+            (_column(printable(f"{line.stage}{again}"), 13), ""),
+            (clock(line.seconds).rjust(7), ""),
+            (cost.rjust(8) + "  ", ""),
+        ]
+    return Text.assemble(*parts, (printable(line.doing), "dim"))
+
+
+def _column(text: str, width: int) -> str:
+    """Exactly so wide if it fits, else as wide as it is."""
+    return f"{text} " if cell_len(text) >= width else set_cell_size(text, width)
+
+
+def _prefix(run: RunPicture, several: bool) -> str:
+    return f"{run.run} " if several else ""
+
+
+def _plain(text: str) -> Text:
+    return Text(printable(text))
+
+
+def _styled(text: str, style: str) -> Text:
+    return Text(printable(text), style=style)
+
+
+def _fit(line: Text, width: int) -> None:
+    line.expand_tabs(2)
+    line.truncate(width, overflow="ellipsis" if width > 1 else "crop")
+
+
+def about(seconds: float) -> str:
+    """A time that does not pretend to be exact."""
+    if seconds < 10:
+        return "10 s"
+    step = 5 if seconds < 60 else 30 if seconds < 600 else 60 if seconds < 3600 else 300
+    rounded = step * max(1, round(seconds / step))
+    return duration(rounded).removesuffix(" 00 s")

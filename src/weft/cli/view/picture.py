@@ -1,0 +1,42 @@
+"""What the live view shows, as plain records. How it looks is `draw`'s, where from `scenery`'s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentLine:
+    """An attempt under way."""
+
+    task: str
+    stage: str
+    attempt: int
+    seconds: float
+    micro_usd: int
+    doing: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPicture:
+    run: str
+    state: str
+    seconds: float  # since it was submitted
+    share: float  # of the work that is done
+    left: float | None  # seconds, as far as anybody knows
+    done: int
+    all: int
+    counts: tuple[tuple[str, int], ...]  # of what is not done, by state
+    micro_usd: int
+    needs: tuple[str, ...] = ()  # what a person is needed for
+    agents: tuple[AgentLine, ...] = ()
+    gate: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    runs: tuple[RunPicture, ...]
+    limits: tuple[str, ...] = ()  # what rate limits leave, in words
+    recent: tuple[str, ...] = ()  # what happened last, the latest last
+    notice: str = ""  # what weft itself has to say

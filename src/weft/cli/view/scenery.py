@@ -1,0 +1,212 @@
+"""From followed runs to a picture: who works, what waits for whom, how long it may take.
+
+What costs something (asking why tasks wait, simulating the rest) is done every few seconds at
+most, and less often where it costs more.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from weft.cli.run_text import duration
+from weft.cli.view.picture import AgentLine, RunPicture
+from weft.model import HUMAN, TERMINAL, State, Task
+from weft.operations.outlook import Durations, foresee, holdups
+from weft.operations.tracking import Track
+from weft.store import Store
+from weft.store.leases import durations
+from weft.store.limits import list_limits
+from weft.store.probe import probe
+
+_PAUSE: Final = 2.0  # seconds between two looks at what costs something
+_SHARE: Final = 20  # and at least so many times what the last one took
+_ASKED: Final = 8  # ready tasks that are asked what they wait for
+_HOLDERS: Final = 6
+_NAMES: Final = 6
+_TREND: Final = 0.3  # how far a new estimate moves the one that is shown
+_ORDER: Final = (
+    State.RUNNING,
+    State.GATING,
+    State.READY,
+    State.WAITING,
+    State.PARKED,
+    State.PAUSED,
+    State.BLOCKED,
+    State.FAILED,
+    State.CANCELLED,
+)
+
+
+@dataclass(kw_only=True)
+class _Known:
+    """What was found out about a run, and holds for a while."""
+
+    share: float = 0.0
+    ends: float | None = None  # when, as far as anybody knows
+    waits: tuple[str, ...] = ()
+
+
+@dataclass(kw_only=True)
+class Scenery:
+    store: Store
+    limits: tuple[str, ...] = ()
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _next: float = 0.0
+
+    def look(self, tracks: Sequence[Track]) -> None:
+        """Find out what costs something, unless that was just done."""
+        begun = time.monotonic()
+        if begun < self._next and all(track.run in self._known for track in tracks):
+            return
+        now = time.time()
+        capacities = {}
+        found = []
+        for limit in list_limits(self.store, now=now):
+            capacities[limit.resource] = limit.effective
+            provider = limit.resource.removeprefix("provider:")
+            if provider != limit.resource and limit.effective < limit.capacity:
+                found.append(
+                    f"{provider} is rate limited: {limit.effective} at a time instead of "
+                    f"{limit.capacity}, {limit.used} at work"
+                )
+        self.limits = tuple(found)
+        for track in tracks:
+            track.read_checks()
+            known = self._known.setdefault(track.run, _Known())
+            known.waits = tuple(_waits(self.store, track, now))
+            self._foresee(track, known, _slots(track.run, capacities), now)
+        took = time.monotonic() - begun
+        self._next = begun + took + max(_PAUSE, _SHARE * took)
+
+    def _foresee(self, track: Track, known: _Known, slots: int, now: float) -> None:
+        progress = track.progress
+        past = Durations(
+            lambda agent, stage: durations(self.store, agent, stage), progress.attempts
+        )
+        checks = [one.seconds for one in progress.gate.verdicts if one.seconds > 0]
+        ahead = foresee(
+            progress.tasks,
+            track.edges,
+            {task.id: attempt.started for task, attempt in track.running},
+            past,
+            slots=slots,
+            check=statistics.median(checks) if checks else 0.0,
+            now=now,
+        )
+        known.share = max(known.share, ahead.share)
+        if ahead.seconds is None:
+            known.ends = None
+        elif known.ends is None:
+            known.ends = now + ahead.seconds
+        else:
+            known.ends += _TREND * (now + ahead.seconds - known.ends)
+
+    def picture(self, track: Track) -> RunPicture:
+        now = time.time()
+        progress = track.progress
+        known = self._known.get(track.run, _Known())
+        counts = progress.counts
+        done = counts[State.DONE] + counts[State.SKIPPED]
+        ended = all(task.state in TERMINAL for task in progress.work)
+        return RunPicture(
+            run=track.run,
+            state=progress.run.state,
+            seconds=max(0.0, now - progress.run.submitted),
+            share=1.0 if ended else min(known.share, 0.99),
+            left=None if ended or known.ends is None else max(0.0, known.ends - now),
+            done=done,
+            all=len(progress.work),
+            counts=tuple((str(one), counts[one]) for one in _ORDER if counts[one]),
+            micro_usd=track.micro_usd,
+            needs=tuple(progress.questions()),
+            agents=tuple(
+                AgentLine(
+                    task=task.name,
+                    stage=attempt.stage or "",
+                    attempt=attempt.number,
+                    seconds=max(0.0, now - attempt.started),
+                    micro_usd=track.doing_of(task, attempt).micro_usd,
+                    doing=track.doing_of(task, attempt).text or _title(task),
+                )
+                for task, attempt in track.running
+                if task.agent is not None
+            ),
+            gate=tuple(_gate(track, now)),
+            waits=known.waits,
+        )
+
+
+def _title(task: Task) -> str:
+    return str(task.details.get("title", ""))
+
+
+def _slots(run: str, limits: dict[str, int]) -> int:
+    """How many tasks of a run can be at work at once."""
+    workers = sum(amount for name, amount in limits.items() if name.startswith("worker:"))
+    bounds = [limits.get(f"run:{run}/agents"), limits.get(f"stage:{run}/implement")]
+    return max(1, min([workers, *(one for one in bounds if one is not None)]))
+
+
+def _gate(track: Track, now: float) -> Iterable[str]:
+    names = {task.id: task.name for task in track.progress.tasks}
+
+    def called(entries: Iterable[str]) -> str:
+        known = {one.id: one.tasks for one in track.progress.gate.entries}
+        tasks = [names.get(task, str(task)) for one in entries for task in known.get(one, ())]
+        return _some(tasks) or "what asks to land"
+
+    under = {entry for check in track.checks for entry in check.entries}
+    for check in track.checks:
+        seconds = duration(max(0.0, now - check.since))
+        yield f"checks {called(check.entries)}, for {seconds}"
+    queue = [
+        one.id
+        for one in track.progress.gate.entries
+        if one.state == "queued" and one.id not in under
+    ]
+    landing = [one.id for one in track.progress.gate.entries if one.state == "landing"]
+    if landing:
+        yield f"lands {called(landing)}"
+    if queue:
+        yield f"queue: {called(queue)}"
+
+
+def _waits(store: Store, track: Track, now: float) -> Iterable[str]:
+    """What waits for what, in groups: those behind which the most wait first."""
+    progress = track.progress
+    if progress.run.state == "waiting":
+        yield "the run waits for a place among the runs (`weft limits`: runs)"
+        return
+    held = holdups(progress.tasks, track.edges)
+    for one in held[:_HOLDERS]:
+        names = _some([task.name for task in one.waiting])
+        yield f"for {one.holder.name} ({one.holder.state}): {len(one.waiting)} ({names})"
+    for task in progress.tasks:
+        if task.state is State.PARKED:
+            until = "" if task.until is None else f" for {duration(max(0.0, task.until - now))}"
+            yield f"{task.name} is parked{until}: {task.reason or 'backing off'}"
+    yield from _ready(store, [one for one in progress.work if one.state is State.READY], now)
+
+
+def _ready(store: Store, ready: Sequence[Task], now: float) -> Iterable[str]:
+    """The best of the ready tasks by what keeps them from starting; the rest as a number."""
+    due = [task for task in ready if task.agent != HUMAN]
+    due.sort(key=lambda task: (task.klass, task.priority, -task.path_seconds, task.id))
+    groups: dict[str, list[str]] = {}
+    for task in due[:_ASKED]:
+        reasons = "; ".join(wait.text for wait in probe(store, task.id, now=now))
+        groups.setdefault(reasons or "about to start", []).append(task.name)
+    for reason, names in groups.items():
+        yield f"{_some(names)}: {reason}"
+    if len(due) > _ASKED:
+        yield f"and {len(due) - _ASKED} more are ready"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few of many."""
+    more = f", … {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more

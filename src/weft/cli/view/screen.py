@@ -1,0 +1,173 @@
+"""The terminal: lines at their places, and everything as it was when we leave.
+
+Only lines that differ from what stands there are written, so nothing flickers. The view has the
+alternate screen to itself; what weft logs meanwhile is kept and printed on the way out.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import signal
+import sys
+import termios
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from weft.cli.output import printable
+
+_ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J\x1b[H"
+_LEAVE: Final = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
+_KEPT: Final = 100  # lines of the log that are printed in the end
+
+
+def is_possible() -> bool:
+    """Whether standard output is a terminal that is ours to draw on."""
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        return False
+    try:
+        return os.tcgetpgrp(sys.stdout.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+class Screen:
+    def __init__(self) -> None:
+        self._console = Console(
+            file=io.StringIO(), force_terminal=True, markup=False, highlight=False, emoji=False
+        )
+        self._lock = threading.RLock()  # whoever looks draws; a stop from the terminal interrupts
+        self._shown: list[Text] = []
+        self._size = (0, 0)
+        self._mode: list[object] | None = None
+        self._on = False
+
+    def size(self) -> tuple[int, int]:
+        """Columns and lines."""
+        try:
+            columns, lines = os.get_terminal_size(sys.stdout.fileno())
+        except OSError:
+            return 80, 24
+        return columns or 80, lines or 24
+
+    def show(self, lines: Sequence[Text]) -> None:
+        """Write what differs from what stands there."""
+        with self._lock:
+            if not self._on:
+                return
+            size = self.size()
+            out = ""
+            if size != self._size:
+                self._size, self._shown, out = size, [], "\x1b[2J"
+            for row, line in enumerate(lines):
+                if row >= len(self._shown) or self._shown[row] != line:
+                    # At the right edge, erasing the rest would take the last letter with it.
+                    rest = "\x1b[K" if line.cell_len < size[0] else ""
+                    out += f"\x1b[{row + 1};1H{self._rendered(line)}\x1b[0m{rest}"
+            for row in range(len(lines), len(self._shown)):
+                out += f"\x1b[{row + 1};1H\x1b[K"
+            self._shown = list(lines)
+            self._write(out)
+
+    def enter(self) -> None:
+        with self._lock:
+            self._on, self._size = True, (0, 0)
+            self._silence_keys()
+            self._write(_ENTER)
+
+    def leave(self) -> None:
+        with self._lock:
+            if self._on:
+                self._write(_LEAVE)
+                self._on = False
+                self._restore_keys()
+
+    def _rendered(self, line: Text) -> str:
+        self._console.begin_capture()
+        self._console.print(line, end="", no_wrap=True, overflow="ignore", crop=False)
+        return self._console.end_capture()
+
+    def _write(self, text: str) -> None:
+        """A terminal that has gone is no reason to stop what is under way."""
+        if not text:
+            return
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError:
+            self._on = False
+
+    def _silence_keys(self) -> None:
+        """What is typed does not show; Ctrl-C and Ctrl-Z work as always."""
+        with suppress(OSError, ValueError, termios.error):
+            descriptor = sys.stdin.fileno()
+            self._mode = termios.tcgetattr(descriptor)
+            silent = termios.tcgetattr(descriptor)
+            silent[3] &= ~termios.ECHO
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, silent)
+
+    def _restore_keys(self) -> None:
+        if self._mode is not None:
+            with suppress(OSError, ValueError, termios.error):
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._mode)  # type: ignore[arg-type]
+            self._mode = None
+
+
+@contextmanager
+def open_screen(log: deque[str]) -> Iterator[Screen]:
+    """A screen for as long as the block lasts, however it ends; `log` gets what weft logs."""
+    screen = Screen()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        screen.leave()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        screen.enter()
+
+    before = signal.signal(signal.SIGTSTP, stop)
+    try:
+        with _logging_to(log):
+            screen.enter()
+            try:
+                yield screen
+            finally:
+                screen.leave()
+    finally:
+        signal.signal(signal.SIGTSTP, before)
+
+
+@contextmanager
+def _logging_to(log: deque[str]) -> Iterator[None]:
+    """Log to the view, and print all of it afterwards."""
+    keeper = _Keeper(log)
+    root = logging.getLogger()
+    before = root.handlers[:]
+    root.handlers[:] = [keeper]
+    try:
+        yield
+    finally:
+        root.handlers[:] = before
+        for line in keeper.kept:
+            with suppress(OSError):
+                click.echo(line, err=True)
+
+
+class _Keeper(logging.Handler):
+    def __init__(self, log: deque[str]) -> None:
+        super().__init__(logging.WARNING)
+        self.setFormatter(logging.Formatter("weft: %(message)s"))
+        self.kept: deque[str] = deque(maxlen=_KEPT)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record)
+        self.kept.append("\n".join(map(printable, text.splitlines())))
+        self._log.append(printable(text.splitlines()[0]))
