@@ -29,6 +29,7 @@ Output
 Time and trouble
     sleep SECONDS
     until COMMAND            wait for a shell command to succeed, a minute at most
+    wait PATH                until there is such a file
     limit for SECONDS        report a rate limit and exit with 1
     limit until TIME         the same, with seconds since 1970
     fail CLASS [TEXT]        report an error of this class and exit with 1
@@ -260,6 +261,11 @@ def _crash(rest: str) -> None:
     time.sleep(60)  # some signals take a moment
 
 
+def _wait(path: str) -> None:
+    while not os.path.exists(path):
+        time.sleep(0.02)
+
+
 def _hang(_: str) -> None:
     while True:
         time.sleep(3600)
@@ -317,6 +323,7 @@ _VERBS = {
     "use": _use,
     "sleep": lambda rest: time.sleep(float(rest)),
     "until": _until,
+    "wait": _wait,
     "limit": _limit,
     "fail": _failing,
     "exit": lambda rest: sys.exit(int(rest or "0")),

@@ -16,6 +16,7 @@ from weft.operations.running import Progress, makespan, tip_of
 _WIDTH: Final = 60
 _MOST: Final = 40  # tasks that get a bar each; of more, the slots do
 _NAME: Final = 24
+_WORTH_SAYING: Final = 1.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +123,7 @@ def _bars(told: Figures) -> list[str]:
     lines = [bar("took", told.wall, "█", f", {told.wall / best:.2f} × at best" if best else "")]
     if best:
         lines.append(bar("at best", best, "▒", f" ({_why(told)})"))
-    if told.work > told.wall:
+    if told.speed_up >= _WORTH_SAYING:
         remark = f", {told.speed_up:.1f} × as long"
         lines.append(bar("one by one", told.work, "░", remark))
     return lines

@@ -2,88 +2,105 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
+import sys
+import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.output import json_option, printable
-from weft.cli.words import clock
+from weft.cli.output import json_option, say
 
 if TYPE_CHECKING:
-    from weft.model import Event
+    from weft.cli.run_text import Out, RunLines
+    from weft.cli.view import View
+    from weft.operations.tracking import Track
     from weft.store import Store
-
-_BEFORE: Final = 20  # events shown of what happened before
-_NET: Final = 1.0  # seconds after which to look although nobody rang
 
 
 @click.command(name="watch")
+@click.argument("run", required=False, metavar="[RUN]")
+@click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
 @json_option
 @click.pass_obj
-def command(directory: Path, as_json: bool) -> None:
-    """Show what happens in every run, as it happens, until interrupted.
+def command(directory: Path, run: str | None, no_tty: bool, as_json: bool) -> int:
+    """Look on while runs are worked on, here or anywhere on the same store.
 
-    With --json each event is an object of its own, what agents say included.
+    With RUN until that one has ended, else until interrupted. Does no work itself. Without a
+    terminal each event is a line; with --json an object of its own, what agents say included.
     """
+    from weft.cli.serving import look_on
+    from weft.engine import Interrupted
     from weft.operations import project
+    from weft.store.runs import get_run
 
-    with project.find(directory, os.environ).open_store() as store:
-        names = _Names(store)
-        for event in follow(store):
-            line = _as_json(event) if as_json else _line(event, names)
-            if line:
-                click.echo(line)
+    found = project.find(directory, os.environ)
+    with found.open_store() as store:
+        if run is not None and get_run(store, run).state == "ended":
+            say(f"run {run} has ended")
+            return 0
+        with _view(store, no_tty or as_json) as view:
+            if view is None:
+                from weft.cli.event_stream import stream
+
+                stream(store, run, as_json=as_json)
+                return 0
+            try:
+                look_on(store, Onlooker(store, run, view, view.tell))
+            except Interrupted:
+                return 130
+        if run is not None:
+            say(f"run {run} has ended")
+    return 0
 
 
-def follow(store: Store) -> Iterator[Event]:
-    """The latest events, and all that come; never ends by itself."""
-    from weft.store.events import last_event, read_events
+def _view(store: Store, no_tty: bool) -> AbstractContextManager[View | None]:
+    if no_tty or not sys.stdout.isatty():
+        return nullcontext(None)
+    from weft.cli.view import is_possible, open_view
 
-    after = max(0, last_event(store) - _BEFORE)
-    with store.listen("events") as listener:
-        while True:
-            while events := read_events(store, after=after):
-                after = events[-1].id
-                yield from events
-            listener.wait(_NET)
+    return open_view(store) if is_possible() else nullcontext(None)
 
 
-class _Names:
-    """What people call tasks, asked for once each."""
+class Onlooker:
+    """Follows one run, or all that have not ended, those included that begin meanwhile."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, run: str | None, view: View, out: Out) -> None:
+        from weft.operations.tracking import Events
+        from weft.store.events import last_event
+
         self._store = store
-        self._known: dict[int, str] = {}
+        self._run = run
+        self._view = view
+        self._out = out
+        self._tracks: dict[str, Track] = {}
+        self._lines: dict[str, RunLines] = {}
+        self._events = Events(store, after=last_event(store))
+        self._find()
 
-    def of(self, event: Event) -> str:
-        if event.task is None:
-            return event.run or ""
-        if event.task not in self._known:
-            from weft.store.tasks import get_task
+    def look(self) -> bool:
+        events = self._events.fresh()
+        if any(one.kind == "run_submitted" for one in events):
+            self._find()
+        for run, track in list(self._tracks.items()):
+            track.take_in(events, now=time.time())
+            self._lines[run].tell(events)
+            if track.progress.ended and self._run is None:
+                self._out(f"{run} has ended")
+                del self._tracks[run], self._lines[run]
+        self._view.show(list(self._tracks.values()))
+        return self._run is not None and self._tracks[self._run].progress.ended
 
-            task = get_task(self._store, event.task)
-            self._known[task.id] = f"{task.run}/{task.name}" if task.run else f"task {task.id}"
-        return self._known[event.task]
+    def _find(self) -> None:
+        """Take up what is not followed yet."""
+        from weft.cli.run_text import RunLines
+        from weft.operations.running import find_unfinished
+        from weft.operations.tracking import Track
 
-
-def _line(event: Event, names: _Names) -> str:
-    from weft.cli.event_text import text
-
-    said = text(event)
-    return printable(f"{clock(event.at)}  {names.of(event)}  {said}") if said else ""
-
-
-def _as_json(event: Event) -> str:
-    told = {
-        "id": event.id,
-        "at": event.at,
-        "kind": event.kind,
-        "run": event.run,
-        "task": event.task,
-        "data": dict(event.data),
-    }
-    return json.dumps(told)
+        for run in [self._run] if self._run else [one.id for one in find_unfinished(self._store)]:
+            if run not in self._tracks:
+                self._tracks[run] = Track(self._store, run, now=time.time())
+                self._lines[run] = RunLines(run, self._out, prefix="" if self._run else f"{run} ")
+                self._lines[run].know(self._tracks[run].progress)

@@ -104,7 +104,7 @@ def _fitted(section: _Section, room: int) -> list[Text]:
 def _head(run: RunPicture, width: int) -> list[Text]:
     percent = f"{100 * run.share:3.0f} %"
     done = f"{run.done}/{run.all} done"
-    left = "" if run.left is None else f"about {about(run.left)} left"
+    left = "" if run.left is None else f"{about(run.left)} left"
     cost = f"${run.micro_usd / 1e6:.2f}" if run.micro_usd else ""
     state = "" if run.state == "running" else run.state
     facts = [run.run, state, clock(run.seconds), cost, left]
@@ -159,7 +159,7 @@ def _fit(line: Text, width: int) -> None:
 def about(seconds: float) -> str:
     """A time that does not pretend to be exact."""
     if seconds < 10:
-        return "10 s"
+        return "a few seconds"
     step = 5 if seconds < 60 else 30 if seconds < 600 else 60 if seconds < 3600 else 300
     rounded = step * max(1, round(seconds / step))
-    return duration(rounded).removesuffix(" 00 s")
+    return "about " + duration(rounded).removesuffix(" 00 s")

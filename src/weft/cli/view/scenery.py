@@ -6,6 +6,7 @@ most, and less often where it costs more.
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections.abc import Iterable, Sequence
@@ -22,11 +23,12 @@ from weft.store.leases import durations
 from weft.store.limits import list_limits
 from weft.store.probe import probe
 
-_PAUSE: Final = 2.0  # seconds between two looks at what costs something
-_SHARE: Final = 20  # and at least so many times what the last one took
+_PAUSE: Final = 1.0  # seconds between two looks at what costs something
+_SHARE: Final = 50  # and at least so many times what the last one took
 _ASKED: Final = 8  # ready tasks that are asked what they wait for
-_HOLDERS: Final = 6
+_GROUPS: Final = 6
 _NAMES: Final = 6
+_NUMBER: Final = re.compile(r"\btask (\d+)\b")  # people know tasks by their names
 _TREND: Final = 0.3  # how far a new estimate moves the one that is shown
 _ORDER: Final = (
     State.RUNNING,
@@ -112,12 +114,13 @@ class Scenery:
         counts = progress.counts
         done = counts[State.DONE] + counts[State.SKIPPED]
         ended = all(task.state in TERMINAL for task in progress.work)
+        unknown = ended or progress.stuck or known.ends is None
         return RunPicture(
             run=track.run,
             state=progress.run.state,
             seconds=max(0.0, now - progress.run.submitted),
             share=1.0 if ended else min(known.share, 0.99),
-            left=None if ended or known.ends is None else max(0.0, known.ends - now),
+            left=None if unknown else max(0.0, (known.ends or now) - now),
             done=done,
             all=len(progress.work),
             counts=tuple((str(one), counts[one]) for one in _ORDER if counts[one]),
@@ -181,20 +184,24 @@ def _waits(store: Store, track: Track, now: float) -> Iterable[str]:
     if progress.run.state == "waiting":
         yield "the run waits for a place among the runs (`weft limits`: runs)"
         return
-    held = holdups(progress.tasks, track.edges)
-    for one in held[:_HOLDERS]:
-        names = _some([task.name for task in one.waiting])
-        yield f"for {one.holder.name} ({one.holder.state}): {len(one.waiting)} ({names})"
+    behind: dict[tuple[str, ...], list[str]] = {}
+    for one in holdups(progress.tasks, track.edges):
+        names = tuple(task.name for task in one.waiting)
+        behind.setdefault(names, []).append(f"{one.holder.name} ({one.holder.state})")
+    for names, holders in list(behind.items())[:_GROUPS]:
+        yield f"{len(names)} for {_some(holders)}: {_some(names)}"
     for task in progress.tasks:
         if task.state is State.PARKED:
             until = "" if task.until is None else f" for {duration(max(0.0, task.until - now))}"
             yield f"{task.name} is parked{until}: {task.reason or 'backing off'}"
-    yield from _ready(store, [one for one in progress.work if one.state is State.READY], now)
+    called = {task.id: task.name for task in progress.tasks}
+    for line in _ready(store, progress.work, now):
+        yield _NUMBER.sub(lambda found: called.get(int(found[1]), found[0]), line)
 
 
-def _ready(store: Store, ready: Sequence[Task], now: float) -> Iterable[str]:
+def _ready(store: Store, tasks: Sequence[Task], now: float) -> Iterable[str]:
     """The best of the ready tasks by what keeps them from starting; the rest as a number."""
-    due = [task for task in ready if task.agent != HUMAN]
+    due = [task for task in tasks if task.state is State.READY and task.agent != HUMAN]
     due.sort(key=lambda task: (task.klass, task.priority, -task.path_seconds, task.id))
     groups: dict[str, list[str]] = {}
     for task in due[:_ASKED]:

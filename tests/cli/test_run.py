@@ -1,0 +1,253 @@
+"""`weft run` from end to end: real processes, real git, the scripted agent, both stores."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.project import Project, plan, wait_until, without_marks
+from repositories import git
+from weft.store import open_store
+from weft.store.tasks import retry
+
+TWO = plan("Write a: one.txt: write one.txt 1", "Write b: two.txt: write two.txt 2")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+
+
+@pytest.fixture
+def everywhere(tmp_path: Path, url: str) -> Project:
+    """The same on each kind of store."""
+    return Project(tmp_path / "project", url)
+
+
+def test_a_plan_becomes_one_branch_and_nothing_else_changes(everywhere: Project) -> None:
+    project = everywhere
+    before = project.write(TWO).read_text()
+    head = git(project.root, "rev-parse", "HEAD")
+    done = project.weft("run", "plan.md", "--slots", "2")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert (project.content("one.txt"), project.content("two.txt")) == ("1\n", "2\n")
+    assert f"git merge --ff-only weft/{project.run_id()}" in done.stdout
+    assert "2 of 2 tasks done" in done.stdout
+    assert "at best" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr, "no terminal, no escapes"
+    after = (project.root / "plan.md").read_text()
+    assert after.count("- [x]") == 2
+    assert without_marks(after) == before, "not one other byte changes"
+    assert git(project.root, "rev-parse", "HEAD") == head
+    assert git(project.root, "status", "--porcelain", "--", "one.txt", "two.txt") == ""
+    assert project.rows("SELECT * FROM leases WHERE state <> 'released'") == []
+
+
+def test_a_task_that_needs_a_person_ends_it_with_1_and_names_what_to_do(
+    everywhere: Project,
+) -> None:
+    """And `weft run FILE` is refused until that one has gone on to its end."""
+    project = everywhere
+    project.write(
+        plan(
+            "Good: one.txt: write one.txt 1",
+            "Bad: two.txt: attempt 1: fail other No; write two.txt 2",
+        )
+    )
+    done = project.weft("run", "plan.md")
+    assert done.returncode == 1
+    run = project.run_id()
+    [number] = [one["id"] for one in project.rows("SELECT id FROM tasks WHERE name = '1.2'")]
+    assert f"weft retry {number}" in done.stdout
+    assert f"weft run --resume {run}" in done.stdout
+    assert project.states() == {"1.1": "done", "1.2": "blocked"}
+    assert "- [!] Task 1.2" in (project.root / "plan.md").read_text()
+
+    refused = project.weft("run", "plan.md")
+    assert refused.returncode == 2
+    assert f"weft run --resume {run}" in refused.stderr
+    assert len(project.rows("SELECT id FROM runs")) == 1
+
+    with open_store(project.url) as store:
+        retry(store, number, now=time.time())
+    told = project.answer("run", "--resume", "--json")
+    assert (told["run"], told["state"], told["needs_you"]) == (run, "ended", [])
+    marks = (project.root / "plan.md").read_text()
+    assert "- [!]" not in marks
+    assert "BLOCKED" not in marks
+
+
+def test_a_dry_run_changes_nothing(project: Project) -> None:
+    path = project.write(TWO)
+    before = path.read_bytes(), project.refs(), project.rows("SELECT * FROM events")
+    done = project.weft("run", "plan.md", "--dry-run")
+    assert done.returncode == 0
+    assert "2 tasks" in done.stdout
+    assert (path.read_bytes(), project.refs(), project.rows("SELECT * FROM events")) == before
+    assert project.rows("SELECT * FROM runs") == project.rows("SELECT * FROM tasks") == []
+
+
+def test_json_is_all_there_is_on_standard_output(project: Project) -> None:
+    """With --no-write the plan is left alone, and --into moves a branch nobody has checked out."""
+    path = project.write(TWO)
+    before = path.read_bytes()
+    git(project.root, "branch", "release")
+    done = project.weft("run", "plan.md", "--json", "--no-write", "--into", "release")
+    told = json.loads(done.stdout)
+    assert {one["name"]: one["state"] for one in told["tasks"]} == {"1.1": "done", "1.2": "done"}
+    assert all(re.fullmatch("[0-9a-f]{40}", one["commit"]) for one in told["tasks"])
+    assert 0 < told["lower_bound_seconds"] <= told["seconds"]
+    assert told["attempts"] == 2
+    assert path.read_bytes() == before
+    assert git(project.root, "rev-parse", "release") == git(
+        project.root, "rev-parse", told["branch"]
+    )
+
+
+def test_a_branch_that_is_checked_out_is_left_alone(project: Project) -> None:
+    project.write(plan("Write a: one.txt: write one.txt 1"))
+    head = git(project.root, "rev-parse", "main")
+    done = project.weft("run", "plan.md", "--into", "main")
+    assert done.returncode == 0
+    assert "main is checked out" in done.stdout
+    assert git(project.root, "rev-parse", "main") == head
+
+
+def test_a_budget_is_a_limit_of_the_run(project: Project) -> None:
+    project.write(plan("Spends: one.txt: use 10 10 3.00; fail other No"))
+    assert "--budget" in project.weft("run", "plan.md", "--budget", "much").stderr
+    done = project.weft("run", "plan.md", "--budget", "2.50")
+    assert done.returncode == 1
+    resource = f"run:{project.run_id()}/usd"
+    [row] = project.rows("SELECT capacity FROM limits WHERE resource = ?", resource)
+    assert row["capacity"] == 2_500_000
+    assert "$3.00" in done.stdout
+
+
+def test_killed_and_resumed_it_goes_on_and_the_marks_catch_up(everywhere: Project) -> None:
+    project = everywhere
+    go = project.root.parent / "go"
+    waits = f"write two.txt 2; wait {go}"
+    before = project.write(
+        plan("Write a: one.txt: write one.txt 1", f"Waits: two.txt: {waits}")
+    ).read_text()
+    first = project.start("run", "plan.md")
+    try:
+        wait_until(lambda: project.rows("SELECT 1 FROM landings WHERE state = 'landed'"))
+        wait_until(lambda: project.rows("SELECT 1 FROM tasks WHERE state = 'running'"))
+    finally:
+        first.kill()
+        first.wait()
+    # What happened behind the back of the marks: as if it had died before it wrote any.
+    (project.root / "plan.md").write_text(before)
+    go.touch()
+    done = project.weft("run", "--resume")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = (project.root / "plan.md").read_text()
+    assert after.count("- [x]") == 2
+    assert without_marks(after) == before
+    assert project.content("two.txt") == "2\n"
+    commits = git(project.root, "log", "--format=%H", f"main..weft/{project.run_id()}").split()
+    assert len(commits) == 2, "each task landed once"
+
+
+def test_while_somebody_serves_it_only_follows_and_takes_over_when_that_one_has_gone(
+    project: Project,
+) -> None:
+    go = project.root.parent / "go"
+    project.write(
+        plan(
+            f"First: one.txt: wait {go}; write one.txt 1",
+            "Second: one.txt: append one.txt 2",
+            phases="sequential",
+        )
+    )
+    worker = project.start("worker", "--slots", "1")
+    try:
+        wait_until(lambda: project.rows("SELECT 1 FROM workers WHERE departed IS NULL"))
+        run = project.start("run", "plan.md")
+        try:
+            wait_until(lambda: project.rows("SELECT 1 FROM tasks WHERE state = 'running'"))
+            [only] = project.rows("SELECT DISTINCT worker FROM attempts")
+            assert str(worker.pid) in only["worker"]
+            workers = project.rows("SELECT id FROM workers WHERE departed IS NULL")
+            assert len(workers) == 1, "who follows is no worker"
+            worker.kill()
+            worker.wait()
+            go.touch()
+            assert run.wait(timeout=60) == 0
+        finally:
+            run.kill()
+            run.wait()
+    finally:
+        worker.kill()
+        worker.wait()
+    assert project.content("one.txt") == "1\n2\n"
+    by = project.rows(
+        "SELECT a.worker FROM attempts a JOIN tasks t ON t.id = a.task WHERE t.name = '1.2'"
+    )
+    assert {str(run.pid) in one["worker"] for one in by} == {True}
+
+
+def test_interrupted_once_it_hands_back_and_exits_with_130(project: Project) -> None:
+    project.write(plan("Hangs: one.txt: write one.txt 1; hang"))
+    project.environment["SHUTDOWN_TIMEOUT"] = "100"
+    run = project.start("run", "plan.md")
+    try:
+        wait_until(lambda: project.rows("SELECT 1 FROM events WHERE kind = 'progress'"))
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=60) == 130
+    finally:
+        run.kill()
+        run.wait()
+    assert project.states() == {"1.1": "ready"}
+    assert project.rows("SELECT * FROM leases WHERE state <> 'released' AND task IS NOT NULL") == []
+
+
+NOTES = """
+[notify]
+command = "(printf '%s ' \\"$WEFT_RUN\\" \\"$WEFT_EVENT\\"; cat; echo) >> ../notes"
+"""
+
+
+def test_people_are_told_when_they_are_needed_and_when_it_has_ended(project: Project) -> None:
+    project.settings(NOTES)
+    project.write(plan("Bad: one.txt: attempt 1: fail other No; write one.txt 1"))
+    assert project.weft("run", "plan.md").returncode == 1
+    [number] = [one["id"] for one in project.rows("SELECT id FROM tasks")]
+    with open_store(project.url) as store:
+        retry(store, number, now=time.time())
+    assert project.weft("run", "--resume").returncode == 0
+    notes = (project.root.parent / "notes").read_text().splitlines()
+    told = []
+    for note in notes:
+        run, event, summary = note.split(" ", 2)
+        assert run == project.run_id()
+        told.append((event, json.loads(summary)))
+    assert [event for event, _ in told] == ["person_needed", "run_ended"]
+    assert f"weft retry {number}" in told[0][1]["needs_you"][0]
+    assert told[1][1]["state"] == "ended"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ('command = "echo broken; exit 3"', ("exit 3", "broken")),
+        ('command = ["no-such-program-of-weft"]', ("cannot be started",)),
+        ('command = "sleep 600"\ntimeout = 0.2', ("took more than",)),
+    ],
+)
+def test_a_messenger_that_fails_is_a_warning_only(
+    project: Project, command: str, words: tuple[str, ...]
+) -> None:
+    project.settings(f"[notify]\n{command}\n")
+    project.write(plan("Write a: one.txt: write one.txt 1"))
+    done = project.weft("run", "plan.md")
+    assert done.returncode == 0
+    for word in words:
+        assert word in done.stderr
