@@ -34,7 +34,7 @@ from weft.store import Store, open_store
 from weft.store.events import history
 from weft.store.limits import identity
 from weft.store.tasks import get_task, list_attempts, submit
-from weft.workspace.records import Phase, Pool, try_lock
+from weft.workspace.records import Phase, Pool, Record, Slot, try_lock
 
 __all__ = ["PATIENCE", "Ground", "either", "ground", "url", "wait_until"]
 
@@ -226,12 +226,22 @@ class Ground:
                         found[int(name)] = one.removeprefix(prefix)
         return found
 
+    def is_clean(self) -> bool:
+        """Whether the reaper has seen to all that the dead left."""
+        handed = [record for _, record in self._slots() if record.phase is Phase.READY]
+        return not handed and not look(
+            self.url, "SELECT * FROM leases WHERE state <> 'released' AND kind = 'attempt'"
+        )
+
+    def _slots(self) -> list[tuple[Slot, Record]]:
+        return Pool(common=self.root / ".git").registered()
+
     def assert_nothing_left(self) -> None:
         """No process, no lease, no workspace that is used or holds something, no worker."""
         assert self.living() == []
         assert self.marked() == {}
         assert look(self.url, "SELECT * FROM leases WHERE state <> 'released'") == []
-        for slot, record in Pool(common=self.root / ".git").registered():
+        for slot, record in self._slots():
             assert record.phase is not Phase.READY, record
             lock = try_lock(slot)
             assert lock is not None

@@ -85,7 +85,7 @@ def killed_and_followed(either: Ground, moment: str) -> None:
     else:
         assert moment == "settling"  # the outcome was in the store already
     after = outcome_of(either)
-    either.serve(lambda: True)
+    either.serve(either.is_clean)
     either.serve(lambda: True)
     assert outcome_of(either) == after
     either.assert_nothing_left()
@@ -126,7 +126,7 @@ def test_killed_at_any_moment_around_its_agents_end(either: Ground) -> None:
         assert [one.outcome for one in either.attempts(task)] == ["success"]
         assert either.said(task) == ["one", "two"]
         either.assert_candidate_once(task)
-        either.serve(lambda: True)
+        either.serve(either.is_clean)
         either.assert_nothing_left()
 
 
