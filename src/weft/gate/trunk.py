@@ -101,9 +101,9 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing) -> None:
     ref = trunk_ref(landing.run)
     for pause in _PAUSES:
         where = git.find_ref(repository, ref)
-        if where is not None and contains(repository, where, landing.new):
-            return
         if where != landing.old:
+            if where is not None and contains(repository, where, landing.new):
+                return
             refuse_foreign(store, fence, landing.run, landing.old, where)
         _refuse_checked_out(store, repository, fence, landing.run)
         update = Update(ref=ref, old=landing.old, new=landing.new)
