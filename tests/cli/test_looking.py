@@ -208,7 +208,8 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
         passed=False,
         seconds=2.0,
     )
-    record_verdict(store, fence, "plan-1", verdict, "one\nAssertionError: two", now=time.time())
+    output = "one\nAssertionError: two"
+    record_verdict(store, fence, "plan-1", verdict, output, now=time.time())
     conflict = MergeConflict(base=B, entry=second, others=(first,), report="both changed x.py")
     record_conflict(store, fence, "plan-1", conflict, now=time.time())
     shown = tell("why", "1.2")

@@ -97,9 +97,8 @@ def _gate_lines(gate: AtGate) -> Iterator[str]:
         took = f" in {duration(verdict.seconds)}" if verdict.seconds else ""
         yield f"  {mark} check ({verdict.purpose}) of {of}{took}"
         if not verdict.passed:
-            yield from (
-                f"      {line}" for line in gate.outputs[verdict.number].splitlines()[-_LINES:]
-            )
+            printed = gate.outputs[verdict.number].splitlines()[-_LINES:]
+            yield from (f"      {line}" for line in printed)
     for conflict in gate.conflicts:
         others = ", ".join(gate.names.get(one, one) for one in conflict.others)
         yield f"  ✗ does not merge after {others or 'what has landed'}"
@@ -151,7 +150,7 @@ def _gate_dict(gate: AtGate) -> dict[str, Any]:
         "alone": gate.entry.alone,
         "blocked": gate.blocked,
         "verdicts": [
-            {**vars(one), "output": gate.outputs.get(one.number, "")} for one in gate.verdicts
+            {**vars(one), "output": gate.outputs.get(one.number)} for one in gate.verdicts
         ],
         "conflicts": [vars(one) for one in gate.conflicts],
     }

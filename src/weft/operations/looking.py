@@ -54,7 +54,7 @@ class AtGate:
     number: int | None  # its place among what asks to land, from 1; None: it no longer does
     of: int
     verdicts: tuple[CheckVerdict, ...]
-    outputs: Mapping[int, str]  # of those that failed, by their numbers
+    outputs: Mapping[int, str]  # what failed checks printed, by the verdict's number
     conflicts: tuple[MergeConflict, ...]
     blocked: str  # why the gate waits for a person
     names: Mapping[str, str]  # what people call the tasks of the entries in question

@@ -74,6 +74,19 @@ def _is_to_be_looked_at(task: Row) -> bool:
     return pipeline.is_to_be_looked_at(json.loads(task["details"]), task["stage"])
 
 
+def back_to_its_maker(tx: Transaction, task: Row) -> None:
+    """Whatever stage it had come to: the one who makes the candidate makes it again."""
+    maker = pipeline.maker(json.loads(task["details"]))
+    if maker is not None:
+        tx.run(
+            "set_stage",
+            id=task["id"],
+            stage=maker.name,
+            agent=maker.agent,
+            demand=encode(dict(maker.demand)),
+        )
+
+
 def landing_tasks(tx: Transaction, run: str) -> set[int]:
     """Tasks of a run whose landing has begun, and the stories whose parts they are."""
     landing = tx.one("open_landing", run=run)

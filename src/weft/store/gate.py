@@ -16,6 +16,7 @@ from weft.policy import pipeline
 from weft.store import ready, records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
+from weft.store.entries import back_to_its_maker
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
@@ -207,7 +208,7 @@ def _send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float
         signature=kind,
         at=now,
     )
-    _back_to_its_maker(tx, task)
+    back_to_its_maker(tx, task)
     alike = tx.value("failures_alike", task=task["id"], kind=kind, signature=kind)
     give_up(tx, task)
     if alike >= tx.tuning.pattern:
@@ -217,19 +218,6 @@ def _send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float
         tx.event("task_blocked", now=now, run=task["run"], task=task["id"], reason=why)
     else:
         ready.send_back(tx, task, now=now, reason=reason)
-
-
-def _back_to_its_maker(tx: Transaction, task: Row) -> None:
-    """Whatever stage it had come to: the one who makes the candidate makes it again."""
-    maker = pipeline.maker(json.loads(task["details"]))
-    if maker is not None:
-        tx.run(
-            "set_stage",
-            id=task["id"],
-            stage=maker.name,
-            agent=maker.agent,
-            demand=encode(dict(maker.demand)),
-        )
 
 
 @writes

@@ -14,7 +14,7 @@ from weft.policy.order import Entry, declared_class
 from weft.store import ready, records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
-from weft.store.entries import landing_tasks
+from weft.store.entries import back_to_its_maker, landing_tasks
 from weft.store.store import reads, writes
 
 _PAUSABLE = frozenset({State.WAITING, State.READY, State.OFFERED, State.RUNNING, State.PARKED})
@@ -320,6 +320,7 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
     if state is State.GATING:
         _refuse_landing(tx, row)
         tx.event("task_rejected", now=now, run=row["run"], task=task, reason=reason)
+        back_to_its_maker(tx, row)
         give_up(tx, row)
         ready.send_back(tx, row, now=now, reason=reason)
         return State(get_row(tx, task)["state"])

@@ -16,16 +16,26 @@ WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered') GROUP BY state;
 
 -- name: tasks_at_work
 -- Tasks that people look for, those that need a person first: all that is neither waiting,
--- ready nor ended, and of these what is asked of a person and what others wait for in vain.
+-- ready nor ended, and of these what is asked of a person (which claims no files, and so is
+-- always the head of its line) and what others wait for in vain.
 SELECT t.id, t.run, t.name, t.state, t.since, t.reason, t.until, t.agent, t.stage, t.offered_to,
        t.attempt, t.text, t.details, a.started, a.ended, a.worker
-FROM tasks t LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt
-WHERE t.state IN ('blocked', 'ready', 'failed', 'cancelled', 'evicted', 'running', 'gating',
-                  'offered', 'parked', 'paused')
-  AND (t.state <> 'ready' OR t.agent = 'human')
-  AND (t.state NOT IN ('failed', 'cancelled', 'evicted') OR EXISTS (
-      SELECT 1 FROM edges e JOIN tasks w ON w.id = e.task
-      WHERE e.needs = t.id AND w.state = 'waiting'))
+FROM (
+    SELECT id FROM tasks WHERE state IN ('blocked', 'gating', 'offered', 'parked', 'paused')
+      AND state NOT IN ('ready', 'running')
+    UNION ALL
+    SELECT n.id FROM tasks n WHERE n.state IN ('failed', 'cancelled', 'evicted')
+      AND n.state NOT IN ('ready', 'running') AND EXISTS (
+          SELECT 1 FROM edges e JOIN tasks w ON w.id = e.task
+          WHERE e.needs = n.id AND w.state = 'waiting')
+    UNION ALL
+    SELECT v.id FROM buckets b CROSS JOIN tasks v
+    WHERE b.agent = 'human' AND v.bucket = b.id AND v.head AND v.aside IS NULL
+    UNION ALL
+    SELECT r.id FROM leases l CROSS JOIN tasks r
+    WHERE l.state <> 'released' AND r.id = l.task AND r.state = 'running') k
+CROSS JOIN tasks t LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt
+WHERE t.id = k.id
 ORDER BY CASE t.state WHEN 'running' THEN 1 WHEN 'gating' THEN 2 WHEN 'offered' THEN 3
          WHEN 'parked' THEN 4 WHEN 'paused' THEN 5 ELSE 0 END, t.id
 LIMIT :most;
@@ -35,8 +45,11 @@ LIMIT :most;
 SELECT agent, reason, since FROM stopped_agents ORDER BY agent;
 
 -- name: ready_tasks
--- All that the order of ready tasks depends on.
-SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE state = 'ready';
+-- All that the order of ready tasks depends on: of heads, and of who follows them.
+SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE head
+UNION ALL
+SELECT id, class, priority, path_seconds, submitted FROM tasks
+WHERE state = 'ready' AND NOT head;
 
 -- name: tasks_called
 -- The tasks of a name in runs that have not ended.
