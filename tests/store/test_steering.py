@@ -227,6 +227,20 @@ def test_rejected_work_gives_its_files_up(store: Store) -> None:
     assert admit_task(store, "w", numbers["c"], now=4)
 
 
+def test_rejected_work_goes_back_to_whoever_made_it(store: Store) -> None:
+    """Not to the judge, who was the last to look at it."""
+    hire(store)
+    stages = [
+        {"stage": "implement", "agent": "a", "demand": {"worker:@": 1}},
+        {"stage": "judge", "agent": "j", "demand": {}},
+    ]
+    numbers = run(store, work("a", agent="j", stage="judge", details={"stages": stages}))
+    to_gate(store, numbers["a"])
+    reject(store, numbers["a"], "no", now=3)
+    task = get_task(store, numbers["a"])
+    assert (task.stage, task.agent, dict(task.demand)) == ("implement", "a", {"worker:@": 1})
+
+
 def test_rejecting_what_is_asked_of_a_person_blocks_it_until_retried(store: Store) -> None:
     hire(store)
     numbers = run(store, NewTask(name="ask", agent=HUMAN), work("b", needs=("ask",)))

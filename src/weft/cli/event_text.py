@@ -15,6 +15,7 @@ _SIMPLE = {
     "drain_undone": "work starts again",
     "drained": "! drained: nothing starts any more",
     "entry_withdrawn": "↩ withdrawn from the gate",
+    "offer_withdrawn": "the offer was not answered",
     "gate_unblocked": "the gate goes on",
     "run_ended": "■ run ended",
     "run_started": "▶ run started",
@@ -61,8 +62,14 @@ def text(event: Event) -> str:
             return f"● landed as {data['commit'][:12]}"
         case "task_offered" | "task_assigned":
             return f"{event.kind.removeprefix('task_')} to {data['worker']}"
+        case "offer_rejected":
+            return f"the offer was turned down by {data['worker']}"
         case "entry_queued":
             return "  asks to land"
+        case "entry_rejected":
+            return f"↩ entry {data['entry']} goes back ({data['why']})"
+        case "task_passed_on":
+            return f"✓ passed its checks; on to {data['stage']}"
         case "checked":
             verdict = "passed" if data["passed"] else "failed"
             return f"  check of {', '.join(data['entries'])} {verdict} in {data['seconds']:.1f} s"
@@ -70,6 +77,10 @@ def text(event: Event) -> str:
             return f"run submitted, {data['tasks']} tasks"
         case "limit_set":
             return f"limit {data['resource']} is {data['capacity']}"
+        case "worker_registered":
+            return f"worker {data['worker']} came, with {data['slots']} slots"
+        case "worker_departed":
+            return f"worker {data['worker']} left"
         case "agent_stopped":
             return f"! agent {data['agent']} is stopped: {first_line(data['reason'])}"
         case "agent_resumed":
