@@ -189,7 +189,7 @@ def _waits(store: Store, track: Track, now: float) -> Iterable[str]:
         names = tuple(task.name for task in one.waiting)
         behind.setdefault(names, []).append(f"{one.holder.name} ({one.holder.state})")
     for names, holders in list(behind.items())[:_GROUPS]:
-        yield f"{len(names)} for {_some(holders)}: {_some(names)}"
+        yield f"{_some(names)}: for {_some(holders)}"
     for task in progress.tasks:
         if task.state is State.PARKED:
             until = "" if task.until is None else f" for {duration(max(0.0, task.until - now))}"

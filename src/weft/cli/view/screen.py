@@ -14,7 +14,7 @@ import sys
 import termios
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
@@ -132,16 +132,28 @@ def open_screen(log: deque[str]) -> Iterator[Screen]:
         os.kill(os.getpid(), signal.SIGSTOP)
         screen.enter()
 
-    before = signal.signal(signal.SIGTSTP, stop)
+    with _handling(signal.SIGTSTP, stop), _handling(signal.SIGTERM, _end), _logging_to(log):
+        screen.enter()
+        try:
+            yield screen
+        finally:
+            screen.leave()
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Asked to end before or after the loops, which have an answer of their own."""
+    sys.exit(128 + number)
+
+
+@contextmanager
+def _handling(
+    number: signal.Signals, handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    before = signal.signal(number, handler)
     try:
-        with _logging_to(log):
-            screen.enter()
-            try:
-                yield screen
-            finally:
-                screen.leave()
+        yield
     finally:
-        signal.signal(signal.SIGTSTP, before)
+        signal.signal(number, before)
 
 
 @contextmanager
