@@ -58,6 +58,7 @@ def update(path: Path, change: Callable[[bytes], T]) -> T:
     If somebody edits the file meanwhile, the change is worked out again from what they wrote.
     It may therefore be called several times; the last answer is the one that holds.
     """
+    _drop_halves(_real(path))
     for _ in range(_TRIES):
         real = _real(path)
         before = read(real)
@@ -123,7 +124,7 @@ def _replace_if(real: Path, before: bytes, after: bytes) -> bool:
 
 def _replace(real: Path, data: bytes, *, still: Callable[[], bool] = lambda: True) -> bool:
     old = real.stat()
-    number, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name[:100]}.weft-")
+    number, name = tempfile.mkstemp(dir=real.parent, prefix=_half(real))
     temporary = Path(name)
     try:
         with os.fdopen(number, "wb") as file:
@@ -140,6 +141,19 @@ def _replace(real: Path, data: bytes, *, still: Callable[[], bool] = lambda: Tru
         temporary.unlink(missing_ok=True)
     _sync(real.parent)
     return True
+
+
+def _half(real: Path) -> str:
+    """How the names of files begin that are to take the place of this one."""
+    return f".{real.name[:100]}.weft-"
+
+
+def _drop_halves(real: Path) -> None:
+    """Remove what a weft that was killed had not put in place yet: nobody else holds the lock."""
+    with _explained(real), _locked(real.parent) as alone:
+        for name in os.listdir(real.parent) if alone else ():
+            if name.startswith(_half(real)):
+                (real.parent / name).unlink(missing_ok=True)
 
 
 @contextmanager
