@@ -57,6 +57,7 @@ class Scheduler:
         self._starting: dict[int, Grant] = {}
         self._unwanted: set[int] = set()  # fences that were lost while their attempt started
         self._adopting = 0
+        self._leaving = 0  # attempts whose outcome is stored and whose workspace is not free yet
         self._reports: dict[int, Mapping[str, Any]] = {}  # what is not stored yet
         self._doubtful: set[int] = set()  # those the store may have, since it did not answer
         self._turn = anyio.Lock()  # held by whoever looks at output and stores reports
@@ -91,7 +92,7 @@ class Scheduler:
         await self._end_starts(list(self._starting.values()))
 
     async def wait_idle(self) -> None:
-        while self.busy:
+        while self.busy or self._leaving:
             await self._ends.wait()
 
     async def admit_loop(self, group: TaskGroup, listener: Listener) -> None:
@@ -193,21 +194,27 @@ class Scheduler:
         await self._see_through(attempt)
 
     async def _see_through(self, attempt: Attempt) -> None:
+        settled = False
         try:
             await attempt.wait_ended()
             await self._hear_out(attempt)
-            if await self._settle(attempt):
-                await run_sync(attempt.free_workspace)
-            else:
-                attempt.let_go()
+            settled = await self._settle(attempt)
         except Exception:
             # Its lease is no longer renewed: the reaper frees it, once nobody of it is left.
             log.exception("task %s was lost sight of", attempt.order.task)
             attempt.kill()
-            attempt.let_go()
         finally:
             del self._attempts[attempt.fence]
             self._reports.pop(attempt.fence, None)
+            self._leaving += 1
+            self._ring()  # the slot is free, whatever is still to be cleaned up
+        try:
+            if settled:
+                await run_sync(attempt.free_workspace)
+            else:
+                attempt.let_go()
+        finally:
+            self._leaving -= 1
             self._ring()
 
     async def _hear_out(self, attempt: Attempt) -> None:

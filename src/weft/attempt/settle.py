@@ -149,7 +149,7 @@ def _take_work(ended: Ended) -> State:
         held = extend(ended.site.store, ended.fence, wanted, now=time.time())
         if held:
             return _ask_for_more(ended, outside, wanted, held)
-    commit = _commit(ended)
+    commit = _commit(ended, found.tree)
     if commit is None:
         return _fail(ended, _other("What the agent left went away while it was taken up."))
     if ended.order.run is None:
@@ -295,8 +295,11 @@ def _keep(ended: Ended) -> str | None:
         return None
 
 
-def _commit(ended: Ended) -> str | None:
-    """All that is in the workspace as one commit on the attempt's branch; None if nothing is."""
+def _commit(ended: Ended, tree: str | None = None) -> str | None:
+    """All that is in the workspace as one commit on the attempt's branch; None if nothing is.
+
+    `tree` is what was found there, where it has been looked at already.
+    """
     settings = git.settings(ended.site.root)
     author = Author(
         name=settings.get("user.name") or "weft",
@@ -312,6 +315,7 @@ def _commit(ended: Ended) -> str | None:
             "Weft-Attempt": str(ended.order.attempt),
         },
         date=f"{int(ended.order.started)} +0000",
+        tree=tree,
     )
     return made.commit if isinstance(made, Candidate) else None
 

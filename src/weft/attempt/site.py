@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from weft.agents.agent import Agent
+from weft.attempt.looks import Looks
 from weft.config import Config
 from weft.errors import InputError
 from weft.process.launcher import Launcher
@@ -34,6 +35,7 @@ class Site:
     cgroup: str | None  # where groups of processes may be made, if anywhere
     environment: Mapping[str, str]  # the user's
     combine: Combine
+    looks: Looks = field(default_factory=Looks)
 
     def directory(self, task: int, attempt: int) -> Path:
         """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""

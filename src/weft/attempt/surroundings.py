@@ -27,7 +27,7 @@ _MOST: Final = 20  # changes that are told one by one
 
 def remember(site: Site, directory: Path) -> None:
     try:
-        records.write(str(directory / _FILE), asdict(workspace.fingerprint(site.root)))
+        records.write(str(directory / _FILE), asdict(site.looks.recent(site.root)))
     except (WeftError, OSError, ValueError) as error:
         log.warning("the checkout could not be looked at: %s", error)
 
@@ -39,7 +39,7 @@ def compare(site: Site, fence: int, order: Order) -> None:
         record = records.find(str(path))
         if record is None:
             return
-        found = workspace.compare(Fingerprint(**record), workspace.fingerprint(site.root))
+        found = workspace.compare(Fingerprint(**record), site.looks.now(site.root))
         if found:
             told = {"attempt": order.attempt, "changes": list(found[:_MOST]), "all": len(found)}
             note(site.store, fence, "surroundings_changed", told, now=time.time())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from weft.errors import InputError
@@ -72,6 +73,7 @@ def locate(directory: Path) -> tuple[Path, Path]:
     return Path(lines[0]), Path(lines[1])
 
 
+@lru_cache(maxsize=64)
 def find_top_level(directory: Path) -> Path | None:
     """The root of the working tree this directory is in; a bare repository has none."""
     inside = answer(directory, "rev-parse", "--is-inside-work-tree") == "true\n"
@@ -119,7 +121,9 @@ def ignored(directory: Path, paths: list[str]) -> set[str]:
     return set(split(done.output))
 
 
+@lru_cache(maxsize=64)
 def _path(directory: Path, question: str) -> Path:
+    """Asked again and again about one repository, which does not move meanwhile."""
     done = run(directory, "rev-parse", "--path-format=absolute", question)
     if done.status != 0:
         if "not a git repository" in done.errors:

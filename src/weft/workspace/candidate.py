@@ -42,20 +42,22 @@ def candidate(
     author: Author,
     trailers: Mapping[str, str],
     date: str,
+    tree: str | None = None,
 ) -> Candidate | NoChange:
     """Make one commit, on the base, of all that is in the workspace, and put the branch there.
 
+    `tree` is what `changes` found there, if it was asked; otherwise the files are looked at.
     `date` is as git takes it (`1700000000 +0000`); equal arguments give an equal commit, so
     doing it again after a crash changes nothing. What the branch held before, such as commits of
     the agent's own, is archived in the same step.
     """
     before = git.find_ref(workspace.common, workspace.branch)
-    taken = snapshot.take(workspace)
-    if taken.tree == workspace.base_tree:
-        return NoChange(tree=taken.tree)
+    tree = tree or snapshot.take(workspace).tree
+    if tree == workspace.base_tree:
+        return NoChange(tree=tree)
     commit = git.commit_tree(
         workspace.common,
-        taken.tree,
+        tree,
         [workspace.base],
         compose(message, trailers),
         name=author.name,
@@ -64,11 +66,12 @@ def candidate(
     )
     if commit != before:
         _move(workspace, before, commit)
-    return Candidate(commit=commit, tree=taken.tree)
+    return Candidate(commit=commit, tree=tree)
 
 
 def _move(workspace: Workspace, before: str | None, commit: str) -> None:
-    tips = find_commits(workspace.common, [before] if before else [])
+    stood = {before} - {None, workspace.base}  # the base is reached by the new commit too
+    tips = find_commits(workspace.common, [one for one in stood if one])
     lost = heads(unreachable(workspace.common, tips, excluding=[workspace.branch]))
     git.update_refs(
         workspace.common,

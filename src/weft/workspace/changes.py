@@ -29,15 +29,28 @@ _MADE: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    base: str
+    workspace: Workspace
     tree: str  # the final state of the workspace
     changes: tuple[Change, ...]  # from base to tree, renames recognised
-    commits: tuple[str, ...]  # that the agent made itself, even if it threw them away
-    ignored: tuple[str, ...]  # files and, with a `/`, directories left out of the tree
-    nested: tuple[str, ...]  # repositories inside the workspace, left out of the tree
+    repositories: tuple[str, ...]  # made inside the workspace, left out of the tree
     unusable: tuple[str, ...]  # files with names that git refuses, left out of the tree
     conflicts: tuple[str, ...]  # unmerged for the agent's git, or with markers left in the file
     escapes: tuple[str, ...]  # changed symlinks that lead out of the repository
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """Those that the agent made itself, even if it threw them away; git is asked now."""
+        return _commits(self.workspace)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Files and, with a `/`, directories left out of the tree; git is asked now."""
+        return tuple(ignored_files(self.workspace.view()))
+
+    @property
+    def nested(self) -> tuple[str, ...]:
+        """Repositories and filled submodules, left out of the tree; git is asked now."""
+        return (*self.repositories, *nested.populated_submodules(self.workspace))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -60,12 +73,10 @@ def changes(workspace: Workspace) -> Changes:
     paths = {path for change in found for path in change.paths}
     present = [change for change in found if change.new_mode]
     return Changes(
-        base=workspace.base,
+        workspace=workspace,
         tree=taken.tree,
         changes=tuple(found),
-        commits=_commits(workspace),
-        ignored=tuple(ignored_files(workspace.view())),
-        nested=(*taken.found.nested, *nested.populated_submodules(workspace)),
+        repositories=taken.found.nested,
         unusable=tuple(path for path in taken.found.untracked if path not in paths),
         conflicts=_conflicts(workspace, present),
         escapes=tuple(
