@@ -39,11 +39,6 @@ ORDER BY e.task, e.needs;
 SELECT a.* FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run = :run
 ORDER BY a.task, a.number;
 
--- name: edges_of_run
--- What the tasks of a run need.
-SELECT e.task, e.needs FROM tasks t JOIN edges e ON e.task = t.id WHERE t.run = :run
-ORDER BY e.task, e.needs;
-
 -- name: events_of_run
 -- What happened in a run, and to limits anywhere; what agents said on the way is left out.
 SELECT id, at, kind, run, task, data FROM events
