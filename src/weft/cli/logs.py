@@ -56,7 +56,7 @@ def command(
         )
         if attempt is not None or not follow:
             chosen = log.get_attempt(attempt)
-        output = log.follow(attempt) if follow else iter(log.read(chosen))
+        output = log.follow(attempt) if follow else log.read(chosen)
         show(output, as_json=as_json, exact=raw)
 
 

@@ -53,9 +53,10 @@ class Output:
         """The complete lines that were printed since the last look."""
         return self._printed(self._tail.lines())
 
-    def look_to_the_end(self) -> list[Printed]:
+    def look_to_the_end(self) -> Iterator[Printed]:
         """All that is left, for when its agent has ended."""
-        return [one for found in self._tail.rest() for one in self._printed(found)]
+        for found in self._tail.rest():
+            yield from self._printed(found)
 
     def _printed(self, found: list[Line]) -> list[Printed]:
         return [
@@ -125,12 +126,10 @@ class Log:
             f"{called(self.task)} has no attempt {number}; its latest is {known[-1].number}."
         )
 
-    def read(self, attempt: Attempt) -> list[Printed]:
+    def read(self, attempt: Attempt) -> Iterator[Printed]:
         """All that an attempt has printed so far."""
         output = self.find_output(attempt)
-        if output is not None:
-            return output.look_to_the_end()
-        return self._reported(attempt)
+        return iter(self._reported(attempt)) if output is None else output.look_to_the_end()
 
     def find_output(self, attempt: Attempt) -> Output | None:
         """The output of an attempt, if it ran here."""
