@@ -237,11 +237,13 @@ def drive(
         with site.store.listen("work") as listener, anyio.fail_after(seconds):
             async with anyio.create_task_group() as group:
                 group.start_soon(gate.serve, listener)
-                while not await run_sync(until):
+                while not (met := await run_sync(until)):
                     blocked = get_run(stage.store, stage.run).blocked
-                    assert not blocked or until(), blocked
+                    if blocked and not (met := await run_sync(until)):
+                        break
                     await anyio.sleep(0.02)
                 group.cancel_scope.cancel()
+        assert met, blocked
 
     if site is not None:
         anyio.run(main, site)

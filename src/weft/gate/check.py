@@ -13,6 +13,7 @@ import logging
 import os
 import platform
 import shutil
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -29,9 +30,9 @@ from weft.attempt.site import Site
 from weft.config import Config
 from weft.errors import SetUpFailed, WeftError
 from weft.process import agent as process
-from weft.process import records
+from weft.process import records, table
 from weft.process.agent import Exit, Running, Spawn, Why
-from weft.process.death import proof_of_death
+from weft.process.death import find_strays, proof_of_death
 from weft.process.environment import build
 from weft.process.launcher import LaunchFailed
 from weft.process.place import boottime
@@ -231,8 +232,10 @@ def bury(site: Site, run: str, fence: int) -> str | None:
     To be called again until then. Nobody is left who would hear its verdict.
     """
     directory = site.check_directory(fence)
+    marker = site.check_marker(fence)
     commands = sorted(directory.iterdir()) if directory.is_dir() else []
-    if not all(_is_ended(one, site.check_marker(fence)) for one in commands):
+    places = [*(one for one in commands if one.is_dir()), directory]
+    if not all(_is_ended(one, marker) for one in places):
         return None
     workspace.discard_abandoned(site.root, workspace.check_ref(run, fence))
     shutil.rmtree(directory, ignore_errors=True)
@@ -245,12 +248,19 @@ def _is_ended(directory: Path, marker: str) -> bool:
     while not proof_of_death(directory, marker):
         if time.monotonic() > give_up:
             return False
-        if (directory / records.ATTEMPT).exists():
-            running = process.attach(directory)
-            running.kill()
-            running.close()
+        _kill(directory, marker)
         time.sleep(0.02)
     return True
+
+
+def _kill(directory: Path, marker: str) -> None:
+    if (directory / records.ATTEMPT).exists():
+        running = process.attach(directory)
+        running.kill()
+        running.close()
+    else:
+        for one in find_strays(directory, marker):
+            table.send_signal(one, signal.SIGKILL)
 
 
 def _tail(directory: Path) -> str:
