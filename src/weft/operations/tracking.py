@@ -115,7 +115,7 @@ class Track:
         self.progress = replace(
             self.progress,
             tasks=tuple(self._tasks.values()),
-            attempts=tuple(one for group in self._attempts.values() for one in group),
+            attempts=tuple(one for task in self._tasks for one in self._attempts.get(task, ())),
             **changes,
         )
         return True
