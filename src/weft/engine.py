@@ -35,6 +35,7 @@ from weft.gate.loop import Gate
 from weft.gate.merge import Candidate, merge
 from weft.gate.plumbing import open_plumbing
 from weft.model import ONE_TASK, Grant, Lease, Worker
+from weft.operations.learning import learn
 from weft.presence import Presence
 from weft.process import cgroup, sandbox, table
 from weft.process.launcher import Launcher
@@ -53,6 +54,7 @@ _PATIENCE: Final = 30_000
 """Milliseconds that running agents get to end by themselves when weft is asked to."""
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
+_LEARNS: Final = 20.0  # seconds between two looks at what was learned
 _MOMENT: Final = 0.5
 _BREATH: Final = 1.0  # seconds before a broken loop starts over
 
@@ -203,6 +205,7 @@ async def guard(site: Site, worker: str) -> None:
     """Serve the gate of every run on this repository while it goes on, until cancelled."""
     gates: set[str] = set()
     async with anyio.create_task_group() as group:
+        group.start_soon(_learn_loop, site)
         with site.store.listen("work") as listener:
             while True:
                 try:
@@ -224,6 +227,17 @@ def _running_here(site: Site) -> set[str]:
         log.info("run %s has ended", run)
     runs = list_runs(site.store)
     return {one.id for one in runs if (one.state, one.repo) == ("running", str(site.common))}
+
+
+async def _learn_loop(site: Site) -> None:
+    """Let what attempts teach about durations change the order of what is left."""
+    while True:
+        await anyio.sleep(_LEARNS)
+        try:
+            for run in await run_sync(_running_here, site):
+                await run_sync(learn, site.store, run)
+        except StoreError as error:
+            log.warning("nothing could be learned from the runs just now: %s", error)
 
 
 async def _serve_gate(site: Site, worker: str, run: str, gates: set[str]) -> None:
