@@ -56,6 +56,24 @@ def look(url: str, question: str, *parameters: object) -> list[dict[str, Any]]:
         return list(pg.execute(text.encode(), parameters or None))
 
 
+def can_write(url: str) -> bool:
+    """Whether nobody keeps others from writing."""
+    try:
+        if url.startswith("sqlite"):
+            path = Path(url.removeprefix("sqlite:///"))
+            with closing(sqlite3.connect(path, timeout=0.5, isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+        else:
+            with psycopg.connect(url) as pg:
+                pg.execute("SET lock_timeout = '500ms'")
+                pg.execute("UPDATE weft.store SET one = one")
+                pg.rollback()
+    except (sqlite3.OperationalError, psycopg.errors.LockNotAvailable):
+        return False
+    return True
+
+
 def change(url: str, statement: str, *parameters: object) -> None:
     """Write to a store's database behind weft's back."""
     if url.startswith("sqlite"):

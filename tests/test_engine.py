@@ -137,7 +137,7 @@ def suspended(ground: Ground, *, gone_after: float, build: str = "") -> Watch:
     )
     first = ground.engine()
     wait_until(lambda: len(ground.marked()) == 2)
-    first.send_signal(signal.SIGSTOP)
+    ground.suspend(first)
     second = ground.engine(build=build)
     watch = Watch(ground)
     watch.until(lambda: ground.said(task) == ["second"])

@@ -252,7 +252,7 @@ async def _reap_loop(site: Site, scheduler: Scheduler, work: TaskGroup, place: P
     kept: set[str] = set()
     while True:
         try:
-            await run_sync(lambda: _sweep(site, silence, place))
+            await run_sync(lambda: _sweep(site, scheduler, silence, place))
             await scheduler.adopt_orphans(work, place)
             await run_sync(lambda: free_workspaces(site, kept))
         except (WeftError, OSError) as error:
@@ -260,13 +260,14 @@ async def _reap_loop(site: Site, scheduler: Scheduler, work: TaskGroup, place: P
         await anyio.sleep(site.config.tuning.heartbeat)
 
 
-def _sweep(site: Site, silence: Silence, place: Place) -> None:
+def _sweep(site: Site, scheduler: Scheduler, silence: Silence, place: Place) -> None:
     sweep(
         site.store,
         here=Here(host=place.host, boot=place.boot),
         silence=silence,
         prove_worker_dead=_prove_worker_dead,
-        prove_dead=lambda lease: _prove_dead(site, lease),
+        # Late with a renewal or not, what is in our own hands is settled and not done anew.
+        prove_dead=lambda lease: None if scheduler.holds(lease) else _prove_dead(site, lease),
         now=time.time(),
         boottime=boottime(),
     )

@@ -27,7 +27,7 @@ from weft.attempt.remains import find_orphans
 from weft.attempt.settle import fail_to_start, hand_back_unstarted
 from weft.attempt.site import Site
 from weft.errors import StoreError, WeftError
-from weft.model import Grant, Outcome, State
+from weft.model import Grant, Lease, Outcome, State
 from weft.process.death import end_unstarted
 from weft.process.place import Place, boottime
 from weft.store.leases import find_lost, finish, renew, report_all
@@ -73,6 +73,10 @@ class Scheduler:
     def busy(self) -> int:
         """How many attempts are under way."""
         return len(self._attempts) + len(self._starting) + self._adopting
+
+    def holds(self, lease: Lease) -> bool:
+        """Whether an attempt is under way here."""
+        return lease.fence in self._attempts or lease.fence in self._starting
 
     def drain(self) -> None:
         """Take nothing more; what runs goes on."""

@@ -20,7 +20,7 @@ import anyio
 import psutil
 import pytest
 
-from databases import look
+from databases import can_write, look
 from repositories import git, make_repository
 from store_helpers import url
 from weft import config
@@ -42,7 +42,7 @@ PATIENCE = 40.0
 ENGINE = Path(__file__).with_name("engine_program.py")
 SETTLED = frozenset({*State} - {State.WAITING, State.READY, State.RUNNING, State.PARKED})
 TUNING = {
-    "lease": 3.0,
+    "lease": 15.0,
     "heartbeat": 0.2,
     "gone_after": 20.0,
     "drift": 0.1,
@@ -160,6 +160,15 @@ class Ground:
         )
         self._engines.append(program)
         return program
+
+    def suspend(self, program: subprocess.Popen[bytes]) -> None:
+        """Stop an engine, but not in the middle of a transaction: others could not write then."""
+        while True:
+            program.send_signal(signal.SIGSTOP)
+            if can_write(self.url):
+                return
+            program.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
 
     def is_settled(self) -> bool:
         states = look(self.url, "SELECT state FROM tasks")

@@ -59,7 +59,7 @@ def killed_and_followed(either: Ground, moment: str) -> None:
     wait_until(lambda: len(either.said(task)) > 5)
     if moment != "talking":
         # Stopped, it cannot deal with what its agent does; nothing it holds expires yet.
-        first.send_signal(signal.SIGSTOP)
+        either.suspend(first)
         wait_until((either.directory(task) / records.EXIT).exists)
     if moment == "settling":
         first.send_signal(signal.SIGCONT)
@@ -100,7 +100,7 @@ def test_one_that_is_killed_again_and_again_loses_and_doubles_no_line(ground: Gr
         wait_until(lambda: ground.state(task) is State.DONE or len(ground.said(task)) > seen)  # noqa: B023
         time.sleep(chance.random() * 0.2)
         kill(program)
-    ground.serve()
+    ground.serve(lambda: ground.is_settled() and ground.is_clean())
     assert [one.number for one in ground.attempts(task)] == [1]
     assert ground.said(task) == SAID + SAID
     adoptions = ground.events(task, "attempt_adopted")
@@ -166,7 +166,7 @@ def test_an_orphan_whose_task_was_cancelled_is_ended_with_all_it_started(ground:
 def test_why_an_agent_was_stopped_is_known_to_whoever_adopts_it(ground: Ground) -> None:
     ground.retune(kill_grace=2.0, timeout_retries=1)
     task = ground.submit(
-        "attempt 1: ignore TERM", "attempt 1: hang", "write a new", details={"timeout": 0.5}
+        "attempt 1: ignore TERM", "attempt 1: hang", "write a new", details={"timeout": 1.5}
     )
     program = ground.engine()
     wait_until((ground.directory(task) / "stop").exists)
