@@ -1,4 +1,4 @@
-"""What merging costs without a working tree, against `git merge` in one."""
+"""What merging costs without a working tree, against `git merge` in one; and what landing does."""
 
 from __future__ import annotations
 
@@ -11,10 +11,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
+from anyio.to_thread import run_sync
+
 from bench.figures import figure, median_ratio
+from weft.attempt.site import Site
+from weft.config import Config, GateSettings
+from weft.engine import open_site
 from weft.gate.commits import Landing, commit_chain
+from weft.gate.loop import Gate
 from weft.gate.merge import Candidate, merge
 from weft.gate.plumbing import open_plumbing
+from weft.model import NewRun, NewTask, NewWorker, Outcome, State
+from weft.store import open_store
+from weft.store.admission import admit_task
+from weft.store.leases import finish
+from weft.store.runs import submit_run
+from weft.store.tasks import count_states
+from weft.store.workers import register
 
 _FILES = 10_000
 _PER_DIRECTORY = 100
@@ -42,6 +56,40 @@ def merge_50_ratio() -> float:
 @figure("merge_50_overlap_ratio", "x", at_most=0.08)
 def merge_50_overlap_ratio() -> float:
     return _ratio({number: _shared_edits(number) for number in range(_BRANCHES)})
+
+
+@figure("land_ms", "ms")
+def land_ms() -> float:
+    """What one of many candidates costs from the gate's queue to trunk, with a check that does
+    nothing."""
+    tasks = [
+        NewTask(name=f"t{number}", files=(f"new/n{number}.py",)) for number in range(_BRANCHES)
+    ]
+    with _repository() as root, open_store(f"sqlite:///{root / 'weft.db'}") as store:
+        base = _import(root, {number: _own_edits(number) for number in range(_BRANCHES)})
+        config = Config(gate=GateSettings(run=("true",)))
+        limits = {"agents": _BRANCHES, "implement": _BRANCHES}
+        run = NewRun(id="r", repo=str(root), base=base, limits=limits)
+        register(store, NewWorker(id="w", slots=_BRANCHES, host="h"), now=0, stated={})
+        for place, number in enumerate(submit_run(store, run, tasks, now=0).values()):
+            [grant] = admit_task(store, "w", number, now=1)
+            commit = _git(root, "rev-parse", f"b{place}")
+            done = Outcome(state=State.GATING, candidate=commit, base=base)
+            finish(store, grant.fence, done, now=2)
+        with open_site(store, root, config, dict(_ENVIRONMENT)) as site:
+            return anyio.run(_land_all, site) / _BRANCHES * 1000
+
+
+async def _land_all(site: Site) -> float:
+    started = time.perf_counter()
+    with site.store.listen("work") as listener:
+        async with anyio.create_task_group() as group:
+            group.start_soon(Gate(site, "w", "r").serve, listener)
+            while (await run_sync(count_states, site.store)).get(State.DONE, 0) < _BRANCHES:
+                await anyio.sleep(0.005)
+            seconds = time.perf_counter() - started
+            group.cancel_scope.cancel()
+    return seconds
 
 
 def _ratio(edits: dict[int, dict[str, str]]) -> float:

@@ -41,12 +41,14 @@ class Brought:
 
 
 def invent(chance: random.Random) -> list[Brought]:
-    """Candidates in the order they arrive. Clashes are mutual."""
+    """Candidates in the order they arrive. Clashes are mutual.
+
+    One flaky one at most: of two, each may fail once with the other and once alone.
+    """
     found = [Brought(f"t{number}") for number in range(chance.randint(3, 7))]
     for one in found:
-        kind = chance.random()
-        one.bad = kind < 0.15
-        one.flaky = 0.15 <= kind < 0.3
+        one.bad = chance.random() < 0.2
+    chance.choice(found).flaky = chance.random() < 0.5
     for _ in range(chance.randint(0, 2)):
         one, other = chance.sample(found, 2)
         one.apart.add(other.name)
