@@ -63,12 +63,16 @@ def test_a_promise_that_was_not_kept_is_noticed(shown: tuple[Path, str]) -> None
     for broken, words in [
         (_without_attempt(told, "2.2", 1), "a crash"),
         (_without_attempt(told, "1.2", 2), "a rate limit"),
-        (told | {"rejections": told["rejections"][:1]}, "again on what had landed"),
-        (told | {"rejections": []}, "a failing check"),
+        (_only_rejected(told, "red"), "again on what had landed"),
+        (_only_rejected(told, "conflict"), "a failing check"),
         (told | {"tasks": told["tasks"][:-1]}, "all 11 tasks"),
     ]:
         noticed = [what for holds, what in promises(broken) if not holds]
         assert any(words in what for what in noticed), words
+
+
+def _only_rejected(told: dict[str, Any], kind: str) -> dict[str, Any]:
+    return told | {"rejections": [one for one in told["rejections"] if one["kind"] == kind]}
 
 
 def _without_attempt(told: dict[str, Any], task: str, number: int) -> dict[str, Any]:

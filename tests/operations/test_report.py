@@ -96,9 +96,9 @@ def eventful(store: Store, names: Sequence[str] = ("a", "b", "c")) -> Report:
     end(store, third, now=6)
     gate = take(store, "gate", RUN, {f"gate:{RUN}": 1}, worker="w", now=START + 6)
     assert gate is not None
-    record_verdict(store, gate, RUN, verdict(f"{a}.1", passed=True), HOSTILE, now=START + 8)
+    record_verdict(store, gate, RUN, verdict(f"{a}.1", passed=True), "", now=START + 8)
     record_verdict(store, gate, RUN, verdict(f"{b}.2", passed=False), HOSTILE, now=START + 8.5)
-    reject(store, gate, RUN, [f"{b}.2"], "red", HOSTILE, now=START + 9)
+    reject(store, gate, RUN, [f"{a}.1", f"{b}.2"], "red", HOSTILE, now=START + 9)
     landing = intend(
         store, gate, RUN, old="0" * 40, new="d" * 40, tree="t" * 40, entries=[f"{a}.1"],
         commits=["d" * 40], now=START + 9.5,
@@ -132,8 +132,10 @@ def test_the_gate_is_told_in_full(store: Store) -> None:
         (("a",), 6.5, 8.0, True, 0),
         (("b",), 7.0, 8.5, False, 1),
     ]
+    assert [one.output for one in told.checks] == ["", HOSTILE]
     [sent_back] = told.rejections
-    assert (sent_back.at, sent_back.tasks, sent_back.kind) == (9.0, ("b",), "red")
+    assert (sent_back.at, sent_back.tasks, sent_back.others) == (9.0, ("b",), ("a",))
+    assert (sent_back.kind, sent_back.reason) == ("red", HOSTILE)
     [landed] = told.landings
     assert (landed.at, landed.tasks, landed.commits) == (10.0, ("a",), ("d" * 40,))
 

@@ -21,6 +21,7 @@ def gate(report: Report) -> Iterator[str]:
     rows = [(one.end, _verdict(one)) for one in report.checks]
     for one in report.rejections:
         what = "does not merge" if one.kind == "conflict" else "checks fail"
+        what += f" with {', '.join(one.others)}" if one.others else ""
         rows.append((one.at, _row(one.at, "", "sent back", "back", one.tasks, what, one.reason)))
     for landing in report.landings:
         said = ", ".join(commit[:9] for commit in landing.commits)
@@ -34,8 +35,7 @@ def gate(report: Report) -> Iterator[str]:
 def _verdict(check: CheckReport) -> str:
     took = "known" if check.reused else words.length(check.end - check.start)
     verdict, kind = ("passed", "passed") if check.passed else ("failed", "bad")
-    output = "" if check.passed else check.output
-    return _row(check.end, took, verdict, kind, check.tasks, check.purpose, output)
+    return _row(check.end, took, verdict, kind, check.tasks, check.purpose, check.output)
 
 
 def _row(

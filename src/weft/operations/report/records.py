@@ -51,13 +51,14 @@ class CheckReport:
     end: float
     passed: bool
     reused: bool  # the verdict on the same tree was known
-    output: str
+    output: str  # of one that failed
 
 
 @dataclass(frozen=True, kw_only=True)
 class RejectionReport:
     at: float
     tasks: tuple[str, ...]
+    others: tuple[str, ...]  # with whom it fails or does not merge, if not alone
     kind: str  # conflict, red
     reason: str
 
