@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft import forecast
-from weft.forecast import Job, Work
-from weft.model import RunHistory, Task
+from weft.model import RunHistory
+from weft.operations.outlook import lower_bound
 from weft.operations.report.records import AttemptReport, CheckReport, Figures, TaskReport
 
 
@@ -18,7 +17,8 @@ def work_out(
     sent_back: int,
     slots: int,
 ) -> Figures:
-    bounds = forecast.bounds(_work(past, attempts), max(1, slots))
+    edges = [(task, need) for task, needs in past.needs.items() for need in needs]
+    bounds, _ = lower_bound(past.tasks, edges, past.attempts, max(1, slots))
     by = {
         "the longest path": bounds.critical_path,
         f"{slots} agents at a time": bounds.work_per_slot,
@@ -44,22 +44,3 @@ def work_out(
         tokens=sum(one.tokens for one in attempts),
         micro_usd=sum(one.micro_usd for one in attempts),
     )
-
-
-def _work(past: RunHistory, attempts: Sequence[AttemptReport]) -> Work:
-    """What had to be done: for each task the last good attempt of each stage."""
-    good: dict[str, dict[str | None, float]] = {}
-    for one in sorted(attempts, key=lambda one: one.number):
-        if one.outcome == "success":
-            good.setdefault(one.task, {})[one.stage] = one.end - one.start
-    places = {task.id: place for place, task in enumerate(past.tasks)}
-    successors: list[list[int]] = [[] for _ in places]
-    for task, needs in past.needs.items():
-        for need in needs:
-            successors[places[need]].append(places[task])
-    jobs = tuple(_job(task, sum(good.get(task.name, {}).values())) for task in past.tasks)
-    return Work(jobs=jobs, successors=successors)
-
-
-def _job(task: Task, seconds: float) -> Job:
-    return Job(name=task.name, seconds=seconds, runs=seconds > 0, claims=task.files)

@@ -73,7 +73,7 @@ class LandingReport:
 @dataclass(frozen=True, kw_only=True)
 class Figures:
     makespan: float  # from the first start to the end
-    bound: float  # what no schedule of the work that landed could beat
+    bound: float  # what no schedule of these attempts could beat
     bound_by: str  # what that is: the longest path, the slots, or a file
     sequential: float  # all attempts, one after the other
     slots: int  # agents at a time, at most
