@@ -251,3 +251,24 @@ def test_a_messenger_that_fails_is_a_warning_only(
     assert done.returncode == 0
     for word in words:
         assert word in done.stderr
+
+
+def test_nothing_changed_is_done_where_the_tasks_own_check_passes(project: Project) -> None:
+    project.write(
+        "## Phase 1: One\n<!-- execution: parallel -->\n"
+        "- [ ] Task 1: As it is\n  <!-- files: a; check: test -e .gitignore -->\n"
+        "  - script: say nothing to do\n"
+        "- [ ] Task 2: Not yet\n  <!-- files: b; check: test -e b -->\n"
+        "  - script: attempt 1: say nothing to do\n"
+        "  - script: attempt 2: write b b\n"
+    )
+    done = project.weft("run", "plan.md", "--slots", "2")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "2 of 2 tasks done" in done.stdout
+    assert project.content("b") == "b\n"
+    outcomes = project.rows("SELECT task, outcome FROM attempts ORDER BY task, number")
+    assert [tuple(row.values()) for row in outcomes] == [
+        (1, "success"),
+        (2, "success"),
+        (2, "success"),
+    ]

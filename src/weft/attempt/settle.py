@@ -31,6 +31,7 @@ from weft.process.agent import Exit, Why
 from weft.store.leases import count_failures, extend, finish, release
 from weft.store.tasks import get_task
 from weft.workspace import Author, Candidate, Workspace
+from weft.workspace.candidate import compose
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +137,8 @@ def _take_work(ended: Ended) -> State:
     )
     fault = outcome.find_fault(work, claims)
     if fault is not None:
+        if fault.kind is ErrorClass.NO_CHANGE and _has_its_own_check(ended):
+            return _finish(ended, Next(state=State.GATING), _commit_nothing(ended))
         return _fail(ended, fault)
     if ended.order.subject is not None:
         return _take_verdict(ended, ended.order.subject)
@@ -158,6 +161,11 @@ def _take_work(ended: Ended) -> State:
     if following is None or pipeline.looks(following.name):
         return _finish(ended, Next(state=State.GATING), commit)
     return _finish(ended, Next(state=State.READY), commit, then=following)
+
+
+def _has_its_own_check(ended: Ended) -> bool:
+    """Whether a check can say that a task is done although nothing was changed for it."""
+    return ended.order.run is not None and bool(_details(ended).get("check"))
 
 
 def _details(ended: Ended) -> Mapping[str, Any]:
@@ -309,15 +317,37 @@ def _commit(ended: Ended, tree: str | None = None) -> str | None:
         ended.workspace,
         message(ended.order.title, ended.follower.said),
         author=author,
-        trailers={
-            "Weft-Run": ended.order.run or begin.AD_HOC,
-            "Weft-Task": ended.order.name,
-            "Weft-Attempt": str(ended.order.attempt),
-        },
+        trailers=_trailers(ended),
         date=f"{int(ended.order.started)} +0000",
         tree=tree,
     )
     return made.commit if isinstance(made, Candidate) else None
+
+
+def _commit_nothing(ended: Ended) -> str:
+    """An empty commit: the gate tells by the task's own check whether nothing was enough."""
+    found = ended.workspace
+    made = git.commit_tree(
+        found.common,
+        found.base_tree,
+        [found.base],
+        compose(message(ended.order.title, ended.follower.said), _trailers(ended)),
+        name="weft",
+        email="weft@localhost",
+        date=f"{int(ended.order.started)} +0000",
+    )
+    before = git.find_ref(found.common, found.branch)
+    if before != made:
+        git.update_refs(found.common, [git.Update(ref=found.branch, old=before, new=made)])
+    return made
+
+
+def _trailers(ended: Ended) -> dict[str, str]:
+    return {
+        "Weft-Run": ended.order.run or begin.AD_HOC,
+        "Weft-Task": ended.order.name,
+        "Weft-Attempt": str(ended.order.attempt),
+    }
 
 
 def message(title: str, said: str) -> str:
