@@ -272,3 +272,46 @@ def test_nothing_changed_is_done_where_the_tasks_own_check_passes(project: Proje
         (2, "success"),
         (2, "success"),
     ]
+
+
+def test_the_subtasks_of_a_story_are_reviewed_and_land_as_one(project: Project) -> None:
+    """Refused once: both are made again, with the reason, and reviewed again."""
+    refusing = 'script: attempt 1: answer {"verdict": "reject", "must_be_fixed": ["more"]}'
+    story = {
+        "id": "S",
+        "title": "A story",
+        "description": f'{refusing}\nscript: attempt 2: answer {{"verdict": "accept"}}',
+        "subtasks": [
+            {
+                "id": "a",
+                "description": "First\nscript: attempt 1: write a 1\nscript: attempt 2: write a 2",
+                "files": ["a"],
+            },
+            {
+                "id": "b",
+                "description": "Second\nscript: append a more\nscript: write b b",
+                "files": ["a", "b"],
+                "depends_on": ["a"],
+            },
+        ],
+    }
+    project.agent("review")
+    (project.root / "prd.json").write_text(json.dumps({"stories": [story]}))
+    done = project.weft("run", "prd.json", "--slots", "2", "--stages", "implement,review")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert (project.content("a"), project.content("b")) == ("2\nmore\n", "b\n")
+    attempts = project.rows(
+        "SELECT t.name, a.stage, a.outcome FROM attempts a JOIN tasks t ON t.id = a.task "
+        "ORDER BY a.started"
+    )
+    assert [tuple(row.values()) for row in attempts] == [
+        ("S.a", "implement", "success"),
+        ("S.b", "implement", "success"),
+        ("S", "review", "review"),
+        ("S.a", "implement", "success"),
+        ("S.b", "implement", "success"),
+        ("S", "review", "success"),
+    ]
+    assert len(project.rows("SELECT * FROM landings")) == 1
+    run = str(project.rows("SELECT id FROM runs")[0]["id"])
+    assert project.weft("verify", run).returncode == 0

@@ -9,6 +9,7 @@ import pytest
 
 from plan.planning import codes, compiled, edges, errors, only, problems, reading, tasks
 from weft.model import Priority, State
+from weft.plan import read
 from weft.plan.records import Kind, PlanTask, Why
 
 
@@ -221,3 +222,9 @@ def test_half_characters_become_whole_ones() -> None:
 def test_a_cycle_of_stories_is_found() -> None:
     text = prd(story(depends_on=["T"]), {"id": "T", "title": "t", "depends_on": ["S"]})
     assert "S (line 4)" in only(problems(text, "prd.json"), "cycle").message
+
+
+def test_a_description_without_a_title_loses_no_line() -> None:
+    data = {"stories": [{"id": "S", "files": ["f"], "description": "First line\nsecond\nthird"}]}
+    [task] = read("prd.json", json.dumps(data).encode()).plan.tasks
+    assert (task.text, task.details) == ("First line", "second\nthird")

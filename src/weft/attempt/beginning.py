@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ from weft.git.refs import find_commits
 from weft.model import Attempt, ErrorClass, Grant, State, Task
 from weft.policy import pipeline
 from weft.store.runs import get_run
-from weft.store.tasks import list_attempts, list_needs
+from weft.store.tasks import list_attempts, list_needs, list_run
 from weft.workspace.names import trunk_ref
 
 _RESUMED: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorClass.CAPACITY})
@@ -65,8 +65,10 @@ def _looking(site: Site, task: Task, earlier: Sequence[Attempt]) -> Beginning:
     maker = pipeline.maker(task.details)
     made = [one for one in earlier if maker and one.stage == maker.name and one.candidate]
     if not made or made[-1].candidate is None or made[-1].base is None:
-        base = _base(site, task)  # nothing to look at: it will say so
-        return Beginning(base=base, start=base, subject=(base, base))
+        base = _base(site, task)
+        parts = _candidates_of(site, _subtasks(site, task))
+        whole = site.combine(base, parts) if parts else base
+        return Beginning(base=whole, start=whole, subject=(whole, base))
     subject = (made[-1].candidate, made[-1].base)
     return Beginning(base=subject[0], start=subject[0], subject=subject)
 
@@ -93,13 +95,26 @@ def _base(site: Site, task: Task) -> str:
 
 def _candidates_of_siblings(site: Site, task: Task) -> list[tuple[str, str]]:
     """What subtasks of the same story did that this one builds on and that has not landed."""
-    found = []
-    for need, _ in list_needs(site.store, task.id):
-        if need.story is not None and need.story == task.story and need.state is State.GATING:
-            last = list_attempts(site.store, need.id)[-1]
-            if last.candidate and last.base:
-                found.append((last.candidate, last.base))
-    return found
+    needs = [one for one, _ in list_needs(site.store, task.id)]
+    return _candidates_of(
+        site, [one for one in needs if one.story is not None and one.story == task.story]
+    )
+
+
+def _subtasks(site: Site, story: Task) -> list[Task]:
+    assert story.run is not None
+    return [one for one in list_run(site.store, story.run) if one.story == story.id]
+
+
+def _candidates_of(site: Site, tasks: Iterable[Task]) -> list[tuple[str, str]]:
+    """The candidates of tasks at the gate, those that others built on first."""
+    waiting = [one for one in tasks if one.state is State.GATING]
+    last = [list_attempts(site.store, one.id)[-1] for one in waiting]
+    return [
+        (one.candidate, one.base)
+        for one in sorted(last, key=lambda one: one.ended or 0.0)
+        if one.candidate and one.base
+    ]
 
 
 def _paths(site: Site, base: str, candidate: str) -> tuple[str, ...]:

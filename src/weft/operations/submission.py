@@ -20,6 +20,7 @@ from weft.model import HUMAN, NewRun, NewTask
 from weft.operations.plans import USUAL_STAGE, Checked
 from weft.operations.project import Project
 from weft.plan.records import Compiled, Kind, PlanTask, Why
+from weft.policy import pipeline
 from weft.policy.capacity import attempt_demand
 from weft.store import Store
 from weft.store.runs import submit_run
@@ -139,10 +140,14 @@ class _Tasks:
             "story": story if story in self._open else None,
         }
         if task.kind in (Kind.STORY, Kind.EPIC):
-            return NewTask(**common, details={"title": task.text, "barrier": True})
+            looked_at = [one for one in self._stages(task) if pipeline.looks(one["stage"])]
+            details = {"title": task.text, "barrier": True, "stages": looked_at}
+            return NewTask(**common, details=details)
         if task.manual:
             return NewTask(**common, agent=HUMAN, details={"title": task.text})
         stages = self._stages(task)
+        if common["story"] is not None:  # its story is looked at as one
+            stages = [one for one in stages if not pipeline.looks(one["stage"])]
         first = stages[0]
         return NewTask(
             **common,
@@ -158,8 +163,8 @@ class _Tasks:
         names = task.stages or self._wishes.stages or (USUAL_STAGE,)
         found = []
         for stage in names:
-            usual = self._wishes.agent if stage == USUAL_STAGE else stage
-            name = task.agent or usual
+            # The agent a task names makes the change; the other stages have their own.
+            name = (task.agent or self._wishes.agent) if stage == USUAL_STAGE else stage
             agent = self._agent(name, task)
             demand = attempt_demand(
                 run=self._run,

@@ -176,7 +176,8 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _D
         line=line,
         column=column,
         details=_details(
-            description if title else "", fields.strings(given.get("acceptance_criteria"))
+            description if title else description.partition("\n")[2],
+            fields.strings(given.get("acceptance_criteria")),
         ),
         status=_status(fields, given),
         agent=agent,

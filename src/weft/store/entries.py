@@ -5,10 +5,11 @@ subtasks; whatever takes a task away from the gate takes its entry away too.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from weft.errors import Refused
-from weft.model import TERMINAL, State
+from weft.model import TERMINAL, Stage, State
 from weft.policy import pipeline
 from weft.store.claims import family
 from weft.store.database import Row, Transaction, encode, encode_keys
@@ -22,13 +23,23 @@ def enter(tx: Transaction, task: Row, *, now: float) -> None:
     if task["run"] is None:
         return
     if task["story"] is None:
-        _add(tx, f"{task['id']}.{task['attempt']}", [task], None, now=now)
+        looked_at = pipeline.is_to_be_looked_at(_details(task), task["stage"])
+        _add(tx, f"{task['id']}.{task['attempt']}", [task], None, looked_at=looked_at, now=now)
         return
-    kin = [row for row in family(tx, task["story"]) if row["id"] != task["story"]]
-    alive = [row for row in kin if row["state"] not in TERMINAL]
+    for story in family(tx, task["story"]):
+        if story["id"] == task["story"]:
+            enter_story(tx, story, looked_at=bool(pipeline.stages(_details(story))), now=now)
+
+
+def enter_story(tx: Transaction, story: Row, *, looked_at: bool, now: float) -> None:
+    """Let a story ask to land if all its subtasks have their candidates; to be looked at first,
+    or to land."""
+    rows = family(tx, story["id"])
+    alive = [row for row in rows if row["id"] != story["id"] and row["state"] not in TERMINAL]
     if alive and all(row["state"] == State.GATING for row in alive):
-        tries = sum(row["attempt"] for row in kin)
-        _add(tx, f"{task['story']}.{tries}.{len(alive)}", alive, task["story"], now=now)
+        tries = sum(row["attempt"] for row in rows)
+        entry = f"{story['id']}.{tries}.{len(alive)}"
+        _add(tx, entry, alive, story["id"], looked_at=looked_at, now=now)
 
 
 def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
@@ -40,8 +51,19 @@ def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
             return
 
 
+def _details(task: Row) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(task["details"])
+    return found
+
+
 def _add(
-    tx: Transaction, entry: str, tasks: Sequence[Row], story: int | None, *, now: float
+    tx: Transaction,
+    entry: str,
+    tasks: Sequence[Row],
+    story: int | None,
+    *,
+    looked_at: bool,
+    now: float,
 ) -> None:
     attempts = [tx.one("attempt", task=row["id"], number=row["attempt"]) for row in tasks]
     # Whoever built on a sibling's candidate ended after it.
@@ -61,7 +83,7 @@ def _add(
         work=encode([[one["candidate"], one["base"]] for one in done]),
         needs=encode_keys(()),
         alone=any(kind in SENT_BACK for kind in failures),
-        looked_at=story is None and _is_to_be_looked_at(tasks[0]),
+        looked_at=looked_at,
         at=now,
     )
     for row in tasks:
@@ -70,21 +92,22 @@ def _add(
     tx.wake()
 
 
-def _is_to_be_looked_at(task: Row) -> bool:
-    return pipeline.is_to_be_looked_at(json.loads(task["details"]), task["stage"])
-
-
 def back_to_its_maker(tx: Transaction, task: Row) -> None:
     """Whatever stage it had come to: the one who makes the candidate makes it again."""
-    maker = pipeline.maker(json.loads(task["details"]))
+    maker = pipeline.maker(_details(task))
     if maker is not None:
-        tx.run(
-            "set_stage",
-            id=task["id"],
-            stage=maker.name,
-            agent=maker.agent,
-            demand=encode(dict(maker.demand)),
-        )
+        set_stage(tx, task["id"], maker)
+
+
+def set_stage(tx: Transaction, task: int, stage: Stage | None) -> None:
+    """A task goes on with a stage; None: with none, as a story whose subtasks are at work."""
+    tx.run(
+        "set_stage",
+        id=task,
+        stage=None if stage is None else stage.name,
+        agent=None if stage is None else stage.agent,
+        demand=encode({} if stage is None else dict(stage.demand)),
+    )
 
 
 def landing_tasks(tx: Transaction, run: str) -> set[int]:

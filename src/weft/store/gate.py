@@ -16,7 +16,7 @@ from weft.policy import pipeline
 from weft.store import ready, records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
-from weft.store.entries import back_to_its_maker
+from weft.store.entries import back_to_its_maker, set_stage
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
@@ -194,10 +194,11 @@ def reject(
         "entry_rejected", now=now, run=run, entry=entry, others=others, why=kind, reason=reason
     )
     for number in records.entry(row).tasks:
-        _send_back(tx, get_row(tx, number), kind, reason, now=now)
+        send_back(tx, get_row(tx, number), kind, reason, now=now)
 
 
-def _send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float) -> None:
+def send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float) -> None:
+    """A task at the gate is to be made again; blocked if that happened too often alike."""
     if task["state"] != State.GATING:
         return
     tx.run(
@@ -228,20 +229,19 @@ def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) ->
     if row["state"] != "queued":
         return  # done before
     tx.run("set_entry_state", id=entry, state="passed_on")
-    for number in records.entry(row).tasks:
+    found = records.entry(row)
+    if found.story is None:
+        [number] = found.tasks
         task = get_row(tx, number)
         following = pipeline.after(json.loads(task["details"]), task["stage"])
-        if task["state"] != State.GATING or following is None:
-            continue
-        tx.run(
-            "set_stage",
-            id=number,
-            stage=following.name,
-            agent=following.agent,
-            demand=encode(dict(following.demand)),
-        )
-        ready.requeue(tx, number, now=now)
-        tx.event("task_passed_on", now=now, run=run, task=number, stage=following.name)
+    else:  # its subtasks are looked at as one, and wait where they are
+        task = get_row(tx, found.story)
+        following = next(iter(pipeline.stages(json.loads(task["details"]))), None)
+    if following is None or State(task["state"]) in TERMINAL:
+        return
+    set_stage(tx, task["id"], following)
+    ready.requeue(tx, task["id"], now=now)
+    tx.event("task_passed_on", now=now, run=run, task=task["id"], stage=following.name)
 
 
 @writes

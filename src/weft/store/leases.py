@@ -7,16 +7,18 @@ attempt; claims stay with the task until it ends, is blocked or is sent back.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import TERMINAL, Demand, Lease, Outcome, State
-from weft.policy import capacity
+from weft.policy import capacity, pipeline
 from weft.store import ready, records
 from weft.store.agents import write_stop
-from weft.store.claims import give_up, pass_to_story
+from weft.store.claims import family, give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys, storable
-from weft.store.entries import enter
+from weft.store.entries import enter, enter_story, set_stage
+from weft.store.gate import send_back
 from weft.store.grants import write_lease
 from weft.store.ledger import Ledger
 from weft.store.limits import raise_penalty
@@ -275,18 +277,14 @@ def _move(
     tx: Transaction, task: Row, state: State, reason: str, outcome: Outcome, *, now: float
 ) -> None:
     number: int = task["id"]
+    if _looked_at_story(task, outcome) and state in (State.GATING, State.READY):
+        _judge_story(tx, task, state, reason, outcome.kind, now=now)
+        return
     if outcome.result:
         tx.run("set_result", id=number, result=storable(outcome.result))
     if outcome.then is not None:
-        step = outcome.then
-        capacity.refuse_odd_amounts(step.demand, f"Stage {step.name}")
-        tx.run(
-            "set_stage",
-            id=number,
-            stage=step.name,
-            agent=step.agent,
-            demand=encode(dict(step.demand)),
-        )
+        capacity.refuse_odd_amounts(outcome.then.demand, f"Stage {outcome.then.name}")
+        set_stage(tx, number, outcome.then)
     if outcome.files is not None:
         tx.run("set_files", id=number, files=encode_keys(outcome.files))
     if outcome.sent_back or outcome.files is not None or state not in _KEEPS_CLAIMS:
@@ -300,6 +298,27 @@ def _move(
         enter(tx, get_row(tx, number), now=now)
     if state in (State.DONE, State.GATING):
         ready.settle_dependents(tx, number, now=now)
+
+
+def _looked_at_story(task: Row, outcome: Outcome) -> bool:
+    """Whether this was the last word on the subtasks of a story, looked at as one."""
+    story = pipeline.looks(task["stage"]) and pipeline.maker(json.loads(task["details"])) is None
+    judged = outcome.kind == "success" or outcome.kind in pipeline.LOOKING
+    return story and judged and outcome.then is None
+
+
+def _judge_story(
+    tx: Transaction, story: Row, state: State, reason: str, kind: str, *, now: float
+) -> None:
+    """Its subtasks ask to land, or go back to be made again; the story waits for them."""
+    set_stage(tx, story["id"], None)
+    ready.leave(tx, story, State.WAITING, now=now, reason=reason)
+    if state is State.GATING:
+        enter_story(tx, get_row(tx, story["id"]), looked_at=False, now=now)
+        return
+    for row in family(tx, story["id"]):
+        if row["id"] != story["id"]:
+            send_back(tx, row, kind, reason, now=now)
 
 
 def _end_attempt(

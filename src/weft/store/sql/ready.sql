@@ -10,7 +10,9 @@ WHERE COALESCE(t.state, '') = 'waiting'
   AND NOT EXISTS (
       SELECT 1 FROM edges e JOIN tasks n ON n.id = e.needs
       WHERE e.task = t.id AND n.state NOT IN ('done', 'skipped')
-        AND NOT COALESCE(n.state = 'gating' AND n.story = t.story, FALSE))
+        AND NOT COALESCE(n.state = 'gating' AND n.story = t.story, FALSE)
+        -- A story that is looked at has all its subtasks at the gate.
+        AND NOT COALESCE(n.state = 'gating' AND n.story = t.id AND t.stage IS NOT NULL, FALSE))
   AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = t.run AND r.state = 'waiting')
   AND NOT EXISTS (
       SELECT 1 FROM leases l
