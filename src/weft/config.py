@@ -96,8 +96,8 @@ class GateSettings:
     run: tuple[str, ...] | None = None  # a command line
     slots: int = 2  # checks at a time
     timeout: float = 1800  # seconds a check may take
-    every_commit: bool = False  # whether each commit of trunk must have passed by itself
-    squash: str = "task"  # one commit per task, or per story
+    every_commit: bool = False  # each commit of trunk must have passed by itself
+    squash: str = "task"  # one commit per task, or per story (always, with every_commit)
     env: tuple[str, ...] = ()  # variables of the user's that checks get to see
 
 

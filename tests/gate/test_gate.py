@@ -10,7 +10,6 @@ from gate.landing import Stage, drive, make_project, run_git, task
 from weft.attempt.brief import refusal
 from weft.store import Store
 from weft.store.events import history
-from weft.store.gate import read_gate
 
 
 @pytest.fixture
@@ -64,29 +63,4 @@ def test_a_conflict_sends_the_later_back_with_the_reason(stage: Stage) -> None:
     assert stage.others("c") == ["a"]
     assert "does not merge after a" in stage.reason("c")
     assert "a = 3" in stage.reason("c"), "the contested lines"
-    stage.judge()
-
-
-def test_a_flaky_check_costs_a_retry_and_is_told(stage: Stage, home: Path) -> None:
-    stage.submit([task("a")])
-    stage.bring("a", {"src/a": "a = 2\n"})
-    once = f"mkdir {home}/once 2>/dev/null && exit 1 || exit 0"
-    drive(stage, lambda: stage.are(a="done"), run=("sh", "-c", once))
-    assert [e.data["flaked"] for e in stage.events("checked")] == [False, True]
-    stage.judge()
-
-
-def test_what_is_sent_back_three_times_alike_waits_for_a_person(stage: Stage) -> None:
-    stage.submit([task("a"), task("b")])
-    for number in range(2):
-        stage.bring("a", {"src/a": f"broken {number}\n"})
-        drive(stage, lambda: stage.are(a="ready"))
-    assert [one.alone for one in read_gate(stage.store, "r1").entries] == [False, True]
-    stage.bring("b", {"src/b": "b = 2\n"})
-    stage.bring("a", {"src/a": "broken 2\n"})
-    drive(stage, lambda: stage.are(a="blocked", b="done"))
-    [*_, entry] = read_gate(stage.store, "r1").entries
-    assert entry.alone
-    combinations = {one.combination for one in read_gate(stage.store, "r1").verdicts}
-    assert {len(one) for one in combinations if entry.id in one} == {1}, "in no batch with others"
     stage.judge()

@@ -41,6 +41,7 @@ def verify(store: Store, repository: Path, run: str) -> Proof:
         problems = [
             *_trunk(store, repository, run, rows),
             *_trees(plumbing, rows),
+            *_commits(repository, rows),
             *_once(store, rows),
         ]
     landed = [one for one in rows.landings if one.state == "landed"]
@@ -80,6 +81,18 @@ def _trees(plumbing: Plumbing, rows: GateRows) -> Iterator[str]:
             yield f"landing {landing.sequence} holds the tree {tree}, not {landing.tree}"
         if landing.tree not in passed:
             yield f"the tree {landing.tree} of landing {landing.sequence} never passed"
+
+
+def _commits(repository: Path, rows: GateRows) -> Iterator[str]:
+    """The commit of each entry is one of those by which its landing moved trunk."""
+    for landing in rows.landings:
+        try:
+            moved = git.list_commits(repository, landing.old, landing.new)
+        except git.GitFailed:
+            continue  # told of already: something of it is not in the repository
+        for entry, commit in zip(landing.entries, landing.commits, strict=True):
+            if commit not in moved:
+                yield f"commit {commit} of entry {entry} is not among those of its landing"
 
 
 def _once(store: Store, rows: GateRows) -> Iterator[str]:

@@ -111,6 +111,12 @@ def is_taken(directory: Path, tip: str) -> bool:
     return done.status == 0 and not done.output  # without a commit nothing is taken
 
 
+def list_commits(repository: Path, old: str, new: str) -> list[str]:
+    """The commits by which a branch moved from `old` to `new`, first to last."""
+    found = answer(repository, "rev-list", "--reverse", "--first-parent", f"{old}..{new}")
+    return found.splitlines()
+
+
 def heads(commits: dict[str, tuple[str, ...]]) -> list[str]:
     """Those of the commits that no other of them descends from."""
     inner = {parent for parents in commits.values() for parent in parents}
