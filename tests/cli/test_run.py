@@ -194,6 +194,21 @@ def test_while_somebody_serves_it_only_follows_and_takes_over_when_that_one_has_
     assert {str(run.pid) in one["worker"] for one in by} == {True}
 
 
+def test_a_process_that_does_one_task_does_not_keep_a_run_from_being_served(
+    project: Project,
+) -> None:
+    project.write(plan("Write a: one.txt: write one.txt 1"))
+    project.environment["SHUTDOWN_TIMEOUT"] = "0"
+    one = project.start("do", "script: hang", "--agent", "implement", "--files", "none")
+    try:
+        wait_until(lambda: project.rows("SELECT 1 FROM tasks WHERE state = 'running'"))
+        assert project.weft("run", "plan.md").returncode == 0
+        assert one.poll() is None
+    finally:
+        one.send_signal(signal.SIGINT)
+        one.wait(timeout=60)
+
+
 def test_interrupted_once_it_hands_back_and_exits_with_130(project: Project) -> None:
     project.write(plan("Hangs: one.txt: write one.txt 1; hang"))
     project.environment["SHUTDOWN_TIMEOUT"] = "100"
@@ -232,25 +247,6 @@ def test_people_are_told_when_they_are_needed_and_when_it_has_ended(project: Pro
     assert [event for event, _ in told] == ["person_needed", "run_ended"]
     assert f"weft retry {number}" in told[0][1]["needs_you"][0]
     assert told[1][1]["state"] == "ended"
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ('command = "echo broken; exit 3"', ("exit 3", "broken")),
-        ('command = ["no-such-program-of-weft"]', ("cannot be started",)),
-        ('command = "sleep 600"\ntimeout = 0.2', ("took more than",)),
-    ],
-)
-def test_a_messenger_that_fails_is_a_warning_only(
-    project: Project, command: str, words: tuple[str, ...]
-) -> None:
-    project.settings(f"[notify]\n{command}\n")
-    project.write(plan("Write a: one.txt: write one.txt 1"))
-    done = project.weft("run", "plan.md")
-    assert done.returncode == 0
-    for word in words:
-        assert word in done.stderr
 
 
 def test_nothing_changed_is_done_where_the_tasks_own_check_passes(project: Project) -> None:

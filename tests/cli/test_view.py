@@ -67,14 +67,18 @@ def test_a_run_is_shown_survives_resizing_and_leaves_the_terminal_as_it_was(
     project.settings('[gate]\nrun = "true"\n')
     project.write(busy_plan(go))
     with terminal(project, "run", "plan.md", "--slots", "2") as screen:
-        seen = screen.wait_for("Edit one.txt", "weft retry", "1.2: one.txt held by 1.1")
+        seen = screen.wait_for(
+            "Edit one.txt",
+            "weft retry",
+            "1.2: one.txt held by 1.1",
+            "2.1: for 1.1 (running), 1.3 (blocked)",
+        )
         run = project.run_id()
         assert screen.alternate
         assert screen.cursor_hidden
         assert f"{run} · " in seen
         assert "0/4 done" in seen
         assert "1 blocked" in seen
-        assert "2.1: for 1.1 (running), 1.3 (blocked)" in seen
         [agent] = [line for line in seen.splitlines() if "Edit one.txt" in line]
         assert all(word in agent for word in ("1.1", "implement", "$0.25"))
 

@@ -106,17 +106,18 @@ def command(
             if dry_run:
                 return 0
             run = submit(found, store, checked, path, wishes).run
-        followed = follow(
-            found,
-            store,
-            Follow(
-                run=run,
-                slots=slots or found.config.worker_slots,
-                after=before,
-                writes=not no_write,
-                shows=_shows(no_tty, as_json),
-            ),
+        what = Follow(
+            run=run,
+            slots=slots or found.config.worker_slots,
+            after=before,
+            writes=not no_write,
+            shows=_shows(no_tty, as_json),
         )
+        try:
+            followed = follow(found, store, what)
+        except KeyboardInterrupt:
+            click.echo(f"weft: interrupted; `weft run --resume {run}` goes on.", err=True)
+            raise
         progress = look(store, run)
         told = figures(
             progress,

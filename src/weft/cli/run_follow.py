@@ -114,8 +114,8 @@ class _Watch:
 
     def look(self) -> bool:
         events = self._events.fresh()
-        self._behind |= self.track.take_in(events, now=time.time())
         self._lines.tell(events)
+        self._behind |= self.track.take_in(events, now=time.time())
         progress = self.track.progress
         now = time.monotonic()
         if now - self._marked > _WRITES:

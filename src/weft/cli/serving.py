@@ -137,7 +137,8 @@ async def _watch(store: Store, watch: Watch, rhythm: Rhythm, served: str | None 
     """Look until all was seen; or, given a repository, until nobody serves that any more."""
     with store.listen("events") as listener:
         asked = anyio.current_time()
-        while not await run_sync(_look, watch):
+        looks = _Looks(watch)
+        while not await run_sync(looks.look):
             await anyio.sleep(rhythm.rest)
             with anyio.move_on_after(rhythm.net):
                 await anyio.wait_readable(listener)
@@ -149,12 +150,23 @@ async def _watch(store: Store, watch: Watch, rhythm: Rhythm, served: str | None 
     return True
 
 
-def _look(watch: Watch) -> bool:
-    try:
-        return watch.look()
-    except StoreError as error:
-        log.warning("what happens cannot be seen just now: %s", error)
-        return False
+class _Looks:
+    """Looks again although the store did not answer, and says so once."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._said = ""
+
+    def look(self) -> bool:
+        try:
+            done = self._watch.look()
+        except StoreError as error:
+            if str(error) != self._said:
+                log.warning("what happens cannot be seen just now: %s", error)
+            self._said = str(error)
+            return False
+        self._said = ""
+        return done
 
 
 def _raise_plainly(group: BaseExceptionGroup[BaseException]) -> NoReturn:

@@ -85,8 +85,8 @@ class Onlooker:
         if any(one.kind == "run_submitted" for one in events):
             self._find()
         for run, track in list(self._tracks.items()):
-            track.take_in(events, now=time.time())
             self._lines[run].tell(events)
+            track.take_in(events, now=time.time())
             if track.progress.ended and self._run is None:
                 self._out(f"{run} has ended")
                 del self._tracks[run], self._lines[run]

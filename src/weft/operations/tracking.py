@@ -6,10 +6,12 @@ everything is, now and then, should anything have been missed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from weft.errors import StoreError
 from weft.model import Attempt, Event, State, Task
 from weft.operations.running import Progress, look
 from weft.store import Store
@@ -63,10 +65,18 @@ class Events:
 
     def fresh(self) -> list[Event]:
         found: list[Event] = []
-        while events := read_events(self._store, after=self._after):
+        while events := self._page(found):
             self._after = events[-1].id
             found += events
         return found
+
+    def _page(self, found: list[Event]) -> list[Event]:
+        try:
+            return read_events(self._store, after=self._after)
+        except StoreError:
+            if found:
+                return []  # what was read is not lost for that
+            raise
 
 
 class Track:
@@ -102,6 +112,7 @@ class Track:
             return True
         if not kinds:
             return False
+        read_at, self._read_at = self._read_at, -math.inf  # all of it anew, should this fail
         self._read_tasks({one.task for one in mine if one.kind != "progress" and one.task})
         changes: dict[str, Any] = {}
         if kinds & _OF_THE_GATE:
@@ -118,6 +129,7 @@ class Track:
             attempts=tuple(one for task in self._tasks for one in self._attempts.get(task, ())),
             **changes,
         )
+        self._read_at = read_at
         return True
 
     def read_checks(self) -> None:
