@@ -96,7 +96,7 @@ def summary_lines(
         f"run {progress.run.id}: {done} of {len(progress.work)} tasks done{how}",
         *_chart(progress),
         *_bars(told),
-        _counts(told),
+        *_counts(told),
     ]
     lines += [f"! {question}" for question in progress.questions()]
     tip = tip_of(root, progress.run.id)
@@ -140,7 +140,7 @@ def _why(told: Figures) -> str:
     return "all slots busy"
 
 
-def _counts(told: Figures) -> str:
+def _counts(told: Figures) -> list[str]:
     parts = [
         _many(told.attempts, "attempt"),
         f"{told.failed} failed",
@@ -149,9 +149,8 @@ def _counts(told: Figures) -> str:
         f"{told.rejected} sent back by the gate",
         _many(told.conflicts, "conflict"),
     ]
-    if told.tokens:
-        parts.append(f"{told.tokens:,} tokens")
-    return "  " + ", ".join([*parts, f"${told.micro_usd / 1e6:.2f}"])
+    tokens = f"{told.tokens:,} tokens, " if told.tokens else ""
+    return [f"  {', '.join(parts)}", f"  {tokens}${told.micro_usd / 1e6:.2f}"]
 
 
 def _many(number: int, one: str, more: str = "") -> str:

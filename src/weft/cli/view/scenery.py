@@ -61,10 +61,9 @@ class Scenery:
 
     def look(self, tracks: Sequence[Track]) -> None:
         """Find out what costs something, unless that was just done."""
-        begun = time.monotonic()
-        if begun < self._next and all(track.run in self._known for track in tracks):
+        if time.monotonic() < self._next and all(track.run in self._known for track in tracks):
             return
-        now = time.time()
+        now, begun = time.time(), time.thread_time()
         capacities = {}
         found = []
         for limit in list_limits(self.store, now=now):
@@ -81,8 +80,8 @@ class Scenery:
             known = self._known.setdefault(track.run, _Known())
             known.waits = tuple(_waits(self.store, track, now))
             self._foresee(track, known, _slots(track.run, capacities), now)
-        took = time.monotonic() - begun
-        self._next = begun + took + max(_PAUSE, _SHARE * took)
+        took = time.thread_time() - begun
+        self._next = time.monotonic() + max(_PAUSE, _SHARE * took)
 
     def _foresee(self, track: Track, known: _Known, slots: int, now: float) -> None:
         progress = track.progress
