@@ -37,7 +37,7 @@ class Watcher:
     def _watch(self) -> None:
         observer = Observer(self._yard.url)
         try:
-            while not self._enough.wait(0.15):
+            while not self._enough.wait(0.25):
                 self._look(Picture(observer.everything()))
         except Exception as error:  # noqa: BLE001 - an observer that cannot see must not be silent
             self.broken.append(f"the watcher saw nothing: {error!r}")

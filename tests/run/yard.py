@@ -7,6 +7,7 @@ process table, and not by what weft says of itself.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from typing import Any
 import psutil
 
 from databases import look
-from repositories import commit_all, git
+from repositories import commit_all, git, listing
 from weft import workspace
 from weft.process.table import MARK
 from weft.store import open_store
@@ -53,7 +54,11 @@ class Yard:
         self.url = url or f"sqlite:///{place / 'store' / 'weft.db'}"
         self.plan = self.root / "plan.md"
         self.environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith("WEFT_")},
+            **{
+                key: value
+                for key, value in os.environ.items()
+                if not key.startswith(("WEFT_", "PYTHONDONT"))
+            },
             "HOME": str(place),
             "WEFT_STORE": self.url,
             "WEFT_SCRIPTED_STATE": str(place / "sessions"),
@@ -162,16 +167,20 @@ class Yard:
         """What landed, whoever did it in which order."""
         return git(self.root, "rev-parse", f"weft/{self.run_id()}^{{tree}}").strip()
 
+    def tree_listing(self) -> list[str]:
+        return listing(self.root, f"weft/{self.run_id()}")
+
     def landed(self, path: str) -> str:
         return git(self.root, "show", f"weft/{self.run_id()}:{path}")
 
+    @functools.cached_property
     def identity(self) -> str:
         [row] = self.rows("SELECT identity FROM store")
         return str(row["identity"])
 
     def marked(self) -> dict[int, str]:
         """Living processes of attempts and checks by pid: `task.attempt` or `check.fence`."""
-        prefix = f"{MARK}={self.identity()}."
+        prefix = f"{MARK}={self.identity}."
         found = {}
         for name in os.listdir("/proc"):
             if not name.isdecimal():
@@ -213,9 +222,13 @@ class Yard:
         assert len(set(landed)) == len(landed)
 
     def assert_nothing_left(self) -> None:
-        """No process, lease, worker, lock, check, or workspace that is used or holds work."""
+        """No process, lease, worker, lock, check, or workspace that is used or holds work.
+
+        A run that waits for a person keeps the lease that is its own.
+        """
         assert self.marked() == {}
-        assert self.rows("SELECT * FROM leases WHERE state <> 'released'") == []
+        held = self.rows("SELECT * FROM leases WHERE state <> 'released' AND kind <> 'run'")
+        assert held == []
         assert self.rows("SELECT * FROM workers WHERE departed IS NULL") == []
         assert self.rows("SELECT * FROM claims") == []
         common = self.root / ".git"
@@ -238,10 +251,16 @@ class Yard:
         status = git(self.root, "status", "--porcelain")
         assert status == before[1], status
 
+    def stop(self, process: subprocess.Popen[str]) -> int:
+        """Ask a process to end, as a person would; returns its exit code."""
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+        return process.returncode
+
     def close(self) -> None:
         for process in self._processes:
-            if process.poll() is None:
-                process.kill()
+            process.kill()
+            if process.stdout is not None and not process.stdout.closed:
                 process.communicate()
         with contextlib.suppress(Exception):
             for pid in self.marked():

@@ -1,0 +1,154 @@
+"""Agents that lie, dawdle or take more than they may: each is contained, and the rest lands.
+
+All of them are in one run, side by side with good ones.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from run.yard import Yard
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("bad_agents")]
+
+TASKS = [
+    ("says_done", "", ["answer All done."]),
+    ("broke_it", "", ["write src/broke_it BROKEN", "answer All tests pass."]),
+    ("thief", "", ["write src/thief x", "write src/owned stolen"]),
+    ("owned", "", ["sleep 1.5", "write src/owned mine"]),
+    (
+        "parent",
+        "",
+        [
+            "grandchild 654 deaf",
+            "grandchild 654 deaf bare closed",
+            "grandchild 654 stay",
+            "write src/parent x",
+        ],
+    ),
+    ("talker", "agent: talker", []),
+    ("slow", "budget: 1s", ["hang"]),
+    ("filler", "agent: filler", []),
+    ("fine", "", ["write src/fine x"]),
+    ("after", "depends: broke_it", ["write src/after x"]),
+]
+
+
+def plan() -> str:
+    lines = ["## Phase 1: All", "<!-- execution: parallel -->", ""]
+    for name, note, script in TASKS:
+        lines.append(f"- [ ] The one called {name}")
+        lines.append(f"  <!-- id: {name}; files: src/{name} -->")
+        lines += [f"  <!-- {note} -->"] if note else []
+        lines += [f"  - script: {one}" for one in script]
+    return "\n".join(lines) + "\n"
+
+
+class Aftermath:
+    def __init__(self, yard: Yard, answer: dict[str, Any]) -> None:
+        self.yard = yard
+        self.states = {one["name"]: one["state"] for one in answer["tasks"]}
+        self.needs_you: list[str] = answer["needs_you"]
+
+    def assert_blocked(self, name: str, why: str) -> None:
+        assert self.states[name] == "blocked"
+        assert any(one.startswith(f"{name} is blocked") for one in self.needs_you)
+        assert why in self.yard.reason(name)
+        listing = self.yard.tree_listing()
+        assert f"src/{name}" not in listing
+
+
+@pytest.fixture(scope="module")
+def aftermath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
+    """One run of them all; it needs a person in the end."""
+    place = tmp_path_factory.mktemp("bad_agents")
+    small = place / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
+    mounted = os.geteuid() == 0 and not subprocess.call(mount, stderr=subprocess.DEVNULL)
+    yard = Yard(place)
+    try:
+        yard.settings(output=20_000, timeout_retries=1)
+        full = f"head -c 9000000 /dev/zero > {small}/x || exit 7" if mounted else "exit 7"
+        yard.shell("talker", "while :; do head -c 10000 /dev/zero; sleep 0.05; done")
+        yard.shell("filler", f"cat > /dev/null; {full}")
+        yard.commit()
+        yard.plan.write_text(plan())
+        with yard.untouched():
+            answer = yard.run("plan.md", "--slots", "10", code=1)
+        yield Aftermath(yard, answer)
+    finally:
+        yard.close()
+        if mounted:
+            subprocess.run(["umount", small], check=True)
+
+
+def test_nothing_is_left_of_any_of_them(aftermath: Aftermath) -> None:
+    aftermath.yard.assert_nothing_left()
+    told = subprocess.run(["ps", "axo", "args"], capture_output=True, text=True, check=True)
+    assert "sleep 654" not in told.stdout
+
+
+def test_the_good_ones_landed(aftermath: Aftermath) -> None:
+    assert (aftermath.states["fine"], aftermath.states["owned"]) == ("done", "done")
+    assert aftermath.yard.landed("src/fine") == "x\n"
+    assert aftermath.yard.weft("verify", aftermath.yard.run_id()).returncode == 0
+
+
+def test_says_done_and_changed_nothing(aftermath: Aftermath) -> None:
+    aftermath.assert_blocked("says_done", "nothing has changed")
+    assert aftermath.yard.outcomes("says_done") == ["no_change", "no_change"]
+
+
+def test_says_done_and_broke_the_build(aftermath: Aftermath) -> None:
+    aftermath.assert_blocked("broke_it", "3 times")
+    assert aftermath.yard.outcomes("broke_it") == ["success"] * 3
+    assert aftermath.states["after"] == "waiting"
+    assert aftermath.yard.outcomes("after") == []
+
+
+def test_edits_another_tasks_file(aftermath: Aftermath) -> None:
+    """What it took from another is archived, not landed; next time it claims it and waits."""
+    assert aftermath.states["thief"] == "done"
+    assert aftermath.yard.outcomes("thief") == ["scope", "success"]
+    (thief, owned) = aftermath.yard.spans("thief", "owned")
+    assert thief[0] >= owned[1]
+
+
+def test_spawns_children_that_outlive_it(aftermath: Aftermath) -> None:
+    assert aftermath.states["parent"] == "done"
+
+
+def test_prints_without_end(aftermath: Aftermath) -> None:
+    aftermath.assert_blocked("talker", "printed more than it may")
+    for path in (aftermath.yard.root / ".git" / "weft" / "attempts").rglob("stdout"):
+        assert path.stat().st_size < 100_000_000
+
+
+def test_never_ends(aftermath: Aftermath) -> None:
+    aftermath.assert_blocked("slow", "")
+    assert aftermath.yard.outcomes("slow") == ["timeout", "timeout"]
+
+
+def test_fills_the_disk_it_was_given(aftermath: Aftermath) -> None:
+    if not os.path.ismount(Path(aftermath.yard.root).parent / "small"):
+        pytest.skip("no small file system can be made here")
+    assert aftermath.states["filler"] == "blocked"
+    assert not set(aftermath.yard.outcomes("filler")) & {"success", None}
+
+
+def test_the_plan_says_who_needs_a_person(aftermath: Aftermath) -> None:
+    marks = {
+        line.split(" called ")[1].split()[0]: line[3]
+        for line in aftermath.yard.plan.read_text().splitlines()
+        if " called " in line
+    }
+    blocked = {name for name, mark in marks.items() if mark == "!"}
+    assert blocked == {"says_done", "broke_it", "talker", "slow", "filler"}
+    assert marks["after"] == " "

@@ -1,0 +1,81 @@
+"""Several processes on one store share its limits and its work, whoever of them dies."""
+
+from __future__ import annotations
+
+from run.watcher import Watcher
+from run.yard import Yard, overlap, wait_until
+
+
+def parallel(count: int, seconds: float = 0.5, agent: str = "") -> str:
+    named = f"  <!-- agent: {agent} -->\n" if agent else ""
+    tasks = [
+        f"- [ ] Task {n}: Do {n}\n  <!-- files: src/p{n} -->\n{named}"
+        f"  - script: sleep {seconds}\n  - script: write src/p{n} x\n"
+        for n in range(1, count + 1)
+    ]
+    return "## Phase 1: All\n<!-- execution: parallel -->\n\n" + "\n".join(tasks)
+
+
+def test_workers_help_a_run_and_all_keep_to_its_limits(either: Yard) -> None:
+    either.plan.write_text(parallel(6))
+    helpers = [either.start("worker", "--slots", "4") for _ in range(2)]
+    wait_until(lambda: len(either.rows("SELECT * FROM workers")) == 2)
+    with either.untouched(), Watcher(either) as watcher:
+        either.run("plan.md", "--slots", "4")
+    for helper in helpers:
+        assert either.stop(helper) == 0
+    watcher.assert_saw_nothing()
+    run = either.run_id()
+    assert watcher.most[f"run:{run}/agents"] == 4
+    workers = {row["worker"] for row in either.rows("SELECT worker FROM leases WHERE task > 0")}
+    assert len(workers) > 1
+    either.assert_landed_once()
+    either.assert_nothing_left()
+
+
+def test_two_runs_share_what_is_scarce(yard: Yard) -> None:
+    """Seed 001: permits of an agent hold across processes, whoever asks first."""
+    yard.agent("scarce", front="max_concurrency: 2\n")
+    yard.commit()
+    for name in ("one.md", "two.md"):
+        text = parallel(3, 0.3, "scarce").replace("src/p", f"src/{name[:3]}")
+        (yard.root / name).write_text(text)
+    with Watcher(yard) as watcher:
+        both = [yard.start("run", name, "--slots", "4") for name in ("one.md", "two.md")]
+        for process in both:
+            out, err = process.communicate(timeout=100)
+            assert process.returncode == 0, (out, err)
+    watcher.assert_saw_nothing()
+    assert watcher.most["agent:scarce"] <= 2
+    assert set(yard.states().values()) == {"done"}
+    yard.assert_nothing_left()
+
+
+def test_a_permit_is_taken_up_at_once_when_its_holder_is_killed(yard: Yard) -> None:
+    """Seed 001: a permit ends with whoever held it, and is waited for until then."""
+    yard.agent("scarce", front="max_concurrency: 1\n")
+    yard.commit()
+    yard.plan.write_text(parallel(2, 0.5, "scarce"))
+    first = yard.start("run", "plan.md", "--slots", "2")
+    second = yard.start("worker", "--slots", "2")
+    wait_until(lambda: yard.rows("SELECT * FROM attempts"))
+    with Watcher(yard) as watcher:
+        yard.kill(first, whole=True)
+        wait_until(lambda: set(yard.states().values()) == {"done"})
+    assert yard.stop(second) == 0
+    watcher.assert_saw_nothing()
+    assert not overlap(yard.spans("1.1", "1.2"))
+    yard.assert_landed_once()
+
+
+def test_whoever_is_left_goes_on_with_the_gate_and_the_rest(yard: Yard) -> None:
+    yard.plan.write_text(parallel(6, 0.4))
+    process = yard.start("run", "plan.md", "--slots", "3")
+    helper = yard.start("worker", "--slots", "3")
+    wait_until(lambda: len(yard.rows("SELECT * FROM workers")) == 2)
+    wait_until(lambda: yard.rows("SELECT * FROM attempts WHERE ended IS NOT NULL"))
+    yard.kill(process)
+    wait_until(lambda: set(yard.states().values()) == {"done"})
+    assert yard.stop(helper) == 0
+    yard.assert_landed_once()
+    yard.assert_nothing_left()
