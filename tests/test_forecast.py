@@ -216,7 +216,7 @@ def test_a_saving_is_positive_and_real(made: Work, slots: int) -> None:
         # Who has most behind it goes first: `b`, for the sake of `d`.
         ([job("a", 3, "f"), job("b", 1, "f"), job("d", 9)], [(1, 2)], [3, 10, 9]),
         # What comes before the first inherits the tail.
-        ([job("x", 1), job("a", 4, "f"), job("b", 4, "f")], [(0, 1), (0, 2)], [9, 4, 8]),
+        ([job("x", 1), job("a", 4, "f"), job("b", 4, "f")], [(0, 1), (0, 2)], [9, 8, 4]),
         # A file named twice by one task is shared with nobody.
         ([job("a", 3, "f", "f"), job("b", 2)], [], [3, 2]),
     ],

@@ -144,7 +144,8 @@ def _tails(work: Work, plain: Sequence[float]) -> list[float]:
     tails = [job.seconds for job in work.jobs]
     for sharers in _sharers(work).values():
         total = 0.0
-        for node in sorted(sharers, key=lambda one: plain[one]):
+        # Of equals the first in the plan goes first, so it has the longest tail.
+        for node in sorted(sharers, key=lambda one: (plain[one], -one)):
             total += work.jobs[node].seconds
             tails[node] = max(tails[node], total)
     return tails

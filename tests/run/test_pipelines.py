@@ -1,0 +1,148 @@
+"""Stages: tests first, then the work, then those who look at it; what they refuse comes back.
+
+One run has them all, side by side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from run.watcher import Watcher
+from run.yard import Yard
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("pipelines")]
+
+STAGES = ["test", "implement", "review", "judge"]
+YES = json.dumps({"does_what_was_asked": {"answer": "yes", "why": ""}, "must_be_fixed": []})
+NO = json.dumps(
+    {
+        "does_what_was_asked": {"answer": "no", "why": "hardly"},
+        "must_be_fixed": [{"file": "src/again", "line": 1, "what": "say more"}],
+    }
+)
+ACCEPT = json.dumps({"verdict": "accept", "why": "fine", "must_be_fixed": []})
+REJECT = json.dumps({"verdict": "reject", "why": "", "must_be_fixed": ["it is too short"]})
+
+WORK = {
+    "one": [],
+    "two": [],
+    "cheat": ["attempt 2: write tests/cheat made easy"],
+    "again": [f"attempt 3: answer {NO}", f"attempt 6: answer {REJECT}"],
+    "never": [f"stage review: answer {NO}"],
+    "vague": ["stage judge: answer It looks rather good to me!"],
+    "red": ["attempt 2: write src/red BROKEN"],
+}
+
+
+def plan() -> str:
+    lines = ["## Phase 1: All", "<!-- execution: parallel -->", ""]
+    for name, odd in WORK.items():
+        lines += [f"- [ ] The one called {name}"]
+        lines += [f"  <!-- id: {name}; files: src/{name}, tests/{name} -->"]
+        script = [
+            f"stage test: write tests/{name} a test",
+            f"stage implement: append src/{name} work",
+            f"stage review: answer {YES}",
+            f"stage judge: answer {ACCEPT}",
+            *odd,
+        ]
+        lines += [f"  - script: {one}" for one in script]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Yard, Watcher]]:
+    yard = Yard(tmp_path_factory.mktemp("pipelines"))
+    try:
+        for name in STAGES:
+            yard.agent(name)
+        yard.commit()
+        yard.plan.write_text(plan())
+        with yard.untouched(), Watcher(yard) as watcher:
+            yard.run("plan.md", "--stages", ",".join(STAGES), "--slots", "6", code=1)
+        yield yard, watcher
+    finally:
+        yard.close()
+
+
+@pytest.fixture
+def done(seen: tuple[Yard, Watcher]) -> Yard:
+    return seen[0]
+
+
+def stages(yard: Yard, name: str) -> list[tuple[str, str]]:
+    rows = yard.rows(
+        "SELECT a.stage, a.outcome FROM attempts a JOIN tasks t ON t.id = a.task"
+        " WHERE t.name = ? ORDER BY a.number",
+        name,
+    )
+    return [(str(row["stage"]), str(row["outcome"])) for row in rows]
+
+
+def prompt(yard: Yard, name: str, attempt: int) -> str:
+    [row] = yard.rows("SELECT id FROM tasks WHERE name = ?", name)
+    places = yard.root / ".git" / "weft" / "attempts"
+    [path] = places.glob(f"*/{row['id']}.{attempt}/stdin")
+    return path.read_text()
+
+
+def test_every_stage_is_an_attempt_of_its_own(done: Yard) -> None:
+    for name in ("one", "two"):
+        assert done.states()[name] == "done"
+        assert stages(done, name) == [(one, "success") for one in STAGES]
+        assert done.landed(f"tests/{name}") == "a test\n"
+        assert done.landed(f"src/{name}") == "work\n"
+    assert done.weft("verify", done.run_id()).returncode == 0
+
+
+def test_looking_is_one_at_a_time_and_nothing_is_left(seen: tuple[Yard, Watcher]) -> None:
+    yard, watcher = seen
+    watcher.assert_saw_nothing()
+    for stage in ("review", "judge"):
+        assert watcher.most[f"stage:{yard.run_id()}/{stage}"] <= 1
+    yard.assert_nothing_left()
+
+
+def test_an_implementer_that_edits_the_tests_is_refused(done: Yard) -> None:
+    assert stages(done, "cheat")[1:3] == [("implement", "scope"), ("implement", "success")]
+    assert done.landed("tests/cheat") == "a test\n"
+
+
+def test_a_rejection_goes_back_with_its_reasons_and_is_made_again(done: Yard) -> None:
+    assert stages(done, "again") == [
+        ("test", "success"),
+        ("implement", "success"),
+        ("review", "review"),
+        ("implement", "success"),
+        ("review", "success"),
+        ("judge", "judge"),
+        ("implement", "success"),
+        ("review", "success"),
+        ("judge", "success"),
+    ]
+    assert "say more" in prompt(done, "again", 4)
+    assert "it is too short" in prompt(done, "again", 7)
+    assert done.landed("src/again") == "work\n" * 3
+
+
+def test_three_rejections_block(done: Yard) -> None:
+    assert done.states()["never"] == "blocked"
+    assert stages(done, "never").count(("review", "review")) == 3
+    assert "say more" in done.reason("never")
+
+
+def test_an_answer_without_a_verdict_lets_nothing_land(done: Yard) -> None:
+    assert done.states()["vague"] == "blocked"
+    judged = [one for one in stages(done, "vague") if one[0] == "judge"]
+    assert judged == [("judge", "crash")] * 3
+    assert "without a verdict" in done.reason("vague")
+    assert "src/vague" not in done.tree_listing()
+
+
+def test_a_red_check_comes_back_before_anybody_looks_at_it(done: Yard) -> None:
+    names = [stage for stage, _ in stages(done, "red")]
+    assert names == ["test", "implement", "implement", "review", "judge"]
+    assert "BROKEN" not in done.landed("src/red")
