@@ -69,13 +69,19 @@ def run_logged(
     log: Path,
     seconds: float,
     input: bytes = b"",
+    errors: Path | None = None,
 ) -> int | None:
     """Run a command in a session of its own, its output going to a file; None: out of time.
 
-    Whatever is left of its process group is killed when it ends.
+    What it says of errors goes there, too, unless `errors` names another file. Whatever is left
+    of its process group is killed when it ends.
     """
     # A file, not a pipe: whoever does not read it cannot keep us waiting.
-    with log.open("wb") as output, tempfile.TemporaryFile() as given:
+    with (
+        log.open("wb") as output,
+        contextlib.nullcontext(output) if errors is None else errors.open("wb") as complaints,
+        tempfile.TemporaryFile() as given,
+    ):
         given.write(input)
         given.seek(0)
         try:
@@ -85,7 +91,7 @@ def run_logged(
                 env=dict(environment),
                 stdin=given,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=complaints,
                 start_new_session=True,
             )
         except (FileNotFoundError, PermissionError) as error:
