@@ -85,6 +85,8 @@ def text(event: Event) -> str:
             return f"! agent {data['agent']} is stopped: {first_line(data['reason'])}"
         case "agent_resumed":
             return f"agent {data['agent']} may run again"
+        case "mirror_failed":
+            return f"  its issue is not up to date: {first_line(data['reason'])}"
         case "provider_penalised":
             return f"{data['provider']} is rate limited; fewer agents at a time"
     return ""

@@ -39,7 +39,9 @@ from weft.errors import InputError, WeftError
 @click.option("--into", metavar="BRANCH", help="Move this branch to the result when all landed.")
 @click.option("--budget", metavar="DOLLARS", help="What the whole run may spend.")
 @click.option("--dry-run", is_flag=True, help="Show what would happen, and do nothing.")
-@click.option("--no-write", is_flag=True, help="Leave the marks in FILE alone.")
+@click.option(
+    "--no-write", is_flag=True, help="Leave the marks in FILE alone, or its issues in bd."
+)
 @click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
 @json_option
 @click.pass_obj

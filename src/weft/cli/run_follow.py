@@ -1,4 +1,4 @@
-"""Following a run: what happens as a live view or as lines, and the marks of its plan file."""
+"""Following a run: what happens as a live view or as lines, and its plan kept in step."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from weft import git
 from weft.cli.output import say
 from weft.cli.run_text import Out, RunLines
 from weft.cli.serving import attend
 from weft.engine import Interrupted
 from weft.errors import WeftError
 from weft.model import MET
+from weft.operations.beads import find_beads
+from weft.operations.mirror import Mirror
 from weft.operations.notifying import ENDED, PERSON_NEEDED, Notifier
 from weft.operations.project import Project
 from weft.operations.running import Marks, Progress, summary
 from weft.operations.tracking import Events, Track
+from weft.plan.records import Source
 from weft.store import Store
 from weft.store.runs import get_run
 
@@ -39,7 +43,7 @@ class Follow:
     run: str
     slots: int
     after: int  # the last event before the run was submitted or resumed
-    writes: bool  # whether the plan file's marks follow the run
+    writes: bool  # whether the plan file's marks, or its issues, follow the run
     shows: str  # view, lines or nothing
 
 
@@ -52,8 +56,12 @@ class Followed:
 def follow(project: Project, store: Store, what: Follow) -> Followed:
     """Follow a run to its end, or until it needs a person; serve it if nobody else does."""
     marks = _marks(store, what) if what.writes else None
-    with _shown(store, what) as (out, view), _notifier(project) as notifier:
-        watch = _Watch(store, what, out, view, marks, notifier)
+    with (
+        _shown(store, what) as (out, view),
+        _notifier(project) as notifier,
+        _mirror(project, store, what.run, marks) as mirror,
+    ):
+        watch = _Watch(store, what, out, view, marks, notifier, mirror)
         try:
             attend(project, store, watch, slots=what.slots)
         except Interrupted:
@@ -89,6 +97,27 @@ def _notifier(project: Project) -> Iterator[Notifier]:
         notifier.close()
 
 
+@contextmanager
+def _mirror(
+    project: Project, store: Store, run: str, marks: Marks | None
+) -> Iterator[Mirror | None]:
+    """Where the plan was exported from `bd`, its issues have the marks."""
+    if marks is None or marks.source is not Source.BEADS:
+        yield None
+        return
+    beads = find_beads(marks.path, project.environment)
+    if beads is None:
+        click.echo("weft: bd is not on the PATH; its issues are left as they are.", err=True)
+        yield None
+        return
+    lock = git.common_directory(project.root) / "weft" / "beads.lock"
+    mirror = Mirror(beads, store, run, lock=lock)
+    try:
+        yield mirror
+    finally:
+        mirror.close()
+
+
 class _Watch:
     def __init__(
         self,
@@ -98,6 +127,7 @@ class _Watch:
         view: View | None,
         marks: Marks | None,
         notifier: Notifier,
+        mirror: Mirror | None,
     ) -> None:
         self.code = 1
         self.track = Track(store, what.run, now=time.time())
@@ -110,13 +140,19 @@ class _Watch:
         self._notifier = notifier
         self._asked: set[str] = set()  # what people were told they are needed for
         self._stuck_since: float | None = None
+        self._mirror = mirror
         self._lines.know(self.track.progress)
+        if mirror is not None:
+            mirror.take_in(self.track.progress)
 
     def look(self) -> bool:
         events = self._events.fresh()
         self._lines.tell(events)
-        self._behind |= self.track.take_in(events, now=time.time())
+        changed = self.track.take_in(events, now=time.time())
+        self._behind |= changed
         progress = self.track.progress
+        if self._mirror is not None and changed:
+            self._mirror.take_in(progress, events)
         now = time.monotonic()
         if now - self._marked > _WRITES:
             self.bring_marks_up_to_date()

@@ -111,6 +111,8 @@ class RunLines:
                 return f"● {name} landed as {data['commit'][:9]} ({len(self._landed)}/{self._all})"
             case "task_blocked" | "gate_blocked":
                 return f"! {name or 'the gate'} needs you: {_first(data['reason'])}"
+            case "mirror_failed":
+                return f"  the issue {name} is not up to date: {_first(data['reason'])}"
             case "task_approved":
                 return f"✓ {name} approved"
         return ""

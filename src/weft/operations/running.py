@@ -155,12 +155,13 @@ class Marks:
     """Keeps the marks of a plan file in step with its run. Only plan.md has any."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._plan: Plan | None = None
         self._written: dict[str, Status] = {}
         data = plan_file.read(path)
         reading = plan.read(path.name, data)
-        if reading.plan.source is Source.MARKDOWN:
+        self.source = reading.plan.source
+        if self.source is Source.MARKDOWN:
             self._plan = reading.plan
 
     def bring_up_to_date(self, progress: Progress) -> tuple[str, ...]:
@@ -176,7 +177,7 @@ class Marks:
         def change(data: bytes) -> Written:
             return write_back(data, the_plan, statuses, trunk=tip[:_SHORT] if tip else None)
 
-        written = plan_file.update(self._path, change)
+        written = plan_file.update(self.path, change)
         self._written = statuses
         return tuple(task.id for task in written.gone)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.model import Event
 from weft.store import records
 from weft.store.database import Transaction
-from weft.store.store import reads
+from weft.store.store import reads, writes
 
 
 @reads
@@ -23,3 +23,9 @@ def history(tx: Transaction, task: int) -> list[Event]:
 @reads
 def last_event(tx: Transaction) -> int:
     return int(tx.value("last_event"))
+
+
+@writes
+def record_mirror_failure(tx: Transaction, run: str, task: int, *, reason: str, now: float) -> None:
+    """The issue a task was made from could not be told what became of it; others go on."""
+    tx.event("mirror_failed", now=now, run=run, task=task, reason=reason)
