@@ -40,7 +40,8 @@ class Wanted:
     """How an issue shall be."""
 
     status: str
-    text: str = ""  # why, for its notes; of one to be closed, the reason
+    note: str = ""  # why, or what happened before; empty leaves the notes as they are
+    reason: str = ""  # to close it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +68,7 @@ class Beads:
 
     def tell(self, issue: str, shown: Shown, wanted: Wanted, *, seconds: float) -> None:
         """Make an issue as it shall be, if it is not."""
-        arguments = changes(issue, shown, wanted)
-        if arguments:
+        for arguments in changes(issue, shown, wanted):
             self._call(*arguments, seconds=seconds)
 
     def _call(self, *arguments: str, seconds: float) -> str:
@@ -114,19 +114,17 @@ def is_id(name: str) -> bool:
     return name.isprintable() and not name.startswith("-") and bool(name) and " " not in name
 
 
-def changes(issue: str, shown: Shown, wanted: Wanted) -> list[str]:
-    """The arguments that make an issue as it shall be; none if it is so. Pure."""
+def changes(issue: str, shown: Shown, wanted: Wanted) -> list[list[str]]:
+    """The calls that make an issue as it shall be; none if it is so. Pure."""
     if shown.status == CLOSED:
         return []  # also by somebody else: that was a decision
-    if wanted.status == CLOSED:
-        return ["close", issue, "--reason", _clean(wanted.text)]
-    found = []
-    if shown.status != wanted.status:
-        found += _move(shown, wanted.status)
-    notes = _noted(shown.notes, wanted.text)
+    closes = wanted.status == CLOSED
+    options = [] if closes or shown.status == wanted.status else _move(shown, wanted.status)
+    notes = _noted(shown.notes, wanted.note)
     if notes != shown.notes:
-        found += ["--notes", notes]
-    return ["update", issue, *found] if found else []
+        options += ["--notes", notes]
+    calls = [["update", issue, *options]] if options else []
+    return [*calls, ["close", issue, "--reason", _clean(wanted.reason)]] if closes else calls
 
 
 def _move(shown: Shown, status: str) -> list[str]:

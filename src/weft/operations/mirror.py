@@ -41,7 +41,6 @@ _TOGETHER: Final = 50  # issues `bd` is asked about at once
 _LONGEST: Final = 60.0  # seconds before a call is made again
 _LAST_TRIES: Final = 3  # of each issue, once the run is not followed any more
 _ELSEWHERE: Final = {
-    State.DONE: CLOSED,
     State.BLOCKED: BLOCKED,
     State.FAILED: BLOCKED,
     State.CANCELLED: OPEN,
@@ -224,12 +223,13 @@ def _wanted(
     for task in tasks:
         if "title" not in task.details:
             continue  # a barrier of our own
+        note = notes.get(task.id, "")
         if task.state is State.DONE:
             commit = landed.get(task.id)
             where = f"landed as {commit[:12]} on weft" if commit else "done in run weft"
-            yield task, Wanted(status=CLOSED, text=f"{where}/{progress.run.id}")
+            yield task, Wanted(status=CLOSED, note=note, reason=f"{where}/{progress.run.id}")
         elif task.state in _ELSEWHERE:
-            yield task, Wanted(status=_ELSEWHERE[task.state], text=task.reason or task.state.value)
+            yield task, Wanted(status=_ELSEWHERE[task.state], note=task.reason or task.state.value)
         elif task.id in tried:
             # Ours until it has landed, also between two attempts: nobody else shall begin it.
-            yield task, Wanted(status=IN_PROGRESS, text=notes.get(task.id, ""))
+            yield task, Wanted(status=IN_PROGRESS, note=note)
