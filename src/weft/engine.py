@@ -26,7 +26,7 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from weft import git
-from weft.attempt.remains import free_workspaces, prove_dead
+from weft.attempt.remains import Staying, free_workspaces, prove_dead
 from weft.attempt.site import Site
 from weft.config import Config
 from weft.errors import InputError, StoreError, WeftError
@@ -140,11 +140,20 @@ async def serving(site: Site, *, slots: int, take: Take | None = None) -> AsyncI
                 scheduler.drain()
                 await scheduler.wait_idle()
                 loops.cancel_scope.cancel()
+        await run_sync(_tidy_up, site)
     finally:
         with anyio.CancelScope(shield=True):
             await run_sync(_leave, presence)
     if block.cancelled_caught:
         raise Interrupted
+
+
+def _tidy_up(site: Site) -> None:
+    """Nobody may come for a long time: what could not be given back before is tried once more."""
+    try:
+        free_workspaces(site, Staying())
+    except (WeftError, OSError) as error:
+        log.warning("what is left of ended attempts could not be looked for: %s", error)
 
 
 def _leave(presence: Presence) -> None:
@@ -249,12 +258,12 @@ async def _serve_gate(site: Site, worker: str, run: str, gates: set[str]) -> Non
 async def _reap_loop(site: Site, scheduler: Scheduler, work: TaskGroup, place: Place) -> None:
     """Find the dead, go on with what they left, free what nobody can go on with."""
     silence = Silence()
-    kept: set[str] = set()
+    staying = Staying()
     while True:
         try:
             await run_sync(lambda: _sweep(site, scheduler, silence, place))
             await scheduler.adopt_orphans(work, place)
-            await run_sync(lambda: free_workspaces(site, kept))
+            await run_sync(lambda: free_workspaces(site, staying))
         except (WeftError, OSError) as error:
             log.warning("the dead could not be looked for: %s", error)
         await anyio.sleep(site.config.tuning.heartbeat)

@@ -18,7 +18,7 @@ def parallel(count: int, seconds: float = 0.5, agent: str = "") -> str:
 
 def test_workers_help_a_run_and_all_keep_to_its_limits(either: Yard) -> None:
     either.plan.write_text(parallel(6))
-    helpers = [either.start("worker", "--slots", "4") for _ in range(2)]
+    helpers = [either.start("worker", "--slots", "2") for _ in range(2)]
     wait_until(lambda: len(either.rows("SELECT * FROM workers")) == 2)
     with either.untouched(), Watcher(either) as watcher:
         either.run("plan.md", "--slots", "4")
@@ -40,13 +40,17 @@ def test_two_runs_share_what_is_scarce(yard: Yard) -> None:
     for name in ("one.md", "two.md"):
         text = parallel(3, 0.3, "scarce").replace("src/p", f"src/{name[:3]}")
         (yard.root / name).write_text(text)
+    workers = [yard.start("worker", "--slots", "3") for _ in range(2)]
+    wait_until(lambda: len(yard.rows("SELECT * FROM workers")) == 2)
     with Watcher(yard) as watcher:
         both = [yard.start("run", name, "--slots", "4") for name in ("one.md", "two.md")]
         for process in both:
             out, err = process.communicate(timeout=100)
             assert process.returncode == 0, (out, err)
     watcher.assert_saw_nothing()
-    assert watcher.most["agent:scarce"] <= 2
+    for worker in workers:
+        assert yard.stop(worker) == 0
+    assert watcher.most["agent:scarce"] == 2
     assert set(yard.states().values()) == {"done"}
     yard.assert_nothing_left()
 
@@ -57,6 +61,7 @@ def test_a_permit_is_taken_up_at_once_when_its_holder_is_killed(yard: Yard) -> N
     yard.commit()
     yard.plan.write_text(parallel(2, 0.5, "scarce"))
     first = yard.start("run", "plan.md", "--slots", "2")
+    wait_until(lambda: yard.rows("SELECT * FROM workers"))
     second = yard.start("worker", "--slots", "2")
     wait_until(lambda: yard.rows("SELECT * FROM attempts"))
     with Watcher(yard) as watcher:
@@ -71,6 +76,7 @@ def test_a_permit_is_taken_up_at_once_when_its_holder_is_killed(yard: Yard) -> N
 def test_whoever_is_left_goes_on_with_the_gate_and_the_rest(yard: Yard) -> None:
     yard.plan.write_text(parallel(6, 0.4))
     process = yard.start("run", "plan.md", "--slots", "3")
+    wait_until(lambda: yard.rows("SELECT * FROM workers"))
     helper = yard.start("worker", "--slots", "3")
     wait_until(lambda: len(yard.rows("SELECT * FROM workers")) == 2)
     wait_until(lambda: yard.rows("SELECT * FROM attempts WHERE ended IS NOT NULL"))

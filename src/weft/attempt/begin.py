@@ -77,8 +77,7 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     try:
         return _fill(site, grant, task, agent, prepared, beginning, renewed=renewed)
     except BaseException:
-        end_all(directory, marker)
-        _release(prepared)
+        _undo(directory, marker, prepared)
         raise
 
 
@@ -109,6 +108,16 @@ def end_all(directory: Path, marker: str, seconds: float = 10.0) -> None:
         if time.monotonic() > end:
             raise StillRuns(f"What was started in {directory} does not end.")
         time.sleep(0.02)
+
+
+def _undo(directory: Path, marker: str, prepared: Workspace) -> None:
+    """See to it that nothing of an attempt that could not begin is left."""
+    try:
+        end_all(directory, marker)
+    except (StillRuns, OSError) as error:  # a full disk keeps the proof from being written
+        prepared.close()  # whoever proves it frees this too
+        raise StillRuns(str(error)) from error
+    _release(prepared)
 
 
 def _release(prepared: Workspace) -> None:

@@ -55,11 +55,24 @@ def prove_dead(site: Site, lease: Lease) -> str | None:
     return "no process of it is left" if proof_of_death(directory, marker) else None
 
 
-def free_workspaces(site: Site, kept: set[str]) -> None:
-    """Give back the workspaces of attempts that have ended, whoever was to do it and died.
+class Staying:
+    """Workspaces that could not be given back; why is told once."""
+
+    def __init__(self) -> None:
+        self.for_good: set[str] = set()  # branches of those that hold what exists nowhere else
+        self._told: set[tuple[str, str]] = set()
+
+    def tell(self, branch: str, why: str) -> None:
+        if (branch, why) not in self._told:
+            self._told.add((branch, why))
+            log.warning("the workspace of %s stays: %s", branch, why)
+
+
+def free_workspaces(site: Site, staying: Staying) -> None:
+    """Give back the workspaces of attempts that have ended, whoever was to do it and could not.
 
     They are listed before the leases are: a lease is there before its workspace, and does not
-    come back once it has ended. `kept` remembers the branches of those that must stay.
+    come back once it has ended.
     """
     handed = dict(workspace.handed_out(site.root))
     prefix = site.marker_prefix
@@ -72,21 +85,22 @@ def free_workspaces(site: Site, kept: set[str]) -> None:
         if lease.task is not None and lease.attempt is not None
     }
     for owner, branch in mine.items():
-        if owner not in going_on and branch not in kept and not _is_freed(site, branch):
-            kept.add(branch)
+        if owner not in going_on and branch not in staying.for_good:
+            _free(site, branch, staying)
 
 
-def _is_freed(site: Site, branch: str) -> bool:
-    """Free a workspace; False if it holds what exists nowhere else, or cannot be read."""
+def _free(site: Site, branch: str, staying: Staying) -> None:
     try:
         obstacle = workspace.release(workspace.attach(site.root, branch)).obstacle
     except InUse:
-        return True  # whoever ended it is about to do the same
-    except (WeftError, OSError) as error:
-        obstacle = str(error)
+        return  # whoever ended it is about to do the same
+    except (WeftError, OSError) as error:  # a full disk, say: it is tried again
+        if branch in dict(workspace.handed_out(site.root)).values():
+            staying.tell(branch, str(error))
+        return
     if obstacle is not None:
-        log.warning("the workspace of %s stays: %s", branch, obstacle)
-    return obstacle is None
+        staying.for_good.add(branch)
+        staying.tell(branch, obstacle)
 
 
 def _is_gone(holder: Worker | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import secrets
 import time
@@ -56,6 +57,9 @@ def submit(
     project: Project, store: Store, checked: Checked, path: Path, wishes: Wishes
 ) -> Submitted:
     """Submit a plan as a new run."""
+    common = git.common_directory(project.root)
+    if not os.access(common, os.W_OK):
+        raise InputError(f"weft cannot write to {common}, where its workspaces and branches are.")
     base = git.get_commit(project.root, wishes.base).id
     run = _new_id(path)
     tasks = list(_Tasks(project, checked, path, run, wishes).build())
@@ -68,7 +72,7 @@ def submit(
         limits["usd"] = wishes.micro_usd
     new = NewRun(
         id=run,
-        repo=str(git.common_directory(project.root)),
+        repo=str(common),
         plan=str(path.resolve()),
         base=base,
         limits=limits,

@@ -1,0 +1,149 @@
+"""Trouble from outside: no disk, no git, no database, no plan. Said clearly, and gone on from."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from run.yard import Yard, wait_until
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def plan(count: int = 3, seconds: float = 0.5) -> str:
+    tasks = [
+        f"- [ ] Task {n}: Do {n}\n  <!-- files: src/p{n} -->\n"
+        f"  - script: sleep {seconds}\n  - script: write src/p{n} x\n"
+        for n in range(1, count + 1)
+    ]
+    return "## Phase 1: All\n<!-- execution: parallel -->\n\n" + "\n".join(tasks)
+
+
+def assert_plainly_said(text: str) -> None:
+    assert text.startswith("weft: "), text
+    assert "Traceback" not in text, text
+
+
+def go_on(yard: Yard) -> None:
+    """Trouble is over: everything lands, once, and nothing is left of it."""
+    for row in yard.rows("SELECT id FROM tasks WHERE state = 'blocked'"):
+        assert yard.weft("retry", str(row["id"])).returncode == 0
+    [run] = yard.rows("SELECT * FROM runs")
+    if run["blocked"]:
+        assert yard.weft("resume", str(run["id"])).returncode == 0
+    if run["state"] != "ended":
+        yard.run("--resume")
+    yard.assert_landed_once()
+    yard.assert_nothing_left()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.call(mount, stderr=subprocess.DEVNULL):
+        pytest.skip("a small file system cannot be made here")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(small: Path) -> None:
+    yard = Yard(small)
+    try:
+        yard.plan.write_text(plan(4, 0.8))
+        with yard.untouched():
+            process = yard.start("run", "plan.md", "--slots", "2")
+            wait_until(lambda: yard.rows("SELECT * FROM attempts"))
+            ballast = small / "ballast"
+            with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(b"x" * 4096)
+            time.sleep(1.5)
+            ballast.unlink()
+            out, err = process.communicate(timeout=100)
+        assert "Traceback" not in out + err, err
+        go_on(yard)
+    finally:
+        yard.close()
+
+
+def test_a_read_only_repository_is_refused_before_anything_starts(small: Path) -> None:
+    yard = Yard(small, f"sqlite:///{small.parent / 'weft.db'}")
+    try:
+        yard.plan.write_text(plan())
+        remount = ["mount", "-o", "remount,ro", str(small)]
+        subprocess.run(remount, check=True)
+        done = yard.weft("run", "plan.md")
+        assert done.returncode == 2
+        assert_plainly_said(done.stderr)
+        assert "cannot write" in done.stderr
+        assert yard.rows("SELECT * FROM runs") == []
+        subprocess.run([*remount[:2], "remount,rw", str(small)], check=True)
+        yard.run("plan.md")
+        yard.assert_landed_once("1.1", "1.2", "1.3")
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(small)], check=False)
+        yard.close()
+
+
+def test_git_that_goes_away_in_mid_run_loses_nothing(yard: Yard, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    real = shutil.which("git")
+    assert real is not None
+    (programs / "git").symlink_to(real)
+    for name in ("sh", "grep", "env"):
+        found = shutil.which(name)
+        assert found is not None
+        (programs / name).symlink_to(found)
+    yard.plan.write_text(plan(3, 0.5))
+    with yard.untouched():
+        process = yard.start("run", "plan.md", "--slots", "2", PATH=str(programs))
+        wait_until(yard.marked)
+        (programs / "git").unlink()
+        time.sleep(1.5)
+        (programs / "git").symlink_to(real)
+        out, err = process.communicate(timeout=100)
+    assert "Traceback" not in out + err, err
+    go_on(yard)
+
+
+def test_a_database_locked_by_somebody_else_is_waited_for(yard: Yard) -> None:
+    yard.plan.write_text(plan(3, 0.3))
+    with yard.untouched():
+        process = yard.start("run", "plan.md", "--slots", "2")
+        wait_until(lambda: yard.rows("SELECT * FROM attempts"))
+        path = yard.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as foreign:
+            foreign.execute("BEGIN IMMEDIATE")
+            time.sleep(2.0)
+            foreign.execute("ROLLBACK")
+        out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, (out, err)
+    assert "Traceback" not in out + err
+    yard.assert_landed_once("1.1", "1.2", "1.3")
+    yard.assert_nothing_left()
+
+
+def test_a_plan_file_that_is_gone_or_taken_over_stops_nobody(yard: Yard) -> None:
+    yard.plan.write_text(plan(3, 0.4))
+    with yard.untouched():
+        process = yard.start("run", "plan.md", "--slots", "2")
+        wait_until(lambda: yard.rows("SELECT * FROM attempts"))
+        yard.plan.unlink()
+        out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, (out, err)
+    assert "plan.md" in err
+    assert "Traceback" not in err
+    yard.assert_landed_once("1.1", "1.2", "1.3")
