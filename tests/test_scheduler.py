@@ -105,7 +105,7 @@ def test_an_attempt_that_cannot_be_followed_ends_alone(ground: Ground) -> None:
         path = ground.directory(broken) / "stdout"
         if ground.said(broken) and path.is_file():
             path.rename(path.with_name("moved"))
-            path.mkdir()
+            path.symlink_to(path.name)  # leads to itself: nobody can look at it
 
     ground.serve(during=wreck)
     assert ground.state(broken) is State.BLOCKED

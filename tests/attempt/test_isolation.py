@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from attempt.ground import Ground
+from places import tmp_path as tmp_path
 from repositories import content, git
 from weft.model import State
 from weft.process import sandbox

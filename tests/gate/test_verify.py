@@ -77,8 +77,8 @@ def test_a_trunk_that_is_gone_is_found(landed: Stage) -> None:
         ("UPDATE landings SET state = 'intended'", "begun and not completed"),
         ("UPDATE landings SET commits = '[\"" + "0" * 40 + "\"]'", "is not among"),
         (
-            "INSERT INTO entries SELECT '9.9', 9, run, story, state, base, tasks, work, needs, "
-            "alone, at FROM entries",
+            "INSERT INTO entries SELECT '9.9', 9, run, story, state, looked_at, base, tasks, work, "
+            "needs, alone, at FROM entries",
             "landed 2 times",
         ),
     ],

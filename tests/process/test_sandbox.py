@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from places import tmp_path as tmp_path
 from process.stage import Stage
 from weft.process import landlock, records
 from weft.process.sandbox import (
