@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,6 @@ async def serve(spec: dict[str, Any]) -> None:
     note = Path(spec["note"])
     left = spec.get("nth", 1)
 
-    def at(point: str) -> None:
-        nonlocal left
-        if point == spec.get("point"):
-            left -= 1
-            if left == 0:
-                note.write_text(spec["action"])
-                os.kill(os.getpid(), _SIGNALS[spec["action"]])
-
     gate: dict[str, Any] = {
         name: tuple(one) if isinstance(one, list) else one for name, one in spec["gate"].items()
     }
@@ -62,6 +55,18 @@ async def serve(spec: dict[str, Any]) -> None:
         open_store(spec["store"], tuning=tuning) as store,
         open_site(store, Path(spec["root"]), config, dict(os.environ)) as site,
     ):
+
+        def at(point: str) -> None:
+            nonlocal left
+            if point == spec.get("point"):
+                left -= 1
+                if left == 0:
+                    # Stopped in mid-transaction, a process would keep everybody from SQLite.
+                    with vars(store.database)["_lock"]:
+                        note.write_text(spec["action"])
+                        os.kill(os.getpid(), _SIGNALS[spec["action"]])
+                        time.sleep(0.2)  # it may come to the other threads first
+
         try:
             async with (
                 serving(site, slots=1, take=lambda worker: ()) as scheduler,

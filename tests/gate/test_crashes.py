@@ -82,15 +82,19 @@ def test_killed_in_the_middle_of_its_only_landing(stage: Stage, crew: Crew, poin
 def test_stopped_past_its_deadline_the_next_one_takes_over_and_the_first_changes_nothing(
     stage: Stage, crew: Crew
 ) -> None:
-    """Before the intent, between intent and ref, between ref and rows; then all go on at once."""
+    """Before the intent, between intent and ref, between ref and rows; then all go on at once.
+
+    One slot: a process that is stopped while it makes a workspace keeps others from making one.
+    """
     fill(stage)
+    gate = {**GATE, "slots": 1}
     stopped = []
     for point in ("built", "intended", "moved"):
-        stopped.append(crew.start(stage, point=point, action="stop", gate=GATE))
+        stopped.append(crew.start(stage, point=point, action="stop", gate=gate))
         stopped[-1].wait_for_grief()
     leases = [one for one in list_open(stage.store) if one.kind == "gate"]
     assert len(leases) == 1, "the others have been taken over from"
-    last = crew.start(stage, gate=GATE)
+    last = crew.start(stage, gate=gate)
     wait_until(lambda: is_settled(stage))
     taken = [e for e in stage.events("lease_taken") if e.data["lease"] == "gate"]
     [held] = [one for one in list_open(stage.store) if one.kind == "gate"]
