@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _LOOK: Final = 0.1  # seconds between looks at what agents print
+_TURNS: Final = 10  # looks after which a workspace is cleaned up although others start
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
 
@@ -214,12 +215,22 @@ class Scheduler:
             self._ring()  # the slot is free, whatever is still to be cleaned up
         try:
             if settled:
+                await self._let_others_start()
                 await run_sync(attempt.free_workspace)
             else:
                 attempt.let_go()
         finally:
             self._leaving -= 1
             self._ring()
+
+    async def _let_others_start(self) -> None:
+        """Cleaning up is nobody's hurry: whoever gets the slot that became free goes first."""
+        for _ in range(_TURNS):
+            if self._draining:
+                return
+            await anyio.sleep(_LOOK)
+            if not self._starting:
+                return
 
     async def _hear_out(self, attempt: Attempt) -> None:
         """Store the last words of an agent that has ended, before it is settled."""

@@ -72,7 +72,8 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     beginning = choose(site, task, grant)
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
     marker = site.marker(grant.task, grant.attempt)
-    made = workspace.prepare(site.root, branch, beginning.start, owner=marker)
+    settings = site.looks.settings(site.root)
+    made = workspace.prepare(site.root, branch, beginning.start, owner=marker, settings=settings)
     prepared = on_base(site, made, beginning.base)
     try:
         return _fill(site, grant, task, agent, prepared, beginning, renewed=renewed)
@@ -116,7 +117,7 @@ def _undo(directory: Path, marker: str, prepared: Workspace) -> None:
         end_all(directory, marker)
     except (StillRuns, OSError) as error:  # a full disk keeps the proof from being written
         prepared.close()  # whoever proves it frees this too
-        raise StillRuns(str(error)) from error
+        raise StillRuns(f"Whether anything of it runs cannot be told: {error}") from error
     _release(prepared)
 
 

@@ -308,7 +308,7 @@ def _commit(ended: Ended, tree: str | None = None) -> str | None:
 
     `tree` is what was found there, where it has been looked at already.
     """
-    settings = git.settings(ended.site.root)
+    settings = ended.site.looks.settings(ended.site.root)
     author = Author(
         name=settings.get("user.name") or "weft",
         email=settings.get("user.email") or "weft@localhost",

@@ -12,6 +12,8 @@ from weft.git.command import answer, first_line, run, split
 from weft.git.refs import Update, update_refs
 from weft.git.trees import commit_tree
 
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
 OLDEST = (2, 38)
 """The first git that merges without a working tree (`merge-tree --write-tree`)."""
 
@@ -105,6 +107,16 @@ def has_commits(directory: Path) -> bool:
 
 def get_commit(directory: Path, name: str) -> Commit:
     """The commit a name or id stands for."""
+    return _get_known(directory, name) if _ID.fullmatch(name) else _read_commit(directory, name)
+
+
+@lru_cache(maxsize=256)
+def _get_known(directory: Path, name: str) -> Commit:
+    """What an id stands for never changes."""
+    return _read_commit(directory, name)
+
+
+def _read_commit(directory: Path, name: str) -> Commit:
     shown = ("--format=%H%n%T%n%P%n%cd", "--date=raw")
     done = run(directory, "log", "-1", *shown, "--end-of-options", f"{name}^{{commit}}", "--")
     if done.status != 0 or not done.output:

@@ -3,7 +3,7 @@
 from weft.workspace.candidate import Author, Candidate, NoChange, candidate
 from weft.workspace.changes import Changes, changes
 from weft.workspace.clean import Item, Report, clean, survey
-from weft.workspace.fingerprint import Fingerprint, compare, fingerprint
+from weft.workspace.fingerprint import Fingerprint, compare, fingerprint, settings_files
 from weft.workspace.names import branch_ref, check_ref
 from weft.workspace.prepare import attach, handed_out, prepare
 from weft.workspace.records import Workspace
@@ -36,5 +36,6 @@ __all__ = [
     "prepare",
     "release",
     "set_up",
+    "settings_files",
     "survey",
 ]

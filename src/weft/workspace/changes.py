@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import stat
@@ -111,12 +112,20 @@ def _conflicts(workspace: Workspace, present: Iterable[Change]) -> tuple[str, ..
 
 def _unmerged(workspace: Workspace) -> list[str]:
     index = workspace.admin / "index"
-    if not index.is_file():
+    if not index.is_file() or _is_as_handed_over(index, workspace):
         return []
     try:
         return unmerged(workspace.view(index))
     except GitFailed:  # the agent's index decides nothing, so a broken one does no harm
         return []
+
+
+def _is_as_handed_over(index: Path, workspace: Workspace) -> bool:
+    """Whether an agent's index is still the copy of weft's that it was given."""
+    try:
+        return filecmp.cmp(index, workspace.slot.index, shallow=False)
+    except OSError:
+        return False
 
 
 def _has_markers(path: Path) -> bool:

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft import git
@@ -30,13 +30,22 @@ class Fingerprint:
     refs: Mapping[str, str]  # branches, tags and the stash, weft's own apart
     settings: Mapping[str, str]  # digests of configuration and exclude files, by path
     hooks: Mapping[str, str]
+    stat: str = field(default="", compare=False)  # of the index file
 
 
-def fingerprint(repository: Path) -> Fingerprint:
+def fingerprint(
+    repository: Path,
+    *,
+    settings: Mapping[str, str] | None = None,
+    last: Fingerprint | None = None,
+) -> Fingerprint:
+    """`settings` and `last`, an earlier look, spare git questions whose answers are known."""
     directory = git.git_directory(repository)
     common = git.common_directory(repository)
-    settings = git.settings(repository)
-    index, files = _checkout(repository, directory, common, settings)
+    settings = git.settings(repository) if settings is None else settings
+    stat = _state(directory / "index")
+    staged = last.index if last is not None and last.stat == stat else None
+    index, files = _checkout(repository, directory, common, settings, staged)
     refs = git.list_refs(repository, "refs/heads", "refs/tags", "refs/stash")
     hooks = Path(os.path.expanduser(settings.get("core.hookspath", "hooks")))
     return Fingerprint(
@@ -44,9 +53,16 @@ def fingerprint(repository: Path) -> Fingerprint:
         index=index,
         files=files,
         refs={ref: at for ref, at in refs.items() if not ref.startswith((BRANCHES, TRUNKS))},
-        settings=dict(_digests(_settings_files(directory, common))),
+        settings=settings_files(repository),
         hooks=dict(_digests(sorted(_files_in(common / hooks)))),
+        stat=stat,
     )
+
+
+def settings_files(repository: Path) -> dict[str, str]:
+    """Digests of the files in which a repository is configured, by path."""
+    directory, common = git.git_directory(repository), git.common_directory(repository)
+    return dict(_digests(_settings_files(directory, common)))
 
 
 def compare(before: Fingerprint, after: Fingerprint) -> tuple[str, ...]:
@@ -77,18 +93,26 @@ def _compare(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
 
 
 def _checkout(
-    repository: Path, directory: Path, common: Path, settings: Mapping[str, str]
+    repository: Path,
+    directory: Path,
+    common: Path,
+    settings: Mapping[str, str],
+    staged: str | None,
 ) -> tuple[str, dict[str, str]]:
-    """A digest of the index, and the state of each tracked file that is not as staged."""
+    """A digest of the index, unless given, and the state of each file that is not as staged."""
     root = git.find_top_level(repository)
     if root is None or not (directory / "index").exists():
         return "", {}
     with tempfile.TemporaryDirectory(prefix="weft-look-") as place:
         view = _view(Path(place), root, directory, common, settings)
-        staged = hashlib.sha256(os.fsencode(through(view, "ls-files", "-z", "--stage")))
+        staged = staged or _digest(through(view, "ls-files", "-z", "--stage"))
         found = differences(view)
     files = {path: _state(root / path) for path in (*found.modified, *found.deleted)}
-    return staged.hexdigest(), files
+    return staged, files
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(os.fsencode(text)).hexdigest()
 
 
 def _view(

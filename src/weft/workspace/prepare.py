@@ -34,16 +34,24 @@ from weft.workspace.records import (
 _NEW: Final = Record(phase=Phase.MAKING)
 
 
-def prepare(repository: Path, branch: str, base: str, *, owner: str = "") -> Workspace:
+def prepare(
+    repository: Path,
+    branch: str,
+    base: str,
+    *,
+    owner: str = "",
+    settings: Mapping[str, str] | None = None,
+) -> Workspace:
     """A clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives it.
 
-    `owner` is kept with it, so that `handed_out` can tell whose it was.
+    `owner` is kept with it, so that `handed_out` can tell whose it was. `settings` are the
+    repository's, where the caller knows them already.
     """
     if not branch.startswith(BRANCHES):
         raise InputError(f"{branch!r} is no branch of an attempt; those start with {BRANCHES}.")
     pool = Pool(common=git.common_directory(repository))
     commit = _get_base(repository, base)
-    settings = worktree.carried(git.settings(repository))
+    settings = worktree.carried(git.settings(repository) if settings is None else settings)
     slot, lock, old = _register(pool, branch, commit, settings)
     with handed_on(lock):
         record = slot.get_record()
