@@ -5,6 +5,7 @@ One look is enough for an attempt that ends and the next that starts.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ _RECENT: Final = 1.0  # seconds
 
 class Looks:
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._last: tuple[float, Fingerprint] | None = None
         self._settings: tuple[Mapping[str, str], Mapping[str, str]] | None = None
 
@@ -29,14 +31,19 @@ class Looks:
         return self._settings[1]
 
     def now(self, root: Path) -> Fingerprint:
-        began = time.monotonic()
-        last = self._last[1] if self._last else None
-        seen = workspace.fingerprint(root, settings=self.settings(root), last=last)
-        self._last = began, seen
-        return seen
+        return self._since(root, time.monotonic())
 
     def recent(self, root: Path) -> Fingerprint:
         """As it was a moment ago, or is now."""
-        if self._last is not None and time.monotonic() - self._last[0] < _RECENT:
-            return self._last[1]
-        return self.now(root)
+        return self._since(root, time.monotonic() - _RECENT)
+
+    def _since(self, root: Path, moment: float) -> Fingerprint:
+        """A look that began at this moment or later: who waits for another's may share it."""
+        with self._lock:
+            if self._last is not None and self._last[0] >= moment:
+                return self._last[1]
+            began = time.monotonic()
+            last = self._last[1] if self._last else None
+            seen = workspace.fingerprint(root, settings=self.settings(root), last=last)
+            self._last = began, seen
+            return seen

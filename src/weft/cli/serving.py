@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
@@ -25,6 +26,7 @@ from weft.store import Store
 
 log = logging.getLogger(__name__)
 
+_SWITCH = 0.0005  # seconds
 _NET = 1.0  # seconds after which to look although nobody rang
 
 
@@ -84,6 +86,8 @@ def look_on(store: Store, watch: Watch) -> None:
 
 
 def _run(function: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
+    # Threads that come back from git and the database do not wait long for one that computes.
+    sys.setswitchinterval(_SWITCH)
     try:
         anyio.run(function, *arguments)
     except BaseExceptionGroup as group:

@@ -51,6 +51,9 @@ class Launcher:
         self._orders: socket.socket | None = None
 
     def __enter__(self) -> Self:
+        """Started now, it is ready by the time it is needed; if that fails, it is tried again."""
+        with self._lock, contextlib.suppress(OSError):
+            self._open()
         return self
 
     def __exit__(
