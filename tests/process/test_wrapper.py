@@ -88,7 +88,10 @@ def test_signals_are_as_if_freshly_booted(stage: Stage) -> None:
         signal.signal(signal.SIGINT, before)
     # Python itself ignores PIPE and XFSZ in every program.
     ignored = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
-    assert seen == {"SigBlk": 0, "SigIgn": ignored}
+    # What the C library keeps for itself (32, 33) is nobody's to reset.
+    ours = sum(1 << int(number) - 1 for number in signal.valid_signals())
+    masks = {name: int(str(mask)) & ours for name, mask in seen.items()}
+    assert masks == {"SigBlk": 0, "SigIgn": ignored}
 
 
 def test_an_agent_leads_a_session_of_its_own_and_inherits_only_streams_and_lock(
