@@ -31,12 +31,14 @@ from weft.model import Grant, Lease, Outcome, State
 from weft.process.death import end_unstarted
 from weft.process.place import Place, boottime
 from weft.store.leases import find_lost, finish, renew, report_all
+from weft.store.tasks import find_next_due
 from weft.store.wake import Listener
 
 log = logging.getLogger(__name__)
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _LOOK: Final = 0.1  # seconds between looks at what agents print
+_SOON: Final = 0.02  # the shortest wait for a task that is due
 _TURNS: Final = 10  # looks after which a workspace is cleaned up although others start
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
@@ -104,17 +106,19 @@ class Scheduler:
         """Fill free slots whenever something may have become admissible."""
         while True:
             grants: Sequence[Grant] = ()
+            patience = _NET
             try:
                 await self._stop_lost()
                 if self.busy < self._slots and not self._draining:
                     grants = await run_sync(self._take)
+                    patience = _NET if grants else await run_sync(self._until_due)
             except WeftError as error:
                 log.warning("no work could be asked for: %s", error)
             for grant in grants:
                 self._starting[grant.fence] = grant
                 group.start_soon(self._carry_out, grant)
             if not grants:
-                with anyio.move_on_after(_NET):
+                with anyio.move_on_after(patience):
                     await self._wait_for_change(listener)
                 listener.wait(0)
 
@@ -331,6 +335,11 @@ class Scheduler:
                 fail_to_start(self._site, grant, error)
         except WeftError as again:  # nothing runs, so the reaper can free it
             log.warning("task %s could not be handed back: %s", grant.task, again)
+
+    def _until_due(self) -> float:
+        """How long to wait when there was nothing: until a parked task is due, at most."""
+        due = find_next_due(self._site.store)
+        return _NET if due is None else min(_NET, max(_SOON, due - time.time()))
 
     def _renew(self) -> list[int]:
         fences = [*self._attempts, *self._starting]

@@ -1,19 +1,18 @@
 """Stages: tests first, then the work, then those who look at it; what they refuse comes back.
 
-One run has them all, side by side.
+One run has them all, side by side; what became of each is looked at then.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from run.watcher import Watcher
 from run.yard import Yard
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("pipelines")]
+pytestmark = pytest.mark.timeout(240)
 
 STAGES = ["test", "implement", "review", "judge"]
 YES = json.dumps({"does_what_was_asked": {"answer": "yes", "why": ""}, "must_be_fixed": []})
@@ -53,26 +52,6 @@ def plan() -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Yard, Watcher]]:
-    yard = Yard(tmp_path_factory.mktemp("pipelines"))
-    try:
-        for name in STAGES:
-            yard.agent(name)
-        yard.commit()
-        yard.plan.write_text(plan())
-        with yard.untouched(), Watcher(yard) as watcher:
-            yard.run("plan.md", "--stages", ",".join(STAGES), "--slots", "6", code=1)
-        yield yard, watcher
-    finally:
-        yard.close()
-
-
-@pytest.fixture
-def done(seen: tuple[Yard, Watcher]) -> Yard:
-    return seen[0]
-
-
 def stages(yard: Yard, name: str) -> list[tuple[str, str]]:
     rows = yard.rows(
         "SELECT a.stage, a.outcome FROM attempts a JOIN tasks t ON t.id = a.task"
@@ -89,7 +68,7 @@ def prompt(yard: Yard, name: str, attempt: int) -> str:
     return path.read_text()
 
 
-def test_every_stage_is_an_attempt_of_its_own(done: Yard) -> None:
+def every_stage_is_an_attempt_of_its_own(done: Yard) -> None:
     for name in ("one", "two"):
         assert done.states()[name] == "done"
         assert stages(done, name) == [(one, "success") for one in STAGES]
@@ -98,20 +77,19 @@ def test_every_stage_is_an_attempt_of_its_own(done: Yard) -> None:
     assert done.weft("verify", done.run_id()).returncode == 0
 
 
-def test_looking_is_one_at_a_time_and_nothing_is_left(seen: tuple[Yard, Watcher]) -> None:
-    yard, watcher = seen
+def looking_is_one_at_a_time_and_nothing_is_left(yard: Yard, watcher: Watcher) -> None:
     watcher.assert_saw_nothing()
     for stage in ("review", "judge"):
         assert watcher.most[f"stage:{yard.run_id()}/{stage}"] <= 1
     yard.assert_nothing_left()
 
 
-def test_an_implementer_that_edits_the_tests_is_refused(done: Yard) -> None:
+def an_implementer_that_edits_the_tests_is_refused(done: Yard) -> None:
     assert stages(done, "cheat")[1:3] == [("implement", "scope"), ("implement", "success")]
     assert done.landed("tests/cheat") == "a test\n"
 
 
-def test_a_rejection_goes_back_with_its_reasons_and_is_made_again(done: Yard) -> None:
+def a_rejection_goes_back_with_its_reasons_and_is_made_again(done: Yard) -> None:
     assert stages(done, "again") == [
         ("test", "success"),
         ("implement", "success"),
@@ -128,13 +106,13 @@ def test_a_rejection_goes_back_with_its_reasons_and_is_made_again(done: Yard) ->
     assert done.landed("src/again") == "work\n" * 3
 
 
-def test_three_rejections_block(done: Yard) -> None:
+def three_rejections_block(done: Yard) -> None:
     assert done.states()["never"] == "blocked"
     assert stages(done, "never").count(("review", "review")) == 3
     assert "say more" in done.reason("never")
 
 
-def test_an_answer_without_a_verdict_lets_nothing_land(done: Yard) -> None:
+def an_answer_without_a_verdict_lets_nothing_land(done: Yard) -> None:
     assert done.states()["vague"] == "blocked"
     judged = [one for one in stages(done, "vague") if one[0] == "judge"]
     assert judged == [("judge", "crash")] * 3
@@ -142,7 +120,23 @@ def test_an_answer_without_a_verdict_lets_nothing_land(done: Yard) -> None:
     assert "src/vague" not in done.tree_listing()
 
 
-def test_a_red_check_comes_back_before_anybody_looks_at_it(done: Yard) -> None:
+def a_red_check_comes_back_before_anybody_looks_at_it(done: Yard) -> None:
     names = [stage for stage, _ in stages(done, "red")]
     assert names == ["test", "implement", "implement", "review", "judge"]
     assert "BROKEN" not in done.landed("src/red")
+
+
+def test_stages_of_every_outcome_in_one_run(yard: Yard) -> None:
+    for name in STAGES:
+        yard.agent(name)
+    yard.commit()
+    yard.plan.write_text(plan())
+    with yard.untouched(), Watcher(yard) as watcher:
+        yard.run("plan.md", "--stages", ",".join(STAGES), "--slots", "6", code=1)
+    looking_is_one_at_a_time_and_nothing_is_left(yard, watcher)
+    every_stage_is_an_attempt_of_its_own(yard)
+    an_implementer_that_edits_the_tests_is_refused(yard)
+    a_rejection_goes_back_with_its_reasons_and_is_made_again(yard)
+    three_rejections_block(yard)
+    an_answer_without_a_verdict_lets_nothing_land(yard)
+    a_red_check_comes_back_before_anybody_looks_at_it(yard)

@@ -209,3 +209,17 @@ def test_002_a_file_outside_the_list_is_added_to_it_where_nobody_holds_it(yard: 
     assert yard.landed("src/b") == "x\n"
     [event] = yard.events("claims_extended")
     assert event["data"]["files"] == ["src/b"]
+
+
+def test_a_rate_limited_task_goes_on_when_its_time_has_come(yard: Yard) -> None:
+    """Nobody rings at that moment: whoever waits knows when it is."""
+    yard.settings(heartbeat=15, lease=60)
+    yard.commit()
+    yard.plan.write_text(
+        "## Phase 1: All\n\n- [ ] Task 1: Limited\n  <!-- files: src/a -->\n"
+        "  - script: limit for 0.5\n  - script: write src/a x\n"
+    )
+    yard.run("plan.md")
+    first, second = yard.rows("SELECT started, ended FROM attempts ORDER BY number")
+    assert float(second["started"]) - float(first["ended"]) < 4.0  # a look just so comes after 5
+    yard.assert_landed_once("1.1")

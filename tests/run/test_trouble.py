@@ -37,6 +37,8 @@ def go_on(yard: Yard) -> None:
     """Trouble is over: everything lands, once, and nothing is left of it."""
     for row in yard.rows("SELECT id FROM tasks WHERE state = 'blocked'"):
         assert yard.weft("retry", str(row["id"])).returncode == 0
+    for row in yard.rows("SELECT agent FROM stopped_agents"):
+        assert yard.weft("agents", "resume", str(row["agent"])).returncode == 0
     [run] = yard.rows("SELECT * FROM runs")
     if run["blocked"]:
         assert yard.weft("resume", str(run["id"])).returncode == 0

@@ -382,6 +382,13 @@ def get_task(tx: Transaction, task: int) -> Task:
 
 
 @reads
+def find_next_due(tx: Transaction) -> float | None:
+    """When the time of the next parked task or unanswered offer comes, if there is any."""
+    at: float | None = tx.value("next_due")
+    return at
+
+
+@reads
 def find_task(tx: Transaction, run: str, name: str) -> Task | None:
     row = tx.one("task_by_name", run=run, name=name)
     return None if row is None else records.task(row)

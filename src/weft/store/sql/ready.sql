@@ -165,3 +165,7 @@ WHERE COALESCE(t.state, '') = 'ready' AND COALESCE(t.line, '') <> '';
 -- name: due
 -- Parked tasks and unanswered offers whose time has come.
 SELECT id, run, state, offered_to FROM tasks WHERE until IS NOT NULL AND until <= :now ORDER BY id;
+
+-- name: next_due
+-- When the next of them is due.
+SELECT MIN(until) AS value FROM tasks WHERE until IS NOT NULL;
