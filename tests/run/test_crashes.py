@@ -194,6 +194,22 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_nobody_had(
     assert "[ ]" not in yard.plan.read_text()
 
 
+def test_whoever_is_killed_together_with_weft_has_not_failed(yard: Yard) -> None:
+    """However often: three failures of its own would have blocked it."""
+    yard.plan.write_text("## Phase 1: One\n\n" + task(1, "src/a", "sleep 0.7", "write src/a x"))
+    process = yard.start("run", "plan.md")
+    for _ in range(4):
+        wait_until(yard.marked)
+        yard.kill(process, whole=True)
+        process = yard.start("run", "--resume")
+    out, err = process.communicate(timeout=90)
+    assert process.returncode == 0, (out, err)
+    assert yard.outcomes("1.1")[-1] == "success"
+    assert yard.rows("SELECT * FROM failures") == []
+    yard.assert_landed_once("1.1")
+    yard.assert_nothing_left()
+
+
 def test_stories_that_are_killed_on_postgresql_land_whole(
     tmp_path: Path, postgres_server: str
 ) -> None:

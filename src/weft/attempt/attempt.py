@@ -39,14 +39,18 @@ _STOP = "stop"
 
 
 class Attempt:
-    def __init__(self, site: Site, fence: int, begun: begin.Begun, *, reported: int = 0) -> None:
+    def __init__(
+        self, site: Site, fence: int, begun: begin.Begun, *, reported: int | None = None
+    ) -> None:
+        """`reported` is how far an attempt that is adopted was reported before."""
         self.fence = fence
         self.order: Order = begun.order
         self._site = site
         self._workspace: Workspace = begun.workspace
         self._running: Running = begun.running
         self._directory = site.directory(self.order.task, self.order.attempt)
-        self._follower = Follower(self.order, self._directory, reported=reported)
+        self._follower = Follower(self.order, self._directory, reported=reported or 0)
+        self._adopted = reported is not None
         self._warnings = list(begun.warnings)
         self._stopped = _find_stop(begun.running)
         self._fault = ""  # why weft itself could not go on with it
@@ -176,6 +180,7 @@ class Attempt:
             exit=self._exit,
             stopped=self._stopped,
             fault=self._fault,
+            adopted=self._adopted,
         )
 
     def _stop_if_over(self, now: float) -> None:

@@ -52,6 +52,7 @@ class Ended:
     exit: Exit
     stopped: Stop | None
     fault: str  # why weft itself broke it off
+    adopted: bool  # the weft that started it is gone
 
 
 def settle(ended: Ended) -> State | None:
@@ -81,7 +82,7 @@ def block(ended: Ended, reason: str) -> None:
 def _failure(ended: Ended) -> Failure | None:
     if ended.fault:
         return _other(ended.fault)
-    return _broken_off(ended) or classify(
+    failure = _broken_off(ended) or classify(
         Ending(
             program=ended.order.program,
             says_result=ADAPTERS[ended.order.adapter].FACTS.says_result,
@@ -91,6 +92,10 @@ def _failure(ended: Ended) -> Failure | None:
             errors=ended.exit.unstarted or ended.follower.errors(),
         )
     )
+    died_with_weft = ended.exit.why is Why.LOST and ended.adopted
+    if failure is not None and failure.kind is ErrorClass.CRASH and died_with_weft:
+        return _no_failure("It was killed together with the weft that watched over it.")
+    return failure
 
 
 def _status(exit_: Exit) -> int | None:
