@@ -13,6 +13,7 @@ sees the environment.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -25,6 +26,8 @@ from weft.process.table import Process
 
 LOST = "lost"
 """Stands in an exit record for why: everybody is dead, and nobody wrote how the agent ended."""
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def find_strays(directory: Path, marker: str) -> list[Process]:
@@ -62,9 +65,7 @@ def prove_dead(attempts: Mapping[Path, str]) -> set[Path]:
                 locks[directory] = lock
         marks = _living_marks() if locks else set()
         dead = {one for one in locks if attempts[one] not in marks and _is_group_empty(one)}
-        for directory in dead:
-            _seal(directory)
-        return dead
+        return {one for one in dead if _seal(one)}
     finally:
         for lock in locks.values():
             os.close(lock)
@@ -126,10 +127,18 @@ def _is_group_empty(directory: Path) -> bool:
     return True
 
 
-def _seal(directory: Path) -> None:
+def _seal(directory: Path) -> bool:
+    """Whether the directory is sealed: without that nothing is proved, and is asked again."""
     path = str(directory / records.EXIT)
-    if not os.path.exists(path):
+    if os.path.exists(path):
+        return True
+    try:
         records.write_durably(path, {"why": LOST, "at": time.time()})
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        return False
+    return True
 
 
 def _find_file(path: Path) -> os.stat_result | None:
