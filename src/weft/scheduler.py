@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _LOOK: Final = 0.1  # seconds between looks at what agents print
 _SOON: Final = 0.02  # the shortest wait for a task that is due
-_TURNS: Final = 10  # looks after which a workspace is cleaned up although others start
+_CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although others start
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
 
@@ -184,7 +184,8 @@ class Scheduler:
             self._ring()
             return
         try:
-            attempt = await run_sync(self._start, grant, limiter=self._starts)
+            with self._site.starts.one():
+                attempt = await run_sync(self._start, grant, limiter=self._starts)
         finally:
             del self._starting[grant.fence]
         if attempt is None:
@@ -219,22 +220,14 @@ class Scheduler:
             self._ring()  # the slot is free, whatever is still to be cleaned up
         try:
             if settled:
-                await self._let_others_start()
+                if not self._draining:
+                    await self._site.starts.let_pass(_CLEANS_AFTER)
                 await run_sync(attempt.free_workspace)
             else:
                 attempt.let_go()
         finally:
             self._leaving -= 1
             self._ring()
-
-    async def _let_others_start(self) -> None:
-        """Cleaning up is nobody's hurry: whoever gets the slot that became free goes first."""
-        for _ in range(_TURNS):
-            if self._draining:
-                return
-            await anyio.sleep(_LOOK)
-            if not self._starting:
-                return
 
     async def _hear_out(self, attempt: Attempt) -> None:
         """Store the last words of an agent that has ended, before it is settled."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from weft.model import HUMAN
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
 
+@lru_cache(maxsize=64)
 def parse(text: str, *, name: str, file: str) -> Agent:
     """The agent that a file describes; `name` is the file's, without `.md`."""
     if not _NAME.fullmatch(name):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from weft import workspace
 from weft.agents.agent import Budget
 from weft.agents.classify import Stop
 from weft.agents.usage import exceeded
-from weft.attempt import begin, surroundings
+from weft.attempt import begin
 from weft.attempt import settle as settling
 from weft.attempt.follow import Follower
 from weft.attempt.order import Order
@@ -30,7 +31,7 @@ from weft.process.agent import Exit, Running, Why
 from weft.process.limits import Limits, Progress, find_passed
 from weft.store.events import history
 from weft.store.leases import reserve
-from weft.workspace import Workspace
+from weft.workspace import Fingerprint, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class Attempt:
         self._grown = time.monotonic()
         self._ended = anyio.Event()
         self._exit: Exit | None = None
+        self._after: Future[Fingerprint] | None = None
 
     @classmethod
     def start(cls, site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Self:
@@ -107,6 +109,7 @@ class Attempt:
 
     async def wait_ended(self) -> None:
         self._exit = await self._running.wait_ended()
+        self._after = self._site.looks.soon(self._site.root)
         self._ended.set()
 
     def look(self) -> None:
@@ -146,9 +149,7 @@ class Attempt:
         """Everything that follows the agent's end; returns its task's state, None if the attempt
         was handed back. Nothing is lost if this is cut short: whoever does it again, here or
         after adopting the attempt, comes to the same result."""
-        ended = self._end()
-        surroundings.compare(self._site, self.fence, self.order)
-        return settling.settle(ended)
+        return settling.settle(self._end())
 
     def give_up(self, error: Exception) -> None:
         """The settling itself is broken: block the task, visibly."""
@@ -171,6 +172,7 @@ class Attempt:
 
     def _end(self) -> settling.Ended:
         assert self._exit is not None
+        assert self._after is not None
         return settling.Ended(
             site=self._site,
             fence=self.fence,
@@ -181,6 +183,7 @@ class Attempt:
             stopped=self._stopped,
             fault=self._fault,
             adopted=self._adopted,
+            after=self._after,
         )
 
     def _stop_if_over(self, now: float) -> None:

@@ -1,6 +1,7 @@
 """Looks at the user's checkout and settings: git is asked again only about what may have changed.
 
-One look is enough for an attempt that ends and the next that starts.
+One look is enough for an attempt that ends and the next that starts, and it is taken while other
+things are done.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,7 @@ _RECENT: Final = 1.0  # seconds
 class Looks:
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._aside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="looks")
         self._last: tuple[float, Fingerprint] | None = None
         self._settings: tuple[Mapping[str, str], Mapping[str, str]] | None = None
 
@@ -30,8 +33,9 @@ class Looks:
             self._settings = files, git.settings(root)
         return self._settings[1]
 
-    def now(self, root: Path) -> Fingerprint:
-        return self._since(root, time.monotonic())
+    def soon(self, root: Path) -> Future[Fingerprint]:
+        """A look that begins no earlier than now, taken aside."""
+        return self._aside.submit(self._since, root, time.monotonic())
 
     def recent(self, root: Path) -> Fingerprint:
         """As it was a moment ago, or is now."""

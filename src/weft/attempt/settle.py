@@ -11,6 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from weft import git, workspace
 from weft.agents import answers
 from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Ending, Failure, Stop, classify
-from weft.attempt import begin, order, outcome
+from weft.attempt import begin, order, outcome, surroundings
 from weft.attempt.follow import Follower
 from weft.attempt.order import Order
 from weft.attempt.outcome import Next, Work
@@ -30,7 +31,7 @@ from weft.policy.capacity import MOST, is_consumable
 from weft.process.agent import Exit, Why
 from weft.store.leases import count_failures, extend, finish, release
 from weft.store.tasks import get_task
-from weft.workspace import Author, Candidate, Workspace
+from weft.workspace import Author, Candidate, Fingerprint, Workspace
 from weft.workspace.candidate import compose
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Ended:
     stopped: Stop | None
     fault: str  # why weft itself broke it off
     adopted: bool  # the weft that started it is gone
+    after: Future[Fingerprint]  # the user's checkout, looked at since
 
 
 def settle(ended: Ended) -> State | None:
@@ -259,6 +261,7 @@ def _finish(
 ) -> State:
     follower = ended.follower
     spent = follower.spent
+    _tell_surroundings(ended)
     order.save_use(ended.site.directory(ended.order.task, ended.order.attempt), follower.session)
     return finish(
         ended.site.store,
@@ -286,7 +289,13 @@ def _finish(
     )
 
 
+def _tell_surroundings(ended: Ended) -> None:
+    """While the fence still counts."""
+    surroundings.compare(ended.site, ended.fence, ended.order, ended.after)
+
+
 def _hand_back(ended: Ended, reason: str) -> None:
+    _tell_surroundings(ended)
     spent = _settled(ended) or None
     release(ended.site.store, ended.fence, now=time.time(), reason=reason, spent=spent)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from weft.agents.agent import Agent
 from weft.attempt.looks import Looks
+from weft.attempt.starts import Starts
 from weft.config import Config
 from weft.errors import InputError
 from weft.process.launcher import Launcher
@@ -36,6 +37,7 @@ class Site:
     environment: Mapping[str, str]  # the user's
     combine: Combine
     looks: Looks = field(default_factory=Looks)
+    starts: Starts = field(default_factory=Starts)
 
     def directory(self, task: int, attempt: int) -> Path:
         """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""

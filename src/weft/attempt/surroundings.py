@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -32,14 +33,14 @@ def remember(site: Site, directory: Path) -> None:
         log.warning("the checkout could not be looked at: %s", error)
 
 
-def compare(site: Site, fence: int, order: Order) -> None:
-    """Tell what changed since, as an event; once."""
+def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) -> None:
+    """Tell what changed since, as an event; once. `after` is a look since the agent's end."""
     path = site.directory(order.task, order.attempt) / _FILE
     try:
         record = records.find(str(path))
         if record is None:
             return
-        found = workspace.compare(Fingerprint(**record), site.looks.now(site.root))
+        found = workspace.compare(Fingerprint(**record), after.result())
         if found:
             told = {"attempt": order.attempt, "changes": list(found[:_MOST]), "all": len(found)}
             note(site.store, fence, "surroundings_changed", told, now=time.time())

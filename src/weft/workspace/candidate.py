@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from weft import git
 from weft.git import Update
-from weft.git.refs import find_commits, heads, unreachable
+from weft.git.refs import RefMoved, find_commits, heads, unreachable
 from weft.workspace import snapshot
 from weft.workspace.names import archive_ref
 from weft.workspace.records import Workspace
@@ -51,7 +51,6 @@ def candidate(
     doing it again after a crash changes nothing. What the branch held before, such as commits of
     the agent's own, is archived in the same step.
     """
-    before = git.find_ref(workspace.common, workspace.branch)
     tree = tree or snapshot.take(workspace).tree
     if tree == workspace.base_tree:
         return NoChange(tree=tree)
@@ -64,8 +63,12 @@ def candidate(
         email=author.email,
         date=date,
     )
-    if commit != before:
-        _move(workspace, before, commit)
+    try:  # most agents leave their branch alone; whether this one did, git says while it moves
+        _move(workspace, workspace.base, commit)
+    except RefMoved:
+        before = git.find_ref(workspace.common, workspace.branch)
+        if commit != before:
+            _move(workspace, before, commit)
     return Candidate(commit=commit, tree=tree)
 
 

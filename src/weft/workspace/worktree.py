@@ -119,13 +119,20 @@ def renew(
     lock: Lock,
 ) -> None:
     """Take a clean worktree from one tree to another, on a branch that exists."""
-    answer(slot.tree, "symbolic-ref", "HEAD", branch, variables={"GIT_DIR": str(admin)})
+    _put_head(slot, admin, branch)
     view = slot.look(settings, lock)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     if old != new:
         advance(view, old, new)
     remove_untracked(view)
     _hand_over_index(slot, admin)
+
+
+def _put_head(slot: Slot, admin: Path, branch: str) -> None:
+    if (slot.pool.common / "reftable").exists():
+        answer(slot.tree, "symbolic-ref", "HEAD", branch, variables={"GIT_DIR": str(admin)})
+    else:  # all that git would do, without starting it
+        write_whole(admin / "HEAD", f"ref: {branch}\n")
 
 
 def reset(slot: Slot, record: Record, admin: Path, lock: Lock) -> None:
