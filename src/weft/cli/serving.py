@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
@@ -28,11 +29,12 @@ log = logging.getLogger(__name__)
 
 _SWITCH = 0.0005  # seconds
 _NET = 1.0  # seconds after which to look although nobody rang
+_RESTS = 10  # times as long as the look took
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rhythm:
-    rest: float  # seconds between two looks, at least
+    rest: float  # seconds between two looks; less where looking costs little
     net: float  # seconds after which to look although nobody rang
 
 
@@ -143,7 +145,7 @@ async def _watch(store: Store, watch: Watch, rhythm: Rhythm, served: str | None 
         asked = anyio.current_time()
         looks = _Looks(watch)
         while not await run_sync(looks.look):
-            await anyio.sleep(rhythm.rest)
+            await anyio.sleep(min(rhythm.rest, _RESTS * looks.took))
             with anyio.move_on_after(rhythm.net):
                 await anyio.wait_readable(listener)
             listener.wait(0)
@@ -158,10 +160,12 @@ class _Looks:
     """Looks again although the store did not answer, and says so once."""
 
     def __init__(self, watch: Watch) -> None:
+        self.took = 0.0  # seconds of processor time, the last time
         self._watch = watch
         self._said = ""
 
     def look(self) -> bool:
+        began = time.thread_time()
         try:
             done = self._watch.look()
         except StoreError as error:
@@ -169,6 +173,8 @@ class _Looks:
                 log.warning("what happens cannot be seen just now: %s", error)
             self._said = str(error)
             return False
+        finally:
+            self.took = time.thread_time() - began
         self._said = ""
         return done
 
