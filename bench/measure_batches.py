@@ -11,7 +11,9 @@ import functools
 import math
 import random
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from bench.figures import figure
 from weft.policy.batches import step

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from bench.figures import figure
 from bench.stores import tasks

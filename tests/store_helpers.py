@@ -13,12 +13,12 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 import weft
 from databases import fresh_database, look, wipe

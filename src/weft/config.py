@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 from weft.errors import InputError
 
@@ -43,8 +45,7 @@ WORKER_SLOTS: Final = 4
 API_SLOTS: Final = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tuning:
+class Tuning(Struct, frozen=True, kw_only=True):
     """The numbers behind leases and order. Times in seconds."""
 
     lease: float = 60  # how long a lease lasts unless renewed
@@ -76,8 +77,7 @@ class Tuning:
         return self.gone_after + self.drift + self.kill_grace
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkspaceSettings:
+class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     """What a workspace needs besides the files git tracks."""
 
     copy: tuple[str, ...] = ()  # ignored files or directories of the user's checkout
@@ -89,8 +89,7 @@ class WorkspaceSettings:
     spare_ram_mb: int = 1024  # what is left for everything else on this machine
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateSettings:
+class GateSettings(Struct, frozen=True, kw_only=True):
     """What must pass before anything lands, and how much of it may run at once."""
 
     run: tuple[str, ...] | None = None  # a command line
@@ -101,24 +100,21 @@ class GateSettings:
     env: tuple[str, ...] = ()  # variables of the user's that checks get to see
 
 
-@dataclass(frozen=True, kw_only=True)
-class NotifySettings:
+class NotifySettings(Struct, frozen=True, kw_only=True):
     """Whom to tell when a run has ended or needs a person."""
 
     command: tuple[str, ...] | None = None  # a command line; gets a summary on standard input
     timeout: float = 30  # seconds it may take
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stated:
+class Stated(Struct, frozen=True, kw_only=True):
     """A limit somebody wrote down, and where."""
 
     value: int
     source: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(Struct, frozen=True, kw_only=True):
     store: str | None = None  # a URL; None means the repository's own SQLite file
     limits: Mapping[str, int] = field(default_factory=lambda: DEFAULT_LIMITS)
     stated: Mapping[str, Stated] = field(default_factory=dict)
@@ -257,7 +253,7 @@ def _tuning(section: Mapping[str, Any]) -> Tuning:
     known = {one.name: one for one in fields(Tuning)}
     _reject_unknown(section, known, f"[tuning] in {FILE}")
     for name, value in section.items():
-        whole = isinstance(known[name].default, int) and known[name].type == "int"
+        whole = known[name].type is int
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
             raise InputError(f"{name} in [tuning] of {FILE} must be a number, not {value!r}.")
         if not 0 < value < math.inf:
@@ -272,7 +268,7 @@ def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
         copy=_texts(section.get("copy", []), f"copy of {where}"),
         link=_texts(section.get("link", []), f"link of {where}"),
         setup=_command(section.get("setup"), f"setup of {where}"),
-        timeout=_seconds(section.get("timeout", WorkspaceSettings.timeout), where),
+        timeout=_seconds(section.get("timeout", WorkspaceSettings().timeout), where),
         **{
             name: _count(section[name], f"{name} of {where}")
             for name in ("first_port", "ports", "spare_ram_mb")
@@ -284,19 +280,19 @@ def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
 def _gate(section: Mapping[str, Any]) -> GateSettings:
     where = f"[gate] in {FILE}"
     _reject_unknown(section, (one.name for one in fields(GateSettings)), where)
-    squash = section.get("squash", GateSettings.squash)
+    squash = section.get("squash", GateSettings().squash)
     if squash not in ("task", "story"):
         raise InputError(f'squash of {where} must be "task" or "story", not {squash!r}.')
     every_commit = section.get("every_commit", False)
     if not isinstance(every_commit, bool):
         raise InputError(f"every_commit of {where} must be true or false, not {every_commit!r}.")
-    slots = _count(section.get("slots", GateSettings.slots), f"slots of {where}")
+    slots = _count(section.get("slots", GateSettings().slots), f"slots of {where}")
     if not 1 <= slots <= 256:
         raise InputError(f"slots of {where} must be between 1 and 256, not {slots}.")
     return GateSettings(
         run=_command(section.get("run"), f"run of {where}"),
         slots=slots,
-        timeout=_seconds(section.get("timeout", GateSettings.timeout), where),
+        timeout=_seconds(section.get("timeout", GateSettings().timeout), where),
         every_commit=every_commit,
         squash=squash,
         env=_texts(section.get("env", []), f"env of {where}"),
@@ -308,7 +304,7 @@ def _notify(section: Mapping[str, Any]) -> NotifySettings:
     _reject_unknown(section, (one.name for one in fields(NotifySettings)), where)
     return NotifySettings(
         command=_command(section.get("command"), f"command of {where}"),
-        timeout=_seconds(section.get("timeout", NotifySettings.timeout), where),
+        timeout=_seconds(section.get("timeout", NotifySettings().timeout), where),
     )
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import heapq
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import graph
 from weft.config import Tuning
@@ -26,8 +28,7 @@ WHOLE: Final = "**"
 _WORTH_SAYING: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """A task as the simulation sees it."""
 
     name: str
@@ -39,16 +40,14 @@ class Job:
     gang: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """Jobs and what comes before what; node i of the graph is the i-th job."""
 
     jobs: tuple[Job, ...]
     successors: graph.Successors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stint:
+class Stint(Struct, frozen=True, kw_only=True):
     """One job on one slot."""
 
     name: str
@@ -57,8 +56,7 @@ class Stint:
     end: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """What no schedule can beat."""
 
     critical_path: float
@@ -71,8 +69,7 @@ class Bounds:
         return max(self.critical_path, self.work_per_slot, self.busiest_file)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Saving:
+class Saving(Struct, frozen=True, kw_only=True):
     """A file that, split between the tasks that share it, would shorten the run."""
 
     file: str
@@ -80,8 +77,7 @@ class Saving:
     seconds: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Forecast:
+class Forecast(Struct, frozen=True, kw_only=True):
     schedule: tuple[Stint, ...]
     bounds: Bounds
     slots: int

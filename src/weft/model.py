@@ -7,9 +7,10 @@ reads or writes anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 HERE: Final = "@"
 """Stands for the admitting worker or its host in a demand: `worker:@`, `host:@/ram_mb`."""
@@ -97,8 +98,7 @@ Demand = Mapping[str, int]
 """Amounts by resource name."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewTask:
+class NewTask(Struct, frozen=True, kw_only=True):
     """A task as it is submitted."""
 
     name: str
@@ -117,8 +117,7 @@ class NewTask:
     pinned: str | None = None  # the only worker that may take it
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewRun:
+class NewRun(Struct, frozen=True, kw_only=True):
     """One execution of a plan, as it is submitted."""
 
     id: str
@@ -129,8 +128,7 @@ class NewRun:
     limits: Mapping[str, int] = field(default_factory=dict)  # by name within the run: `agents`
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     id: str
     repo: str
     tenant: str
@@ -141,8 +139,7 @@ class Run:
     blocked: str  # why its gate waits for a person
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     id: int
     run: str | None
     name: str
@@ -169,8 +166,7 @@ class Task:
     result: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     task: int
     number: int
     fence: int
@@ -187,8 +183,7 @@ class Attempt:
     micro_usd: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     fence: int
     kind: str  # attempt, run, gate, check
     holder: str  # what people call it
@@ -203,8 +198,7 @@ class Lease:
     ended: str | None  # why it was released
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grant:
+class Grant(Struct, frozen=True, kw_only=True):
     """What an admission gave: the proof of ownership every later effect must carry."""
 
     fence: int
@@ -221,8 +215,7 @@ class Grant:
     units: Mapping[str, tuple[int, ...]]  # numbered units, such as ports
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentFile:
+class AgentFile(Struct, frozen=True, kw_only=True):
     """What a worker read of one agent file when it registered."""
 
     name: str
@@ -230,8 +223,7 @@ class AgentFile:
     max_concurrency: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewWorker:
+class NewWorker(Struct, frozen=True, kw_only=True):
     id: str
     slots: int
     host: str
@@ -245,8 +237,7 @@ class NewWorker:
     host_limits: Mapping[str, int] = field(default_factory=dict)  # `ram_mb`, `port`
 
 
-@dataclass(frozen=True, kw_only=True)
-class Capacity:
+class Capacity(Struct, frozen=True, kw_only=True):
     current: int
     max: int
 
@@ -255,8 +246,7 @@ class Capacity:
         return max(0, self.max - self.current)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Worker:
+class Worker(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     kind: WorkerKind
@@ -271,8 +261,7 @@ class Worker:
     status: str  # idle, busy or offline: derived, never stored
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limit:
+class Limit(Struct, frozen=True, kw_only=True):
     resource: str
     capacity: int
     effective: int  # after penalties
@@ -280,8 +269,7 @@ class Limit:
     owner: str | None  # the worker, host or agent file that sets it; None: `weft limits set`
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentUse:
+class AgentUse(Struct, frozen=True, kw_only=True):
     """An agent as all processes on the store see it."""
 
     running: int = 0
@@ -289,8 +277,7 @@ class AgentUse:
     stopped: str | None = None  # why nobody may start it before a person has looked
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     id: int
     at: float
     kind: str
@@ -299,8 +286,7 @@ class Event:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wait:
+class Wait(Struct, frozen=True, kw_only=True):
     """One thing a task waits for."""
 
     # need, limit, file, worker, turn, reservation, time, person, run, attempt, gang, drain
@@ -309,8 +295,7 @@ class Wait:
     text: str  # for people: `llm 12/12`, `src/a.py held by task 7`
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """What asks to land: the work of a task, or of all subtasks of a story."""
 
     id: str
@@ -325,8 +310,7 @@ class Entry:
     alone: bool  # in no batch with others
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckVerdict:
+class CheckVerdict(Struct, frozen=True, kw_only=True):
     """How one run of the checks on the tree of a combination of entries ended."""
 
     base: str
@@ -339,8 +323,7 @@ class CheckVerdict:
     number: int = 0  # among those of its run; 0 until it is recorded
 
 
-@dataclass(frozen=True, kw_only=True)
-class MergeConflict:
+class MergeConflict(Struct, frozen=True, kw_only=True):
     """An entry that does not merge on a base once the others are merged."""
 
     base: str
@@ -349,8 +332,7 @@ class MergeConflict:
     report: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Landing:
+class Landing(Struct, frozen=True, kw_only=True):
     """Trunk moves from `old` to `new`: intended before it does, landed afterwards."""
 
     run: str
@@ -363,8 +345,7 @@ class Landing:
     state: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateRows:
+class GateRows(Struct, frozen=True, kw_only=True):
     """What the gate of a run knows: all of it, or as much as still matters."""
 
     entries: tuple[Entry, ...]  # in order of arrival
@@ -376,8 +357,7 @@ class GateRows:
     ended: bool  # the run is over
 
 
-@dataclass(frozen=True, kw_only=True)
-class Use:
+class Use(Struct, frozen=True, kw_only=True):
     """What a lease took, whether or not it still does."""
 
     lease: Lease
@@ -385,8 +365,7 @@ class Use:
     amounts: Demand
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunHistory:
+class RunHistory(Struct, frozen=True, kw_only=True):
     """A run from its submission on: all that the store remembers of it, at one moment."""
 
     run: Run
@@ -400,8 +379,7 @@ class RunHistory:
     limits: Mapping[str, int]  # as they are now
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stage:
+class Stage(Struct, frozen=True, kw_only=True):
     """One step of a task's pipeline: who does it, and what that takes."""
 
     name: str
@@ -409,8 +387,7 @@ class Stage:
     demand: Demand
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """How an attempt ended, and what becomes of its task.
 
     `state` is where the task goes: done, failed, blocked, gating, parked (with `until`) or

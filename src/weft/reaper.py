@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from weft.model import Lease, Worker, WorkerKind
 from weft.store import Store
@@ -30,8 +31,7 @@ WorkerProof = Callable[[Worker], str | None]
 """The same for a worker on this host."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Here:
+class Here(Struct, frozen=True, kw_only=True):
     """Whose processes this reaper can see: those of one boot and one pid namespace."""
 
     host: str
@@ -66,8 +66,7 @@ class Silence:
         self._seen = {worker: seen for worker, seen in self._seen.items() if worker in known}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Swept:
+class Swept(Struct, frozen=True, kw_only=True):
     """What a sweep came to."""
 
     freed: tuple[int, ...]  # fences

@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.to_thread import run_sync
+from msgspec.structs import replace
 
 from weft import git
 from weft.attempt.site import Site

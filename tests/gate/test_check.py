@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pytest
 
 from gate.landing import RUN, Stage, drive, gate_site, task
@@ -273,7 +274,7 @@ def test_what_a_check_writes_or_commits_is_kept_nowhere(stage: Stage) -> None:
 
 def test_a_check_whose_weft_slept_too_long_is_run_again(stage: Stage, home: Path) -> None:
     """Its watchdog ended it: that is no failure of the candidate."""
-    hasty = replace(stage.store.tuning, gone_after=0.3, heartbeat=30)
+    hasty = msgspec.structs.replace(stage.store.tuning, gone_after=0.3, heartbeat=30)
     slept = replace(stage, store=type(stage.store)(stage.store.database, hasty))
     bring_one(slept)
     wait = sh(f"echo $$ >> {home}/alive; test $(wc -l < {home}/alive) -gt 1 || sleep 600")

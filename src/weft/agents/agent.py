@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct, field
 
 PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
 """What `runs` may name. Everything else is a command line of the user's own."""
@@ -23,8 +24,7 @@ class Sandbox(StrEnum):
     BWRAP = "bwrap"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prices:
+class Prices(Struct, frozen=True, kw_only=True):
     """Micro-dollars for a million tokens."""
 
     input: int
@@ -33,16 +33,14 @@ class Prices:
     cache_write: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget:
+class Budget(Struct, frozen=True, kw_only=True):
     """What one attempt may use up."""
 
     micro_usd: int | None = None
     tokens: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agent:
+class Agent(Struct, frozen=True, kw_only=True):
     name: str
     file: str  # where it was read, for messages
     template: str

@@ -7,16 +7,16 @@ no verdict: silence never lets anything land.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 _LONGEST: Final = 200_000
 _TRIES: Final = 2_000
 _UNSURE: Final = frozenset({"unsure", "yes", "no"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     accepted: bool
     reasons: tuple[str, ...] = ()
 

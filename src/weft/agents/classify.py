@@ -8,9 +8,11 @@ so is what becomes of the task.
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from weft.agents import trouble
 from weft.agents.events import (
@@ -41,8 +43,7 @@ class Stop(StrEnum):
     LOST = "lost"  # its lease is no longer ours
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """What matters of the events of an attempt, whatever their number."""
 
     session: str = ""
@@ -78,8 +79,7 @@ class Seen:
         return replace(self, worked=self.worked + 1, trouble=None, limit=None, result=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """How an attempt's process came to its end."""
 
     program: str  # how to call it
@@ -90,8 +90,7 @@ class Ending:
     errors: str = ""  # the end of its standard error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     kind: ErrorClass
     reason: str  # a sentence or two for people: what happened, what to do
     signature: str  # by which the same failure is recognised again

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from weft.model import ErrorClass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class Tokens(Struct, frozen=True, kw_only=True):
     """Tokens by price. `input` is what was read outside the cache."""
 
     input: int = 0
@@ -30,31 +30,26 @@ class Extent(StrEnum):
     SESSION = "session"  # the session so far, processes before this one included
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     session: str  # what the program can be resumed by
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     name: str
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     extent: Extent
     tokens: Tokens | None = None  # None: this report says nothing of tokens
     micro_usd: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimit:
+class RateLimit(Struct, frozen=True, kw_only=True):
     """The provider asks to come back later; the program may be waiting by itself."""
 
     until: float | None = None  # seconds since 1970
@@ -62,30 +57,26 @@ class RateLimit:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retrying:
+class Retrying(Struct, frozen=True, kw_only=True):
     """The program met a failure and tries again by itself."""
 
     kind: ErrorClass | None
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Error:
+class Error(Struct, frozen=True, kw_only=True):
     kind: ErrorClass | None  # None: only its text can tell
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(Struct, frozen=True, kw_only=True):
     """The program's last word."""
 
     ok: bool
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """A line that means nothing to us. It stays in the log."""
 
     size: int

@@ -8,10 +8,10 @@ Anchors, aliases, tags and deep nesting have no use here and are refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import yaml
+from msgspec import Struct
 
 from weft.errors import InputError
 
@@ -26,16 +26,14 @@ _PLAIN_TAGS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A value and the line it stands on. An empty one is the empty text."""
 
     value: str | tuple[Field, ...] | Mapping[str, Field]
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     fields: Mapping[str, Field]
     body: str
     body_line: int  # of the file, counted from 1

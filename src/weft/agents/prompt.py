@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from weft.agents import template
 from weft.agents.agent import Agent
@@ -20,8 +21,7 @@ _LONGEST_REPORT: Final = 16_000
 _LONGEST_SUMMARY: Final = 2_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Need:
+class Need(Struct, frozen=True, kw_only=True):
     """What a task that came before did."""
 
     name: str
@@ -29,8 +29,7 @@ class Need:
     commit: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """A candidate to look at."""
 
     base: str
@@ -40,8 +39,7 @@ class Change:
         return f"`git diff {self.base} {self.candidate}`"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Briefing:
+class Briefing(Struct, frozen=True, kw_only=True):
     """Everything an agent may be told about its task."""
 
     task: str  # its id in the plan

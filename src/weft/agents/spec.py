@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 LIMIT: Final = 12_000
 
@@ -20,8 +21,7 @@ _GLOB: Final = re.compile(r"[*?\[{]")
 _SHORTEST_PHRASE: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(Struct, frozen=True):
     level: int  # 0: before the first heading
     heading: str  # the line
     text: str

@@ -7,20 +7,19 @@ attempt is subtracted, since another attempt has paid for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from weft.agents.agent import Budget, Prices
 from weft.agents.events import Event, Extent, Tokens, Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(Struct, frozen=True, kw_only=True):
     tokens: Tokens = field(default_factory=Tokens)
     micro_usd: int | None = None  # None: neither the program nor the agent file says
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meter:
+class Meter(Struct, frozen=True, kw_only=True):
     prices: Prices | None = None
     before: Spent = field(default_factory=Spent)  # what the session had used when it was resumed
     stepped: Tokens = field(default_factory=Tokens)  # the sum of the steps

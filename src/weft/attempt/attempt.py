@@ -10,10 +10,10 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any, Self
 
 import anyio
+from msgspec.structs import replace
 
 from weft import workspace
 from weft.agents.agent import Budget

@@ -10,9 +10,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git, workspace
 from weft.agents import prompt
@@ -44,8 +46,7 @@ AD_HOC: Final = "do"
 """Stands for the run in the branch of a task that belongs to none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Begun:
+class Begun(Struct, frozen=True, kw_only=True):
     order: Order
     workspace: Workspace
     running: Running

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from weft import git
 from weft.attempt.site import Site
@@ -19,8 +20,7 @@ _RESUMED: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorCl
 """Ends after which the next attempt resumes the session, with the work as it was left."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Beginning:
+class Beginning(Struct, frozen=True, kw_only=True):
     base: str  # the work is all that differs from this
     start: str  # what is in the workspace at first
     resumed: Attempt | None = None  # whose session goes on

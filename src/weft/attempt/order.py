@@ -5,12 +5,12 @@ Whoever adopts an attempt goes by this and not by the agent file, which may have
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from msgspec import Struct, convert, field, to_builtins
 
 from weft.agents.agent import Budget, Prices
-from weft.agents.events import Tokens
 from weft.agents.usage import Spent
 from weft.process import records
 
@@ -18,8 +18,7 @@ FILE: Final = "order.json"
 _USE: Final = "use.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Order:
+class Order(Struct, frozen=True, kw_only=True):
     task: int
     attempt: int
     name: str  # the task's, in its plan
@@ -48,39 +47,20 @@ class Order:
 
 
 def save(directory: Path, order: Order) -> None:
-    records.write(str(directory / FILE), asdict(order))
+    records.write(str(directory / FILE), to_builtins(order))
 
 
 def find(directory: Path) -> Order | None:
     """The order of an attempt; None if it was never written."""
     record = records.find(str(directory / FILE))
-    return None if record is None else _order(record)
+    return None if record is None else convert(record, Order)
 
 
 def save_use(directory: Path, session: Spent) -> None:
     """What the session had used when an attempt ended, for the one that resumes it."""
-    records.write(str(directory / _USE), asdict(session))
+    records.write(str(directory / _USE), to_builtins(session))
 
 
 def find_use(directory: Path) -> Spent | None:
     record = records.find(str(directory / _USE))
-    return None if record is None else _spent(record)
-
-
-def _spent(record: dict[str, Any]) -> Spent:
-    return Spent(tokens=Tokens(**record["tokens"]), micro_usd=record["micro_usd"])
-
-
-def _order(record: dict[str, Any]) -> Order:
-    prices = record["prices"]
-    return Order(
-        **{
-            **record,
-            "files": tuple(record["files"]),
-            "tests": tuple(record["tests"]),
-            "subject": None if record["subject"] is None else tuple(record["subject"]),
-            "budget": Budget(**record["budget"]),
-            "prices": None if prices is None else Prices(**prices),
-            "before": _spent(record["before"]),
-        }
-    )
+    return None if record is None else convert(record, Spent)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.agents.classify import Failure
 from weft.agents.signature import signature
@@ -13,8 +14,7 @@ from weft.paths import quote
 from weft.policy import retry
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """What an agent that ended well left in its workspace."""
 
     paths: tuple[str, ...]  # all it touched
@@ -24,8 +24,7 @@ class Work:
     unusable: tuple[str, ...]  # files whose names git refuses
 
 
-@dataclass(frozen=True, kw_only=True)
-class Next:
+class Next(Struct, frozen=True, kw_only=True):
     """What becomes of the task, why, and what else has to be done."""
 
     state: State

@@ -12,8 +12,10 @@ import random
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git, workspace
 from weft.agents import answers
@@ -41,8 +43,7 @@ TOO_MUCH: Final = "The agent printed more than it may, and was ended."
 _LONGEST: Final = 4_000  # characters of what an agent said that go into a commit message
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     """An attempt whose agent has ended."""
 
     site: Site

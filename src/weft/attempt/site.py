@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from weft.agents.agent import Agent
 from weft.attempt.looks import Looks
@@ -24,8 +25,7 @@ Combine = Callable[[str, Sequence[tuple[str, str]]], str]
 """Makes one commit of a tip and candidates, each with what it is made on."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     store: Store
     identity: str  # the store's, so that attempts of two stores on one repository stay apart
     root: Path  # the user's checkout

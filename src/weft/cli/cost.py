@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from weft.cli.naming import run_argument
 from weft.cli.output import json_option, print_json, print_table
@@ -107,8 +108,8 @@ def _as_dict(one: RunCost) -> dict[str, Any]:
         "run": one.run,
         "tokens": one.tokens,
         "micro_usd": one.micro_usd,
-        "budget": None if one.budget is None else vars(one.budget),
-        "tasks": [vars(cost) for cost in one.costs],
+        "budget": None if one.budget is None else asdict(one.budget),
+        "tasks": [asdict(cost) for cost in one.costs],
         "agents": [
             {"agent": agent, "attempts": attempts, "tokens": tokens, "micro_usd": micro_usd}
             for agent, (attempts, tokens, micro_usd) in by_agent([one]).items()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
 from weft.cli.words import clock, duration, first_line
@@ -51,7 +52,7 @@ def as_dict(seen: Overview) -> dict[str, Any]:
         "needs_you": [
             {"subject": subject, "text": text, "do": cures} for subject, text, cures in needs(seen)
         ],
-        "tasks": [vars(one) for one in seen.tasks],
+        "tasks": [asdict(one) for one in seen.tasks],
         "runs": [
             {
                 "run": run,

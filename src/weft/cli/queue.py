@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
 from weft.cli.words import first_line
@@ -69,7 +70,7 @@ def as_dict(queue: Queue) -> dict[str, Any]:
                 "run": task.run,
                 "name": task.name,
                 "title": _title(task),
-                "waits": [vars(wait) for wait in waits],
+                "waits": [asdict(wait) for wait in waits],
             }
             for task, waits in queue.ready
         ],

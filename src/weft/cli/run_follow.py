@@ -6,11 +6,11 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import Struct
 
 from weft import git
 from weft.cli.output import say
@@ -38,8 +38,7 @@ _SETTLES: Final = 1.0  # seconds a run may look stuck before it is taken to be
 _WRITES: Final = 0.5  # seconds between two changes of the plan file's marks, at least
 
 
-@dataclass(frozen=True, kw_only=True)
-class Follow:
+class Follow(Struct, frozen=True, kw_only=True):
     run: str
     slots: int
     after: int  # the last event before the run was submitted or resumed
@@ -47,8 +46,7 @@ class Follow:
     shows: str  # view, lines or nothing
 
 
-@dataclass(frozen=True, kw_only=True)
-class Followed:
+class Followed(Struct, frozen=True, kw_only=True):
     code: int  # 0 if it has ended well, 1 if it needs a person or failed
     track: Track  # the run as it was in the end
 

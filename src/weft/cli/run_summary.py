@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from weft.cli.run_text import duration
 from weft.forecast import Bounds
@@ -19,8 +20,7 @@ _NAME: Final = 24
 _WORTH_SAYING: Final = 1.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     """What a run took, beside what it could have taken."""
 
     wall: float

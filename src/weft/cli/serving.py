@@ -11,11 +11,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
 import anyio
 from anyio.to_thread import run_sync
+from msgspec import Struct
 
 from weft import git
 from weft.attempt.site import Site
@@ -32,8 +32,7 @@ _NET = 1.0  # seconds after which to look although nobody rang
 _RESTS = 10  # times as long as the look took
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rhythm:
+class Rhythm(Struct, frozen=True, kw_only=True):
     rest: float  # seconds between two looks; less where looking costs little
     net: float  # seconds after which to look although nobody rang
 

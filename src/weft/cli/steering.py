@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from weft.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -22,6 +24,6 @@ def steer(directory: Path, verb: Callable[[Store, float], Done], *, as_json: boo
     with project.find(directory, os.environ).open_store() as store:
         done = verb(store, time.time())
     if as_json:
-        print_json({key: list(v) if isinstance(v, tuple) else v for key, v in vars(done).items()})
+        print_json({key: list(v) if isinstance(v, tuple) else v for key, v in asdict(done).items()})
     else:
         say(done.text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec.structs import asdict
 
 from weft.cli.naming import task_argument
 from weft.cli.output import json_option, print_json, say
@@ -131,10 +132,10 @@ def as_dict(why: Why) -> dict[str, Any]:
         "since": task.since,
         "reason": task.reason,
         "until": task.until,
-        "waits": [vars(one) for one in why.waits],
-        "place": None if why.place is None else vars(why.place),
+        "waits": [asdict(one) for one in why.waits],
+        "place": None if why.place is None else asdict(why.place),
         "gate": None if why.gate is None else _gate_dict(why.gate),
-        "attempts": [vars(one) for one in why.attempts],
+        "attempts": [asdict(one) for one in why.attempts],
         "events": [
             {"id": one.id, "at": one.at, "kind": one.kind, **one.data} for one in why.events
         ],
@@ -150,7 +151,7 @@ def _gate_dict(gate: AtGate) -> dict[str, Any]:
         "alone": gate.entry.alone,
         "blocked": gate.blocked,
         "verdicts": [
-            {**vars(one), "output": gate.outputs.get(one.number)} for one in gate.verdicts
+            {**asdict(one), "output": gate.outputs.get(one.number)} for one in gate.verdicts
         ],
-        "conflicts": [vars(one) for one in gate.conflicts],
+        "conflicts": [asdict(one) for one in gate.conflicts],
     }

@@ -18,12 +18,13 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import anyio
 from anyio.to_thread import run_sync
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from weft import git, workspace
 from weft.attempt.site import Site
@@ -47,8 +48,7 @@ _PATIENCE: Final = 1.0  # seconds for which to wait for the end of what was kill
 Command = tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Checked:
+class Checked(Struct, frozen=True, kw_only=True):
     """How a check ended."""
 
     passed: bool

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.gate.conflicts import Conflict
 from weft.gate.merge import Candidate, Step, merge
@@ -14,8 +15,7 @@ Steps = list[tuple[Step, ...]]
 """Of each entry, what became of its commits on top of those before."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Clash:
+class Clash(Struct, frozen=True, kw_only=True):
     """An entry that does not merge once the others are merged, none of which can be left out."""
 
     entry: Entry

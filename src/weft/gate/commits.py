@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from weft.gate.objects import Object, commit, identify, read_commit
 from weft.gate.plumbing import Plumbing
@@ -18,8 +19,7 @@ _COMMITTER: Final = b"weft <weft@localhost>"
 _TRAILER: Final = re.compile(rb"[A-Za-z0-9-]+: .*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Landing:
+class Landing(Struct, frozen=True, kw_only=True):
     """One commit to be: a merged tree and whose work it is."""
 
     tree: str

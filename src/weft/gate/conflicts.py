@@ -7,9 +7,10 @@ checkout may contain) is added by `merge`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from weft.gate.merge_tree import Answer, Message, Stage
 from weft.gate.objects import SUBMODULE, SYMLINK
@@ -38,8 +39,7 @@ class Kind(StrEnum):
     OTHER = "other"  # a kind that a newer git knows
 
 
-@dataclass(frozen=True, kw_only=True)
-class Conflict:
+class Conflict(Struct, frozen=True, kw_only=True):
     kind: Kind
     paths: tuple[str, ...]  # bytes that are no UTF-8 as surrogates, as the file system has them
     text: str  # what happened, in a sentence

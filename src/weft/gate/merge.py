@@ -13,9 +13,11 @@ git looks for the common ancestor of the candidate and of trunk with `base` merg
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.gate.conflicts import Conflict, Kind, as_bytes, as_text, find_conflicts, find_hunks
 from weft.gate.guess import guess, overlapping
@@ -37,14 +39,12 @@ _NOBODY: Final = b"weft <weft@localhost> 4102444800 +0000"
 tip that seems old makes it walk far."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     commit: str
     base: str  # what it was made on: a commit of trunk, or the candidate of a sibling
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """What became of a candidate, on top of all before it that fitted."""
 
     candidate: Candidate
@@ -56,8 +56,7 @@ class Step:
         return not self.conflicts
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Work:
+class _Work(Struct, frozen=True, kw_only=True):
     """A candidate and what it changes; by path, nothing inferred."""
 
     candidate: Candidate
@@ -68,8 +67,7 @@ class _Work:
         return (change.path for change in self.delta)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Question:
+class _Question(Struct, frozen=True, kw_only=True):
     """One merge to ask git for, and the tree that is thought to come out."""
 
     work: _Work

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from signal import SIGABRT, SIGSEGV
 from typing import Final
+
+from msgspec import Struct
 
 from weft.gate.plumbing import GitFailed, Plumbing, output
 from weft.process import Finished
@@ -15,8 +16,7 @@ _CRASHES: Final = frozenset({-SIGABRT, -SIGSEGV})
 _UNKNOWN_OPTION: Final = 129
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stage:
+class Stage(Struct, frozen=True, kw_only=True):
     """One side of a path git could not settle: 1 the base, 2 ours, 3 theirs."""
 
     mode: str
@@ -25,23 +25,20 @@ class Stage:
     path: bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     kind: str  # git's stable name: `CONFLICT (contents)`
     paths: tuple[bytes, ...]
     text: bytes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     clean: bool
     tree: str  # with conflict markers in it, if it is not clean
     stages: tuple[Stage, ...]
     messages: tuple[Message, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GaveUp:
+class GaveUp(Struct, frozen=True, kw_only=True):
     """Git refused this merge altogether, or crashed over it."""
 
     unrelated: bool  # for want of common history

@@ -13,9 +13,10 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from weft import git, process
 from weft.errors import InputError, WeftError
@@ -49,8 +50,7 @@ class MissingCommit(InputError):
     """A commit is not in this repository."""
 
 
-@dataclass(kw_only=True)
-class Plumbing:
+class Plumbing(Struct, kw_only=True):
     """Git on one repository's objects, for one user at a time."""
 
     tree: Path  # a working tree that holds attributes at most

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
+from msgspec import Struct
 
 from weft.attempt.site import Site
 from weft.errors import Refused, StoreError
@@ -26,8 +26,7 @@ from weft.store.workers import find_workers
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """A tree to check, what to run on it, and what its verdict will be about."""
 
     about: policy.Check
@@ -36,8 +35,7 @@ class Job:
     way: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Under:
+class _Under(Struct, frozen=True, kw_only=True):
     """A check under way."""
 
     check: Check

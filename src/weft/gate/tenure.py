@@ -10,12 +10,12 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
+from msgspec import Struct
 
 from weft import git
 from weft.attempt.brief import title
@@ -55,8 +55,7 @@ log = logging.getLogger(__name__)
 _TRIALS: Final = (Purpose.RETRY, Purpose.BLAME)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Seen:
+class _Seen(Struct, frozen=True, kw_only=True):
     """The rows at one moment, and where trunk was."""
 
     rows: GateRows

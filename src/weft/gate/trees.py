@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from weft.gate.objects import (
     TREE,
@@ -26,8 +27,7 @@ from weft.gate.objects import (
 ROOT: Final = b""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """One path of a delta; None where there is nothing."""
 
     path: bytes
@@ -35,8 +35,7 @@ class Change:
     new: Entry | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     id: str
     directories: Mapping[bytes, Entries]  # by path: those above every path asked about
     made: Mapping[str, Object] = field(default_factory=dict)  # what the last change brought, by id

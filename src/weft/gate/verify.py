@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft import git
 from weft.gate.commits import tree_of
@@ -23,8 +24,7 @@ from weft.store.tasks import get_task
 from weft.workspace.names import trunk_ref
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proof:
+class Proof(Struct, frozen=True, kw_only=True):
     run: str
     landings: int
     tasks: int

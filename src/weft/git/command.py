@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from weft import process
 from weft.errors import WeftError
@@ -46,8 +47,7 @@ class GitFailed(WeftError):
     """git refused a command."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class View:
+class View(Struct, frozen=True, kw_only=True):
     """A working tree as seen through a git directory nobody but weft writes."""
 
     directory: Path  # weft's own git directory: no refs, no objects, no hooks

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft.git.command import GitFailed, answer, run
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Update:
+class Update(Struct, frozen=True, kw_only=True):
     """One reference moved from `old` to `new`; None is: there is none."""
 
     ref: str

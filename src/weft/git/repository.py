@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft.errors import InputError
 from weft.git.command import answer, first_line, run, split
@@ -26,8 +27,7 @@ class NoSuchCommit(InputError):
     """There is no such commit."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Commit:
+class Commit(Struct, frozen=True, kw_only=True):
     id: str
     tree: str
     parents: tuple[str, ...]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft.git.command import LONG, View, answer, join, split, through
 
@@ -23,8 +24,7 @@ class Kind(StrEnum):
     RETYPED = "retyped"  # a file became a symlink or a submodule, or the other way round
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """How one path differs between two trees."""
 
     kind: Kind
@@ -43,8 +43,7 @@ class Change:
         return 0 not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
 
 
-@dataclass(frozen=True, kw_only=True)
-class Differences:
+class Differences(Struct, frozen=True, kw_only=True):
     """What a working tree holds other than its index says."""
 
     modified: tuple[str, ...]

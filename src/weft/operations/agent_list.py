@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.agents.agent import Agent
 from weft.attempt.site import agent_names, read_agent
@@ -15,8 +17,7 @@ from weft.operations.project import Project
 from weft.store.agents import resume_agent, use_of_agents
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
+class Listed(Struct, frozen=True, kw_only=True):
     name: str
     agent: Agent | None = None  # None: its file is broken
     error: str = ""  # and this is how

@@ -9,9 +9,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from weft import git
 from weft.agents import prompt
@@ -36,14 +37,12 @@ _TEXT: Final = f"Create the file {FILE} in the current directory. It contains on
 _SCRIPT: Final = f"script: write {FILE} hello"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     project: Project  # the throw-away one
     agent: Agent
 
 
-@dataclass(frozen=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True, kw_only=True):
     problem: str | None  # None: it works; otherwise the class of the failure
     text: str  # for people: what is wrong, and what to do
     said: str = ""  # by the program itself

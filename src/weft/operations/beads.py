@@ -10,9 +10,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from weft.errors import WeftError
 from weft.process.commands import run_logged
@@ -35,8 +36,7 @@ class BeadsError(WeftError):
     """`bd` did not do what it was asked."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """How an issue shall be."""
 
     status: str
@@ -44,8 +44,7 @@ class Wanted:
     reason: str = ""  # to close it
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """How it is. Empty is what `bd` said nothing of."""
 
     status: str = ""
@@ -53,8 +52,7 @@ class Shown:
     notes: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Beads:
+class Beads(Struct, frozen=True, kw_only=True):
     """The program, and where it finds its database."""
 
     program: str

@@ -11,10 +11,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from weft import git, workspace
 from weft.attempt.begin import AD_HOC
@@ -37,16 +38,14 @@ class Branches(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Item:
+class Item(Struct, frozen=True, kw_only=True):
     kind: str  # workspace, branch, attempt, trash
     name: str
     why: str
     bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     freed: tuple[Item, ...]  # or would be
     kept: tuple[Item, ...]
     archived: tuple[str, ...] = ()  # references that now keep what was freed
@@ -71,8 +70,7 @@ def clean(project: Project, *, branches: Branches, older_than: float) -> Report:
     return _report(plan, done, obstacles)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Plan:
+class _Plan(Struct, frozen=True, kw_only=True):
     going: frozenset[str]  # branches
     staying: Mapping[str, str]  # branches, and why
     old: tuple[old_attempts.Directory, ...]  # of attempts, that may go unless a process lives

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft import git
 from weft.errors import Refused
@@ -16,8 +17,7 @@ from weft.store.looking import milestones
 from weft.store.tasks import list_attempts
 
 
-@dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     task: int
     attempt: int | None  # None: it has landed
     base: str

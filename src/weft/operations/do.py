@@ -6,8 +6,9 @@ import re
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from weft import git, paths
 from weft.agents.agent import Agent
@@ -29,8 +30,7 @@ NOTHING: Final = "none"
 _LONGEST_NAME: Final = 32
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What a person asks for, looked at: nothing in it keeps a task from being started."""
 
     text: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft import git
 from weft.attempt.site import agent_names, read_agent
@@ -24,8 +25,7 @@ from weft.store.agents import list_stopped
 from weft.store.limits import differences, list_limits
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     name: str
     good: bool
     text: str

@@ -7,9 +7,10 @@ instead, which is less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from weft import git
 from weft.agents import events, lines
@@ -33,8 +34,7 @@ LOOK: Final = 0.25  # seconds between looks at an output that grows
 Told = Callable[[Line], list[str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Printed:
+class Printed(Struct, frozen=True, kw_only=True):
     """One line of an attempt's output."""
 
     attempt: int
@@ -101,8 +101,7 @@ class Readable:
         return []
 
 
-@dataclass(frozen=True, kw_only=True)
-class Log:
+class Log(Struct, frozen=True, kw_only=True):
     """Where the output of a task's attempts is, and how it is read."""
 
     root: Path

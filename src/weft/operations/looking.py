@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.config import Tuning
 from weft.model import (
@@ -36,8 +37,7 @@ from weft.store.runs import list_runs
 from weft.store.tasks import get_task, list_attempts
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where a ready task stands in the order."""
 
     number: int  # from 1
@@ -46,8 +46,7 @@ class Place:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class AtGate:
+class AtGate(Struct, frozen=True, kw_only=True):
     """What a task asked to land with, the latest time."""
 
     entry: Entry
@@ -60,8 +59,7 @@ class AtGate:
     names: Mapping[str, str]  # what people call the tasks of the entries in question
 
 
-@dataclass(frozen=True, kw_only=True)
-class Why:
+class Why(Struct, frozen=True, kw_only=True):
     task: Task
     waits: tuple[Wait, ...]
     place: Place | None
@@ -153,8 +151,7 @@ def name_entries(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
     return {one.id: " + ".join(get_task(store, task).name for task in one.tasks) for one in entries}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Queue:
+class Queue(Struct, frozen=True, kw_only=True):
     ready: tuple[tuple[Task, tuple[Wait, ...]], ...]  # the first ones, in order
     count: int  # how many there are
     entries: tuple[Entry, ...]  # what asks to land, by run, in order of arrival
@@ -172,8 +169,7 @@ def look_at_queue(store: Store, *, now: float, most: int) -> Queue:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunCost:
+class RunCost(Struct, frozen=True, kw_only=True):
     run: str | None  # None: what belongs to no run
     budget: Budget | None
     costs: tuple[Cost, ...]

@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from weft.errors import WeftError
 from weft.model import Event, State, Task
@@ -49,15 +50,13 @@ _ELSEWHERE: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pace:
+class Pace(Struct, frozen=True, kw_only=True):
     call: float = 15.0  # seconds a call may take
     rest: float = 0.5  # seconds before one that failed is made again; twice as many each time
     farewell: float = 10.0  # seconds in which the rest is told at the end
 
 
-@dataclass(kw_only=True)
-class _Untold:
+class _Untold(Struct, kw_only=True):
     task: int
     wanted: Wanted
     tries: int = 0

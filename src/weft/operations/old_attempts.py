@@ -11,9 +11,10 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from weft.attempt.site import home
 from weft.model import TERMINAL, Task
@@ -31,8 +32,7 @@ _AT_ONCE: Final = 200  # each holds a lock while death is proved
 _LIVES: Final = "a process of it lives"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Directory:
+class Directory(Struct, frozen=True, kw_only=True):
     path: Path
     bytes: int
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from weft import forecast, graph
 from weft.forecast import Job, Work
@@ -18,8 +19,7 @@ Alike = Callable[[str, str], Sequence[tuple[int, float]]]
 """Recorded (files, seconds) of an agent in a stage."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Holdup:
+class Holdup(Struct, frozen=True, kw_only=True):
     """A task that others wait for."""
 
     holder: Task
@@ -108,8 +108,7 @@ def _stages(task: Task) -> list[tuple[str, str]]:
     return [(task.stage or "", task.agent or "")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outlook:
+class Outlook(Struct, frozen=True, kw_only=True):
     share: float  # of the work that is done, by time
     seconds: float | None  # until nothing is left that can go on by itself; None: nobody knows
 

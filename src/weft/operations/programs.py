@@ -7,9 +7,10 @@ import re
 import shutil
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from weft.agents.adapters import adapter_of
 from weft.agents.agent import COMMAND, Agent
@@ -23,8 +24,7 @@ _SECONDS: Final = 1.0
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+[-+.\w]*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Program:
+class Program(Struct, frozen=True, kw_only=True):
     name: str  # as the adapter or the agent file calls it
     path: str | None  # where it is; None: it was not found
     searched: str  # how it was looked for, for people

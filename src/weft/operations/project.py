@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 from weft import config, git
 from weft.config import Config
 from weft.store import Store, default_url, open_store
 
 
-@dataclass(frozen=True, kw_only=True)
-class Project:
+class Project(Struct, frozen=True, kw_only=True):
     root: Path
     config: Config
     environment: Mapping[str, str]  # the user's

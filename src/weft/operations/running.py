@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from weft import git, plan
 from weft.errors import InputError, Refused
@@ -26,8 +27,7 @@ _SHORT: Final = 9  # letters of a commit id in a plan
 _GOES_ON: Final = frozenset({State.READY, State.OFFERED, State.RUNNING, State.PARKED, State.GATING})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """A run at one moment."""
 
     run: Run

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.errors import InputError, Refused
 from weft.model import Run, State, Task
@@ -17,8 +19,7 @@ from weft.store.tasks import get_task
 _GONE_ON: Final = frozenset({State.WAITING, State.READY, State.RUNNING, State.GATING})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Done:
+class Done(Struct, frozen=True, kw_only=True):
     """What a verb came to."""
 
     text: str  # a sentence for people

@@ -8,9 +8,10 @@ import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from weft import forecast, git, paths
 from weft.agents import spec
@@ -35,8 +36,7 @@ _USES: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wishes:
+class Wishes(Struct, frozen=True, kw_only=True):
     """What the user asked for besides the plan."""
 
     agent: str = "implement"  # for tasks that name none
@@ -46,8 +46,7 @@ class Wishes:
     micro_usd: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Submitted:
+class Submitted(Struct, frozen=True, kw_only=True):
     run: str
     tasks: Mapping[str, int]  # numbers by the plan's ids
     base: str

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.errors import StoreError
 from weft.model import Attempt, Event, State, Task
@@ -40,8 +42,7 @@ _OF_THE_RUN: Final = frozenset({"run_started", "run_ended", "gate_blocked", "gat
 _OF_AGENTS: Final = frozenset({"agent_stopped", "agent_resumed"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Doing:
+class Doing(Struct, frozen=True, kw_only=True):
     """What an attempt does just now, by its agent's own word."""
 
     attempt: int
@@ -50,8 +51,7 @@ class Doing:
     micro_usd: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckUnderWay:
+class CheckUnderWay(Struct, frozen=True, kw_only=True):
     since: float
     entries: tuple[str, ...]
 

@@ -8,8 +8,10 @@ are known and at least two of its tasks may run at once. A plan that is annotate
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.paths import conflicts, normalise
 from weft.plan import markdown, mentions, source
@@ -22,23 +24,20 @@ _JOINING: Final = ("integrate ", "wire ", "connect ", "hook up ", "combine ", "e
 _MOST_COMPARED: Final = 300
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskAdvice:
+class TaskAdvice(Struct, frozen=True, kw_only=True):
     id: str
     files: tuple[str, ...]  # empty: not known
     depends: tuple[str, ...]  # as they are to be written: task1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PhaseAdvice:
+class PhaseAdvice(Struct, frozen=True, kw_only=True):
     label: str
     parallel: bool
     reason: str  # a sentence for the author
     tasks: tuple[TaskAdvice, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True, kw_only=True):
     phases: tuple[PhaseAdvice, ...]
     data: bytes  # the file with the annotations in it
     left_alone: bool  # because it has annotations already

@@ -8,8 +8,10 @@ Every other kind of link is left alone, and so is a line that is no issue.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.model import HUMAN, State
 from weft.plan import source, taskline, values
@@ -32,8 +34,7 @@ _NOT_WORK: Final = frozenset({"message", "event"})
 _DETAILS: Final = ("description", "design", "acceptance_criteria", "notes")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Issue:
+class _Issue(Struct, frozen=True, kw_only=True):
     fields: Fields
     task: PlanTask
     blockers: tuple[tuple[str, Node], ...]

@@ -7,12 +7,12 @@ Quotes, underlined headings, rules and link definitions are left off: to a plan 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, paragraph
 from markdown_it.token import Token
+from msgspec import Struct, field
 
 MOST_BLOCKS: Final = 100_000
 """About four seconds of markdown-it."""
@@ -36,8 +36,7 @@ class Block(NamedTuple):
     markup: str = ""
 
 
-@dataclass(kw_only=True, slots=True)
-class Item:
+class Item(Struct, kw_only=True):
     """A list item at the top level, with all blocks inside it."""
 
     first: int

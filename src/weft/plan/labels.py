@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Labels:
+class Labels(Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]  # of each, in order; no two are equal
     doubled: frozenset[str]  # numbers that several carry
     repeats: tuple[int, ...]  # which of them carry a number that was taken

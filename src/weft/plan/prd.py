@@ -8,8 +8,10 @@ holds all their files, and is done when they landed as one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.model import HUMAN, State
 from weft.plan import source, taskline, values
@@ -64,8 +66,7 @@ def read(name: str, data: bytes) -> Reading:
     return Reading(plan=plan, problems=problems.found())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Draft:
+class _Draft(Struct, frozen=True, kw_only=True):
     """A task whose id is known, but not yet whom it refers to."""
 
     task: PlanTask

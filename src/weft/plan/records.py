@@ -7,10 +7,11 @@ resolved by the readers: a record names other tasks by id and other phases by la
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct, field
 
 from weft.model import HUMAN, Class, Priority, State
 
@@ -51,8 +52,7 @@ class Why(StrEnum):
     OVERLAP = "overlap"  # both may change the same file; a preference, not a need
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """Something in a plan that could not be honoured, or that its author should know."""
 
     file: str
@@ -65,8 +65,7 @@ class Problem:
     pointer: str | None = None  # into a JSON document
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """A task or phase that another one names."""
 
     to: str  # a task's id or a phase's label
@@ -74,20 +73,17 @@ class Reference:
     column: int = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True, kw_only=True):
     usd: float | None = None
     seconds: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Team:
+class Team(Struct, frozen=True, kw_only=True):
     size: int
     agent: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlanTask:
+class PlanTask(Struct, frozen=True, kw_only=True):
     id: str
     phase: str  # the label of its phase; empty where the source has no phases
     label: str
@@ -133,8 +129,7 @@ class PlanTask:
         return (WHOLE_REPOSITORY,) if self.files is None else self.files
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True, kw_only=True):
     label: str
     title: str
     line: int
@@ -145,8 +140,7 @@ class Phase:
     annotated: bool = False  # whether it says how it runs or what it waits for
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     name: str  # of the file
     source: Source
     title: str = ""
@@ -155,16 +149,14 @@ class Plan:
     tasks: tuple[PlanTask, ...] = ()  # in plan order; a story comes after its subtasks
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What a file says, as far as it could be read, and everything that is wrong with it."""
 
     plan: Plan
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True, kw_only=True):
     """`before` comes before `after`, both ids of tasks."""
 
     before: str
@@ -174,8 +166,7 @@ class Edge:
     files: tuple[str, ...] = ()  # what both may change
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Barrier:
+class Barrier(Struct, frozen=True, kw_only=True):
     """Every task of `before` comes before every task of `after`.
 
     Stands for so many edges that writing them out would not be linear any more.
@@ -187,8 +178,7 @@ class Barrier:
     lines: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True, kw_only=True):
     """A plan as a graph.
 
     `successors` is the graph of what must come first, for `weft.graph`: node i is the i-th task

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from weft.model import State
 from weft.plan import comments, taskline
@@ -35,8 +36,7 @@ class FoundTask(NamedTuple):
     notes: list[Annotation]
 
 
-@dataclass(kw_only=True, slots=True)
-class Section:
+class Section(Struct, kw_only=True):
     """A heading and what stands under it; a phase if there is a task."""
 
     heading: Heading

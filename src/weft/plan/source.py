@@ -7,8 +7,9 @@ stay exact; everybody else reads `lines`, where each of them is U+FFFD.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from weft.plan.problems import Problems
 
@@ -22,8 +23,7 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _TO_REPLACEMENT: Final = dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Text:
+class Text(Struct, frozen=True, kw_only=True):
     """The lines of a file, without their ends."""
 
     raw: tuple[str, ...]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from weft.errors import InputError
 from weft.model import State
@@ -27,8 +28,7 @@ _SMALL_WORDS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Times:
+class Times(Struct, frozen=True, kw_only=True):
     """When a task started and ended, as text in ISO 8601."""
 
     started: str | None = None

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.model import State
@@ -40,8 +42,7 @@ _LONGEST_NOTE: Final = 200
 _UNSAFE: Final = str.maketrans({"[": "(", "]": ")", "`": "'", "<": "‹", ">": "›"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Status:
+class Status(Struct, frozen=True, kw_only=True):
     """What became of a task."""
 
     state: State
@@ -49,8 +50,7 @@ class Status:
     note: str = ""  # why it is blocked or failed
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
+class Written(Struct, frozen=True, kw_only=True):
     data: bytes
     gone: tuple[PlanTask, ...]  # as they were when the plan was read
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from weft.errors import InputError
 from weft.model import HERE, Demand
@@ -18,8 +19,7 @@ MOST: Final = 2**50
 """No amount is larger, so that no sum of thousands leaves what a database can count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(Struct, frozen=True):
     """One resource a demand does not fit into now."""
 
     resource: str

@@ -9,15 +9,15 @@ reports a combination that does not merge as a conflict of the first candidate t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 Combination = tuple[str, ...]
 """Ids of candidates, in the order in which they are merged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A commit that asks to land. Built again, it is a new candidate with a new id."""
 
     id: str
@@ -35,8 +35,7 @@ class Purpose(StrEnum):
     BLAME = "blame"  # looks for the others without which a culprit passes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Check(Struct, frozen=True, kw_only=True):
     """One run of the check on the tree of a combination.
 
     Where a retry or a blame does not merge, that is its failed verdict: nobody lands it.
@@ -48,8 +47,7 @@ class Check:
     purpose: Purpose = Purpose.SEARCH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """How one check ended. A cancelled check has none."""
 
     base: str
@@ -57,8 +55,7 @@ class Verdict:
     passed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class Conflict(Struct, frozen=True, kw_only=True):
     """A candidate that does not merge on the base once the others are merged."""
 
     base: str
@@ -66,8 +63,7 @@ class Conflict:
     others: Combination  # as few as are known to be enough; none: not even on the bare base
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landing:
+class Landing(Struct, frozen=True, kw_only=True):
     """Trunk moved from `old` to `new` by exactly these candidates."""
 
     old: str
@@ -75,8 +71,7 @@ class Landing:
     candidates: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Scene(Struct, frozen=True, kw_only=True):
     """All that a plan depends on. Rows of one run, oldest first."""
 
     tip: str
@@ -94,8 +89,7 @@ class Reason(StrEnum):
     CONFLICT = "conflict"  # it did not merge
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
+class Rejection(Struct, frozen=True, kw_only=True):
     """A candidate that goes back, and the smallest combination found that fails with it."""
 
     candidate: str
@@ -104,8 +98,7 @@ class Rejection:
     combination: Combination  # the candidate is its last; on its own: it fails without others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What to do now. Everything in it may be done at once, in any order."""
 
     land: Combination = ()  # on the tip of the scene; exactly this tree passed

@@ -9,7 +9,8 @@ to the tip is forgotten: somebody else moved trunk.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.policy.checks import Candidate, Check, Combination, Landing, Verdict
 
@@ -50,8 +51,7 @@ class Trunk:
             yield from landed
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     passed: int = 0
     failed: int = 0
 
@@ -60,8 +60,7 @@ class Tally:
         return self.passed + self.failed
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A tree that failed while its first `passing` candidates pass without the rest."""
 
     base: str

@@ -6,7 +6,8 @@ Both rules are derived from the fences of past admissions, not from counters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.config import Tuning
 from weft.policy.capacity import Shortage
@@ -23,8 +24,7 @@ def must_yield(recent: Sequence[str], tuning: Tuning) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bypassed:
+class Bypassed(Struct, frozen=True, kw_only=True):
     """The first task in order that could not be admitted, and the fence since when."""
 
     task: int

@@ -7,15 +7,15 @@ review or judge; only then it joins the queue that lands.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.policy.checks import Check, Conflict, Purpose, Reason, Rejection, Verdict
 
 _TRIES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class First:
+class First(Struct, frozen=True, kw_only=True):
     """What follows from the facts for entries that are to be looked at."""
 
     pass_on: tuple[str, ...] = ()

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Final
+
+from msgspec import Struct
 
 from weft.policy.checks import Candidate, Check, Combination, Purpose
 from weft.policy.evidence import Evidence, Failure, Tree
@@ -29,8 +30,7 @@ _PROVEN: Final = 0.01
 """How likely a candidate that passed in some combination fails in another, beside one unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """The candidates that may land, in order, and what is known of them."""
 
     ready: Combination  # without culprits and those that wait for one

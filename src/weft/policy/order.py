@@ -7,7 +7,7 @@ that all tasks of one run age alike and their longest paths decide among them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from weft.config import Tuning
 from weft.model import HUMAN, Class
@@ -15,8 +15,7 @@ from weft.model import HUMAN, Class
 Rank = tuple[int, int, int, int, float, float, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """What the order looks at."""
 
     id: int

@@ -7,13 +7,12 @@ down. Pressure only ever lowers: the effective limit is never above the base, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from weft.config import Tuning
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Penalty:
+class Penalty(Struct, frozen=True, kw_only=True):
     level: int  # when it was last raised
     since: float
     successes: int  # since then

@@ -6,8 +6,9 @@ agent is its caller's; so is everything about claims when an attempt left its sc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from weft.config import Tuning
 from weft.model import ErrorClass, State
@@ -16,8 +17,7 @@ _LONGEST_PARK: Final = 8 * 86_400.0
 """Weekly limits are the longest there are; a later reset is a mistake of the program's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Next:
+class Next(Struct, frozen=True, kw_only=True):
     state: State  # ready (at once), parked (until) or blocked
     until: float | None = None
     stops_agent: bool = False  # nobody should start this agent before a person has looked

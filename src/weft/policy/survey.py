@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from weft import graph
 from weft.policy.blame import judge
@@ -12,8 +13,7 @@ from weft.policy.checks import Candidate, Check, Combination, Reason, Rejection,
 from weft.policy.evidence import Evidence, Failure, Trunk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class Survey(Struct, frozen=True, kw_only=True):
     evidence: Evidence
     proven: frozenset[str]  # landed, or part of a tree that passed
     candidates: Mapping[str, Candidate]  # queued or landed

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from weft.errors import NotFound
 from weft.model import Demand, Grant, State

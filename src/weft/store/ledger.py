@@ -7,7 +7,9 @@ what ended leases have spent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.errors import NotFound
 from weft.policy import capacity, pressure
@@ -16,8 +18,7 @@ from weft.store import records
 from weft.store.database import Transaction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A worker as admission sees it."""
 
     worker: str

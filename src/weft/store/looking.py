@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.model import Entry, Event, Task
 from weft.store import records
@@ -11,8 +12,7 @@ from weft.store.database import Row, Transaction
 from weft.store.store import reads
 
 
-@dataclass(frozen=True, kw_only=True)
-class Name:
+class Name(Struct, frozen=True, kw_only=True):
     """What a task of a run is called."""
 
     task: int
@@ -21,8 +21,7 @@ class Name:
     state: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cost:
+class Cost(Struct, frozen=True, kw_only=True):
     """What the attempts of one agent at one task took."""
 
     task: int
@@ -33,8 +32,7 @@ class Cost:
     micro_usd: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget:
+class Budget(Struct, frozen=True, kw_only=True):
     """Dollars of a run, in millionths."""
 
     cap: int | None

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.store.database import Row, Transaction
 from weft.store.store import reads
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """A task at a glance."""
 
     id: int
@@ -33,8 +33,7 @@ class Seen:
     started: float | None  # its attempt, if that has not ended
 
 
-@dataclass(frozen=True, kw_only=True)
-class Overview:
+class Overview(Struct, frozen=True, kw_only=True):
     runs: Mapping[str | None, Mapping[str, int]]  # how many tasks are in each state; None: ad hoc
     waiting: tuple[str, ...]  # runs that wait for a place
     gates: Mapping[str, str]  # runs whose gate waits for a person, and why

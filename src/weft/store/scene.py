@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.model import HERE, Demand, State
 from weft.paths import conflicts
@@ -20,8 +21,7 @@ from weft.store.database import Row, Transaction
 from weft.store.ledger import Ledger, Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     rows: Sequence[Row]  # the best first; more than one only for a gang
     repo: str
     run: str | None

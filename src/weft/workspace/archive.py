@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft import git
 from weft.git import Update
@@ -25,8 +26,7 @@ _HEAD = re.compile(r"(?:ref: )?(refs/[^\s\0]+|[0-9a-f]{40,64})")
 _LARGEST = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kept:
+class Kept(Struct, frozen=True, kw_only=True):
     refs: tuple[str, ...] = ()  # what was archived now
     obstacle: str | None = None  # why the workspace still holds what nothing else does
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft import git
 from weft.git import Update
@@ -16,20 +17,17 @@ from weft.workspace.records import Workspace
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: \S.*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Author:
+class Author(Struct, frozen=True, kw_only=True):
     name: str
     email: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     commit: str
     tree: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoChange:
+class NoChange(Struct, frozen=True, kw_only=True):
     """The workspace holds what its base holds."""
 
     tree: str

@@ -7,9 +7,10 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from weft import git
 from weft.git import Change, GitFailed
@@ -28,8 +29,7 @@ _MADE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     workspace: Workspace
     tree: str  # the final state of the workspace
     changes: tuple[Change, ...]  # from base to tree, renames recognised

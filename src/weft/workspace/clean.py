@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Container
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from weft import git
 from weft.git import RefMoved
@@ -25,8 +26,7 @@ from weft.workspace.release import remove
 _TRIES: Final = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Item:
+class Item(Struct, frozen=True, kw_only=True):
     """A workspace or branch, and why it goes or stays."""
 
     name: str
@@ -34,8 +34,7 @@ class Item:
     bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     freed: tuple[Item, ...]  # or would be freed, in a survey
     kept: tuple[Item, ...]
     archived: tuple[str, ...] = ()  # references that now keep what was freed

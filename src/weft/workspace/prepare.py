@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from weft import git
 from weft.errors import BranchTaken, InputError, InUse, WorkspaceError

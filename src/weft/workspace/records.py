@@ -19,10 +19,12 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from weft.errors import WorkspaceError
 from weft.git import View
@@ -35,8 +37,7 @@ class Phase(StrEnum):
     FREE = "free"  # clean, to be used again
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     phase: Phase
     branch: str | None = None  # the full reference this workspace alone may create or delete
     base: str | None = None  # the commit it starts from
@@ -46,8 +47,7 @@ class Record:
     owner: str = ""  # whom it was handed to; means something to callers only
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pool:
+class Pool(Struct, frozen=True, kw_only=True):
     """The workspaces of one repository."""
 
     common: Path  # the common git directory
@@ -78,8 +78,7 @@ class Pool:
         return [(slot, record) for slot in slots if (record := slot.find_record()) is not None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Slot:
+class Slot(Struct, frozen=True, kw_only=True):
     pool: Pool
     number: int
 
@@ -132,8 +131,7 @@ class Slot:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workspace:
+class Workspace(Struct, frozen=True, kw_only=True):
     """One attempt's place to work, and the lock that says it is used.
 
     Hand `lock.fileno()` to the agent's wrapper, and the workspace stays taken for as long as the

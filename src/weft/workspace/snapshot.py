@@ -8,8 +8,9 @@ program can set back.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft.errors import WorkspaceError
 from weft.git import GitFailed
@@ -18,8 +19,7 @@ from weft.workspace import worktree
 from weft.workspace.records import Workspace
 
 
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     tree: str
     found: Differences
 

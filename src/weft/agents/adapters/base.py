@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+
+from msgspec import Struct, field
 
 from weft.agents.agent import Agent
 from weft.agents.events import Event
@@ -15,8 +16,7 @@ LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 """Linux takes no longer one, whatever the whole command line may measure."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     program: str  # what must be installed; empty: the agent file says
     first_signal: signal.Signals  # what makes it end cleanly
     idle: float  # seconds without a line after which it is taken to hang
@@ -24,16 +24,14 @@ class Facts:
     passes: tuple[str, ...] = ()  # variables of the user's it needs, such as its keys
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mcp:
+class Mcp(Struct, frozen=True, kw_only=True):
     """weft's own tools, for agents that may call them."""
 
     url: str
     token: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Start:
+class Start(Struct, frozen=True, kw_only=True):
     """What a launch depends on besides agent and prompt."""
 
     directory: str  # the attempt's own, outside the workspace, readable by nobody else
@@ -43,16 +41,14 @@ class Start:
     root: bool = False  # whether it will run as root
 
 
-@dataclass(frozen=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     stdin: bytes = b""  # written, then closed: some wait for ever on an open pipe
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)  # to be put into the directory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What reading one line hands to the next."""
 
     session: str = ""

@@ -8,8 +8,9 @@ each time with the same use; output tokens are only known at the end.
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from weft.agents import lines, trouble
 from weft.agents.adapters.base import Facts, Launch, Mcp, Read, Reading, Start, encoded, option

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 import signal
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from weft.agents import lines, trouble
 from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, option

@@ -7,8 +7,9 @@ ends with exit code 0 on TERM, so that only its `result` line tells success.
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from weft.agents import lines, trouble
 from weft.agents.adapters.base import (

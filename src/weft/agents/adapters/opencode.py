@@ -7,8 +7,9 @@ step that finishes for the reason `stop`; tokens and dollars come with each step
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from weft.agents import lines, trouble
 from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, encoded, option

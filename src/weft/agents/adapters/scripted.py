@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from weft import scripted
 from weft.agents import lines

@@ -8,9 +8,10 @@ crosses, and bends take room among the nodes: no line runs behind a task.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
+
+from msgspec import Struct
 
 from weft import graph
 
@@ -23,15 +24,13 @@ _SWEEPS: Final = 6
 _MOST_BENDS: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     x: float  # of the left edge
     y: float  # of the middle
     width: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...]
     lines: tuple[tuple[tuple[int, int], tuple[Place, ...]], ...]  # ends, and all on the way
     width: float

@@ -8,9 +8,9 @@ steer the terminal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
@@ -22,8 +22,7 @@ _FEW: Final = 3  # lines of a section that others must leave room for
 _NARROW: Final = 50  # columns below which an agent's line says less
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Section:
+class _Section(Struct, frozen=True, kw_only=True):
     lines: list[Text]
     least: int  # lines it gets before a less important one gets any
     title: str = ""

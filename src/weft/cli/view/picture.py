@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentLine:
+class AgentLine(Struct, frozen=True, kw_only=True):
     """An attempt under way."""
 
     task: str
@@ -17,8 +16,7 @@ class AgentLine:
     doing: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunPicture:
+class RunPicture(Struct, frozen=True, kw_only=True):
     run: str
     state: str
     seconds: float  # since it was submitted
@@ -34,8 +32,7 @@ class RunPicture:
     waits: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Picture:
+class Picture(Struct, frozen=True, kw_only=True):
     runs: tuple[RunPicture, ...]
     limits: tuple[str, ...] = ()  # what rate limits leave, in words
     recent: tuple[str, ...] = ()  # what happened last, the latest last

@@ -10,8 +10,9 @@ import re
 import statistics
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from weft.cli.run_text import duration
 from weft.cli.view.picture import AgentLine, RunPicture
@@ -43,8 +44,7 @@ _ORDER: Final = (
 )
 
 
-@dataclass(kw_only=True)
-class _Known:
+class _Known(Struct, kw_only=True):
     """What was found out about a run, and holds for a while."""
 
     share: float = 0.0
@@ -52,8 +52,7 @@ class _Known:
     waits: tuple[str, ...] = ()
 
 
-@dataclass(kw_only=True)
-class Scenery:
+class Scenery(Struct, kw_only=True):
     store: Store
     limits: tuple[str, ...] = ()
     _known: dict[str, _Known] = field(default_factory=dict)

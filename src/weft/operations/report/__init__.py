@@ -6,8 +6,9 @@ How it looks is left to the faces.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from weft.errors import InputError
 from weft.operations.report.past import work_out
@@ -29,4 +30,5 @@ def read(store: Store, run: str | None) -> Report:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    return asdict(report)
+    found: dict[str, Any] = to_builtins(report)
+    return found

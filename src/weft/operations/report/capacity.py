@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from weft.model import RunHistory
 from weft.policy.capacity import is_consumable
@@ -13,8 +14,7 @@ _LEFT_OUT: Final = ("gate:", "agent:", "host:")
 """Not counted by the slot, or the same as another."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """From a moment on: in use by the run, and by everybody else."""
 
     at: float
@@ -22,8 +22,7 @@ class Step:
     others: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Capacity:
+class Capacity(Struct, frozen=True, kw_only=True):
     """One limit over the time of a run, in seconds since its submission."""
 
     resource: str

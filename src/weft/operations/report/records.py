@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from weft.operations.report.capacity import Capacity
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskReport:
+class TaskReport(Struct, frozen=True, kw_only=True):
     name: str
     title: str
     state: str
@@ -24,8 +23,7 @@ class TaskReport:
     critical: bool  # on the chain that decided when the run ended
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttemptReport:
+class AttemptReport(Struct, frozen=True, kw_only=True):
     task: str
     number: int
     agent: str | None
@@ -42,8 +40,7 @@ class AttemptReport:
     commit: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckReport:
+class CheckReport(Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...]  # whose work was checked as one
     purpose: str
     slot: int
@@ -54,8 +51,7 @@ class CheckReport:
     output: str  # of one that failed
 
 
-@dataclass(frozen=True, kw_only=True)
-class RejectionReport:
+class RejectionReport(Struct, frozen=True, kw_only=True):
     at: float
     tasks: tuple[str, ...]
     others: tuple[str, ...]  # with whom it fails or does not merge, if not alone
@@ -63,15 +59,13 @@ class RejectionReport:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class LandingReport:
+class LandingReport(Struct, frozen=True, kw_only=True):
     at: float
     tasks: tuple[str, ...]
     commits: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     makespan: float  # from the first start to the end
     bound: float  # what no schedule of these attempts could beat
     bound_by: str  # what that is: the longest path, the slots, or a file
@@ -88,8 +82,7 @@ class Figures:
     micro_usd: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     run: str
     plan: str
     title: str
