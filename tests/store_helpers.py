@@ -56,11 +56,13 @@ TABLES = (
     "leases",
     "limits",
     "penalties",
+    "replies",
     "reservation",
     "runs",
     "spending",
     "stopped_agents",
     "tasks",
+    "tokens",
     "verdicts",
     "workers",
 )

@@ -12,11 +12,14 @@
     │   ├── BranchTaken    another workspace or person has that branch
     │   ├── InUse          somebody else uses that workspace
     │   └── SetUpFailed    the files or the command it needs failed
+    ├── Unauthenticated    who asks has not shown who it is             exit 1
+    ├── Forbidden          it has, and may not do this                  exit 1
     └── Refused            the store answered no, and changed nothing   exit 1
         ├── NotFound       no such task, run, worker or limit
         ├── StaleFence     the caller no longer owns what it acts on
         ├── AlreadyEnded   the task has its one terminal outcome already
         ├── AtCapacity     the worker asked for has no room
+        ├── StillAnswering the same request is being answered just now
         └── QueueFull      the queue is full of better entries
 
 The docstring of a class is its default message. Faces map classes to exit codes and
@@ -77,6 +80,14 @@ class SetUpFailed(WorkspaceError):
     """The workspace could not be set up."""
 
 
+class Unauthenticated(WeftError):
+    """The token is missing or not valid; `weft token create` makes one."""
+
+
+class Forbidden(WeftError):
+    """This token may not do that."""
+
+
 class Refused(WeftError):
     """The store refused, and changed nothing."""
 
@@ -95,6 +106,10 @@ class AlreadyEnded(Refused):
 
 class AtCapacity(Refused):
     """The worker is at capacity."""
+
+
+class StillAnswering(Refused):
+    """A request with this key is being answered just now; ask again in a moment."""
 
 
 class QueueFull(Refused):

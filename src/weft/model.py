@@ -277,6 +277,20 @@ class AgentUse(Struct, frozen=True, kw_only=True):
     stopped: str | None = None  # why nobody may start it before a person has looked
 
 
+class Token(Struct, frozen=True, kw_only=True):
+    """Who may ask something of a server, and what. Its secret is known to its owner alone."""
+
+    id: str
+    name: str  # what people call its owner
+    scopes: frozenset[str]  # read, work, admin
+    tenant: str | None  # the only one whose tasks it sees; None: all
+    fence: int | None  # the attempt it was made for and ends with
+    task: int | None  # that attempt's
+    created: float
+    expires: float | None
+    revoked: float | None
+
+
 class Event(Struct, frozen=True, kw_only=True):
     id: int
     at: float

@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "report": "weft.cli.report",
     "run": "weft.cli.run",
     "skip": "weft.cli.skip",
+    "token": "weft.cli.token",
     "verify": "weft.cli.verify",
     "watch": "weft.cli.watch",
     "why": "weft.cli.why",

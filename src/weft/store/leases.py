@@ -436,6 +436,7 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
         attempt=lease["attempt"],
     )
     tx.run("move_units", fence=fresh, old=fence)
+    tx.run("hand_over_tokens", fence=fresh, old=fence)
     tx.run(
         "hand_over_attempt",
         fence=fresh,

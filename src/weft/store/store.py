@@ -71,6 +71,34 @@ class Store:
         self.close()
 
 
+class OneTransaction(Store):
+    """A store whose verbs all take part in a transaction that is open already.
+
+    So that several of them, and what is asked before and kept after, happen at one moment. A
+    verb that refuses has written nothing; any other error must end the transaction.
+    """
+
+    def __init__(self, store: Store, transaction: Transaction) -> None:
+        super().__init__(store.database, store.tuning)
+        self._transaction = transaction
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        return work(self._transaction)
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        return work(self._transaction)
+
+    def close(self) -> None:
+        """Whoever opened the store closes it."""
+
+
+class OneMoment(OneTransaction):
+    """The same for a transaction that only reads."""
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        raise RuntimeError("A verb that writes was called where everything is only read.")
+
+
 def writes(
     function: Callable[Concatenate[Transaction, P], T],
 ) -> Callable[Concatenate[Store, P], T]:

@@ -25,6 +25,7 @@ _FILES: Final = (
     "ready.sql",
     "runs.sql",
     "tasks.sql",
+    "tokens.sql",
     "workers.sql",
 )
 _NAME = re.compile(r"^-- name: (\w+)$")

@@ -322,3 +322,29 @@ CREATE TABLE landings (
 );
 CREATE INDEX landings_new ON landings (run, new);
 CREATE UNIQUE INDEX landings_open ON landings (run) WHERE state = 'intended';
+
+-- Who may ask something of a server. Of a token only a digest of its secret is kept.
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    hash TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    scopes TEXT NOT NULL, -- words with spaces between them
+    tenant TEXT, -- the only one whose tasks it may see and touch; NULL: all
+    fence BIGINT, -- the attempt it was made for, and ends with; NULL: none
+    created DOUBLE PRECISION NOT NULL,
+    expires DOUBLE PRECISION,
+    revoked DOUBLE PRECISION
+);
+CREATE INDEX tokens_fence ON tokens (fence) WHERE fence IS NOT NULL;
+
+-- What was answered to a request that may be sent again, by who sent it and the key it chose.
+CREATE TABLE replies (
+    token TEXT NOT NULL,
+    key TEXT NOT NULL,
+    request TEXT NOT NULL, -- a digest of method, path and body
+    status BIGINT, -- NULL while it is being answered
+    body TEXT NOT NULL DEFAULT '',
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (token, key)
+);
+CREATE INDEX replies_at ON replies (at);

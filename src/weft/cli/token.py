@@ -1,0 +1,144 @@
+"""`weft token`"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from weft.cli.output import json_option, print_json, print_table, say
+from weft.cli.words import clock
+
+if TYPE_CHECKING:
+    from weft.model import Token
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class Duration(click.ParamType[float]):
+    """`90s`, `15m`, `12h`, `30d`; a bare number is seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        match = re.fullmatch(r"([0-9]{1,9})([smhd]?)", str(value), re.ASCII)
+        if match is None or int(match[1]) == 0:
+            self.fail(f"{value!r} is no duration; write 12h or 30d.", param, ctx)
+        return float(int(match[1]) * _UNITS[match[2] or "s"])
+
+
+@click.group(name="token")
+def command() -> None:
+    """Make, list and revoke the tokens by which a server knows who asks."""
+
+
+@command.command(name="create")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(["read", "work", "admin"]),
+    default=("read", "work"),
+    show_default=True,
+    help="read: look. work: also join, take, send tasks. admin: everything. Can be repeated.",
+)
+@click.option("--tenant", metavar="T", help="Only what belongs to this tenant. Default: all.")
+@click.option("--expires", type=Duration(), metavar="30d", help="Default: never.")
+@json_option
+@click.pass_obj
+def create(
+    directory: Path,
+    name: str,
+    scopes: tuple[str, ...],
+    tenant: str | None,
+    expires: float | None,
+    as_json: bool,
+) -> None:
+    """Make a token for NAME, and print it.
+
+    It is printed this once: the store keeps only a digest.
+    """
+    from weft.operations import project
+    from weft.store.tokens import create_token
+
+    now = time.time()
+    with project.find(directory, os.environ).open_store() as store:
+        token, text = create_token(
+            store,
+            name=name,
+            scopes=scopes,
+            tenant=tenant,
+            expires=None if expires is None else now + expires,
+            now=now,
+        )
+    if as_json:
+        print_json({**as_dict(token), "secret": text})
+    else:
+        click.echo(text)
+
+
+@command.command(name="list")
+@json_option
+@click.pass_obj
+def list_command(directory: Path, as_json: bool) -> None:
+    """List all tokens, those that no longer work included."""
+    from weft.operations import project
+    from weft.store.tokens import list_tokens
+
+    now = time.time()
+    with project.find(directory, os.environ).open_store() as store:
+        found = list_tokens(store)
+    if as_json:
+        print_json({"tokens": [as_dict(one) for one in found]})
+        return
+    print_table(
+        ("TOKEN", "NAME", "SCOPES", "TENANT", "STATE"),
+        [
+            (one.id, one.name, " ".join(sorted(one.scopes)), one.tenant or "all", _state(one, now))
+            for one in found
+        ],
+    )
+
+
+@command.command(name="revoke")
+@click.argument("id")
+@json_option
+@click.pass_obj
+def revoke(directory: Path, id: str, as_json: bool) -> None:
+    """Let the token ID be good for nothing from now on."""
+    from weft.operations import project
+    from weft.store.tokens import revoke_token
+
+    with project.find(directory, os.environ).open_store() as store:
+        changed = revoke_token(store, id, now=time.time())
+    if as_json:
+        print_json({"id": id, "revoked": changed})
+    else:
+        say(f"Token {id} is revoked." if changed else f"Token {id} was revoked before.")
+
+
+def _state(token: Token, now: float) -> str:
+    if token.revoked is not None:
+        return f"revoked {clock(token.revoked)}"
+    if token.expires is None:
+        return "valid"
+    return f"{'expired' if token.expires <= now else 'valid until'} {clock(token.expires)}"
+
+
+def as_dict(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "scopes": sorted(token.scopes),
+        "tenant": token.tenant,
+        "created": token.created,
+        "expires": token.expires,
+        "revoked": token.revoked,
+    }

@@ -1,0 +1,43 @@
+-- Tokens, and replies to requests that may be sent again.
+
+-- name: add_token
+-- A new token.
+INSERT INTO tokens (id, hash, name, scopes, tenant, fence, created, expires)
+VALUES (:id, :hash, :name, :scopes, :tenant, :fence, :created, :expires);
+
+-- name: token
+-- One token, with the lease of the attempt it was made for.
+SELECT t.*, l.task AS lease_task, l.state AS lease_state
+FROM tokens t LEFT JOIN leases l ON l.fence = t.fence WHERE t.id = :id;
+
+-- name: tokens
+-- All tokens but those made for attempts, oldest first.
+SELECT t.*, NULL AS lease_task, NULL AS lease_state
+FROM tokens t WHERE t.fence IS NULL ORDER BY t.created, t.id;
+
+-- name: revoke_token
+-- A token is good for nothing from now on.
+UPDATE tokens SET revoked = :now WHERE id = :id AND revoked IS NULL;
+
+-- name: hand_over_tokens
+-- An attempt goes on under another fence, and so do its agent's tokens.
+UPDATE tokens SET fence = :fence WHERE fence = :old;
+
+-- name: reply
+-- What was answered to a request with this key.
+SELECT request, status, body, at FROM replies WHERE token = :token AND key = :key;
+
+-- name: keep_reply
+-- A request with this key is being answered, or was answered so.
+INSERT INTO replies (token, key, request, status, body, at)
+VALUES (:token, :key, :request, :status, :body, :now)
+ON CONFLICT (token, key) DO UPDATE SET request = excluded.request, status = excluded.status,
+    body = excluded.body, at = excluded.at;
+
+-- name: drop_reply
+-- It was not answered, and may be tried again.
+DELETE FROM replies WHERE token = :token AND key = :key;
+
+-- name: forget_replies
+-- Nobody asks again after so long.
+DELETE FROM replies WHERE at < :before;

@@ -1,0 +1,134 @@
+"""Tokens: who may ask something of a server.
+
+A token's text is `weft_<id>_<secret>`. The secret is 32 random bytes, so a plain digest of it is
+as good as a slow one; the store keeps nothing else. One that was made for an attempt is valid
+while the lease of that attempt is open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Final
+
+from weft.errors import InputError, NotFound, Unauthenticated
+from weft.model import Token
+from weft.store.database import Row, Transaction
+from weft.store.store import reads, writes
+
+SCOPES: Final = ("read", "work", "admin")
+
+_TEXT: Final = re.compile(r"weft_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
+_NOBODY: Final = hashlib.sha256(b"").hexdigest()  # of no secret: those are never empty
+_LONGEST_NAME: Final = 100
+
+
+@writes
+def create_token(
+    tx: Transaction,
+    *,
+    name: str,
+    scopes: Iterable[str],
+    tenant: str | None = None,
+    fence: int | None = None,
+    expires: float | None = None,
+    now: float,
+) -> tuple[Token, str]:
+    """A new token, and its text, which nobody can find out later."""
+    given = frozenset(scopes)
+    _refuse_unusable(name, given, tenant)
+    if expires is not None and expires <= now:
+        raise InputError("A token must expire in the future.")
+    id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    tx.run(
+        "add_token",
+        id=id,
+        hash=_digest(secret),
+        name=name,
+        scopes=" ".join(sorted(given)),
+        tenant=tenant,
+        fence=fence,
+        created=now,
+        expires=expires,
+    )
+    if fence is None:  # an attempt's own are told of by its admission
+        tx.event("token_created", now=now, token=id, name=name, scopes=sorted(given), tenant=tenant)
+    return get_token_row(tx, id), f"weft_{id}_{secret}"
+
+
+def _refuse_unusable(name: str, scopes: frozenset[str], tenant: str | None) -> None:
+    if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise InputError(f"A token needs a name of up to {_LONGEST_NAME} printable characters.")
+    if not scopes or not scopes <= set(SCOPES):
+        raise InputError(f"A token's scopes are some of {', '.join(SCOPES)}.")
+    if tenant is not None and not (tenant and tenant.isprintable() and len(tenant) <= 100):
+        raise InputError("A tenant's name has up to 100 printable characters.")
+    if tenant is not None and "admin" in scopes:
+        raise InputError("An admin belongs to no tenant; leave one of the two out.")
+
+
+@reads
+def list_tokens(tx: Transaction) -> list[Token]:
+    """All that people or programs were given; what attempts have of their own is left out."""
+    return [_token(row) for row in tx.all("tokens")]
+
+
+@writes
+def revoke_token(tx: Transaction, id: str, *, now: float) -> bool:
+    """Good for nothing from now on; False if that was so before."""
+    get_token_row(tx, id)
+    if not tx.count("revoke_token", id=id, now=now):
+        return False
+    tx.event("token_revoked", now=now, token=id)
+    return True
+
+
+@reads
+def identify(tx: Transaction, text: str, *, now: float) -> Token:
+    """Whose token this is. Raises `Unauthenticated`, whatever is wrong with it."""
+    return identified(tx, text, now=now)
+
+
+def identified(tx: Transaction, text: str, *, now: float) -> Token:
+    """The same, for a transaction that has more to do."""
+    match = _TEXT.fullmatch(text)
+    id, secret = match.groups() if match else ("", "")
+    row = tx.one("token", id=id)
+    known = row["hash"] if row is not None else _NOBODY
+    same = hmac.compare_digest(known, _digest(secret))
+    if row is None or not same or not match or not _is_valid(row, now):
+        raise Unauthenticated
+    return _token(row)
+
+
+def _is_valid(row: Row, now: float) -> bool:
+    in_time = row["revoked"] is None and (row["expires"] is None or now < row["expires"])
+    return in_time and (row["fence"] is None or row["lease_state"] in ("held", "suspect"))
+
+
+def get_token_row(tx: Transaction, id: str) -> Token:
+    row = tx.one("token", id=id)
+    if row is None:
+        raise NotFound(f"There is no token {id}.")
+    return _token(row)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: Row) -> Token:
+    return Token(
+        id=row["id"],
+        name=row["name"],
+        scopes=frozenset(row["scopes"].split()),
+        tenant=row["tenant"],
+        fence=row["fence"],
+        task=row["lease_task"],
+        created=row["created"],
+        expires=row["expires"],
+        revoked=row["revoked"],
+    )
