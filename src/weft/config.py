@@ -54,6 +54,8 @@ class Tuning(Struct, frozen=True, kw_only=True):
     drift: float = 5
     kill_grace: float = 10
     offer: float = 60  # an unanswered offer is withdrawn after this
+    prefer: float = 30  # after this a preferred worker that stays busy is preferred no longer
+    inbox: int = 100  # messages that may wait for one task or member
     bypasses: int = 20  # K: after so many, capacity is reserved
     in_a_row: int = 2  # admissions of one tenant while another could go
     class_age: float = 20  # one class up per this much waiting

@@ -115,6 +115,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     gang: str | None = None  # admitted together with the others of this name, or not at all
     story: str | None = None  # the task whose claims bind everyone but this one
     pinned: str | None = None  # the only worker that may take it
+    pin_until: float | None = None  # when that ends, if it is but a preference
+    created_by: str | None = None  # the member or token that sent it; None: a plan, or a person
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
@@ -164,6 +166,8 @@ class Task(Struct, frozen=True, kw_only=True):
     pinned: str | None
     offered_to: str | None
     result: str
+    pin_until: float | None = None
+    created_by: str | None = None
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -237,6 +241,19 @@ class NewWorker(Struct, frozen=True, kw_only=True):
     host_limits: Mapping[str, int] = field(default_factory=dict)  # `ram_mb`, `port`
 
 
+class NewMember(Struct, frozen=True, kw_only=True):
+    """An agent that joins over the API: a worker of the kind `api`."""
+
+    id: str
+    name: str
+    slots: int
+    token: str  # the one it joins with, and nobody else acts for it
+    is_lead: bool = False
+    role: str = ""
+    capabilities: tuple[str, ...] = ()
+    tenant: str | None = None  # whose tasks it takes; None: anybody's
+
+
 class Capacity(Struct, frozen=True, kw_only=True):
     current: int
     max: int
@@ -259,6 +276,35 @@ class Worker(Struct, frozen=True, kw_only=True):
     left: float | None
     capacity: Capacity
     status: str  # idle, busy or offline: derived, never stored
+    # Of members of a swarm:
+    role: str = ""
+    is_lead: bool = False
+    capabilities: tuple[str, ...] = ()
+    tenant: str | None = None
+    token: str | None = None
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """A word to a task that runs, or to a member."""
+
+    id: int
+    to_task: int | None
+    to_worker: str | None
+    sender: str
+    text: str
+    at: float
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """A task has ended: told to who sent it, and to the leads of its tenant."""
+
+    event: int
+    task: int
+    name: str
+    state: State
+    reason: str
+    result: str
+    at: float
 
 
 class Limit(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,97 @@
+"""Who asks, and what it may do. The faces say who; everything here only compares.
+
+An identity is limited in three ways: by scopes (each includes the one before: read, work, admin),
+by a tenant, and, if it was made for one attempt, by that attempt. One that was made for an attempt
+sees its own task and what that needs, and no more unless it may work too, as a lead's may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from weft.errors import Forbidden
+from weft.model import Task, Token, Worker, WorkerKind
+
+READ: Final = "read"
+WORK: Final = "work"
+ADMIN: Final = "admin"
+
+_INCLUDED: Final = {
+    READ: frozenset({READ, WORK, ADMIN}),
+    WORK: frozenset({WORK, ADMIN}),
+    ADMIN: frozenset({ADMIN}),
+}
+
+
+class Identity(Struct, frozen=True):
+    """Who asks: a token's owner, or an agent by the token of its attempt."""
+
+    token: str  # its id
+    name: str
+    scopes: frozenset[str]
+    tenant: str | None = None  # the only one it sees and touches; None: all
+    fence: int | None = None  # the attempt it was made for
+    task: int | None = None  # that attempt's
+
+    @property
+    def subject(self) -> str:
+        """What is remembered of it as the sender of a task or message."""
+        return f"token {self.token}" if self.fence is None else f"task {self.task}"
+
+
+LOCAL: Final = Identity(token="", name="local", scopes=frozenset({READ, WORK, ADMIN}))
+"""Whoever opens the store itself."""
+
+
+def from_token(token: Token) -> Identity:
+    return Identity(
+        token=token.id,
+        name=token.name,
+        scopes=token.scopes,
+        tenant=token.tenant,
+        fence=token.fence,
+        task=token.task,
+    )
+
+
+def has(who: Identity, scope: str) -> bool:
+    return bool(who.scopes & _INCLUDED[scope])
+
+
+def need(who: Identity, scope: str) -> None:
+    """Refuse who does not have a scope, or has it for one attempt alone."""
+    if not has(who, scope) or (is_bound(who) and scope != WORK):
+        raise Forbidden(f"This needs a token with the scope {scope}.")
+
+
+def is_bound(who: Identity) -> bool:
+    """Whether it was made for one attempt and may look at nothing beyond."""
+    return who.fence is not None and not has(who, WORK)
+
+
+def need_tenant(who: Identity, tenant: str | None) -> None:
+    if who.tenant is not None and tenant != who.tenant:
+        raise Forbidden("This belongs to another tenant.")
+
+
+def may_see(who: Identity, task: Task, *, needed: Iterable[int] = ()) -> None:
+    """Refuse whoever may not look at a task; `needed` are those its own task needs."""
+    if is_bound(who):
+        if task.id != who.task and task.id not in needed:
+            raise Forbidden("This token is for one task, and this is another.")
+    elif not has(who, READ):
+        raise Forbidden("This needs a token with the scope read.")
+    need_tenant(who, task.tenant)
+
+
+def need_member(who: Identity, worker: Worker) -> None:
+    """Refuse to act as a member for anybody but the token it joined with, or an admin."""
+    need(who, WORK)
+    need_tenant(who, worker.tenant)
+    if worker.kind is not WorkerKind.API:
+        raise Forbidden(f"{worker.id} is a weft process, and nobody else acts for it.")
+    if worker.token != who.token and not has(who, ADMIN):
+        raise Forbidden(f"{worker.id} joined with another token.")
