@@ -55,6 +55,7 @@ TABLES = (
     "lease_units",
     "leases",
     "limits",
+    "messages",
     "penalties",
     "replies",
     "reservation",

@@ -20,6 +20,11 @@ HUMAN: Final = "human"
 """The agent of a task that asks a person."""
 
 
+SWARM: Final = "swarm:"
+"""Begins the repository, with a tenant after it, of work that is done in none that weft knows:
+members of the swarm do it, and tenants do not stand in each other's way."""
+
+
 ONE_TASK: Final = "one task, "
 """Begins the name of a worker that was started for one task and takes nothing else."""
 
@@ -170,6 +175,36 @@ class Task(Struct, frozen=True, kw_only=True):
     created_by: str | None = None
 
 
+class Filter(Struct, frozen=True, kw_only=True):
+    """Which tasks to list; what is None is not asked for."""
+
+    state: State | None = None
+    agent: str | None = None
+    worker: str | None = None  # who runs it, it is pinned to, or it is offered to
+    run: str | None = None
+    tenant: str | None = None
+    created_by: str | None = None
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """A task in a list."""
+
+    id: int
+    name: str
+    run: str | None
+    tenant: str
+    state: State
+    reason: str
+    since: float
+    agent: str | None
+    stage: str | None
+    klass: Class
+    priority: Priority
+    worker: str | None  # who runs it, it is pinned to, or it is offered to
+    created_by: str | None
+    submitted: float
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
     task: int
     number: int
@@ -282,6 +317,17 @@ class Worker(Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...] = ()
     tenant: str | None = None
     token: str | None = None
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """A task that a member has claimed and not ended."""
+
+    task: int
+    name: str
+    fence: int
+    attempt: int
+    deadline: float | None
+    current: bool  # False: it was cancelled meanwhile, and only needs to be released
 
 
 class Message(Struct, frozen=True, kw_only=True):

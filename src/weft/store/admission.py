@@ -115,7 +115,7 @@ def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candid
 
 
 def _concerns(who: Candidate, place: Place) -> bool:
-    return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo)
+    return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
 
 
 def _choose(
@@ -131,7 +131,7 @@ def _choose(
     while heap:
         its_rank, row = heapq.heappop(heap)
         who = candidate(tx, row, its_rank)
-        if who is None or not place.can_run(who.agents, who.repo):
+        if who is None or not place.can_run(who.agents, who.repo, who.tenant):
             continue
         home = scene.ledger.places.get(who.pinned, place) if who.pinned else place
         if scene.shortages(who, home):
@@ -212,7 +212,7 @@ def _first_held_up(
         who = candidate(tx, row, rank(tx, row, scene.now))
         if (
             who is not None
-            and place.can_run(who.agents, who.repo)
+            and place.can_run(who.agents, who.repo, who.tenant)
             and scene.may_reserve(who, place)
         ):
             held_up = _better(held_up, who)

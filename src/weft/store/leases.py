@@ -117,6 +117,12 @@ def release(
     What it reserved of a consumable counts as spent, except where `spent` says how much it
     was. False if the lease had been released before; that changes nothing.
     """
+    return let_go(tx, fence, reason, now=now, spent=spent)
+
+
+def let_go(
+    tx: Transaction, fence: int, reason: str, *, now: float, spent: Demand | None = None
+) -> bool:
     lease = _lease(tx, fence)
     if lease["kind"] == "run":
         raise StaleFence(f"Fence {fence} is a run's, which is released when the run ends.")

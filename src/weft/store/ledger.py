@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.errors import NotFound
+from weft.model import SWARM
 from weft.policy import capacity, pressure
 from weft.policy.fairness import Bypassed, must_yield
 from weft.store import records
@@ -25,9 +26,16 @@ class Place(Struct, frozen=True, kw_only=True):
     host: str
     agents: frozenset[str] | None  # the agents it can run; None: any
     repos: frozenset[str] | None = None  # the repositories it can work on; None: any
+    member: bool = False  # of the swarm: it takes what needs no workspace, and nothing else
+    tenant: str | None = None  # whose tasks it takes; None: anybody's
 
-    def can_run(self, agents: frozenset[str], repo: str) -> bool:
+    def can_run(self, agents: frozenset[str], repo: str, tenant: str | None) -> bool:
+        """Whether it may ever take such a task. A tenant of None stands for any."""
+        if self.member != repo.startswith(SWARM):
+            return False
         if self.repos is not None and repo not in self.repos:
+            return False
+        if self.tenant is not None and tenant not in (None, self.tenant):
             return False
         return self.agents is None or agents <= self.agents
 
@@ -64,7 +72,11 @@ class Ledger:
                 self.stopped[name] = row["text"]
             elif kind == "worker":
                 agents = None if row["more"] is None else frozenset(records.agents(row["more"]))
-                self.places[name] = Place(worker=name, host=row["text"], agents=agents)
+                self.places[name] = (
+                    Place(worker=name, host="", agents=agents, member=True, tenant=row["text"])
+                    if amount
+                    else Place(worker=name, host=row["text"], agents=agents)
+                )
             elif kind == "repos":
                 repos[name] = frozenset(records.files(row["text"]))
             elif kind == "held_up":
@@ -74,7 +86,8 @@ class Ledger:
             elif kind == "fence":
                 self.fence = amount or 0
             elif kind == "due":
-                self.due = row["at"]
+                if row["at"] is not None:
+                    self.due = row["at"] if self.due is None else min(self.due, row["at"])
             elif kind == "drained":
                 self.drained = row["at"]
             else:

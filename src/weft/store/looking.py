@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from weft.model import Entry, Event, Task
+from weft.model import Entry, Event, Filter, Summary, Task
 from weft.store import records
-from weft.store.database import Row, Transaction
+from weft.store.database import Row, Transaction, encode_keys
 from weft.store.store import reads
+from weft.store.tasks import numbers_in
+
+_SCANNED: Final = 1000  # tasks looked at in one go
 
 
 class Name(Struct, frozen=True, kw_only=True):
@@ -53,6 +57,50 @@ def list_names(tx: Transaction) -> list[Name]:
         Name(task=row["id"], run=row["run"], name=row["name"], state=row["state"])
         for row in tx.all("names")
     ]
+
+
+@reads
+def list_summaries(
+    tx: Transaction, which: Filter, *, after: int = 0, most: int
+) -> tuple[list[Summary], int | None]:
+    """Tasks after a number, oldest first, and the number to ask on with; None: that was all.
+
+    A bounded part of the tasks is looked at in one go, so that a page may have fewer than there
+    are, and even none, and still not be the last.
+    """
+    numbers = [row["id"] for row in _numbers(tx, which, after=after)]
+    found: list[Summary] = []
+    for start in range(0, len(numbers), most + 1):
+        ids = encode_keys(str(one) for one in numbers[start : start + most + 1])
+        rows = tx.all("summaries", ids=ids)
+        found += [one for one in map(records.summary, rows) if _is_asked_for(one, which)]
+        if len(found) > most:
+            return found[:most], found[most - 1].id
+    return found, numbers[-1] if len(numbers) == _SCANNED else None
+
+
+def _numbers(tx: Transaction, which: Filter, *, after: int) -> Sequence[Row]:
+    """The tasks to look at, by what leaves the fewest."""
+    if which.worker is not None:
+        return tx.all("numbers_with", worker=which.worker, after=after, most=_SCANNED)
+    if which.created_by is not None:
+        return tx.all("numbers_sent_by", sender=which.created_by, after=after, most=_SCANNED)
+    if which.state is not None:
+        return numbers_in(tx, which.state, after=after, most=_SCANNED)
+    if which.run is not None:
+        return tx.all("numbers_of_run", run=which.run, after=after, most=_SCANNED)
+    return tx.all("numbers_of_all", after=after, most=_SCANNED)
+
+
+def _is_asked_for(one: Summary, which: Filter) -> bool:
+    return (
+        which.state in (None, one.state)
+        and which.agent in (None, one.agent)
+        and which.worker in (None, one.worker)
+        and which.run in (None, one.run)
+        and which.tenant in (None, one.tenant)
+        and which.created_by in (None, one.created_by)
+    )
 
 
 @reads

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from weft.errors import AtCapacity, NotFound, Refused
-from weft.model import Grant, State
+from weft.model import Capacity, Grant, State
 from weft.store import ready
 from weft.store.admission import take_named
 from weft.store.database import Row, Transaction
 from weft.store.ledger import Ledger
-from weft.store.store import writes
+from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
 
@@ -49,10 +49,27 @@ def _offered(tx: Transaction, task: int, worker: str) -> Row:
 
 
 def withdraw_all(tx: Transaction, worker: str, *, now: float) -> None:
-    """A worker is gone: what it was offered is for everyone again."""
+    """A worker is gone: what it was offered, or preferred it, is for everyone again."""
     for row in tx.all("offers_to", worker=worker):
         ready.requeue(tx, row["id"], now=now)
         tx.event("offer_withdrawn", now=now, run=row["run"], task=row["id"], worker=worker)
+    for row in tx.all("preferences_for", worker=worker):
+        ready.end_preference(tx, row, now=now)
+
+
+@reads
+def find_room(tx: Transaction, worker: str, *, now: float) -> Capacity:
+    """A worker's slots, with those taken for which something was assigned to it already."""
+    return _room(tx, Ledger(tx, now), worker)
+
+
+def _room(tx: Transaction, ledger: Ledger, worker: str) -> Capacity:
+    ledger.place(worker)
+    slots = ledger.nominal.get(f"worker:{worker}")
+    if slots is None:
+        raise NotFound(f"Worker {worker} has no slots; register it first.")
+    waiting = tx.value("pinned_waiting", worker=worker)
+    return Capacity(current=ledger.used.get(f"worker:{worker}", 0) + waiting, max=slots)
 
 
 @writes
@@ -61,17 +78,12 @@ def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: boo
     row = get_row(tx, task)
     if row["state"] not in (State.READY, State.WAITING, State.PARKED):
         raise Refused(f"Task {task} is {row['state']} and cannot be assigned.")
-    ledger = Ledger(tx, now)
-    ledger.place(worker)
-    slots = ledger.nominal.get(f"worker:{worker}")
-    if slots is None:
-        raise NotFound(f"Worker {worker} has no slots; register it first.")
-    taken = ledger.used.get(f"worker:{worker}", 0) + tx.value("pinned_waiting", worker=worker)
-    if taken >= slots and not or_queue and row["pinned"] != worker:
-        raise AtCapacity(f"{worker} is at capacity ({taken}/{slots}).")
+    room = _room(tx, Ledger(tx, now), worker)
+    if not room.available and not or_queue and row["pinned"] != worker:
+        raise AtCapacity(f"{worker} is at capacity ({room.current}/{room.max}).")
     together = [row] if row["gang"] is None else tx.all("gang_members", gang=row["gang"])
     for one in together:  # a gang goes to one worker
-        tx.run("set_pin", id=one["id"], pinned=worker)
+        tx.run("set_pin", id=one["id"], pinned=worker, until=None)
         if one["state"] == State.READY:
             ready.requeue(tx, one["id"], now=now)
     tx.event("task_assigned", now=now, run=row["run"], task=task, worker=worker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.model import HUMAN, State, Task, Wait
+from weft.model import HUMAN, SWARM, State, Task, Wait
 from weft.policy.capacity import Shortage
 from weft.store import records
 from weft.store.database import Row, Transaction, encode_keys
@@ -108,22 +108,28 @@ def _before_some_worker(scene: Scene, who: Candidate) -> list[Wait]:
     places = [
         place
         for place in scene.ledger.places.values()
-        if who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo)
+        if who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
     ]
     if not places:
-        needed = who.pinned or (
-            f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any"
-        )
-        if scene.ledger.places and not any(
-            p.can_run(frozenset(), who.repo) for p in scene.ledger.places.values()
-        ):
-            needed += f" in {who.repo}"
+        needed = _needed_worker(scene, who)
         return [_wait("worker", needed, f"no worker is present ({needed})")]
     best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
     return [
         _wait("reservation" if _only_kept(scene, one) else "limit", one.resource, _text(scene, one))
         for one in best
     ]
+
+
+def _needed_worker(scene: Scene, who: Candidate) -> str:
+    if who.pinned is not None:
+        return who.pinned
+    if who.repo.startswith(SWARM):
+        kind = "a member of the swarm"
+        return f"{kind} that can do {', '.join(sorted(who.agents))}" if who.agents else kind
+    kind = f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any"
+    places = scene.ledger.places.values()
+    here = any(place.can_run(frozenset(), who.repo, None) for place in places)
+    return kind if here or not places else f"{kind} in {who.repo}"
 
 
 def _only_kept(scene: Scene, short: Shortage) -> bool:

@@ -67,6 +67,7 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
             {
                 "id": row["id"],
                 "now": now,
+                "preferred": now + tx.tuning.prefer,
                 "bucket": buckets.of(row),
                 "line": line,
                 "head": line is None,
@@ -240,11 +241,20 @@ def set_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
 
 
 def wake_due(tx: Transaction, now: float) -> None:
-    """Parked tasks whose time has come and offers nobody answered are ready again."""
+    """What was parked or offered until now is ready again; what preferred somebody, for all."""
     for row in tx.all("due", now=now):
         requeue(tx, row["id"], now=now)
         kind = "task_unparked" if row["state"] == State.PARKED else "offer_withdrawn"
         tx.event(kind, now=now, run=row["run"], task=row["id"])
+    for row in tx.all("preferences_due", now=now):
+        end_preference(tx, row, now=now)
+
+
+def end_preference(tx: Transaction, row: Row, *, now: float) -> None:
+    """A ready task's first choice stayed busy or silent, or left: it is for everybody capable."""
+    tx.run("set_pin", id=row["id"], pinned=None, until=None)
+    requeue(tx, row["id"], now=now)
+    tx.event("preference_ended", now=now, run=row["run"], task=row["id"], worker=row["pinned"])
 
 
 def send_back(tx: Transaction, row: Row, *, now: float, reason: str) -> None:

@@ -74,6 +74,27 @@ def task(row: Row) -> model.Task:
         pinned=row["pinned"],
         offered_to=row["offered_to"],
         result=row["result"],
+        pin_until=row["pin_until"],
+        created_by=row["created_by"],
+    )
+
+
+def summary(row: Row) -> model.Summary:
+    return model.Summary(
+        id=row["id"],
+        name=row["name"],
+        run=row["run"],
+        tenant=row["tenant"],
+        state=model.State(row["state"]),
+        reason=row["reason"],
+        since=row["since"],
+        agent=row["agent"],
+        stage=row["stage"],
+        klass=model.Class(row["class"]),
+        priority=model.Priority(row["priority"]),
+        worker=row["worker"] or row["offered_to"] or row["pinned"],
+        created_by=row["created_by"],
+        submitted=row["submitted"],
     )
 
 
@@ -121,6 +142,17 @@ def event(row: Row) -> model.Event:
         run=row["run"],
         task=row["task"],
         data=json.loads(row["data"]),
+    )
+
+
+def message(row: Row) -> model.Message:
+    return model.Message(
+        id=row["id"],
+        to_task=row["to_task"],
+        to_worker=row["to_worker"],
+        sender=row["sender"],
+        text=row["text"],
+        at=row["at"],
     )
 
 

@@ -139,7 +139,7 @@ class Scene:
         if who.pinned in self.ledger.places:
             place = self.ledger.places[who.pinned]
         demand = who.demand_at(place)
-        if place.can_run(who.agents, who.repo) and not capacity.shortages(
+        if place.can_run(who.agents, who.repo, who.tenant) and not capacity.shortages(
             demand, self.ledger.nominal, {}
         ):
             return demand
@@ -201,7 +201,7 @@ class Scene:
         """Whether a candidate would fit at a place if nothing else ran."""
         return (
             who.pinned in (None, place.worker)
-            and place.can_run(who.agents, who.repo)
+            and place.can_run(who.agents, who.repo, who.tenant)
             and not capacity.shortages(who.demand_at(place), self.ledger.nominal, {})
         )
 

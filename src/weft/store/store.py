@@ -99,6 +99,30 @@ class OneMoment(OneTransaction):
         raise RuntimeError("A verb that writes was called where everything is only read.")
 
 
+def at_once(
+    function: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """Make a function that calls several verbs one writing transaction."""
+
+    @wraps(function)
+    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return store.write(lambda tx: function(OneTransaction(store, tx), *args, **kwargs))
+
+    return verb
+
+
+def at_one_moment(
+    function: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """The same for questions: all of them see one moment."""
+
+    @wraps(function)
+    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return store.read(lambda tx: function(OneMoment(store, tx), *args, **kwargs))
+
+    return verb
+
+
 def writes(
     function: Callable[Concatenate[Transaction, P], T],
 ) -> Callable[Concatenate[Store, P], T]:

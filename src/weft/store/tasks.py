@@ -106,6 +106,8 @@ def add_tasks(
                 "story": None if task.story is None else _number(tx, task.story, numbers, run),
                 "gang": f"{run or first}/{task.gang}" if task.gang in gangs else None,
                 "pinned": task.pinned,
+                "pin_until": task.pin_until,
+                "created_by": task.created_by,
             }
             for name, task in zip(numbers, tasks, strict=True)
         ],
@@ -383,7 +385,7 @@ def get_task(tx: Transaction, task: int) -> Task:
 
 @reads
 def find_next_due(tx: Transaction) -> float | None:
-    """When the time of the next parked task or unanswered offer comes, if there is any."""
+    """When the time of the next parked task, unanswered offer or preference comes, if any does."""
     at: float | None = tx.value("next_due")
     return at
 
@@ -402,13 +404,13 @@ def list_tasks(
     found = [
         row["id"]
         for state in sorted(set(states))
-        for row in _numbers_in(tx, state, after=after, most=most)
+        for row in numbers_in(tx, state, after=after, most=most)
     ]
     numbers = encode_keys(str(one) for one in sorted(found)[:most])
     return [records.task(row) for row in tx.all("tasks", ids=numbers)]
 
 
-def _numbers_in(tx: Transaction, state: State, *, after: int, most: int) -> Sequence[Row]:
+def numbers_in(tx: Transaction, state: State, *, after: int, most: int) -> Sequence[Row]:
     if state is State.READY:
         return tx.all("numbers_ready", after=after, most=most)
     if state is State.RUNNING:

@@ -29,7 +29,7 @@ def register(
     if worker.slots < 1:
         raise InputError(f"Worker {worker.id} needs at least 1 slot, not {worker.slots}.")
     limits.refuse_difference(tx, stated)
-    _agree_on_times(tx, worker)
+    agree_on_times(tx, worker.id)
     _refuse_other_agent_files(tx, worker)
     _refuse_taken_name(tx, worker)
     tx.run(
@@ -62,7 +62,7 @@ def register(
 _TIMES = ("lease", "heartbeat", "gone_after", "drift", "kill_grace")
 
 
-def _agree_on_times(tx: Transaction, worker: NewWorker) -> None:
+def agree_on_times(tx: Transaction, worker: str) -> None:
     """Everybody at work judges death by the same times; who comes first says by which.
 
     A reaper with a shorter patience than the watchdog beside an agent could free the lease of
@@ -72,7 +72,7 @@ def _agree_on_times(tx: Transaction, worker: NewWorker) -> None:
     theirs = tx.value("times")
     if mine == theirs:
         return
-    others = [row["id"] for row in tx.all("workers_present") if row["id"] != worker.id]
+    others = [row["id"] for row in tx.all("workers_present") if row["id"] != worker]
     at_work = others or [row["worker"] for row in tx.all("open_leases") if row["worker"]]
     if theirs != "{}" and at_work:
         stand = json.loads(theirs)
@@ -108,7 +108,8 @@ def _agents(worker: NewWorker) -> dict[str, dict[str, object]]:
 def _refuse_other_agent_files(tx: Transaction, worker: NewWorker) -> None:
     mine = _agents(worker)
     for row in tx.all("workers_present"):
-        theirs = records.agents(row["agents"]) if row["agents"] else {}
+        file_read = row["agents"] is not None and row["token"] is None  # members read none
+        theirs = records.agents(row["agents"]) if file_read else {}
         for name in mine.keys() & theirs.keys():
             other = theirs[name]
             different = other["max"] != mine[name]["max"]
@@ -129,6 +130,10 @@ def heartbeat(tx: Transaction, worker: str, *, now: float) -> bool:
 @writes
 def depart(tx: Transaction, worker: str, *, now: float) -> None:
     """A worker leaves, or was found dead. Its leases become suspect at once, not free."""
+    leave(tx, worker, now=now)
+
+
+def leave(tx: Transaction, worker: str, *, now: float) -> None:
     if not tx.count("depart", id=worker, now=now):
         return
     tx.run("suspect_worker", worker=worker)
@@ -153,7 +158,7 @@ def _forget_empty_host(tx: Transaction, worker: str) -> None:
 def list_workers(tx: Transaction, *, now: float) -> list[Worker]:
     """Workers that have not left, with their capacity and status."""
     ledger = Ledger(tx, now)
-    return [_worker(tx, row, ledger, now) for row in tx.all("workers_present")]
+    return [_worker(tx, row, _capacity(ledger, row), now) for row in tx.all("workers_present")]
 
 
 @reads
@@ -161,7 +166,7 @@ def list_serving(tx: Transaction, repo: str, *, now: float) -> list[Worker]:
     """Workers that take whatever is ready in a repository, those included that may be dead."""
     ledger = Ledger(tx, now)
     return [
-        _worker(tx, row, ledger, now)
+        _worker(tx, row, _capacity(ledger, row), now)
         for row in tx.all("workers_present")
         if row["kind"] == WorkerKind.PROCESS
         and not row["name"].startswith(ONE_TASK)
@@ -174,7 +179,10 @@ def get_worker(tx: Transaction, worker: str, *, now: float) -> Worker:
     row = tx.one("worker", id=worker)
     if row is None:
         raise NotFound(f"There is no worker {worker}.")
-    return _worker(tx, row, Ledger(tx, now), now)
+    use = tx.one("worker_use", resource=f"worker:{worker}")
+    assert use is not None
+    capacity = Capacity(current=use["used"] or 0, max=use["capacity"] or 0)
+    return _worker(tx, row, capacity, now)
 
 
 @reads
@@ -182,12 +190,17 @@ def find_workers(tx: Transaction, ids: Iterable[str], *, now: float) -> dict[str
     """Workers by id, those that have left included; unknown ids are left out."""
     ledger = Ledger(tx, now)
     rows = [tx.one("worker", id=one) for one in sorted(ids)]
-    return {row["id"]: _worker(tx, row, ledger, now) for row in rows if row is not None}
+    return {
+        row["id"]: _worker(tx, row, _capacity(ledger, row), now) for row in rows if row is not None
+    }
 
 
-def _worker(tx: Transaction, row: Row, ledger: Ledger, now: float) -> Worker:
+def _capacity(ledger: Ledger, row: Row) -> Capacity:
     resource = f"worker:{row['id']}"
-    current = ledger.used.get(resource, 0)
+    return Capacity(current=ledger.used.get(resource, 0), max=ledger.nominal.get(resource, 0))
+
+
+def _worker(tx: Transaction, row: Row, capacity: Capacity, now: float) -> Worker:
     silent = now - row["seen"] > tx.tuning.gone_after
     return Worker(
         id=row["id"],
@@ -200,6 +213,11 @@ def _worker(tx: Transaction, row: Row, ledger: Ledger, now: float) -> Worker:
         heartbeat=row["heartbeat"],
         seen=row["seen"],
         left=row["departed"],
-        capacity=Capacity(current=current, max=ledger.nominal.get(resource, 0)),
-        status=status(used=current, offline=silent or row["departed"] is not None),
+        capacity=capacity,
+        status=status(used=capacity.current, offline=silent or row["departed"] is not None),
+        role=row["role"],
+        is_lead=bool(row["is_lead"]),
+        capabilities=() if row["token"] is None else records.files(row["agents"]),
+        tenant=row["tenant"],
+        token=row["token"],
     )

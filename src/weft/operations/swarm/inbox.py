@@ -1,12 +1,35 @@
-"""Messages to running tasks and to members."""
+"""Messages to tasks that run and to members."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from weft.errors import Forbidden, InputError
 from weft.model import Message
-from weft.operations.swarm.identity import Identity
+from weft.operations.swarm.acks import confirmed_messages, of_messages
+from weft.operations.swarm.acting import (
+    get_acting,
+    get_called,
+    get_sender,
+    get_visible_task,
+)
+from weft.operations.swarm.identity import WORK, Identity, need
 from weft.store import Store
+from weft.store.members import list_held
+from weft.store.messages import (
+    confirm_to_member,
+    confirm_to_task,
+    list_to_member,
+    list_to_task,
+    post_to_member,
+    post_to_task,
+)
+from weft.store.store import at_once
+
+_LONGEST: Final = 100_000
 
 
+@at_once
 def send_message(
     store: Store,
     who: Identity,
@@ -17,9 +40,23 @@ def send_message(
     sender: str | None = None,
     now: float,
 ) -> Message:
-    raise NotImplementedError
+    """A word to a task that has not ended, or to a member, by id or name."""
+    need(who, WORK)
+    if len(text) > _LONGEST:
+        raise InputError(f"A message has at most {_LONGEST} characters.")
+    name = get_sender(store, who, sender, now=now)
+    if task is not None and member is None:
+        about = get_visible_task(store, who, task)
+        return post_to_task(store, about.id, sender=name, text=text, now=now)
+    if member is not None and task is None:
+        worker = get_called(store, member, now=now)
+        if who.tenant is not None and worker.tenant not in (None, who.tenant):
+            raise Forbidden(f"{worker.id} works for another tenant.")
+        return post_to_member(store, worker.id, sender=name, text=text, now=now)
+    raise InputError("A message goes to a task or to a member.")
 
 
+@at_once
 def read_messages(
     store: Store,
     who: Identity,
@@ -29,5 +66,21 @@ def read_messages(
     ack: str | None = None,
     now: float,
 ) -> tuple[tuple[Message, ...], str | None]:
-    """Those not yet confirmed, and what confirms them when given back."""
-    raise NotImplementedError
+    """Those not yet confirmed, and what confirms them when given back: of a member for whoever
+    acts as it, of a task for the agent that weft started for it."""
+    upto = confirmed_messages(ack)
+    if task is not None and member is None:
+        if who.task != task:
+            raise Forbidden("Only a task's own agent reads what is said to it.")
+        if upto is not None:
+            confirm_to_task(store, task, upto, now=now)
+        found = tuple(list_to_task(store, task))
+    elif member is not None and task is None:
+        get_acting(store, who, member, now=now)
+        holding = [one.task for one in list_held(store, member).get(member, []) if one.current]
+        if upto is not None:
+            confirm_to_member(store, member, upto, holding=holding, now=now)
+        found = tuple(list_to_member(store, member, holding=holding))
+    else:
+        raise InputError("Messages are read of a task or of a member.")
+    return found, of_messages(found)

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from msgspec.structs import replace
+
+from weft.errors import InputError
 from weft.model import Task
-from weft.operations.swarm.identity import Identity
+from weft.operations.swarm.acting import get_visible_task
+from weft.operations.swarm.identity import READ, Identity, need, need_tenant
 from weft.operations.swarm.records import Filter, Page
 from weft.store import Store
+from weft.store.looking import list_summaries
+from weft.store.store import at_one_moment
+
+MOST: Final = 500
+"""Tasks on a page, at most."""
 
 
 def list_tasks(
     store: Store, who: Identity, which: Filter, *, after: int = 0, most: int = 100
 ) -> Page:
-    raise NotImplementedError
+    """A page of tasks, oldest first. Only `after` says whether there may be more: a page can be
+    short although it is not the last."""
+    need(who, READ)
+    if not 1 <= most <= MOST:
+        raise InputError(f"A page has from 1 to {MOST} tasks, not {most}.")
+    if which.tenant is not None:
+        need_tenant(who, which.tenant)
+    allowed = replace(which, tenant=which.tenant or who.tenant)
+    found, more = list_summaries(store, allowed, after=after, most=most)
+    return Page(tasks=tuple(found), after=more)
 
 
+@at_one_moment
 def get_task(store: Store, who: Identity, task: int) -> Task:
-    raise NotImplementedError
+    """One task, if this identity may look at it."""
+    return get_visible_task(store, who, task)

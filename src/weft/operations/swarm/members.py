@@ -1,12 +1,39 @@
-"""Members: they join, give signs of life and leave."""
+"""Members: they join, give signs of life and leave. Status and capacity are derived."""
 
 from __future__ import annotations
 
-from weft.operations.swarm.identity import Identity
+import re
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from weft.config import API_SLOTS
+from weft.errors import Forbidden, InputError, NotFound
+from weft.model import Held, NewMember, Worker, WorkerKind
+from weft.operations.swarm.acting import get_acting
+from weft.operations.swarm.identity import READ, WORK, Identity, has, need, need_member
 from weft.operations.swarm.records import Member
 from weft.store import Store
+from weft.store.members import (
+    find_named,
+    give_signs,
+    list_held,
+    list_of_token,
+    list_offers,
+    part,
+)
+from weft.store.members import join as register
+from weft.store.store import at_once, at_one_moment
+from weft.store.workers import find_workers, get_worker, list_workers
+
+_LONGEST: Final = 100
+_MOST_CAPABILITIES: Final = 50
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
+@at_once
 def join(
     store: Store,
     who: Identity,
@@ -15,29 +42,130 @@ def join(
     id: str | None = None,
     is_lead: bool = False,
     role: str = "",
-    capabilities: tuple[str, ...] = (),
+    capabilities: Sequence[str] = (),
     max_tasks: int | None = None,
     now: float,
 ) -> Member:
-    raise NotImplementedError
+    """Join, or join again: by the id, or by the same name with the same token.
+
+    What it says of itself replaces what it said before; what it holds stays its own.
+    """
+    need(who, WORK)
+    _refuse_unusable(name, id, role, capabilities)
+    known = id or find_named(store, who.token, name)
+    before = find_workers(store, [known], now=now).get(known) if known else None
+    if before is not None:
+        need_member(who, before)
+    new = NewMember(
+        id=known or _fresh_id(name),
+        name=name,
+        slots=API_SLOTS if max_tasks is None else max_tasks,
+        # An admin may bring it back, but does not take it over.
+        token=who.token if before is None or before.token is None else before.token,
+        tenant=who.tenant if before is None else before.tenant,
+        is_lead=is_lead,
+        role=role,
+        capabilities=tuple(capabilities),
+    )
+    register(store, new, now=now)
+    return _get(store, new.id, now=now)
 
 
+def _refuse_unusable(name: str, id: str | None, role: str, capabilities: Sequence[str]) -> None:
+    if not name.strip():
+        raise InputError("A member needs a name.")
+    if id is not None and not _ID.fullmatch(id):
+        raise InputError("An id has up to 100 letters, digits, dots, dashes and underscores.")
+    for text in (name, role, *capabilities):
+        if len(text) > _LONGEST or not text.isprintable():
+            raise InputError(
+                f"Names, roles and capabilities have up to {_LONGEST} printable characters."
+            )
+    if len(capabilities) > _MOST_CAPABILITIES or not all(one.strip() for one in capabilities):
+        raise InputError(
+            f"A member has up to {_MOST_CAPABILITIES} capabilities, none of them empty."
+        )
+
+
+def _fresh_id(name: str) -> str:
+    """What people recognise, and nobody else has."""
+    word = "-".join(re.findall(r"[a-z0-9]+", name.lower()))[:32].strip("-")
+    return f"{word or 'agent'}-{secrets.token_hex(4)}"
+
+
+@at_one_moment
 def get_member(store: Store, who: Identity, id: str, *, now: float) -> Member:
-    raise NotImplementedError
+    worker = _visible(who, get_worker(store, id, now=now))
+    return _for_eyes_of(who, _get(store, id, now=now), worker)
 
 
+@at_one_moment
 def find_own(store: Store, who: Identity, *, now: float) -> list[Member]:
-    """The members that joined with this token: which one a request without a name means."""
-    raise NotImplementedError
+    """Those present that joined with this token: whom a request without a name may mean."""
+    need(who, WORK)
+    return [_get(store, one, now=now) for one in list_of_token(store, who.token)]
 
 
+@at_one_moment
 def list_members(store: Store, who: Identity, *, now: float) -> list[Member]:
-    raise NotImplementedError
+    """Everybody present whom this identity may see."""
+    need(who, READ)
+    held, offers = list_held(store), list_offers(store)
+    return [
+        _for_eyes_of(who, _member(one, held.get(one.id, []), offers.get(one.id, [])), one)
+        for one in list_workers(store, now=now)
+        if one.token is not None and (who.tenant is None or one.tenant in (None, who.tenant))
+    ]
 
 
+@at_once
 def ping(store: Store, who: Identity, id: str, *, now: float) -> Member:
-    raise NotImplementedError
+    """A sign of life, also for all it holds."""
+    get_acting(store, who, id, now=now)
+    give_signs(store, [id], now=now)
+    return _get(store, id, now=now)
 
 
+@at_once
 def close(store: Store, who: Identity, id: str, *, now: float) -> None:
-    raise NotImplementedError
+    """Leave. What it holds or was offered is for others at once; again changes nothing."""
+    need_member(who, get_worker(store, id, now=now))
+    part(store, id, now=now)
+
+
+def _visible(who: Identity, worker: Worker) -> Worker:
+    need(who, READ)
+    if worker.kind is not WorkerKind.API or worker.token is None:
+        raise NotFound(f"There is no member {worker.id} in the swarm.")
+    if who.tenant is not None and worker.tenant not in (None, who.tenant):
+        raise Forbidden(f"{worker.id} works for another tenant.")
+    return worker
+
+
+def _for_eyes_of(who: Identity, member: Member, worker: Worker) -> Member:
+    """Who works for several tenants shows each of them only that it is busy."""
+    own = worker.token == who.token and has(who, WORK)
+    if own or who.tenant is None or who.tenant == member.tenant:
+        return member
+    return replace(member, tasks=(), offers=())
+
+
+def _get(store: Store, id: str, *, now: float) -> Member:
+    held, offers = list_held(store, id), list_offers(store, id)
+    return _member(get_worker(store, id, now=now), held.get(id, []), offers.get(id, []))
+
+
+def _member(worker: Worker, held: Sequence[Held], offers: Sequence[int]) -> Member:
+    return Member(
+        id=worker.id,
+        name=worker.name,
+        is_lead=worker.is_lead,
+        role=worker.role,
+        capabilities=worker.capabilities,
+        tenant=worker.tenant,
+        status=worker.status,
+        capacity=worker.capacity,
+        tasks=tuple(held),
+        offers=tuple(offers),
+        seen=worker.seen,
+    )

@@ -5,22 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from weft.model import (
+    Capacity,
+    Class,
+    Demand,
+    ErrorClass,
+    Filter,
+    Held,
+    Message,
+    Notice,
+    Priority,
+    State,
+    Summary,
+)
 
-from weft.model import Capacity, Class, Demand, ErrorClass, Message, Notice, Priority, State
+__all__ = [
+    "Claimed",
+    "Filter",
+    "Heard",
+    "Held",
+    "How",
+    "Member",
+    "Message",
+    "Need",
+    "NewWork",
+    "Notice",
+    "Offer",
+    "Page",
+    "Result",
+    "Sent",
+    "Summary",
+    "Trigger",
+]
 
 How = Literal["pool", "assign", "queue", "offer", "prefer"]
-
-
-class Held(Struct, frozen=True, kw_only=True):
-    """A task that a member has claimed and not ended."""
-
-    task: int
-    name: str
-    fence: int
-    attempt: int
-    deadline: float | None
-    current: bool  # False: it was cancelled meanwhile, and only needs to be released
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -131,36 +149,6 @@ class Heard(Struct, frozen=True, kw_only=True):
     deadline: float
     messages: tuple[Message, ...]  # those not yet confirmed
     ack: str | None
-
-
-class Filter(Struct, frozen=True, kw_only=True):
-    """Which tasks to list; what is None is not asked for."""
-
-    state: State | None = None
-    agent: str | None = None
-    worker: str | None = None  # who runs it, it is pinned to, or it is offered to
-    run: str | None = None
-    tenant: str | None = None
-    created_by: str | None = None
-
-
-class Summary(Struct, frozen=True, kw_only=True):
-    """A task in a list."""
-
-    id: int
-    name: str
-    run: str | None
-    tenant: str
-    state: State
-    reason: str
-    since: float
-    agent: str | None
-    stage: str | None
-    klass: Class
-    priority: Priority
-    worker: str | None  # who runs it, it is pinned to, or it is offered to
-    created_by: str | None
-    submitted: float
 
 
 class Page(Struct, frozen=True, kw_only=True):

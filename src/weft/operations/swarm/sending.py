@@ -1,11 +1,136 @@
-"""Sending work into the swarm."""
+"""Sending work into the swarm: to the pool, or to one member in one of four ways.
+
+Everything that could be refused is looked at before anything is written.
+"""
 
 from __future__ import annotations
 
-from weft.operations.swarm.identity import Identity
+from typing import Final
+
+from weft import paths
+from weft.errors import AtCapacity, Forbidden, InputError, Refused
+from weft.model import MET, SWARM, Capacity, NewTask, Worker
+from weft.operations.swarm.acting import get_called, get_sender, get_visible_task
+from weft.operations.swarm.identity import ADMIN, WORK, Identity, has, need
 from weft.operations.swarm.records import NewWork, Sent
+from weft.policy.capacity import attempt_demand
 from weft.store import Store
+from weft.store.offers import assign, find_room, offer
+from weft.store.store import at_once
+from weft.store.tasks import get_task, submit
+
+DEFAULT_TENANT: Final = "default"
+
+_LONGEST_TITLE: Final = 100
+_OTHERS: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
+"""Resources that belong to somebody: only an admin makes a task use them."""
 
 
+@at_once
 def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Sent:
-    raise NotImplementedError
+    """Submit a task for the pool, or assign, queue or offer it to a member, or prefer one.
+
+    Refused with `AtCapacity` if it is assigned to a member without room; `queue` waits for room.
+    """
+    need(who, WORK)
+    _refuse_unusable(who, work)
+    sender = get_sender(store, who, work.sender, now=now)
+    member = None if work.to is None else get_called(store, work.to, now=now)
+    tenant = _tenant(who, work, member)
+    for number in work.needs:
+        get_visible_task(store, who, number)
+    if member is not None:
+        _refuse_unfit(store, work, member, tenant, now=now)
+    task = submit(
+        store,
+        _new_task(work, member, sender, until=now + store.tuning.prefer),
+        repo=f"{SWARM}{tenant}" if work.repo is None else work.repo,
+        tenant=tenant,
+        now=now,
+    )
+    if member is not None:
+        match work.how:
+            case "assign" | "queue":
+                assign(store, task, member.id, now=now, or_queue=True)
+            case "offer":
+                offer(store, task, member.id, now=now)
+    about = get_task(store, task)
+    return Sent(task=task, name=about.name, state=about.state)
+
+
+def _refuse_unusable(who: Identity, work: NewWork) -> None:
+    if not work.text.strip():
+        raise InputError("Say what is to be done: the text is empty.")
+    if len(work.title) > _LONGEST_TITLE or not work.title.isprintable():
+        raise InputError(f"A title has up to {_LONGEST_TITLE} printable characters.")
+    if (work.how == "pool") != (work.to is None):
+        raise InputError("Work for the pool is sent to nobody, and all other work to a member.")
+    if work.repo is not None and (work.to is not None or work.agent is None):
+        raise InputError("What is done in a repository names its agent, and is for no member.")
+    for resource in work.uses:
+        if resource.startswith(_OTHERS) and not has(who, ADMIN):
+            raise Forbidden(f"{resource} belongs to others; only an admin's task may use it.")
+
+
+def _tenant(who: Identity, work: NewWork, member: Worker | None) -> str:
+    of_member = None if member is None else member.tenant
+    tenant = work.tenant or who.tenant or of_member or DEFAULT_TENANT
+    if who.tenant not in (None, tenant):
+        raise Forbidden("Work is sent for one's own tenant.")
+    return tenant
+
+
+def _refuse_unfit(store: Store, work: NewWork, member: Worker, tenant: str, *, now: float) -> None:
+    """Refuse what this member may not or cannot take, or not now."""
+    if member.tenant not in (None, tenant):
+        raise Forbidden(f"{member.id} works for another tenant.")
+    if work.agent is not None and work.agent not in member.capabilities:
+        raise Refused(f"{member.id} cannot do {work.agent}.")
+    if work.how == "assign":
+        room = find_room(store, member.id, now=now)
+        if not room.available:
+            raise AtCapacity(_full(member, room))
+    if work.how == "offer":
+        unmet = [one for one in work.needs if get_task(store, one).state not in MET]
+        if unmet:
+            raise Refused(
+                f"What needs task {unmet[0]} cannot be offered before that is done; "
+                "prefer or queue it instead."
+            )
+
+
+def _full(member: Worker, room: Capacity) -> str:
+    return (
+        f"{member.name} is at capacity ({room.current}/{room.max} tasks). "
+        "Offer or queue it, or wait until a task of its has ended."
+    )
+
+
+def _new_task(work: NewWork, member: Worker | None, sender: str, *, until: float) -> NewTask:
+    prefers = work.how == "prefer" and member is not None
+    return NewTask(
+        name=_name(work),
+        text=work.text,
+        details=work.details,
+        files=tuple(paths.normalise(file) for file in work.files),
+        demand=attempt_demand(
+            run=None, stage=None, agent=work.agent, provider=work.provider, uses=work.uses
+        ),
+        needs=tuple(map(str, work.needs)),
+        klass=work.klass,
+        priority=work.priority,
+        agent=work.agent,
+        stage=work.stage,
+        pinned=member.id if prefers and member is not None else None,
+        pin_until=until if prefers else None,
+        created_by=sender,
+    )
+
+
+def _name(work: NewWork) -> str:
+    """Its title; where there is none, the store numbers it. Branches need a name of their own."""
+    if work.repo is None:
+        return work.title.strip()
+    from weft.operations.do import name_of  # late: it brings git and workspaces along
+
+    return name_of(work.title or work.text)

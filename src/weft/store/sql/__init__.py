@@ -22,6 +22,7 @@ _FILES: Final = (
     "leases.sql",
     "limits.sql",
     "looking.sql",
+    "members.sql",
     "ready.sql",
     "runs.sql",
     "tasks.sql",

@@ -11,12 +11,13 @@ SELECT resource, capacity, owner FROM limits ORDER BY resource;
 --   spent    a consumable and what ended leases used up of it
 --   penalty  a provider, its level, since when, successes since
 --   stopped  an agent nobody should start, and why
---   worker   one that has not left, with its host and agents
+--   worker   one that has not left, with its host and agents; a member, with its tenant instead
 --   repos    the repositories a worker can work on, if not any
 --   held_up  the task that is first in order but cannot go, since which fence, whether reserved
 --   turn     the tenants of the latest admissions, by fence
 --   fence    the latest one
---   due      the earliest time at which something parked or offered comes back
+--   due      the earliest time at which something parked or offered comes back, or whom it prefers
+--            has had its time
 --   run      there are runs that wait for a place
 --   drained  since when nothing is admitted any more
 -- The cross join makes SQLite start from the open leases, which are few.
@@ -40,7 +41,9 @@ SELECT 'penalty', provider, level, successes, since, NULL, NULL FROM penalties
 UNION ALL
 SELECT 'stopped', agent, NULL, NULL, NULL, reason, NULL FROM stopped_agents
 UNION ALL
-SELECT 'worker', id, NULL, NULL, seen, host, agents FROM workers WHERE departed IS NULL
+SELECT 'worker', id, CASE WHEN token IS NULL THEN 0 ELSE 1 END, NULL, seen,
+       CASE WHEN token IS NULL THEN host ELSE tenant END, agents
+FROM workers WHERE departed IS NULL
 UNION ALL
 SELECT 'repos', id, NULL, NULL, NULL, repos, NULL FROM workers
 WHERE departed IS NULL AND repos IS NOT NULL
@@ -54,6 +57,9 @@ UNION ALL
 SELECT 'fence', NULL, MAX(fence), NULL, NULL, NULL, NULL FROM leases
 UNION ALL
 SELECT 'due', NULL, NULL, NULL, MIN(until), NULL, NULL FROM tasks WHERE until IS NOT NULL
+UNION ALL
+SELECT 'due', NULL, NULL, NULL, MIN(pin_until), NULL, NULL FROM tasks
+WHERE pin_until IS NOT NULL AND state = 'ready'
 UNION ALL
 SELECT 'run', id, NULL, NULL, NULL, NULL, NULL FROM runs WHERE state = 'waiting'
 UNION ALL

@@ -64,8 +64,10 @@ AND NOT EXISTS (
 SELECT DISTINCT task FROM claims;
 
 -- name: enqueue
--- A task becomes ready. Without a line it excludes nobody and is its own head.
+-- A task becomes ready. Without a line it excludes nobody and is its own head. Whom it prefers has
+-- its time from now on.
 UPDATE tasks SET state = 'ready', since = :now, reason = '', until = NULL, offered_to = NULL,
+    pin_until = CASE WHEN pin_until IS NULL THEN NULL ELSE CAST(:preferred AS DOUBLE PRECISION) END,
     bucket = :bucket, line = :line, head = :head, aside = NULL
 WHERE id = :id;
 
@@ -166,6 +168,20 @@ WHERE COALESCE(t.state, '') = 'ready' AND COALESCE(t.line, '') <> '';
 -- Parked tasks and unanswered offers whose time has come.
 SELECT id, run, state, offered_to FROM tasks WHERE until IS NOT NULL AND until <= :now ORDER BY id;
 
+-- name: preferences_due
+-- Ready tasks whose first choice has had its time.
+SELECT id, run, pinned FROM tasks
+WHERE pin_until IS NOT NULL AND state = 'ready' AND pin_until <= :now ORDER BY id;
+
+-- name: preferences_for
+-- Ready tasks that prefer one worker.
+SELECT id, run, pinned FROM tasks
+WHERE pinned IS NOT NULL AND pinned = :worker AND state = 'ready' AND pin_until IS NOT NULL
+ORDER BY id;
+
 -- name: next_due
--- When the next of them is due.
-SELECT MIN(until) AS value FROM tasks WHERE until IS NOT NULL;
+-- When the next of these is due: something parked, an offer or a preference.
+SELECT MIN(at) AS value FROM (
+    SELECT MIN(until) AS at FROM tasks WHERE until IS NOT NULL
+    UNION ALL
+    SELECT MIN(pin_until) FROM tasks WHERE pin_until IS NOT NULL AND state = 'ready') due;

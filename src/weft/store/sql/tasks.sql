@@ -29,6 +29,37 @@ SELECT t.id FROM leases l CROSS JOIN tasks t
 WHERE l.state <> 'released' AND t.id = l.task AND t.state = 'running' AND t.id > :after
 ORDER BY t.id LIMIT :most;
 
+-- name: numbers_of_all
+-- Tasks, oldest first.
+SELECT id FROM tasks WHERE id > :after ORDER BY id LIMIT :most;
+
+-- name: numbers_of_run
+-- Tasks of a run, oldest first.
+SELECT id FROM tasks WHERE run = :run AND id > :after ORDER BY id LIMIT :most;
+
+-- name: numbers_sent_by
+-- Tasks that somebody sent, oldest first.
+SELECT id FROM tasks WHERE created_by = :sender AND id > :after ORDER BY id LIMIT :most;
+
+-- name: numbers_with
+-- Tasks that a worker runs, that are pinned to it and have not ended, or that it was offered.
+SELECT id FROM (
+    SELECT task AS id FROM leases WHERE state <> 'released' AND worker = :worker AND kind = 'attempt'
+    UNION
+    SELECT id FROM tasks WHERE pinned IS NOT NULL AND pinned = :worker AND state IN
+        ('waiting', 'ready', 'offered', 'running', 'parked', 'paused', 'blocked', 'gating')
+    UNION
+    SELECT id FROM tasks WHERE until IS NOT NULL AND state = 'offered' AND offered_to = :worker) found
+WHERE id > :after ORDER BY id LIMIT :most;
+
+-- name: summaries
+-- Tasks by their numbers (the keys of a JSON object) as lists show them, oldest first.
+SELECT t.id, t.name, t.run, t.tenant, t.state, t.reason, t.since, t.agent, t.stage, t.class,
+       t.priority, t.pinned, t.offered_to, t.created_by, t.submitted, a.worker
+FROM (SELECT CAST(key AS BIGINT) AS id FROM json_each(:ids)) k LEFT JOIN tasks t ON t.id = k.id
+LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt AND t.state = 'running'
+WHERE COALESCE(t.state, '') <> '' ORDER BY t.id;
+
 -- name: tasks
 -- Tasks by their numbers (the keys of a JSON object), oldest first.
 SELECT * FROM tasks WHERE id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) ORDER BY id;
@@ -40,9 +71,9 @@ SELECT COALESCE(MAX(id), 0) AS value FROM tasks;
 -- name: add_task
 -- A task is submitted. It waits until it is found startable.
 INSERT INTO tasks (id, run, name, repo, tenant, text, details, state, since, class, priority, agent, stage,
-                   demand, files, path_seconds, submitted, story, gang, pinned)
+                   demand, files, path_seconds, submitted, story, gang, pinned, pin_until, created_by)
 VALUES (:id, :run, :name, :repo, :tenant, :text, :details, 'waiting', :now, :class, :priority, :agent,
-        :stage, :demand, :files, :path_seconds, :submitted, :story, :gang, :pinned);
+        :stage, :demand, :files, :path_seconds, :submitted, :story, :gang, :pinned, :pin_until, :created_by);
 
 -- name: add_edge
 -- A task needs another.
@@ -86,8 +117,12 @@ UPDATE tasks SET stage = :stage, agent = :agent, demand = :demand WHERE id = :id
 UPDATE tasks SET result = :result WHERE id = :id;
 
 -- name: set_pin
--- A task belongs to one worker, or to nobody in particular.
-UPDATE tasks SET pinned = :pinned WHERE id = :id;
+-- A task belongs to one worker, for good or until then, or to nobody in particular.
+UPDATE tasks SET pinned = :pinned, pin_until = :until WHERE id = :id;
+
+-- name: unpin
+-- A worker gives a task back that was meant for it.
+UPDATE tasks SET pinned = NULL, pin_until = NULL WHERE id = :id AND pinned = :worker;
 
 -- name: state_counts
 -- How many tasks are in each state.

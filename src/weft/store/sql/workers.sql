@@ -8,6 +8,12 @@ SELECT * FROM workers WHERE id = :id;
 -- Workers that have not left.
 SELECT * FROM workers WHERE departed IS NULL ORDER BY id;
 
+-- name: worker_use
+-- How many slots a worker has, and how many of them are taken.
+SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS capacity,
+       (SELECT CAST(SUM(c.amount) AS BIGINT) FROM leases l CROSS JOIN lease_costs c
+        WHERE l.state <> 'released' AND c.fence = l.fence AND c.resource = :resource) AS used;
+
 -- name: register_worker
 -- A worker comes, or comes back.
 INSERT INTO workers (id, name, kind, host, boot, pid, pid_start, agents, repos, heartbeat, seen)

@@ -66,7 +66,9 @@ CREATE TABLE tasks (
     story BIGINT,
     gang TEXT,
     pinned TEXT,
+    pin_until DOUBLE PRECISION, -- a pin that is but a preference: it ends then, if still ready
     offered_to TEXT,
+    created_by TEXT, -- the member, token or task that sent it
     result TEXT NOT NULL DEFAULT '',
     attempt BIGINT NOT NULL DEFAULT 0, -- the number of the latest one
     entry TEXT, -- what it asked to land with, the latest time
@@ -97,6 +99,8 @@ CREATE INDEX tasks_waiting ON tasks (run) WHERE state = 'waiting';
 CREATE INDEX tasks_gang ON tasks (gang) WHERE gang IS NOT NULL;
 CREATE INDEX tasks_story ON tasks (story) WHERE story IS NOT NULL;
 CREATE INDEX tasks_pinned ON tasks (pinned, state) WHERE pinned IS NOT NULL;
+CREATE INDEX tasks_preferring ON tasks (pin_until) WHERE pin_until IS NOT NULL AND state = 'ready';
+CREATE INDEX tasks_created ON tasks (created_by, id) WHERE created_by IS NOT NULL;
 
 CREATE TABLE edges (
     task BIGINT NOT NULL,
@@ -210,13 +214,20 @@ CREATE TABLE workers (
     boot TEXT NOT NULL,
     pid BIGINT,
     pid_start DOUBLE PRECISION,
-    agents TEXT,
+    agents TEXT, -- those it can run, or a member's capabilities, as the keys of a JSON object
     repos TEXT, -- the repositories it can work on, as the keys of a JSON object; NULL: any
     heartbeat BIGINT NOT NULL,
     seen DOUBLE PRECISION NOT NULL,
-    departed DOUBLE PRECISION
+    departed DOUBLE PRECISION,
+    -- Of members of the swarm, which joined with a token; NULL or nothing for processes.
+    token TEXT,
+    tenant TEXT, -- whose tasks it takes; NULL: anybody's
+    role TEXT NOT NULL DEFAULT '',
+    is_lead BOOLEAN NOT NULL DEFAULT FALSE,
+    noticed BIGINT NOT NULL DEFAULT 0 -- the last event it knows of, or need not know of
 );
 CREATE INDEX workers_present ON workers (id) WHERE departed IS NULL;
+CREATE INDEX workers_token ON workers (token, name) WHERE token IS NOT NULL;
 
 -- The first task in order that is held up, and since which fence; at most one row.
 CREATE TABLE reservation (
@@ -237,6 +248,24 @@ CREATE TABLE events (
 -- Admissions are left out: the attempts tell of them, and each one would write this tree too.
 CREATE INDEX events_task ON events (task, id)
     WHERE task IS NOT NULL AND kind <> 'task_admitted';
+-- Those that may be the end of a task: what members are told of.
+CREATE INDEX events_ends ON events (id) WHERE kind IN ('attempt_finished', 'task_landed',
+    'task_approved', 'task_cancelled', 'task_skipped', 'task_evicted');
+
+-- Words to a task or to a member, kept until whoever they are for has confirmed them.
+CREATE TABLE messages (
+    id BIGINT PRIMARY KEY,
+    to_task BIGINT,
+    to_worker TEXT,
+    sender TEXT NOT NULL,
+    text TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    delivered DOUBLE PRECISION,
+    CHECK ((to_task IS NULL) <> (to_worker IS NULL))
+);
+CREATE INDEX messages_task ON messages (to_task, id) WHERE delivered IS NULL AND to_task IS NOT NULL;
+CREATE INDEX messages_worker ON messages (to_worker, id)
+    WHERE delivered IS NULL AND to_worker IS NOT NULL;
 
 CREATE TABLE failures (
     task BIGINT NOT NULL,

@@ -1,0 +1,186 @@
+"""Members of the swarm: workers without a process of ours, known by the token they joined with.
+
+They are freed after silence. What they take is admitted like everything else; which of it they
+can do is what they said when they joined.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from weft.errors import InputError
+from weft.model import TERMINAL, Held, NewMember, Notice, State
+from weft.store import leases
+from weft.store.database import Row, Transaction, encode_keys, storable
+from weft.store.limits import own_limit
+from weft.store.store import reads, writes
+from weft.store.workers import agree_on_times, leave
+
+MOST_SLOTS: Final = 20
+
+_SCANNED: Final = 200  # events looked at in one go
+_TOLD: Final = 50  # notices told in one go
+
+
+@writes
+def join(tx: Transaction, member: NewMember, *, now: float) -> None:
+    """A member comes or comes back, and states its slots. What it holds stays its own."""
+    if not 1 <= member.slots <= MOST_SLOTS:
+        raise InputError(f"A member has from 1 to {MOST_SLOTS} slots, not {member.slots}.")
+    agree_on_times(tx, member.id)
+    tx.run(
+        "join_swarm",
+        id=member.id,
+        name=member.name,
+        agents=encode_keys(member.capabilities),
+        token=member.token,
+        tenant=member.tenant,
+        role=storable(member.role),
+        is_lead=member.is_lead,
+        noticed=tx.value("last_event"),
+        now=now,
+    )
+    own = f"worker {member.id}"
+    own_limit(tx, f"worker:{member.id}", member.slots, owner=own, now=now)
+    tx.event("worker_registered", now=now, worker=member.id, slots=member.slots)
+    tx.wake()
+
+
+@writes
+def part(tx: Transaction, member: str, *, now: float) -> None:
+    """A member leaves and says so: what it holds is handed back at once, by itself."""
+    for row in tx.all("held_by_members", worker=member):
+        leases.let_go(tx, row["fence"], "handed_back", now=now)
+    leave(tx, member, now=now)
+
+
+@writes
+def hand_back(tx: Transaction, fence: int, *, reason: str, now: float) -> bool:
+    """A member does not go on with a task: it is for everybody again, whoever it was meant for.
+
+    False if it was released before.
+    """
+    lease = tx.one("lease", fence=fence)
+    if lease is not None and lease["state"] != "released":
+        tx.run("unpin", id=lease["task"], worker=lease["worker"])
+    return leases.let_go(tx, fence, reason or "handed_back", now=now)
+
+
+@reads
+def find_named(tx: Transaction, token: str, name: str) -> str | None:
+    """The member that joined with a token under a name, also if it has left since."""
+    row = tx.one("member_named", token=token, name=name)
+    return None if row is None else str(row["id"])
+
+
+@reads
+def list_of_token(tx: Transaction, token: str) -> list[str]:
+    """Who joined with a token and has not left."""
+    return [row["id"] for row in tx.all("members_of", token=token)]
+
+
+@reads
+def list_called(tx: Transaction, name: str) -> list[str]:
+    """The member of this id, or else those present that go by this name."""
+    found = [row["id"] for row in tx.all("members_called", name=name)]
+    return [name] if name in found else found
+
+
+@writes
+def give_signs(tx: Transaction, members: Iterable[str], *, now: float) -> None:
+    """Signs of life of several members; what they hold is renewed with them."""
+    ids = encode_keys(members)
+    tx.run("give_signs", workers=ids, now=now)
+    tx.run("renew_of", workers=ids, deadline=now + tx.tuning.lease)
+
+
+@reads
+def list_held(tx: Transaction, member: str | None = None) -> dict[str, list[Held]]:
+    """What members hold, or one of them, by member."""
+    found: dict[str, list[Held]] = {}
+    for row in tx.all("held_by_members", worker=member):
+        found.setdefault(row["worker"], []).append(_held(row))
+    return found
+
+
+def _held(row: Row) -> Held:
+    return Held(
+        task=row["task"],
+        name=row["name"],
+        fence=row["fence"],
+        attempt=row["attempt"],
+        deadline=row["deadline"],
+        current=row["ended"] is None,
+    )
+
+
+@reads
+def list_offers(tx: Transaction, member: str | None = None) -> dict[str, list[int]]:
+    """Offers that members have not answered, by member."""
+    found: dict[str, list[int]] = {}
+    for row in tx.all("offers_of", worker=member):
+        found.setdefault(row["offered_to"], []).append(row["id"])
+    return found
+
+
+@writes
+def take_notices(
+    tx: Transaction, member: str, *, sender: str, is_lead: bool, tenant: str | None
+) -> list[Notice]:
+    """Ends of tasks that a member was not told of, or has not confirmed.
+
+    What does not concern it is passed over for good, so that nobody looks at it again.
+    """
+    while True:
+        after = tx.value("noticed", worker=member)
+        rows = tx.all(
+            "ends_since",
+            after=after,
+            sender=sender,
+            lead=is_lead,
+            tenant=tenant,
+            worker=member,
+            most=_SCANNED,
+        )
+        found = [notice for row in rows if (notice := _notice(row)) is not None]
+        if found:
+            return found[:_TOLD]
+        full = len(rows) == _SCANNED
+        tx.run("set_noticed", worker=member, event=rows[-1]["id"] if full else _newest(tx))
+        if not full:
+            return []
+
+
+def _newest(tx: Transaction) -> int:
+    return int(tx.value("last_event"))
+
+
+def _notice(row: Row) -> Notice | None:
+    """An event as the end of its task, if it is one."""
+    data = json.loads(row["data"])
+    match row["kind"]:
+        case "attempt_finished":
+            state = State(data["state"])
+        case "task_landed" | "task_approved":
+            state = State.DONE
+        case kind:
+            state = State(kind.removeprefix("task_"))
+    if state not in TERMINAL:
+        return None
+    return Notice(
+        event=row["id"],
+        task=row["task"],
+        name=row["name"],
+        state=state,
+        reason=str(data.get("reason", row["reason"])),
+        result=row["result"],
+        at=row["at"],
+    )
+
+
+@writes
+def confirm_notices(tx: Transaction, member: str, event: int) -> None:
+    """A member knows of all ends up to an event, which others cannot have told it ahead of."""
+    tx.run("set_noticed", worker=member, event=min(event, _newest(tx)))

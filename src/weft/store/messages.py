@@ -1,0 +1,82 @@
+"""Messages to tasks and to members: kept until whoever they are for has confirmed them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from weft.errors import AlreadyEnded, InputError, QueueFull
+from weft.model import TERMINAL, Message, State
+from weft.store import records
+from weft.store.database import Transaction, encode_keys, storable
+from weft.store.store import reads, writes
+from weft.store.tasks import get_row
+
+_TOLD: Final = 50  # messages told in one go
+
+
+@writes
+def post_to_task(tx: Transaction, task: int, *, sender: str, text: str, now: float) -> Message:
+    """A word to a task that has not ended: its agent gets it, or the next one does."""
+    row = get_row(tx, task)
+    if State(row["state"]) in TERMINAL:
+        raise AlreadyEnded(f"Task {task} is {row['state']} already; nobody would read this.")
+    _refuse_unusable(text)
+    if len(tx.all("messages_to_task", to=task, most=tx.tuning.inbox)) >= tx.tuning.inbox:
+        raise QueueFull(f"{tx.tuning.inbox} messages wait for task {task} already; try later.")
+    tx.event("message_sent", now=now, run=row["run"], task=task, sender=sender)
+    tx.wake()
+    return _post(tx, task, None, sender, text, now)
+
+
+@writes
+def post_to_member(tx: Transaction, member: str, *, sender: str, text: str, now: float) -> Message:
+    _refuse_unusable(text)
+    if len(tx.all("messages_to_worker", to=member, most=tx.tuning.inbox)) >= tx.tuning.inbox:
+        raise QueueFull(f"{tx.tuning.inbox} messages wait for {member} already; try later.")
+    tx.wake()
+    return _post(tx, None, member, sender, text, now)
+
+
+def _refuse_unusable(text: str) -> None:
+    if not text.strip():
+        raise InputError("A message needs words.")
+
+
+def _post(
+    tx: Transaction, task: int | None, worker: str | None, sender: str, text: str, now: float
+) -> Message:
+    kept = storable(text)
+    tx.run("add_message", to_task=task, to_worker=worker, sender=sender, text=kept, now=now)
+    number = int(tx.value("last_message"))
+    return Message(id=number, to_task=task, to_worker=worker, sender=sender, text=kept, at=now)
+
+
+@reads
+def list_to_task(tx: Transaction, task: int) -> list[Message]:
+    """The first messages that a task has not confirmed."""
+    return [records.message(row) for row in tx.all("messages_to_task", to=task, most=_TOLD)]
+
+
+@reads
+def list_to_member(tx: Transaction, member: str, *, holding: Collection[int] = ()) -> list[Message]:
+    """The first messages that a member has not confirmed, for itself or for tasks it holds."""
+    found = list(tx.all("messages_to_worker", to=member, most=_TOLD))
+    if holding:
+        tasks = encode_keys(map(str, holding))
+        found += tx.all("messages_to_tasks", tasks=tasks, most=_TOLD)
+    return sorted(map(records.message, found), key=lambda one: one.id)[:_TOLD]
+
+
+@writes
+def confirm_to_task(tx: Transaction, task: int, upto: int, *, now: float) -> None:
+    tx.run("confirm_to_task", to=task, upto=upto, now=now)
+
+
+@writes
+def confirm_to_member(
+    tx: Transaction, member: str, upto: int, *, holding: Collection[int] = (), now: float
+) -> None:
+    tx.run("confirm_to_worker", to=member, upto=upto, now=now)
+    for task in holding:
+        tx.run("confirm_to_task", to=task, upto=upto, now=now)

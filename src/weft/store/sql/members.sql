@@ -1,0 +1,111 @@
+-- Members of the swarm, what they hold and what they are told.
+
+-- name: join_swarm
+-- A member joins, or joins again. What it has been told of, it still knows.
+INSERT INTO workers (id, name, kind, host, boot, agents, heartbeat, seen, token, tenant, role,
+                     is_lead, noticed)
+VALUES (:id, :name, 'api', '', '', :agents, 1, :now, :token, :tenant, :role, :is_lead, :noticed)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, agents = excluded.agents,
+    token = excluded.token, tenant = excluded.tenant, role = excluded.role,
+    is_lead = excluded.is_lead, heartbeat = workers.heartbeat + 1, seen = excluded.seen,
+    departed = NULL;
+
+-- name: member_named
+-- The member of a token that goes by this name, also if it has left.
+SELECT id FROM workers WHERE token = :token AND name = :name ORDER BY departed IS NOT NULL, id;
+
+-- name: members_of
+-- Who joined with a token and has not left.
+SELECT id FROM workers WHERE token = :token AND departed IS NULL ORDER BY id;
+
+-- name: members_called
+-- Members present that go by this id or this name.
+SELECT id FROM workers
+WHERE departed IS NULL AND token IS NOT NULL AND (id = :name OR name = :name) ORDER BY id;
+
+-- name: give_signs
+-- Signs of life of several members (the keys of a JSON object).
+UPDATE workers SET heartbeat = heartbeat + 1, seen = :now
+WHERE id IN (SELECT key FROM json_each(:workers)) AND departed IS NULL;
+
+-- name: renew_of
+-- Who is alive holds what it has.
+UPDATE leases SET state = 'held', deadline = :deadline
+WHERE state <> 'released' AND kind = 'attempt'
+  AND worker IN (SELECT key FROM json_each(:workers));
+
+-- name: held_by_members
+-- What members hold; :worker is one of them, or NULL for all.
+SELECT l.worker, l.fence, l.task, l.attempt, l.deadline, t.name, a.ended
+FROM leases l CROSS JOIN workers w CROSS JOIN tasks t CROSS JOIN attempts a
+WHERE l.state <> 'released' AND l.kind = 'attempt' AND w.id = l.worker AND w.token IS NOT NULL
+  AND t.id = l.task AND a.task = l.task AND a.number = l.attempt
+  AND (CAST(:worker AS TEXT) IS NULL OR l.worker = :worker)
+ORDER BY +l.fence;
+
+-- name: offers_of
+-- Offers that members have not answered; :worker is one of them, or NULL for all.
+SELECT id, offered_to FROM tasks
+WHERE until IS NOT NULL AND state = 'offered'
+  AND (CAST(:worker AS TEXT) IS NULL OR offered_to = :worker)
+ORDER BY +id;
+
+-- name: set_noticed
+-- A member knows of everything up to an event.
+UPDATE workers SET noticed = :event WHERE id = :worker AND noticed < :event;
+
+-- name: noticed
+-- The last event a member knows of.
+SELECT noticed AS value FROM workers WHERE id = :worker;
+
+-- name: ends_since
+-- What may be the end of a task that a member sent, or, told to a lead, of any of its tenant;
+-- not of those it worked on itself.
+SELECT e.id, e.at, e.kind, e.data, t.id AS task, t.name, t.reason, t.result
+FROM events e CROSS JOIN tasks t
+WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_approved',
+    'task_cancelled', 'task_skipped', 'task_evicted')
+  AND t.id = e.task
+  AND (t.created_by = :sender
+       OR (:lead AND (CAST(:tenant AS TEXT) IS NULL OR t.tenant = :tenant)))
+  AND NOT EXISTS (
+      SELECT 1 FROM attempts a
+      WHERE a.task = t.id AND a.number = t.attempt AND a.worker = :worker)
+ORDER BY e.id LIMIT :most;
+
+-- name: add_message
+-- A word to a task or a member, with the next number.
+INSERT INTO messages (id, to_task, to_worker, sender, text, at)
+SELECT COALESCE(MAX(id), 0) + 1, CAST(:to_task AS BIGINT), CAST(:to_worker AS TEXT),
+       CAST(:sender AS TEXT), CAST(:text AS TEXT), CAST(:now AS DOUBLE PRECISION)
+FROM messages;
+
+-- name: last_message
+-- The number of the newest message.
+SELECT COALESCE(MAX(id), 0) AS value FROM messages;
+
+-- name: messages_to_task
+-- What a task has not confirmed.
+SELECT * FROM messages
+WHERE delivered IS NULL AND to_task IS NOT NULL AND to_task = :to ORDER BY id LIMIT :most;
+
+-- name: messages_to_worker
+-- What a member has not confirmed.
+SELECT * FROM messages
+WHERE delivered IS NULL AND to_worker IS NOT NULL AND to_worker = :to ORDER BY id LIMIT :most;
+
+-- name: messages_to_tasks
+-- What several tasks (the keys of a JSON object) have not confirmed.
+SELECT * FROM messages
+WHERE delivered IS NULL AND to_task IS NOT NULL
+  AND to_task IN (SELECT CAST(key AS BIGINT) FROM json_each(:tasks)) ORDER BY id LIMIT :most;
+
+-- name: confirm_to_task
+-- A task knows what it was told, up to one message.
+UPDATE messages SET delivered = :now
+WHERE delivered IS NULL AND to_task IS NOT NULL AND to_task = :to AND id <= :upto;
+
+-- name: confirm_to_worker
+-- A member knows what it was told, up to one message.
+UPDATE messages SET delivered = :now
+WHERE delivered IS NULL AND to_worker IS NOT NULL AND to_worker = :to AND id <= :upto;
