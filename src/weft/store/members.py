@@ -97,6 +97,12 @@ def give_signs(tx: Transaction, members: Iterable[str], *, now: float) -> None:
 
 
 @reads
+def list_absent(tx: Transaction, members: Iterable[str]) -> list[str]:
+    """Those of these members that have left, or were silent for too long."""
+    return [row["id"] for row in tx.all("absent", workers=encode_keys(members))]
+
+
+@reads
 def list_held(tx: Transaction, member: str | None = None) -> dict[str, list[Held]]:
     """What members hold, or one of them, by member."""
     found: dict[str, list[Held]] = {}

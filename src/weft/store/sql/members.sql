@@ -109,3 +109,41 @@ WHERE delivered IS NULL AND to_task IS NOT NULL AND to_task = :to AND id <= :upt
 -- A member knows what it was told, up to one message.
 UPDATE messages SET delivered = :now
 WHERE delivered IS NULL AND to_worker IS NOT NULL AND to_worker = :to AND id <= :upto;
+
+-- name: absent
+-- Which of several workers (the keys of a JSON object) are not present.
+SELECT k.key AS id FROM json_each(:workers) k
+WHERE NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = k.key AND w.departed IS NULL);
+
+-- name: swarm_heads
+-- What kinds of tasks are ready for members.
+SELECT DISTINCT b.tenant, b.agent, b.pinned FROM buckets b
+WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND EXISTS (
+    SELECT 1 FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NULL);
+
+-- name: members_addressed
+-- Members for whom there are messages, or for tasks they hold.
+SELECT to_worker AS id FROM messages WHERE delivered IS NULL AND to_worker IS NOT NULL
+UNION
+SELECT l.worker FROM messages m CROSS JOIN leases l
+WHERE m.delivered IS NULL AND m.to_task IS NOT NULL
+  AND l.task = m.to_task AND l.state <> 'released';
+
+-- name: ends_after
+-- Of what may be the end of a task after an event: who sent it, and whose it is.
+SELECT DISTINCT t.created_by, t.tenant FROM events e CROSS JOIN tasks t
+WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_approved',
+    'task_cancelled', 'task_skipped', 'task_evicted')
+  AND t.id = e.task;
+
+-- name: members_waiting
+-- Some members (the keys of a JSON object), with the slots they have and use, and whether they
+-- ever sent a task.
+SELECT w.id, w.agents, w.tenant, w.is_lead, m.capacity, (
+           SELECT CAST(SUM(c.amount) AS BIGINT) FROM leases l CROSS JOIN lease_costs c
+           WHERE l.state <> 'released' AND l.worker = w.id AND c.fence = l.fence
+             AND c.resource = 'worker:' || w.id) AS used,
+       EXISTS (SELECT 1 FROM tasks t WHERE t.created_by = 'member ' || w.id) AS sends
+FROM json_each(:workers) k CROSS JOIN workers w
+LEFT JOIN limits m ON m.resource = 'worker:' || w.id
+WHERE w.id = k.key AND w.departed IS NULL AND w.token IS NOT NULL;

@@ -1,0 +1,92 @@
+"""What has stirred for members that wait: looked at once for all of them, claiming nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from weft.store import ready, records
+from weft.store.database import Transaction, encode_keys
+from weft.store.store import reads, writes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """A kind of task that is ready for members."""
+
+    tenant: str
+    agent: str | None
+    pinned: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A member as its wait depends on it: those who are equal in all but `sends` are alike."""
+
+    capabilities: frozenset[str]
+    tenant: str | None
+    available: int  # free slots
+    is_lead: bool
+    sends: bool  # it has sent tasks, whose ends it is told of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stirrings:
+    heads: frozenset[Head]
+    offered: frozenset[str]  # members with an offer
+    addressed: frozenset[str]  # members with messages
+    ended: frozenset[tuple[str | None, str]]  # who sent tasks that have ended, and whose they were
+    last_event: int  # to look on from
+    due: float | None  # when something parked, offered or preferred is due
+    standings: Mapping[str, Standing]  # of the fresh ones, and of all if anything has stirred
+
+
+@reads
+def look_for_members(
+    tx: Transaction, *, fresh: Collection[str], waiting: Collection[str], after: int | None
+) -> Stirrings:
+    """What there may be for members; `after` is the last event looked at, None: all of them.
+
+    Members are looked at one by one only if they have just come, or something has stirred.
+    """
+    heads = frozenset(
+        Head(tenant=row["tenant"], agent=row["agent"], pinned=row["pinned"])
+        for row in tx.all("swarm_heads")
+    )
+    offered = frozenset(row["offered_to"] for row in tx.all("offers_of", worker=None))
+    addressed = frozenset(row["id"] for row in tx.all("members_addressed"))
+    newest = int(tx.value("last_event"))
+    ended: frozenset[tuple[str | None, str]] = frozenset()
+    if after is not None and newest > after:
+        rows = tx.all("ends_after", after=after)
+        ended = frozenset((row["created_by"], row["tenant"]) for row in rows)
+    stirred = heads or ended or offered & set(waiting) or addressed & set(waiting)
+    wanted = waiting if stirred else fresh
+    return Stirrings(
+        heads=heads,
+        offered=offered,
+        addressed=addressed,
+        ended=ended,
+        last_event=newest,
+        due=tx.value("next_due"),
+        standings=_standings(tx, wanted) if wanted else {},
+    )
+
+
+def _standings(tx: Transaction, members: Collection[str]) -> dict[str, Standing]:
+    return {
+        row["id"]: Standing(
+            capabilities=frozenset(records.files(row["agents"])),
+            tenant=row["tenant"],
+            available=max(0, (row["capacity"] or 0) - (row["used"] or 0)),
+            is_lead=bool(row["is_lead"]),
+            sends=bool(row["sends"]),
+        )
+        for row in tx.all("members_waiting", workers=encode_keys(members))
+    }
+
+
+@writes
+def wake_due(tx: Transaction, *, now: float) -> None:
+    """What was parked or offered until now is ready again; what preferred somebody, for all."""
+    ready.wake_due(tx, now)
