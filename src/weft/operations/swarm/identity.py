@@ -39,7 +39,9 @@ class Identity(Struct, frozen=True):
     @property
     def subject(self) -> str:
         """What is remembered of it as the sender of a task or message."""
-        return f"token {self.token}" if self.fence is None else f"task {self.task}"
+        if self.fence is not None:
+            return f"task {self.task}"
+        return f"token {self.token}" if self.token else self.name
 
 
 LOCAL: Final = Identity(token="", name="local", scopes=frozenset({READ, WORK, ADMIN}))
@@ -63,7 +65,7 @@ def has(who: Identity, scope: str) -> bool:
 
 def need(who: Identity, scope: str) -> None:
     """Refuse who does not have a scope, or has it for one attempt alone."""
-    if not has(who, scope) or (is_bound(who) and scope != WORK):
+    if not has(who, scope) or is_bound(who):
         raise Forbidden(f"This needs a token with the scope {scope}.")
 
 
