@@ -79,10 +79,21 @@ class Room:
         self._alive: set[str] = set()  # who has been here since the last signs of life
         self._looked: int | None = None  # the last event that was looked at
         self._stirred = anyio.Event()  # set, and replaced, when there is reason to look
+        self._turning = False
         self._rung = anyio.Event()  # the same when the store has changed
         self._lines: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         self._tries = anyio.CapacityLimiter(1)
         self._asks = anyio.CapacityLimiter(4)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiters)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing has stirred that was not looked at."""
+        return not self._turning and not self._stirred.is_set()
 
     async def run(self) -> None:
         """Serve those who wait, until cancelled; they are then answered with nothing."""
@@ -238,10 +249,12 @@ class Room:
             patience: float | None = None
             if self._waiters:
                 patience = _NET
+                self._turning = True
                 try:
                     patience = await self._turn()
                 except StoreError as error:
                     log.warning("nobody could be given work: %s", error)
+                self._turning = False
             else:
                 self._looked = None
             with anyio.CancelScope() as scope:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from store_helpers import put, url
 from weft.errors import InputError, NotFound, StillAnswering

@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import Future
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
-
-from msgspec.structs import asdict
 
 from weft import workspace
 from weft.attempt.order import Order

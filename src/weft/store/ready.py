@@ -251,9 +251,10 @@ def wake_due(tx: Transaction, now: float) -> None:
 
 
 def end_preference(tx: Transaction, row: Row, *, now: float) -> None:
-    """A ready task's first choice stayed busy or silent, or left: it is for everybody capable."""
+    """A task's first choice stayed busy or silent, or left: it is for everybody capable."""
     tx.run("set_pin", id=row["id"], pinned=None, until=None)
-    requeue(tx, row["id"], now=now)
+    if row["state"] == State.READY:
+        requeue(tx, row["id"], now=now)
     tx.event("preference_ended", now=now, run=row["run"], task=row["id"], worker=row["pinned"])
 
 

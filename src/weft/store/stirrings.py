@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from weft.store import ready, records
 from weft.store.database import Transaction, encode_keys
 from weft.store.store import reads, writes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Head:
+class Head(Struct, frozen=True, kw_only=True):
     """A kind of task that is ready for members."""
 
     tenant: str
@@ -19,8 +19,7 @@ class Head:
     pinned: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Standing:
+class Standing(Struct, frozen=True, kw_only=True):
     """A member as its wait depends on it: those who are equal in all but `sends` are alike."""
 
     capabilities: frozenset[str]
@@ -30,8 +29,7 @@ class Standing:
     sends: bool  # it has sent tasks, whose ends it is told of
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stirrings:
+class Stirrings(Struct, frozen=True, kw_only=True):
     heads: frozenset[Head]
     offered: frozenset[str]  # members with an offer
     addressed: frozenset[str]  # members with messages

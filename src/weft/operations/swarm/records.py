@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from msgspec import Struct, field
+
 from weft.model import (
     Capacity,
     Class,

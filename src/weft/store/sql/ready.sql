@@ -170,13 +170,14 @@ SELECT id, run, state, offered_to FROM tasks WHERE until IS NOT NULL AND until <
 
 -- name: preferences_due
 -- Ready tasks whose first choice has had its time.
-SELECT id, run, pinned FROM tasks
+SELECT id, run, state, pinned FROM tasks
 WHERE pin_until IS NOT NULL AND state = 'ready' AND pin_until <= :now ORDER BY id;
 
 -- name: preferences_for
--- Ready tasks that prefer one worker.
-SELECT id, run, pinned FROM tasks
-WHERE pinned IS NOT NULL AND pinned = :worker AND state = 'ready' AND pin_until IS NOT NULL
+-- Tasks that have not ended and prefer one worker.
+SELECT id, run, state, pinned FROM tasks
+WHERE pinned IS NOT NULL AND pinned = :worker AND pin_until IS NOT NULL AND state IN
+    ('waiting', 'ready', 'offered', 'running', 'parked', 'paused', 'blocked', 'gating')
 ORDER BY id;
 
 -- name: next_due
