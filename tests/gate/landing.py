@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
@@ -286,7 +287,7 @@ class Crew:
         order = {
             "store": stage.store.url,
             "root": str(stage.root),
-            "tuning": vars(stage.store.tuning),
+            "tuning": msgspec.structs.asdict(stage.store.tuning),
             "runs": [stage.run],
             "note": str(note),
             "gate": {},

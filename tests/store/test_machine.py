@@ -25,6 +25,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
 from databases import fresh_database, wipe
 from observer import TERMINAL, Observer, Picture, Reference, Row
@@ -183,7 +184,7 @@ class StoreMachine(RuleBasedStateMachine):
         before = self.picture()
         needed = None if need is None else self.some_task(need)
         needs = () if needed is None else (str(needed),)
-        task = NewTask(**{**vars(task), "needs": needs})
+        task = replace(task, needs=needs)
         try:
             submit(self.store, task, repo="r", tenant=tenant, now=self.now)
         except (QueueFull, NeverFits):

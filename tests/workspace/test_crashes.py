@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from repositories import git, is_kept, make_repository, prepare, write
@@ -149,7 +150,9 @@ def test_whatever_a_death_left_is_started_over_from(root: Path, phase: Phase, le
         for lock in (slot.directory / "index.lock", place.admin / "index.lock"):
             lock.write_text("")
     branch = None if phase is Phase.FREE else record.branch
-    slot.write_record(Record(**{**vars(record), "phase": phase, "branch": branch}))
+    slot.write_record(
+        Record(**{**msgspec.structs.asdict(record), "phase": phase, "branch": branch})
+    )
     if phase is Phase.FREE and left != "branch":
         git(root, "update-ref", "-d", place.branch)
     place.close()
