@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +75,8 @@ def run_logged(
     What it says of errors goes there, too, unless `errors` names another file. Whatever is left
     of its process group is killed when it ends.
     """
+    import tempfile  # late: nothing else here needs it, and it takes longer than asking git
+
     # A file, not a pipe: whoever does not read it cannot keep us waiting.
     with (
         log.open("wb") as output,

@@ -7,7 +7,6 @@ A new store takes them from the configuration of whoever opens it first. Owned l
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 
 from weft.config import Stated, is_settable, suggest_limit
@@ -25,6 +24,8 @@ def start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
     """Give a store that has none its first limits."""
     if tx.one("identity"):
         return  # another process was faster, and its limits stand
+    import secrets  # late: a store has its beginning once, and every command would pay for it
+
     tx.run("found_store", identity=secrets.token_hex(16))
     tx.many(
         "set_limit",
