@@ -39,6 +39,9 @@ layers: install
 # Thousands of small durable writes: in memory, where there is room for them, they take no time.
 SPARE := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "TMPDIR=/dev/shm"}')
 
+# They start weft a thousand times: what is compiled once need not be read again each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 pytest: install
 	$(SPARE) $(BIN)/pytest --numprocesses 2 --dist loadgroup
 

@@ -35,7 +35,6 @@ from weft.gate.loop import Gate
 from weft.gate.merge import Candidate, merge
 from weft.gate.plumbing import open_plumbing
 from weft.model import ONE_TASK, Grant, Lease, Worker
-from weft.operations.learning import learn
 from weft.presence import Presence
 from weft.process import cgroup, sandbox, table
 from weft.process.launcher import Launcher
@@ -242,6 +241,8 @@ async def _learn_loop(site: Site) -> None:
     """Let what attempts teach about durations change the order of what is left."""
     while True:
         await anyio.sleep(_LEARNS)
+        from weft.operations.learning import learn  # late: brings all that plans need with it
+
         try:
             for run in await run_sync(_running_here, site):
                 await run_sync(learn, site.store, run)

@@ -16,6 +16,7 @@ from gate.landing import RUN, Stage, candidate, drive, make_project, run_git, ta
 from weft import git
 from weft.gate.verify import verify
 from weft.store import default_url, open_store
+from weft.store.gate import read_gate
 
 
 @pytest.fixture
@@ -69,20 +70,37 @@ def test_a_trunk_that_is_gone_is_found(landed: Stage) -> None:
     assert "is gone" in problems(landed)
 
 
-@pytest.mark.parametrize(
-    ("statement", "told"),
-    [
-        ("UPDATE verdicts SET passed = 0", "never passed"),
-        ("UPDATE tasks SET state = 'ready' WHERE name = 'a'", "landed, but is ready"),
-        ("UPDATE landings SET state = 'intended'", "begun and not completed"),
-        ("UPDATE landings SET commits = '[\"" + "0" * 40 + "\"]'", "is not among"),
+def test_rows_that_do_not_fit_are_found(landed: Stage) -> None:
+    nothing = "0" * 40
+    [landing] = read_gate(landed.store, RUN).landings
+    changes = [
+        ("verdicts SET passed = 0", "verdicts SET passed = 1", "never passed"),
         (
-            "INSERT INTO entries SELECT '9.9', 9, run, story, state, looked_at, base, tasks, work, "
-            "needs, alone, at FROM entries",
-            "landed 2 times",
+            "tasks SET state = 'ready' WHERE name = 'a'",
+            "tasks SET state = 'done' WHERE name = 'a'",
+            "landed, but is ready",
         ),
-    ],
-)
-def test_rows_that_do_not_fit_are_found(landed: Stage, statement: str, told: str) -> None:
-    change(landed.store.url, statement)
-    assert any(told in one for one in verify(landed.store, landed.root, RUN).problems)
+        (
+            "landings SET state = 'intended'",
+            "landings SET state = 'landed'",
+            "begun and not completed",
+        ),
+        (
+            f"landings SET commits = '[\"{nothing}\"]'",
+            f"landings SET commits = '[\"{landing.new}\"]'",
+            "is not among",
+        ),
+        (
+            f"landings SET tree = '{nothing}'",
+            f"landings SET tree = '{landing.tree}'",
+            f"not {nothing[:4]}",
+        ),
+    ]
+    for wrong, right, told in changes:
+        change(landed.store.url, f"UPDATE {wrong}")
+        assert any(told in one for one in verify(landed.store, landed.root, RUN).problems), wrong
+        change(landed.store.url, f"UPDATE {right}")
+        assert verify(landed.store, landed.root, RUN).holds
+    rest = "run, story, state, looked_at, base, tasks, work, needs, alone, at"
+    change(landed.store.url, f"INSERT INTO entries SELECT '9.9', 9, {rest} FROM entries")
+    assert "landed 2 times" in problems(landed)
