@@ -9,7 +9,7 @@ import pytest
 from gate.landing import RUN, Stage, drive, run_git, task
 from weft.errors import Refused
 from weft.store.gate import read_gate
-from weft.store.tasks import cancel, get_task
+from weft.store.tasks import cancel, get_task, skip
 
 
 def tell(stage: Stage) -> None:
@@ -48,6 +48,17 @@ def test_a_story_may_be_one_commit(stage: Stage, how: dict[str, Any]) -> None:
         "src/a",
         "src/b",
     ]
+    stage.judge()
+
+
+def test_what_a_story_leaves_behind_when_it_is_skipped_lands_by_itself(stage: Stage) -> None:
+    tell(stage)
+    stage.bring("a", {"src/a": "a = 2\n"})
+    skip(stage.store, stage.numbers["s"], now=3)
+    drive(stage, lambda: stage.are(a="done"))
+    stage.bring("b", {"src/b": "b = 2\n"})
+    drive(stage, lambda: stage.are(s="skipped", a="done", b="done"))
+    assert stage.log() == ["Change a", "Change b"]
     stage.judge()
 
 

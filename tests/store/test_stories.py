@@ -9,6 +9,7 @@ from weft.model import NewRun, NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.leases import extend, finish, release
+from weft.store.looking import list_open_entries
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, pause, resume, retry, skip
@@ -138,6 +139,23 @@ def test_subtasks_of_a_story_that_ended_are_on_their_own(store: Store) -> None:
     put(store, "other", files=("g",))
     finish(store, a.fence, CANDIDATE, now=2)
     assert drain(store, now=3) == ["b"]
+
+
+@pytest.mark.parametrize("verb", [skip, cancel])
+def test_subtasks_of_a_story_that_ended_ask_to_land_by_themselves(
+    store: Store, verb: object
+) -> None:
+    """Those that had waited for the others, and those that have their candidate later."""
+    hire(store)
+    one = story(store, "one", "f", "f")
+    made = Outcome(state=State.GATING, candidate="c", base="b")
+    finish(store, go(store).fence, made, now=2)
+    assert list_open_entries(store) == []
+    verb(store, one["whole"], now=3)  # type: ignore[operator]  # two functions of one shape
+    assert [entry.tasks for entry in list_open_entries(store)] == [(one["a"],)]
+    skip(store, one["a"], now=4)
+    finish(store, go(store, now=5).fence, made, now=5)
+    assert [entry.tasks for entry in list_open_entries(store)] == [(one["b"],)]
 
 
 def test_whoever_builds_on_a_candidate_waits_again_when_it_is_gone(store: Store) -> None:

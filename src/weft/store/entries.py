@@ -22,11 +22,11 @@ def enter(tx: Transaction, task: Row, *, now: float) -> None:
     """A task has its candidate and waits at the gate: let it, or its story, ask to land."""
     if task["run"] is None:
         return
-    if task["story"] is None:
+    kin = [] if task["story"] is None else family(tx, task["story"])
+    if not kin:
         looked_at = pipeline.is_to_be_looked_at(_details(task), task["stage"])
         _add(tx, f"{task['id']}.{task['attempt']}", [task], None, looked_at=looked_at, now=now)
-        return
-    for story in family(tx, task["story"]):
+    for story in kin:
         if story["id"] == task["story"]:
             enter_story(tx, story, looked_at=bool(pipeline.stages(_details(story))), now=now)
 
@@ -49,6 +49,14 @@ def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
         if waits and tx.one("entry_of_task", task=row["id"]) is None:
             enter(tx, row, now=now)
             return
+
+
+def enter_each(tx: Transaction, story: int, *, now: float) -> None:
+    """A story has ended: those of its subtasks that waited for the others ask to land alone."""
+    for row in tx.all("family", story=story):
+        waits = row["id"] != story and row["state"] == State.GATING
+        if waits and tx.one("entry_of_task", task=row["id"]) is None:
+            enter(tx, row, now=now)
 
 
 def _details(task: Row) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from weft.policy.order import Entry, declared_class
 from weft.store import ready, records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
-from weft.store.entries import back_to_its_maker, landing_tasks
+from weft.store.entries import back_to_its_maker, enter_each, landing_tasks
 from weft.store.store import reads, writes
 
 _PAUSABLE = frozenset({State.WAITING, State.READY, State.OFFERED, State.RUNNING, State.PARKED})
@@ -228,6 +228,7 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
         led_to=None,
     )
     tx.event(f"task_{state}", now=now, run=row["run"], task=row["id"], reason=reason)
+    enter_each(tx, row["id"], now=now)
     if state is State.SKIPPED:
         ready.settle_dependents(tx, row["id"], now=now)
     elif row["state"] == State.GATING:
