@@ -59,6 +59,8 @@ class Observer:
             path = Path(unquote(url.removeprefix("sqlite:///")))
             self._sqlite = sqlite3.connect(path, timeout=60, isolation_level=None)
             self._sqlite.row_factory = sqlite3.Row
+            self._version = -1
+            self._seen: dict[str, list[Row]] = {}
         else:
             self._postgres = psycopg.connect(url, autocommit=True, row_factory=dict_row)
             self._postgres.execute("SET search_path = weft")
@@ -70,18 +72,20 @@ class Observer:
 
     def everything(self) -> dict[str, list[Row]]:
         """All rows of one moment."""
-        found = self._all_of_sqlite() if self._sqlite is not None else self._all_of_postgres()
-        for rows in found.values():
-            rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
-        return found
+        return self._all_of_sqlite() if self._sqlite is not None else self._all_of_postgres()
 
     def _all_of_sqlite(self) -> dict[str, list[Row]]:
+        """Read anew only if SQLite says that somebody has committed since."""
         assert self._sqlite is not None
-        self._sqlite.execute("BEGIN")
-        try:
-            return {table: self.rows(table) for table in TABLES}
-        finally:
-            self._sqlite.execute("COMMIT")
+        [version] = self._sqlite.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self._sqlite.execute("BEGIN")
+            try:
+                self._seen = _in_order({table: self.rows(table) for table in TABLES})
+            finally:
+                self._sqlite.execute("COMMIT")
+            self._version = version
+        return dict(self._seen)
 
     def _all_of_postgres(self) -> dict[str, list[Row]]:
         """One statement, which is one moment and one round trip."""
@@ -92,10 +96,17 @@ class Observer:
         )
         for row in self._postgres.execute(question.encode()):
             found[row["name"]].append(json.loads(row["row"]))
-        return found
+        return _in_order(found)
 
     def close(self) -> None:
         (self._sqlite or self._postgres).close()
+
+
+def _in_order(found: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """Equal rows give equal lists."""
+    for rows in found.values():
+        rows.sort(key=lambda row: str([*row.values()]))
+    return found
 
 
 @dataclass

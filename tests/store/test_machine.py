@@ -123,7 +123,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.now += 60.0
             steps = self.let_people_and_gates_act()
             for grant in [g for one in WORKERS for g in admit(self.store, one, now=self.now)]:
-                story = self.picture().tasks[grant.task]["story"]
+                story = self.tasks()[grant.task]["story"]
                 state = State.DONE if story is None else State.GATING
                 finish(self.store, grant.fence, Outcome(state=state), now=self.now)
                 steps += 1
@@ -134,7 +134,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def let_people_and_gates_act(self) -> int:
         """Resume, retry and land whatever only a person or the gate moves."""
-        tasks = self.picture().tasks
+        tasks = self.tasks()
         steps = 0
         for row in tasks.values():
             if row["state"] == "paused":
@@ -142,7 +142,9 @@ class StoreMachine(RuleBasedStateMachine):
             elif row["state"] in ("blocked", "failed", "cancelled", "evicted"):
                 steps += retry(self.store, row["id"], now=self.now)
             elif row["state"] == "gating":
-                kin = [r for r in tasks.values() if row["story"] and r["story"] == row["story"]]
+                story = tasks.get(row["story"])
+                whole = story is not None and story["state"] not in TERMINAL
+                kin = [r for r in tasks.values() if whole and r["story"] == row["story"]]
                 # The subtasks of a story land together, when all have their candidate.
                 if all(one["state"] in TERMINAL | {"gating"} for one in kin):
                     steps += skip(self.store, row["id"], now=self.now)
@@ -150,6 +152,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def picture(self) -> Picture:
         return Picture(self.eye.everything())
+
+    def tasks(self) -> dict[int, Row]:
+        return {row["id"]: row for row in sorted(self.eye.rows("tasks"), key=lambda row: row["id"])}
 
     def come(self, worker: str, slots: int) -> None:
         new = NewWorker(id=worker, slots=slots, host="h", host_limits={"port": 3})
