@@ -12,10 +12,27 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.rows import dict_row
 
 _numbers = itertools.count(1)
+
+postgres_later = pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite",
+        pytest.param(
+            "postgres",
+            marks=[
+                pytest.mark.chaos,
+                pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="by `make chaos`"),
+            ],
+        ),
+    ],
+    indirect=True,
+)
+"""For what is slow and hardly differs by store; what the store does is proved on both at once."""
 
 
 @contextmanager

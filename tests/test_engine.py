@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from attempt.ground import PATIENCE, Ground, either, ground, url, wait_until
-from databases import fresh_database, look
+from databases import fresh_database, look, postgres_later
 from weft.model import State
 from weft.store.workers import list_workers
 
@@ -108,6 +108,7 @@ def storm(ground: Ground, *, tasks: int, engines: int, kills: int, seed: int) ->
     return watch
 
 
+@postgres_later
 def test_in_a_storm_no_agent_runs_without_a_lease_and_every_task_is_done_once(
     either: Ground,
 ) -> None:
@@ -152,6 +153,7 @@ def suspended(ground: Ground, *, gone_after: float, build: str = "") -> Watch:
     return watch
 
 
+@postgres_later
 def test_a_weft_that_was_suspended_changes_nothing_when_it_comes_back(either: Ground) -> None:
     """suspended-then-resumed, expired-but-running, superseded-process-still-writes and
     late-owner-releases-successor at once."""

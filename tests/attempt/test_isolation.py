@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from attempt.ground import Ground
+from databases import postgres_later
 from places import tmp_path as tmp_path
 from repositories import content, git
 from weft.model import State
@@ -148,6 +149,7 @@ def test_a_sandbox_that_is_not_to_be_had_is_warned_of(ground: Ground) -> None:
         r"printf '\377\376\000{\"type\":\n\355\240\200\n'",  # no text at all
     ],
 )
+@postgres_later
 def test_odd_output_does_no_harm(either: Ground, commands: str) -> None:
     either.shell("odd", f"{commands}\necho new > a\necho; echo told\n")
     task = either.submit(agent="odd", files=["a"])

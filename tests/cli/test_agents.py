@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from cli.shell import answer, assert_one_sentence, make_project, runs, started, wait_line, weft
-from databases import look
+from databases import look, postgres_later
 from repositories import content, make_repository
 from weft.agents.prompt import Briefing, prompt
 from weft.attempt.site import read_agent
@@ -96,6 +96,7 @@ def test_an_agent_that_is_not_logged_in_is_stopped_and_the_task_is_not_left(
     assert "Agent try is stopped" in finding.text
 
 
+@postgres_later
 def test_a_stopped_agent_is_refused_until_a_trial_shows_that_it_works(
     tmp_path: Path, url: str
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.project import Project, plan, wait_until, without_marks
+from databases import postgres_later
 from repositories import git
 from weft.store import open_store
 from weft.store.tasks import retry
@@ -48,6 +49,7 @@ def test_a_plan_becomes_one_branch_and_nothing_else_changes(everywhere: Project)
     assert project.rows("SELECT * FROM leases WHERE state <> 'released'") == []
 
 
+@postgres_later
 def test_a_task_that_needs_a_person_ends_it_with_1_and_names_what_to_do(
     everywhere: Project,
 ) -> None:
