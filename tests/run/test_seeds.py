@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
+import time
 from typing import Any
 
 import pytest
 
+from databases import postgres_later
+from repositories import git
 from run.watcher import Watcher
-from run.yard import Yard, overlap
+from run.yard import Yard, overlap, wait_until
+from weft.errors import AtCapacity
+from weft.store import open_store
+from weft.store.offers import assign, offer, reject
+from weft.store.workers import list_workers
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -50,22 +58,23 @@ def test_003_1_and_4_independent_stories_run_together_and_no_file_has_two_worker
     either.assert_nothing_left()
 
 
-def test_003_3_a_merge_conflict_is_handled_by_making_the_later_one_again(yard: Yard) -> None:
+@postgres_later
+def test_003_3_a_merge_conflict_is_handled_by_making_the_later_one_again(either: Yard) -> None:
     """Both touch a line of a file that neither declared."""
-    yard.write(**{"src/common": "start\n"})
-    yard.commit()
+    either.write(**{"src/common": "start\n"})
+    either.commit()
     write_prd(
-        yard,
+        either,
         story("A", "write src/a x", "append src/common A", files=["src/a"]),
         story("B", "write src/b x", "sleep 0.8", "append src/common B", files=["src/b"]),
     )
-    with yard.untouched():
-        yard.run("prd.json", "--slots", "2")
-    assert sorted(yard.landed("src/common").split()) == ["A", "B", "start"]
-    made = [yard.outcomes(name) for name in ("A", "B")]
+    with either.untouched():
+        either.run("prd.json", "--slots", "2")
+    assert sorted(either.landed("src/common").split()) == ["A", "B", "start"]
+    made = [either.outcomes(name) for name in ("A", "B")]
     assert sum(map(len, made)) == 3, made
-    yard.assert_landed_once("A", "B")
-    yard.assert_nothing_left()
+    either.assert_landed_once("A", "B")
+    either.assert_nothing_left()
 
 
 def test_003_5_subtasks_of_a_story_run_together_and_land_as_one(either: Yard) -> None:
@@ -86,28 +95,30 @@ def test_003_5_subtasks_of_a_story_run_together_and_land_as_one(either: Yard) ->
     either.assert_nothing_left()
 
 
-def test_003_6_stories_that_all_share_a_file_run_one_by_one_and_all_land(yard: Yard) -> None:
+@postgres_later
+def test_003_6_stories_that_all_share_a_file_run_one_by_one_and_all_land(either: Yard) -> None:
     names = ("A", "B", "C")
     write_prd(
-        yard,
+        either,
         *(story(name, "sleep 0.2", f"append src/one {name}", files=["src/one"]) for name in names),
     )
-    with Watcher(yard) as watcher:
-        yard.run("prd.json", "--slots", "3")
-    assert watcher.most[f"run:{yard.run_id()}/agents"] == 1
-    assert yard.landed("src/one").split() == ["A", "B", "C"]
-    yard.assert_landed_once(*names)
+    with Watcher(either) as watcher:
+        either.run("prd.json", "--slots", "3")
+    assert watcher.most[f"run:{either.run_id()}/agents"] == 1
+    assert either.landed("src/one").split() == ["A", "B", "C"]
+    either.assert_landed_once(*names)
 
 
-def test_003_7_four_independent_stories_take_less_than_twice_as_long_as_one(yard: Yard) -> None:
+@postgres_later
+def test_003_7_four_independent_stories_take_less_than_twice_as_long_as_one(either: Yard) -> None:
     """By how long agents ran side by side; `four_stories_ratio` measures the whole command."""
     names = ("A", "B", "C", "D")
     write_prd(
-        yard,
+        either,
         *(story(name, "sleep 2", f"write src/{name} x", files=[f"src/{name}"]) for name in names),
     )
-    yard.run("prd.json", "--slots", "4")
-    assert overlap(yard.spans(*names))
+    either.run("prd.json", "--slots", "4")
+    assert overlap(either.spans(*names))
 
 
 TRACK = """# User Authentication Feature
@@ -157,26 +168,28 @@ TRACK = """# User Authentication Feature
 """
 
 
-def test_002_the_example_track_runs_as_drawn_and_its_file_says_so(yard: Yard) -> None:
-    yard.plan.write_text(TRACK)
-    with yard.untouched():
-        yard.run("plan.md", "--slots", "5")
+@postgres_later
+def test_002_the_example_track_runs_as_drawn_and_its_file_says_so(either: Yard) -> None:
+    either.plan.write_text(TRACK)
+    with either.untouched():
+        either.run("plan.md", "--slots", "5")
     names = ["1.1", "1.2", "1.3", "2.1", "2.2", "3.1", "3.2", "3.3"]
-    first = yard.spans(*names[:5])
-    assert overlap(yard.spans("1.1", "1.2", "2.1"))
-    third = yard.spans(*names[5:])
+    first = either.spans(*names[:5])
+    assert overlap(either.spans("1.1", "1.2", "2.1"))
+    third = either.spans(*names[5:])
     assert max(end for _, end in first) <= min(begin for begin, _ in third)
     assert third == sorted(third)
     assert not any(overlap([one, other]) for one, other in itertools.pairwise(third))
-    after = yard.plan.read_text()
+    after = either.plan.read_text()
     assert after.count("[x]") == 8
     assert after.count("[checkpoint: ") == 3
-    yard.assert_landed_once(*names)
+    either.assert_landed_once(*names)
 
 
-def test_002_an_error_blocks_what_depends_on_it_and_is_asked_about(yard: Yard) -> None:
+@postgres_later
+def test_002_an_error_blocks_what_depends_on_it_and_is_asked_about(either: Yard) -> None:
     """Worker error: kept, dependents wait, the user is asked; retried, all of it lands."""
-    yard.plan.write_text(
+    either.plan.write_text(
         "## Phase 1: All\n<!-- execution: parallel -->\n\n"
         "- [ ] Task 1: Broken\n  <!-- files: src/a -->\n"
         "  - script: attempt 1: fail other it went wrong\n  - script: write src/a x\n"
@@ -184,7 +197,7 @@ def test_002_an_error_blocks_what_depends_on_it_and_is_asked_about(yard: Yard) -
         "  - script: write src/b x\n"
         "- [ ] Task 3: Beside\n  <!-- files: src/c -->\n  - script: write src/c x\n"
     )
-    answer = yard.run("plan.md", code=1)
+    answer = either.run("plan.md", code=1)
     assert {one["name"]: one["state"] for one in answer["tasks"]} == {
         "1.1": "blocked",
         "1.2": "waiting",
@@ -193,22 +206,88 @@ def test_002_an_error_blocks_what_depends_on_it_and_is_asked_about(yard: Yard) -
     [question] = answer["needs_you"]
     assert "it went wrong" in question
     assert "weft retry" in question
-    [row] = yard.rows("SELECT id FROM tasks WHERE name = '1.1'")
-    assert yard.weft("retry", str(row["id"])).returncode == 0
-    yard.run("--resume")
-    yard.assert_landed_once("1.1", "1.2", "1.3")
-    assert yard.plan.read_text().count("[x]") == 3
+    [row] = either.rows("SELECT id FROM tasks WHERE name = '1.1'")
+    assert either.weft("retry", str(row["id"])).returncode == 0
+    either.run("--resume")
+    either.assert_landed_once("1.1", "1.2", "1.3")
+    assert either.plan.read_text().count("[x]") == 3
 
 
-def test_002_a_file_outside_the_list_is_added_to_it_where_nobody_holds_it(yard: Yard) -> None:
-    yard.plan.write_text(
+@postgres_later
+def test_002_a_file_outside_the_list_is_added_to_it_where_nobody_holds_it(either: Yard) -> None:
+    either.plan.write_text(
         "## Phase 1: All\n\n- [ ] Task 1: More than it said\n  <!-- files: src/a -->\n"
         "  - script: write src/a x\n  - script: write src/b x\n"
     )
-    yard.run("plan.md")
-    assert yard.landed("src/b") == "x\n"
-    [event] = yard.events("claims_extended")
+    either.run("plan.md")
+    assert either.landed("src/b") == "x\n"
+    [event] = either.events("claims_extended")
     assert event["data"]["files"] == ["src/b"]
+
+
+@postgres_later
+def test_002_a_file_of_another_is_waited_for_and_the_work_is_kept(either: Yard) -> None:
+    """It becomes sequential: what it had done is kept, and it comes after who holds the file."""
+    go = either.root.parent / "go"
+    either.plan.write_text(
+        "## Phase 1: All\n<!-- execution: parallel -->\n\n"
+        "- [ ] Task 1: Holds it\n  <!-- files: src/a -->\n"
+        f"  - script: wait {go}\n  - script: append src/a first\n"
+        "- [ ] Task 2: Needs it, too\n  <!-- files: src/b -->\n"
+        "  - script: write src/b x\n  - script: append src/a second\n"
+    )
+    process = either.start("run", "plan.md", "--slots", "2")
+    wait_until(lambda: either.outcomes("1.2")[:1] == ["scope"])
+    assert "src/b" in git(either.root, "log", "--all", "--name-only", "--format=")
+    go.touch()
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, (out, err)
+    assert either.outcomes("1.2") == ["scope", "success"]
+    assert either.landed("src/a") == "first\nsecond\n"
+    either.assert_landed_once("1.1", "1.2")
+    either.assert_nothing_left()
+
+
+@postgres_later
+def test_000_a_worker_has_as_many_at_once_as_it_may_and_ends_what_it_began(either: Yard) -> None:
+    """Its cases 2 to 5: the rest queues, an assignment is refused and an offer is not, status
+    follows use, and a worker that is asked to stop lets its agents end."""
+    go = either.root.parent / "go"
+    either.plan.write_text(
+        "## Phase 1: All\n<!-- execution: parallel -->\n\n"
+        + "".join(
+            f"- [ ] Task {n}: Do {n}\n  <!-- files: src/p{n} -->\n"
+            f"  - script: wait {go}\n  - script: write src/p{n} x\n"
+            for n in range(1, 6)
+        )
+    )
+    worker = either.start("worker", MAX_CONCURRENT_TASKS="3")
+    wait_until(lambda: either.rows("SELECT * FROM workers"))
+    with open_store(either.url) as store, Watcher(either) as watcher:
+        [idle] = list_workers(store, now=time.time())
+        assert idle.status == "idle"
+        run = either.start("run", "plan.md", "--slots", "5")
+        wait_until(lambda: len(set(either.marked().values())) == 3)
+        [busy] = list_workers(store, now=time.time())
+        assert (busy.id, busy.status) == (idle.id, "busy")
+        assert sorted(either.states().values()) == ["ready"] * 2 + ["running"] * 3
+        queued, other = either.rows("SELECT id FROM tasks WHERE state = 'ready' ORDER BY id")
+        with pytest.raises(AtCapacity):
+            assign(store, int(queued["id"]), busy.id, now=time.time())
+        offer(store, int(other["id"]), busy.id, now=time.time())
+        reject(store, int(other["id"]), busy.id, now=time.time())
+        worker.send_signal(signal.SIGTERM)
+        go.touch()  # who follows the run does the rest
+        for process in (worker, run):
+            out, err = process.communicate(timeout=100)
+            assert process.returncode == 0, (out, err)
+    watcher.assert_saw_nothing()
+    assert watcher.most[f"worker:{idle.id}"] == 3
+    its = either.rows("SELECT outcome FROM attempts WHERE worker = ?", idle.id)
+    assert len(its) >= 3
+    assert {row["outcome"] for row in its} == {"success"}
+    either.assert_landed_once()
+    either.assert_nothing_left()
 
 
 def test_a_rate_limited_task_goes_on_when_its_time_has_come(yard: Yard) -> None:
