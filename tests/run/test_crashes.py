@@ -158,7 +158,7 @@ def disturb(yard: Yard, file: str, chance: random.Random, kills: int) -> int:
     process = yard.start("run", file, "--slots", "6")
     for number in range(kills):
         _wait_served(yard, process)
-        time.sleep(chance.uniform(0.0, 1.0) ** 2)
+        time.sleep(chance.uniform(0.0, 0.8) ** 2)
         if process.poll() is not None:
             out, err = process.communicate()
             assert process.returncode == 0, (out, err)
@@ -190,7 +190,7 @@ def survive(yard: Yard, file: str, tree: str | None, seed: int, kills: int) -> i
 def test_a_run_that_is_killed_again_and_again_ends_as_if_nobody_had(
     yard: Yard, undisturbed: Undisturbed
 ) -> None:
-    assert survive(yard, "plan.md", undisturbed("plan.md"), seed=1, kills=5) == 5
+    assert survive(yard, "plan.md", undisturbed("plan.md"), seed=1, kills=20) >= 5
     assert "[ ]" not in yard.plan.read_text()
 
 
@@ -216,7 +216,7 @@ def test_stories_that_are_killed_on_postgresql_land_whole(
     with fresh_database(postgres_server) as url:
         yard = Yard(tmp_path, url)
         try:
-            assert survive(yard, "prd.json", None, seed=2, kills=3) == 3
+            assert survive(yard, "prd.json", None, seed=2, kills=6) >= 3
             for n in range(1, 7):
                 assert yard.landed(f"src/s{n}") == "alone\n"
             for n in range(7, 12):
