@@ -102,11 +102,14 @@ def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str
 
 
 @asynccontextmanager
-async def serving(site: Site, *, slots: int, take: Take | None = None) -> AsyncIterator[Scheduler]:
+async def serving(
+    site: Site, *, slots: int, take: Take | None = None, leaving: Callable[[], None] | None = None
+) -> AsyncIterator[Scheduler]:
     """Run the loops while the block lasts; then see what runs through to its end, and leave.
 
-    A first SIGINT or SIGTERM takes nothing more and gives what runs its time, a second ends it
-    at once. A block that is still going on when that is over is left with `Interrupted`.
+    A first SIGINT or SIGTERM takes nothing more, calls `leaving`, and gives what runs its time, a
+    second ends it at once. A block that is still going on when that is over is left with
+    `Interrupted`.
     """
     place = here()
     patience = shutdown_seconds(site.environment)
@@ -127,7 +130,7 @@ async def serving(site: Site, *, slots: int, take: Take | None = None) -> AsyncI
                 loops.start_soon(_for_ever, scheduler.report_loop)
                 loops.start_soon(_for_ever, lambda: _reap_loop(site, scheduler, work, place))
                 loops.start_soon(_for_ever, lambda: scheduler.admit_loop(work, listener))
-                loops.start_soon(_obey_signals, scheduler, block, patience)
+                loops.start_soon(_obey_signals, scheduler, block, patience, leaving)
                 try:
                     with block:
                         yield scheduler
@@ -172,7 +175,12 @@ async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
             await anyio.sleep(_BREATH)
 
 
-async def _obey_signals(scheduler: Scheduler, block: anyio.CancelScope, patience: float) -> None:
+async def _obey_signals(
+    scheduler: Scheduler,
+    block: anyio.CancelScope,
+    patience: float,
+    leaving: Callable[[], None] | None,
+) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as group:
             asked = False
@@ -182,6 +190,8 @@ async def _obey_signals(scheduler: Scheduler, block: anyio.CancelScope, patience
                     await scheduler.kill_all()
                 else:
                     asked = True
+                    if leaving is not None:
+                        leaving()
                     group.start_soon(_shut_down, scheduler, block, patience)
 
 

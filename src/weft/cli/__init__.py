@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "retry": "weft.cli.retry",
     "report": "weft.cli.report",
     "run": "weft.cli.run",
+    "serve": "weft.cli.serve",
     "skip": "weft.cli.skip",
     "token": "weft.cli.token",
     "verify": "weft.cli.verify",

@@ -60,15 +60,16 @@ def serve(
     slots: int = 1,
     take: Take | None = None,
     beside: Beside | None = None,
+    leaving: Callable[[], None] | None = None,
 ) -> None:
     """Be a worker until `watch`, made for that worker, has seen all it waits for.
 
-    `beside` goes on as long, such as the gates of the repository's runs.
-    Raises `engine.Interrupted` if a person would not wait for that.
+    `beside` goes on as long, such as the gates of the repository's runs. `leaving` is called when
+    a person first asks for the end. Raises `engine.Interrupted` if one would not wait for that.
     """
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     shutdown_seconds(project.environment)  # a mistake there shows before anything starts
-    _run(_serve, project, store, watch, slots, take, beside)
+    _run(_serve, project, store, watch, slots, take, beside, _SELDOM, leaving)
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
@@ -79,6 +80,26 @@ def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     shutdown_seconds(project.environment)
     _run(_attend, project, store, watch, slots)
+
+
+def run_until_asked(
+    work: Callable[[], Coroutine[Any, Any, None]], leaving: Callable[[], None]
+) -> None:
+    """Do something that is no work of an agent's, until a person asks for its end."""
+    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    _run(_until_asked, work, leaving)
+
+
+async def _until_asked(
+    work: Callable[[], Coroutine[Any, Any, None]], leaving: Callable[[], None]
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as group:
+            group.start_soon(work)
+            async for _ in signals:
+                leaving()
+                group.cancel_scope.cancel()
+                return
 
 
 def look_on(store: Store, watch: Watch) -> None:
@@ -126,10 +147,11 @@ async def _serve(
     take: Take | None,
     beside: Beside | None,
     rhythm: Rhythm = _SELDOM,
+    leaving: Callable[[], None] | None = None,
 ) -> None:
     with open_site(store, project.root, project.config, project.environment) as site:
         async with (
-            serving(site, slots=slots, take=take) as scheduler,
+            serving(site, slots=slots, take=take, leaving=leaving) as scheduler,
             anyio.create_task_group() as group,
         ):
             if beside is not None:

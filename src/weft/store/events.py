@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
 from weft.model import Event
 from weft.store import records
 from weft.store.database import Transaction
@@ -12,6 +16,44 @@ from weft.store.store import reads, writes
 def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Event]:
     """The events that follow a known one. Nothing with a lower number can appear later."""
     return [records.event(row) for row in tx.all("events_after", after=after, most=most)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """An event on its way to followers, who may see some tenant's alone."""
+
+    id: int
+    at: float
+    kind: str
+    run: str | None
+    task: int | None
+    tenant: str | None  # None: it concerns no tenant in particular
+    data: str  # as JSON in one line
+
+    @cached_property
+    def block(self) -> bytes:
+        """As server-sent events have it, made once for all followers."""
+        about = json.dumps(
+            {"id": self.id, "at": self.at, "kind": self.kind, "run": self.run, "task": self.task}
+        )
+        return f'id: {self.id}\ndata: {about[:-1]}, "data": {self.data}}}\n\n'.encode()
+
+
+@reads
+def read_told(tx: Transaction, *, after: int, most: int) -> list[Told]:
+    """The events that follow a known one, with whose they are."""
+    return [
+        Told(
+            id=row["id"],
+            at=row["at"],
+            kind=row["kind"],
+            run=row["run"],
+            task=row["task"],
+            tenant=row["tenant"],
+            data=row["data"],
+        )
+        for row in tx.all("events_told", after=after, most=most)
+    ]
 
 
 @reads

@@ -147,3 +147,18 @@ def get_budget(tx: Transaction, run: str) -> Budget:
         spent=int(row["spent"]),
         reserved=int(row["reserved"]),
     )
+
+
+@reads
+def count_tasks(tx: Transaction) -> dict[str, int]:
+    """How many tasks there are in each state."""
+    return {row["state"]: int(row["tasks"]) for row in tx.all("counts_by_state")}
+
+
+@reads
+def total_costs(tx: Transaction) -> dict[str, tuple[int, int]]:
+    """Tokens and micro-dollars that the attempts of each agent took."""
+    return {
+        row["agent"] or "none": (int(row["tokens"]), int(row["micro_usd"]))
+        for row in tx.all("costs_by_agent")
+    }

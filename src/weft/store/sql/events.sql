@@ -9,6 +9,12 @@ SELECT COALESCE(MAX(id), 0) + 1, :at, :kind, :run, :task, :data FROM events;
 -- The events that follow a known one, oldest first.
 SELECT id, at, kind, run, task, data FROM events WHERE id > :after ORDER BY id LIMIT :most;
 
+-- name: events_told
+-- The same, with the tenant whose run or task each concerns.
+SELECT e.id, e.at, e.kind, e.run, e.task, e.data, COALESCE(r.tenant, t.tenant) AS tenant
+FROM events e LEFT JOIN runs r ON r.id = e.run LEFT JOIN tasks t ON t.id = e.task
+WHERE e.id > :after ORDER BY e.id LIMIT :most;
+
 -- name: events_of_task
 -- What happened to one task besides its admissions, oldest first.
 SELECT id, at, kind, run, task, data FROM events

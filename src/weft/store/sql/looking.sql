@@ -92,3 +92,12 @@ SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
        COALESCE((SELECT SUM(c.amount) FROM leases l CROSS JOIN lease_costs c
                  WHERE l.state <> 'released' AND c.fence = l.fence AND c.resource = :resource),
                 0) AS reserved;
+
+-- name: counts_by_state
+-- How many tasks are in each state.
+SELECT state, COUNT(*) AS tasks FROM tasks GROUP BY state ORDER BY state;
+
+-- name: costs_by_agent
+-- What the attempts of each agent took.
+SELECT agent, SUM(tokens) AS tokens, SUM(micro_usd) AS micro_usd FROM attempts
+GROUP BY agent ORDER BY agent;

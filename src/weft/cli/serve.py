@@ -1,0 +1,165 @@
+"""`weft serve`"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from weft.cli.output import json_option, say
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from fastapi import FastAPI
+
+    from weft.attempt.site import Site
+    from weft.operations.project import Project
+    from weft.store import Store
+
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused unless a person insists
+
+
+@click.command(name="serve")
+@click.option("--bind", default="127.0.0.1:7337", show_default=True, metavar="HOST:PORT")
+@click.option("--no-work", is_flag=True, help="Answer requests only; run no agents.")
+@click.option(
+    "--slots",
+    type=click.IntRange(min=1, max=10_000),
+    metavar="N",
+    help="How many agents it runs at once. Default: MAX_CONCURRENT_TASKS, or 4.",
+)
+@click.option(
+    "--host-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which it may be reached, such as a proxy's. Can be repeated.",
+)
+@click.option("--expose", is_flag=True, help="Bind to an address that other machines can reach.")
+@json_option
+@click.pass_obj
+def command(
+    directory: Path,
+    bind: str,
+    no_work: bool,
+    slots: int | None,
+    names: tuple[str, ...],
+    expose: bool,
+    as_json: bool,
+) -> int:
+    """Serve the API, and run tasks like `weft worker`, until interrupted.
+
+    Agents and programs show a token (`weft token create`); one for you is left in a file that
+    only you can read, where `weft --server` finds it. Any number of servers may share one store.
+
+    weft speaks HTTP. For other machines put a proxy with TLS in front of it, and tell its name
+    with --host-name.
+    """
+    from weft.operations import project
+    from weft.operations.own_token import keep_own_token
+    from weft.web.app import create_app
+    from weft.web.guard import LOOPBACK
+    from weft.web.listening import bind as listen_at
+
+    host, port = _address(bind, expose=expose)
+    found = project.find(directory, os.environ)
+    with found.open_store() as store, listen_at(host, port) as listening:
+        token = token_file(found)
+        keep_own_token(store, token, now=time.time())
+        named = f"[{host}]" if ":" in host else host
+        own = () if host in _EVERYWHERE else (named,)
+        app = create_app(found, store, hosts=(*LOOPBACK, *own, *names))
+        url = f"http://{named}:{listening.getsockname()[1]}"
+        _tell(url, token, as_json=as_json)
+        if no_work:
+            _only_serve(store, app, listening)
+        else:
+            _serve_and_work(found, store, app, listening, slots, as_json=as_json)
+    return 0
+
+
+def _address(bind: str, *, expose: bool) -> tuple[str, int]:
+    host, colon, port = bind.rpartition(":")
+    host = host.strip("[]")
+    if not colon or not (port.isascii() and port.isdecimal() and int(port) < 2**16):
+        raise InputError(f"--bind must be HOST:PORT, such as 127.0.0.1:7337, not {bind!r}.")
+    if host not in _LOOPBACK and not expose:
+        raise InputError(
+            f"Other machines could reach {bind}, and weft speaks no TLS: let a proxy with TLS "
+            "speak to 127.0.0.1, or say --expose if nobody else is on that network."
+        )
+    return host, int(port)
+
+
+def token_file(found: Project) -> Path:
+    """Where a server leaves a token for the user who started it."""
+    if found.store_file is not None:
+        return found.store_file.parent / "server.token"
+    kept = found.environment.get("XDG_STATE_HOME", "")
+    home = Path(kept) if kept.startswith("/") else Path.home() / ".local" / "state"
+    return home / "weft" / "server.token"
+
+
+def _tell(url: str, token: Path, *, as_json: bool) -> None:
+    if as_json:
+        say(json.dumps({"event": "serving", "url": url, "token_file": str(token)}))
+    else:
+        say(f"weft serves {url}; a token for you is in {token}")
+
+
+def _serve_and_work(
+    found: Project,
+    store: Store,
+    app: FastAPI,
+    listening: socket,
+    slots: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    import anyio
+
+    from weft.cli.serving import serve
+    from weft.cli.worker import Journal
+    from weft.engine import Interrupted, guard
+    from weft.store.events import last_event
+    from weft.web.listening import listen, stop_waiting
+
+    async def beside(site: Site, worker: str) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(listen, app, listening)
+            group.start_soon(guard, site, worker)
+
+    journal = Journal(store, after=last_event(store), as_json=as_json)
+    with suppress(Interrupted):
+        serve(
+            found,
+            store,
+            journal.begin,
+            slots=slots or found.config.worker_slots,
+            beside=beside,
+            leaving=lambda: stop_waiting(app),
+        )
+    journal.read()
+
+
+def _only_serve(store: Store, app: FastAPI, listening: socket) -> None:
+    import anyio
+
+    from weft.cli.serving import run_until_asked
+    from weft.web.listening import listen, stop_waiting
+    from weft.web.tending import tend
+
+    async def work() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(listen, app, listening)
+            group.start_soon(tend, store)
+
+    run_until_asked(work, lambda: stop_waiting(app))

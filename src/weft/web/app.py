@@ -1,0 +1,104 @@
+"""The application: routes, errors and the guard, put together around the parts they use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from weft import __version__
+from weft.errors import WeftError
+from weft.operations.project import Project
+from weft.store import Store
+from weft.waiting import Room
+from weft.web import document, problems
+from weft.web.asking import Parts
+from weft.web.counting import Counting, Counts
+from weft.web.following import Stream
+from weft.web.guard import LOOPBACK, Bounds, Guard
+from weft.web.routes import events, health, looking, members, runs, tasks, tokens
+from weft.web.tending import forget
+
+_THREADS: Final = 16  # requests that ask the store at one time
+
+_ROUTERS: Final = (members, tasks, runs, looking, events, tokens)
+
+
+def create_app(
+    project: Project,
+    store: Store,
+    *,
+    hosts: Iterable[str] = LOOPBACK,
+    bounds: Bounds | None = None,
+    mounted: Mapping[str, ASGIApp] | None = None,
+) -> FastAPI:
+    """An application over a store; its background work goes on while it is served.
+
+    `hosts` are the names under which it may be reached; `mounted` are applications of others, by
+    the path at which they are to be found.
+    """
+    threads = anyio.CapacityLimiter(_THREADS)
+    parts = Parts(
+        store=store,
+        project=project,
+        room=Room(store),
+        stream=Stream(store, threads),
+        counts=Counts(),
+        threads=threads,
+    )
+    app = FastAPI(
+        title="weft",
+        version=__version__,
+        description=document.DESCRIPTION,
+        lifespan=_background,
+        openapi_url="/openapi.json",
+        docs_url=None,  # its page would load programs from elsewhere
+        redoc_url=None,
+    )
+    app.state.parts = parts
+    v1 = APIRouter(prefix="/v1")
+    for module in _ROUTERS:
+        v1.include_router(module.router)
+    app.include_router(v1)
+    app.include_router(health.router)
+    for path, other in (mounted or {}).items():
+        app.router.routes.append(Route(path, other))
+    _answer_errors(app)
+    app.add_middleware(Counting, counts=parts.counts)
+    app.add_middleware(Guard, hosts=hosts, bounds=bounds or Bounds())
+    document.tell_the_truth(app)
+    return app
+
+
+def parts_of(app: FastAPI) -> Parts:
+    parts: Parts = app.state.parts
+    return parts
+
+
+@asynccontextmanager
+async def _background(app: FastAPI) -> AsyncIterator[None]:
+    parts = parts_of(app)
+    async with anyio.create_task_group() as group:
+        group.start_soon(parts.stream.run)
+        group.start_soon(parts.room.run)
+        group.start_soon(forget, parts.store)
+        yield
+        group.cancel_scope.cancel()
+
+
+def _answer_errors(app: FastAPI) -> None:
+    answers: dict[type[Exception], Any] = {
+        WeftError: problems.from_weft,
+        HTTPException: problems.from_http,
+        RequestValidationError: problems.from_validation,
+        Exception: problems.from_defect,
+    }
+    for error, answer in answers.items():
+        app.add_exception_handler(error, answer)

@@ -1,0 +1,175 @@
+"""One request, one transaction: who asks, what was answered before, what is asked for, the answer.
+
+Everything happens at one moment, in one thread, on one connection; so an answer that was kept for
+a key is kept if and only if its effect is. What must wait or call git is reserved first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import Request, Response
+
+from weft.errors import InputError
+from weft.operations.project import Project
+from weft.operations.swarm.identity import Identity
+from weft.store import Store
+from weft.store.database import Transaction
+from weft.store.replies import Asked, Reply, fill, find_reply, keep_reply, reserve
+from weft.store.store import OneMoment, OneTransaction
+from weft.waiting import Room
+from weft.web.auth import admit, bearer
+from weft.web.counting import Counts
+from weft.web.following import Stream
+
+T = TypeVar("T")
+Work = Callable[[Store, Identity, float], object]
+"""What is asked for: over a store, on behalf of somebody, now; answers with what becomes JSON."""
+
+_LONGEST_KEY: Final = 200
+_JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownOnce:
+    """An answer with a secret in it: what is kept for a repetition has none."""
+
+    shown: object
+    kept: object
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What requests are answered with."""
+
+    store: Store
+    project: Project
+    room: Room
+    stream: Stream
+    counts: Counts
+    threads: anyio.CapacityLimiter  # of our own: the loops of an engine beside us have theirs
+
+
+def parts_of(request: Request) -> Parts:
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+async def in_thread(request: Request, work: Callable[[], T]) -> T:
+    return await run_sync(work, limiter=parts_of(request).threads)
+
+
+async def look(request: Request, scope: str, work: Work) -> Response:
+    """Answer a question."""
+    store, text = parts_of(request).store, bearer(request)
+
+    def ask(tx: Transaction) -> bytes:
+        now = time.time()
+        who = admit(tx, text, scope, now=now)
+        return encode(work(OneMoment(store, tx), who, now))
+
+    return Response(await in_thread(request, lambda: store.read(ask)), media_type=_JSON)
+
+
+async def act(request: Request, scope: str, work: Work, *, status: int = 200) -> Response:
+    """Do something, once for each idempotency key."""
+    store, text, keyed = parts_of(request).store, bearer(request), await _key(request)
+
+    def do(tx: Transaction) -> Reply:
+        now = time.time()
+        who = admit(tx, text, scope, now=now)
+        asked = None if keyed is None else Asked(token=who.token, key=keyed[0], request=keyed[1])
+        before = None if asked is None else find_reply(tx, asked, now=now)
+        if before is not None:
+            return before
+        done = work(OneTransaction(store, tx), who, now)
+        if asked is not None:
+            kept = done.kept if isinstance(done, ShownOnce) else done
+            reply = Reply(status=status, body=encode(kept).decode())
+            keep_reply(tx, asked, reply, now=now)
+        shown = done.shown if isinstance(done, ShownOnce) else done
+        return Reply(status=status, body=encode(shown).decode())
+
+    return _response(await in_thread(request, lambda: store.write(do)))
+
+
+async def identify(request: Request, scope: str) -> Identity:
+    """Who asks, for what does not fit into one transaction."""
+    store, text = parts_of(request).store, bearer(request)
+    return await in_thread(
+        request, lambda: store.read(lambda tx: admit(tx, text, scope, now=time.time()))
+    )
+
+
+async def act_slowly(
+    request: Request,
+    scope: str,
+    work: Callable[[Identity], Awaitable[object]],
+    *,
+    status: int = 200,
+) -> Response:
+    """The same for what waits or calls git: its key is reserved while that goes on."""
+    who, keyed = await identify(request, scope), await _key(request)
+    if keyed is None:
+        return _response(Reply(status=status, body=encode(await work(who)).decode()))
+    asked = Asked(token=who.token, key=keyed[0], request=keyed[1])
+    store = parts_of(request).store
+    before = await in_thread(request, lambda: reserve(store, asked, now=time.time()))
+    if before is not None:
+        return _response(before)
+    reply: Reply | None = None
+    try:
+        reply = Reply(status=status, body=encode(await work(who)).decode())
+    finally:
+        with anyio.CancelScope(shield=True):
+            await in_thread(request, lambda: fill(store, asked, reply, now=time.time()))
+    return _response(reply)
+
+
+async def _key(request: Request) -> tuple[str, str] | None:
+    """The idempotency key, and what tells this request from others."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= _LONGEST_KEY or not key.isprintable():
+        raise InputError(f"An idempotency key has 1 to {_LONGEST_KEY} printable characters.")
+    url = request.url
+    digest = hashlib.sha256(f"{request.method} {url.path}?{url.query}\n".encode())
+    digest.update(await request.body())
+    return key, digest.hexdigest()
+
+
+def _response(reply: Reply) -> Response:
+    return Response(reply.body, reply.status, media_type=_JSON)
+
+
+def encode(value: object) -> bytes:
+    try:
+        return msgspec.json.encode(value, enc_hook=_plainly)
+    except UnicodeEncodeError:  # half of a character, which an agent may have printed
+        return msgspec.json.encode(_whole(msgspec.to_builtins(value, enc_hook=_plainly)))
+
+
+def _plainly(value: object) -> object:
+    from collections.abc import Iterable, Mapping
+
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise NotImplementedError(f"a {type(value).__name__} has no JSON")
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(one) for key, one in value.items()}
+    return [_whole(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,175 @@
+"""What may be sent: the bodies of requests, with their bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from fastapi import Path, Query
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from weft.errors import InputError
+from weft.model import Class, ErrorClass, Priority
+from weft.operations.swarm.records import NewWork, Result
+
+LARGEST: Final = 2**53  # what every reader of JSON keeps exactly
+LONGEST_WAIT: Final = 300_000  # milliseconds
+LONGEST_TEXT: Final = 1 << 20
+_DETAILS: Final = 64  # names of a task's details
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Short = Annotated[str, Field(max_length=1000)]
+Number = Annotated[int, Field(ge=1, le=LARGEST)]
+Amount = Annotated[int, Field(ge=0, le=LARGEST)]
+TaskNumber = Annotated[int, Path(ge=1, le=LARGEST, description="A task's number.")]
+Ack = Annotated[str | None, Query(max_length=1000)]
+WaitMs = Annotated[int, Field(ge=0, le=LONGEST_WAIT)]
+
+ClassName = Literal["interactive", "standard", "batch"]
+PriorityName = Literal["critical", "high", "normal", "low", "background"]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Join(Body):
+    """An agent joins, or comes back: by its id, or by the same name with the same token."""
+
+    name: Name
+    id: Name | None = None
+    is_lead: bool = False
+    role: Annotated[str, Field(max_length=100)] = ""
+    capabilities: Annotated[list[Name], Field(max_length=100)] = []
+    max_tasks: Annotated[int, Field(ge=1, le=20)] | None = Field(
+        default=None, description="Default: MAX_CONCURRENT_TASKS of the server, or 1."
+    )
+
+
+class Poll(Body):
+    """Wait for something to do. A task is claimed for the agent before it is returned."""
+
+    wait_ms: WaitMs = 60_000
+    ack: Short | None = Field(default=None, description="The ack of what was returned before.")
+    holding: Annotated[list[Number], Field(max_length=100)] | None = Field(
+        default=None, description="The fences it knows of: what it was given and never got is told."
+    )
+
+
+class NewTask(Body):
+    """A task: for everybody, or for one agent."""
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+    title: Annotated[str, Field(max_length=200)] = ""
+    to: Name | None = Field(default=None, description="The agent it is for, by id or name.")
+    how: Literal["pool", "assign", "queue", "offer", "prefer"] = "pool"
+    needs: Annotated[list[Number], Field(max_length=1000)] = []
+    priority: PriorityName = "normal"
+    klass: ClassName = "standard"
+    files: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=1000)] = []
+    agent: Name | None = Field(default=None, description="What whoever takes it must be able to.")
+    uses: Annotated[dict[Name, Annotated[int, Field(ge=1, le=LARGEST)]], Field(max_length=20)] = {}
+    details: Annotated[dict[Name, JsonValue], Field(max_length=_DETAILS)] = {}
+    tenant: Name | None = None
+    wait_ms: WaitMs = Field(default=0, description="How long to wait for the agent's capacity.")
+
+    def work(self) -> NewWork:
+        if self.how != "pool" and self.to is None:
+            raise InputError(f"To {self.how} a task, say to whom (`to`).")
+        return NewWork(
+            text=self.text,
+            title=self.title,
+            to=self.to,
+            how=self.how,
+            needs=tuple(self.needs),
+            priority=Priority[self.priority.upper()],
+            klass=Class[self.klass.upper()],
+            files=tuple(self.files),
+            agent=self.agent,
+            uses=self.uses,
+            details=self.details,
+            tenant=self.tenant,
+        )
+
+
+class Why(Body):
+    reason: Short = ""
+
+
+class Let(Body):
+    fence: Number
+    reason: Short = ""
+
+
+class Progress(Body):
+    fence: Number
+    text: Text = ""
+    data: Annotated[dict[str, JsonValue], Field(max_length=_DETAILS)] | None = None
+    ack: Short | None = None
+
+
+class Finish(Body):
+    """The one end of an attempt: the first that arrives counts."""
+
+    fence: Number
+    status: Literal["completed", "failed"]
+    text: Text = Field(default="", description="The result; of a failure, why.")
+    kind: ErrorClass = ErrorClass.OTHER
+    reset: Annotated[float, Field(ge=0, le=LARGEST)] | None = None
+    tokens: Amount = 0
+    micro_usd: Amount = 0
+    spent: Annotated[dict[Name, Amount], Field(max_length=20)] = {}
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    def result(self) -> Result:
+        return Result(
+            status=self.status,
+            text=self.text,
+            kind=self.kind,
+            reset=self.reset,
+            tokens=self.tokens,
+            micro_usd=self.micro_usd,
+            spent=self.spent,
+        )
+
+
+class Files(Body):
+    fence: Number
+    files: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=1000)]],
+        Field(min_length=1, max_length=1000),
+    ]
+
+
+class NewMessage(Body):
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+
+
+class Drain(Body):
+    undo: bool = False
+
+
+class NewLimit(Body):
+    capacity: Annotated[int, Field(ge=0, le=2**50)]
+
+
+class NewToken(Body):
+    name: Name
+    scopes: Annotated[list[Literal["read", "work", "admin"]], Field(min_length=1, max_length=3)]
+    tenant: Name | None = None
+    expires_in: Annotated[float, Field(gt=0, le=LARGEST)] | None = Field(
+        default=None, description="Seconds; never, if left out."
+    )
+
+
+class NewRun(Body):
+    """A plan, as text, to be run on the server's repository."""
+
+    plan: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = "plan.md"
+    agent: Name = "implement"
+    stages: Annotated[list[Name], Field(max_length=20)] = []
+    slots: Annotated[int, Field(ge=1, le=256)] | None = None
+    base: Annotated[str, Field(min_length=1, max_length=200)] = "HEAD"
+    micro_usd: Annotated[int, Field(ge=1, le=LARGEST)] | None = None

@@ -1,0 +1,41 @@
+"""What this process counts of itself: requests by route and status, and how long they took."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        self.seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+
+
+class Counting:
+    """Counts what goes through, around the routes: by their pattern, not by what was asked."""
+
+    def __init__(self, app: ASGIApp, *, counts: Counts) -> None:
+        self._app = app
+        self._counts = counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        began = time.perf_counter()
+        status = 500
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            self._counts.requests[scope["method"], route, status] += 1
+            self._counts.seconds[scope["method"], route] += time.perf_counter() - began

@@ -1,0 +1,99 @@
+"""The OpenAPI document, with what every route has in common: who may ask, and what can go wrong."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+DESCRIPTION: Final = """\
+Agents join a swarm, take tasks and report what came of them; people and programs send tasks,
+run plans, look and steer.
+
+Every request but `/healthz` and `/readyz` carries `Authorization: Bearer …` (`weft token create`).
+A `POST` may carry an `Idempotency-Key`: sent again with the same key, it is answered the same and
+nothing happens twice. Errors are problems (RFC 9457) with a stable `type`.
+"""
+
+_OPEN: Final = ("/healthz", "/readyz")
+_ANY: Final = {
+    "400": "The request cannot be read.",
+    "401": "The token is missing or not valid.",
+    "403": "This token may not do that, or this page, or by that name of the server.",
+    "404": "There is no such thing.",
+    "408": "The body came too slowly.",
+    "409": "Refused: a stale fence, a second end, no capacity, a repetition that is too early.",
+    "413": "The body is too large.",
+    "414": "The path is too long.",
+    "415": "The body is not JSON.",
+    "422": "Something in the request is not as it must be.",
+    "429": "A queue is full.",
+    "431": "There are too many headers.",
+    "500": "A mistake of weft's own.",
+    "503": "The store does not answer, or there is too much to do.",
+}
+_PROBLEM: Final = {
+    "type": "object",
+    "title": "Problem",
+    "description": "What went wrong, why, and what to do next.",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+    "required": ["type", "title", "status", "detail"],
+}
+_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+}
+_AGENT: Final = {
+    "name": "X-Weft-Agent",
+    "in": "header",
+    "required": False,
+    "description": "The agent that acts, by id or name, where a token has several.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 100, "pattern": "^[!-~]+$"},
+}
+_ACTING: Final = ("/v1/me", "/v1/poll", "/v1/messages")
+_TAKING: Final = ("/claim", "/accept", "/reject")
+
+
+def tell_the_truth(app: FastAPI) -> None:
+    """Let the document of an application say what holds for all its routes."""
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = plain()
+            for path, methods in document["paths"].items():
+                for method, operation in methods.items():
+                    _complete(path, method, operation)
+            parts = document.setdefault("components", {})
+            parts.setdefault("schemas", {})["Problem"] = _PROBLEM
+            for unused in ("HTTPValidationError", "ValidationError"):
+                parts["schemas"].pop(unused, None)
+            parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI wants it
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    operation["operationId"] = f"{method} {path}".replace("/", " ").strip().replace(" ", "_")
+    parameters = operation.setdefault("parameters", [])
+    if method == "post":
+        parameters.append(_KEY)
+    if path in _ACTING or path.endswith(_TAKING):
+        parameters.append(_AGENT)
+    operation["security"] = [] if path in _OPEN else [{"token": []}]
+    for status, description in _ANY.items():
+        operation["responses"][status] = {
+            "description": description,
+            "content": {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+            },
+        }

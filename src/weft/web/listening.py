@@ -1,0 +1,90 @@
+"""An application on a socket, until it is told to stop."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+import uvicorn
+from fastapi import FastAPI
+
+from weft.errors import InputError
+from weft.web.app import parts_of
+from weft.web.protocol import HEAD_BYTES, BoundedProtocol
+
+_BACKLOG: Final = 2048
+_KEPT_ALIVE: Final = 30  # seconds between two requests of one connection
+_GRACE: Final = 5  # seconds for answers that are under way when all ends
+_DESCRIPTORS: Final = 65_536
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that nobody else has the address when people are told of it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise InputError(f"Cannot listen at {host}:{port}: {error.strerror}.") from error
+    return listening
+
+
+async def listen(app: FastAPI, listening: socket.socket) -> None:
+    """Answer requests until cancelled; then those under way, for a moment, and no more."""
+    _allow_many_connections()
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,  # the command's own
+            access_log=False,
+            proxy_headers=False,  # nobody is believed about whom he speaks for
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=_KEPT_ALIVE,
+            timeout_graceful_shutdown=_GRACE,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+        )
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(_serve, server, listening)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stop_waiting(app)
+            parts_of(app).stream.close()
+            server.should_exit = True
+
+
+def stop_waiting(app: FastAPI) -> None:
+    """Answer whoever waits for work with nothing, now and from now on."""
+    parts_of(app).room.close()
+
+
+async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
+    with anyio.CancelScope(shield=True):  # it ends by being told so
+        await server.serve(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are for those who started us."""
+        yield
+
+
+def _allow_many_connections() -> None:
+    """As many open sockets as we may have: a thousand agents wait on one each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -1,0 +1,80 @@
+"""The event stream, as server-sent events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
+
+from weft.errors import WeftError
+from weft.operations.swarm import looking
+from weft.operations.swarm.identity import READ, Identity, is_bound, need, need_tenant
+from weft.store import Store
+from weft.store.events import last_event
+from weft.store.runs import get_run
+from weft.web import bodies
+from weft.web.asking import identify, in_thread, parts_of
+from weft.web.auth import OWN
+from weft.web.following import Wanted
+
+router = APIRouter(tags=["events"])
+
+_ASKED_AGAIN: Final = 60.0  # seconds after which a token must still be good
+
+
+class EventStream(StreamingResponse):
+    media_type = "text/event-stream"
+
+
+@router.get(
+    "/events",
+    response_class=EventStream,
+    responses={200: {"description": "Events, one JSON object each; the id resumes."}},
+)
+async def follow(
+    request: Request,
+    run: Annotated[str | None, Query(max_length=200)] = None,
+    task: Annotated[int | None, Query(ge=1, le=bodies.LARGEST)] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, le=bodies.LARGEST)] = None,
+) -> EventStream:
+    """What happens from now on, or since the event `Last-Event-ID`. Never ends by itself.
+
+    A reader that does not keep up is sent away, and may come back with the last id it saw.
+    """
+    who = await identify(request, OWN)
+    parts = parts_of(request)
+    wanted = await in_thread(request, lambda: _wanted(parts.store, who, run, task))
+    after = last_event_id
+    if after is None:
+        after = await in_thread(request, lambda: last_event(parts.store))
+    blocks = parts.stream.follow(wanted, after)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return EventStream(_while_allowed(request, blocks), headers=headers)
+
+
+def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> Wanted:
+    """What may be followed of what was asked for: what may be looked at, and no more."""
+    if is_bound(who):
+        task = who.task if task is None else task
+    else:
+        need(who, READ)
+    if task is not None:
+        looking.get_task(store, who, task)
+    if run is not None:
+        need_tenant(who, get_run(store, run).tenant)
+    return Wanted(run=run, task=task, tenant=who.tenant)
+
+
+async def _while_allowed(request: Request, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    asked = time.monotonic()
+    async for block in blocks:
+        yield block
+        if time.monotonic() - asked > _ASKED_AGAIN:
+            asked = time.monotonic()
+            try:
+                await identify(request, OWN)
+            except WeftError:
+                return

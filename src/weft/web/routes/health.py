@@ -1,0 +1,51 @@
+"""Whether this process lives, whether it can serve, and what it counts."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Request, Response
+
+from weft.errors import Forbidden
+from weft.operations.swarm.identity import READ
+from weft.store.database import Transaction
+from weft.store.limits import identity
+from weft.store.store import OneMoment
+from weft.web import metrics, wire
+from weft.web.asking import encode, in_thread, parts_of
+from weft.web.auth import admit, bearer
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", response_model=wire.Health)
+async def healthz() -> Response:
+    """This process is alive. Asks nothing of the store, and no token of anybody."""
+    return Response(encode({"status": "ok"}), media_type="application/json")
+
+
+@router.get("/readyz", response_model=wire.Health)
+async def readyz(request: Request) -> Response:
+    """The store answers, in the form this weft knows: a store is brought up to date when opened."""
+    store = parts_of(request).store
+    await in_thread(request, lambda: identity(store))
+    return Response(encode({"status": "ok"}), media_type="application/json")
+
+
+@router.get("/metrics", response_class=Response)
+async def scrape(request: Request) -> Response:
+    """For Prometheus. Needs a token that may look at all tenants."""
+    parts, text = parts_of(request), bearer(request)
+
+    def ask(tx: Transaction) -> metrics.Seen:
+        now = time.time()
+        who = admit(tx, text, READ, now=now)
+        if who.tenant is not None:
+            raise Forbidden("Metrics are about all tenants, and this token is for one.")
+        return metrics.look(OneMoment(parts.store, tx), now)
+
+    seen = await in_thread(request, lambda: parts.store.read(ask))
+    told = metrics.render(
+        seen, parts.counts, followers=parts.stream.followers, dropped=parts.stream.dropped
+    )
+    return Response(told, media_type=metrics.MEDIA_TYPE)

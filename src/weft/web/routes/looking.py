@@ -1,0 +1,94 @@
+"""What is asked about everything at once, and what is set for everybody: limits, queue, cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from weft.operations import looking, steering
+from weft.operations.steering import Done
+from weft.operations.swarm.identity import ADMIN, READ, Identity, need_tenant
+from weft.store import Store
+from weft.store.limits import list_limits, set_limit
+from weft.store.runs import get_run, list_runs
+from weft.web import bodies, wire
+from weft.web.asking import act, look
+
+router = APIRouter(tags=["looking"])
+
+
+@router.get("/limits", response_model=wire.Limits)
+async def limits(request: Request) -> Response:
+    """Every limit, how much of it is used, and who sets it."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Limits:
+        hidden = _of_others(store, who)
+        found = list_limits(store, now=now)
+        return {"limits": [one for one in found if not _concerns(one.resource, hidden)]}
+
+    return await look(request, READ, work)
+
+
+@router.put("/limits/{resource:path}", response_model=wire.SetLimit)
+async def change_limit(
+    request: Request,
+    resource: Annotated[str, Path(min_length=1, max_length=200)],
+    body: bodies.NewLimit,
+) -> Response:
+    """Set a limit for every process. Lowering one stops nothing that runs; 0 pauses."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.SetLimit:
+        before = set_limit(store, resource, body.capacity, now=now)
+        return {"resource": resource, "capacity": body.capacity, "before": before}
+
+    return await act(request, ADMIN, work)
+
+
+@router.get("/queue", response_model=wire.Queue)
+async def queue(request: Request, most: Annotated[int, Query(ge=1, le=200)] = 100) -> Response:
+    """What starts next, what holds it up, and what lands."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Queue:
+        found = looking.look_at_queue(store, now=now, most=most)
+        return wire.queue(found, who.tenant, _of_others(store, who))
+
+    return await look(request, READ, work)
+
+
+@router.get("/cost", response_model=wire.Costs)
+async def cost(
+    request: Request, run: Annotated[str | None, Query(max_length=200)] = None
+) -> Response:
+    """What runs, their tasks and agents have cost, in tokens and millionths of a dollar."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Costs:
+        if run is not None:
+            need_tenant(who, get_run(store, run).tenant)
+        hidden = _of_others(store, who)
+        found = [
+            one
+            for one in looking.look_at_costs(store, run)
+            if (one.run is None and who.tenant is None) or (one.run and one.run not in hidden)
+        ]
+        return {"runs": [wire.run_cost(one) for one in found]}
+
+    return await look(request, READ, work)
+
+
+@router.post("/drain", response_model=Done)
+async def drain(request: Request, body: bodies.Drain) -> Response:
+    """Start nothing more, on any host; or go on."""
+    verb = steering.admit_again if body.undo else steering.stop_admissions
+    return await act(request, ADMIN, lambda store, who, now: verb(store, now=now))
+
+
+def _of_others(store: Store, who: Identity) -> frozenset[str]:
+    """The runs of other tenants."""
+    return frozenset(one.id for one in list_runs(store) if who.tenant not in (None, one.tenant))
+
+
+def _concerns(resource: str, runs: frozenset[str]) -> bool:
+    """Whether a limit is one of these runs' own: `run:<id>/agents`, `stage:<id>/test`."""
+    kind, _, rest = resource.partition(":")
+    return kind in ("run", "stage", "gate") and rest.partition("/")[0] in runs

@@ -1,0 +1,157 @@
+"""Agents of the swarm: join, look, ping, leave, poll."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from weft.errors import InputError, NotFound
+from weft.operations.swarm import inbox, members
+from weft.operations.swarm.identity import ADMIN, READ, WORK, Identity, has
+from weft.operations.swarm.records import Member
+from weft.store import Store
+from weft.web import bodies, wire
+from weft.web.asking import act, act_slowly, in_thread, look, parts_of
+from weft.web.auth import OWN
+
+router = APIRouter(tags=["agents"])
+
+AgentId = Annotated[str, Path(min_length=1, max_length=100, description="An agent's id.")]
+
+
+@router.post("/agents", status_code=201, response_model=wire.Agent)
+async def join(request: Request, body: bodies.Join) -> Response:
+    """Join the swarm, or come back to it; what is known of the agent is brought up to date."""
+    slots = body.max_tasks or parts_of(request).project.config.api_slots
+
+    def work(store: Store, who: Identity, now: float) -> wire.Agent:
+        member = members.join(
+            store,
+            who,
+            name=body.name,
+            id=body.id,
+            is_lead=body.is_lead,
+            role=body.role,
+            capabilities=tuple(body.capabilities),
+            max_tasks=min(slots, 20),
+            now=now,
+        )
+        return wire.agent(member)
+
+    return await act(request, WORK, work, status=201)
+
+
+@router.get("/agents", response_model=wire.Agents)
+async def list_agents(request: Request) -> Response:
+    """Who is in the swarm, with what each has to do."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Agents:
+        return {"agents": [wire.agent(one) for one in members.list_members(store, who, now=now)]}
+
+    return await look(request, READ, work)
+
+
+@router.get("/agents/{id}", response_model=wire.Agent)
+async def get_agent(request: Request, id: AgentId) -> Response:
+    return await look(
+        request,
+        READ,
+        lambda store, who, now: wire.agent(members.get_member(store, who, id, now=now)),
+    )
+
+
+@router.post("/agents/{id}/ping", response_model=wire.Agent)
+async def ping(request: Request, id: AgentId) -> Response:
+    """A sign of life. Whoever polls need not give any other."""
+    return await act(
+        request, WORK, lambda store, who, now: wire.agent(members.ping(store, who, id, now=now))
+    )
+
+
+@router.post("/agents/{id}/close", response_model=wire.Closed)
+async def close(request: Request, id: AgentId) -> Response:
+    """Leave the swarm; what it had goes back to the others."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Closed:
+        members.close(store, who, id, now=now)
+        return {"id": id, "closed": True}
+
+    return await act(request, WORK, work)
+
+
+@router.get("/me", response_model=wire.Me)
+async def me(request: Request) -> Response:
+    """Whose token this is, and its agents. `X-Weft-Agent` names the one that acts."""
+    named = request.headers.get("x-weft-agent")
+
+    def work(store: Store, who: Identity, now: float) -> wire.Me:
+        own = members.find_own(store, who, now=now) if has(who, WORK) else []
+        acting = _chosen(own, named) if named is not None or len(own) == 1 else None
+        return {
+            "token": wire.caller(who),
+            "agent": None if acting is None else wire.agent(acting),
+            "agents": [wire.agent(one) for one in own],
+        }
+
+    return await look(request, OWN, work)
+
+
+@router.post("/poll", response_model=wire.Polled)
+async def poll(request: Request, body: bodies.Poll) -> Response:
+    """Wait until there is something to do, for up to `wait_ms`."""
+    parts, named = parts_of(request), request.headers.get("x-weft-agent")
+
+    async def work(who: Identity) -> wire.Polled:
+        member = await in_thread(request, lambda: acting(parts.store, who, named, now=time.time()))
+        trigger = await parts.room.poll(
+            who, member, wait=body.wait_ms / 1000, ack=body.ack, holding=body.holding
+        )
+        after = await in_thread(
+            request, lambda: members.get_member(parts.store, who, member, now=time.time())
+        )
+        return {"trigger": trigger, "capacity": wire.capacity(after.capacity)}
+
+    return await act_slowly(request, WORK, work)
+
+
+@router.get("/messages", response_model=wire.Inbox)
+async def read_messages(request: Request, ack: bodies.Ack = None) -> Response:
+    """What others said to the agent that asks, until it confirms that by `ack`."""
+    named = request.headers.get("x-weft-agent")
+
+    def work(store: Store, who: Identity, now: float) -> wire.Inbox:
+        member = acting(store, who, named, now=now)
+        found, confirms = inbox.read_messages(store, who, member=member, ack=ack, now=now)
+        return {"messages": list(found), "ack": confirms}
+
+    return await act(request, WORK, work)
+
+
+@router.post("/agents/{id}/messages", status_code=201, response_model=wire.Word)
+async def send_message(request: Request, id: AgentId, body: bodies.NewMessage) -> Response:
+    """Say something to an agent: it finds it when it polls."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Word:
+        return {"message": inbox.send_message(store, who, body.text, member=id, now=now)}
+
+    return await act(request, WORK, work, status=201)
+
+
+def acting(store: Store, who: Identity, named: str | None, *, now: float) -> str:
+    """The member for which somebody acts: the one it names, or its only one."""
+    if named is not None and has(who, ADMIN):
+        return members.get_member(store, who, named, now=now).id
+    return _chosen(members.find_own(store, who, now=now), named).id
+
+
+def _chosen(own: list[Member], named: str | None) -> Member:
+    fitting = [one for one in own if named in (None, one.id)]
+    fitting = fitting or [one for one in own if named == one.name]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        who = "This token has no agent" if named is None else f"This token has no agent {named!r}"
+        raise NotFound(f"{who}; join first (POST /v1/agents).")
+    raise InputError("This token has several agents; name one by the header X-Weft-Agent.")

@@ -1,0 +1,66 @@
+"""Runs of plans: submitted, looked at, paused, cancelled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from weft.operations import steering
+from weft.operations.steering import Done
+from weft.operations.swarm.identity import ADMIN, READ, Identity, need_tenant
+from weft.store import Store
+from weft.store.runs import get_run, list_runs
+from weft.store.tasks import list_run
+from weft.web import wire
+from weft.web.asking import act, look
+
+router = APIRouter(tags=["runs"])
+
+RunId = Annotated[str, Path(min_length=1, max_length=200, description="A run's id.")]
+
+
+@router.get("/runs", response_model=wire.Runs)
+async def list_all(request: Request) -> Response:
+    def work(store: Store, who: Identity, now: float) -> wire.Runs:
+        return {"runs": [one for one in list_runs(store) if who.tenant in (None, one.tenant)]}
+
+    return await look(request, READ, work)
+
+
+@router.get("/runs/{id}", response_model=wire.Run)
+async def get(request: Request, id: RunId) -> Response:
+    """A run, and how many of its tasks are in each state."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Run:
+        run = get_run(store, id)
+        need_tenant(who, run.tenant)
+        done = [task for task in list_run(store, id) if not task.details.get("barrier")]
+        return {"run": run, "tasks": dict(Counter(task.state.value for task in done))}
+
+    return await look(request, READ, work)
+
+
+@router.post("/runs/{id}/pause", response_model=Done)
+async def pause(request: Request, id: RunId) -> Response:
+    """Start nothing more of it; what runs goes on to its end."""
+    return await _steer(request, id, steering.pause)
+
+
+@router.post("/runs/{id}/resume", response_model=Done)
+async def resume(request: Request, id: RunId) -> Response:
+    return await _steer(request, id, steering.resume)
+
+
+@router.post("/runs/{id}/cancel", response_model=Done)
+async def cancel(request: Request, id: RunId) -> Response:
+    return await _steer(request, id, steering.cancel)
+
+
+async def _steer(request: Request, id: str, verb: Callable[..., Done]) -> Response:
+    def work(store: Store, who: Identity, now: float) -> Done:
+        return verb(store, get_run(store, id).id, now=now)
+
+    return await act(request, ADMIN, work)

@@ -1,0 +1,252 @@
+"""Tasks: sent, listed, taken, worked on, ended, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+
+from weft.errors import StaleFence
+from weft.model import State
+from weft.operations import looking as explaining
+from weft.operations.diffs import find_difference
+from weft.operations.logs import Log
+from weft.operations.swarm import inbox, looking, sending, working
+from weft.operations.swarm.identity import READ, WORK, Identity
+from weft.operations.swarm.records import Claimed, Filter, Heard, Sent
+from weft.process.records import STDERR, STDOUT
+from weft.store import Store
+from weft.store.leases import get_lease
+from weft.web import bodies, wire
+from weft.web.asking import act, act_slowly, identify, in_thread, look, parts_of
+from weft.web.auth import OWN
+from weft.web.bodies import TaskNumber
+from weft.web.routes.members import acting
+
+router = APIRouter(tags=["tasks"])
+
+_PAGE: Final = 200  # tasks at once, at most
+_LINES: Final = 10_000  # lines of a log at once, at most
+
+Named = Annotated[str | None, Query(max_length=200)]
+
+
+@router.post("/tasks", status_code=201, response_model=Sent)
+async def send(request: Request, body: bodies.NewTask) -> Response:
+    """Send a task to everybody or to one agent."""
+    wanted = body.work()
+    if body.how == "assign" and body.wait_ms:
+        await _wait_for_capacity(request, body)
+    return await act(
+        request, OWN, lambda store, who, now: sending.send(store, who, wanted, now=now), status=201
+    )
+
+
+async def _wait_for_capacity(request: Request, body: bodies.NewTask) -> None:
+    """Until its agent has room, or the time is over: whether there is room is decided later."""
+    who = await identify(request, OWN)
+    assert body.to is not None
+    await parts_of(request).room.until_capacity(who, body.to, wait=body.wait_ms / 1000)
+
+
+@router.get("/tasks", response_model=wire.Tasks)
+async def list_tasks(
+    request: Request,
+    state: State | None = None,
+    agent: Named = None,
+    worker: Named = None,
+    run: Named = None,
+    tenant: Named = None,
+    created_by: Named = None,
+    after: Annotated[int, Query(ge=0, le=bodies.LARGEST)] = 0,
+    most: Annotated[int, Query(ge=1, le=_PAGE)] = 50,
+) -> Response:
+    """Tasks by number, as many as asked for; `after` of the answer asks on."""
+    which = Filter(
+        state=state, agent=agent, worker=worker, run=run, tenant=tenant, created_by=created_by
+    )
+    return await look(
+        request,
+        READ,
+        lambda store, who, now: wire.page(
+            looking.list_tasks(store, who, which, after=after, most=most)
+        ),
+    )
+
+
+@router.get("/tasks/{id}", response_model=wire.Task)
+async def get_task(request: Request, id: TaskNumber) -> Response:
+    return await look(
+        request, OWN, lambda store, who, now: wire.task(looking.get_task(store, who, id))
+    )
+
+
+@router.post("/tasks/{id}/claim", response_model=Claimed)
+async def claim(request: Request, id: TaskNumber) -> Response:
+    """Take a task from the pool; the agent must have room for it."""
+    return await _take(request, id, working.claim)
+
+
+@router.post("/tasks/{id}/accept", response_model=Claimed)
+async def accept(request: Request, id: TaskNumber) -> Response:
+    """Take a task that was offered."""
+    return await _take(request, id, working.accept)
+
+
+async def _take(request: Request, id: int, verb: Callable[..., Claimed]) -> Response:
+    named = request.headers.get("x-weft-agent")
+
+    def work(store: Store, who: Identity, now: float) -> Claimed:
+        return verb(store, who, acting(store, who, named, now=now), id, now=now)
+
+    return await act(request, WORK, work)
+
+
+@router.post("/tasks/{id}/reject", response_model=wire.Changed)
+async def reject(request: Request, id: TaskNumber, body: bodies.Why) -> Response:
+    """Leave an offered task to others."""
+    named = request.headers.get("x-weft-agent")
+
+    def work(store: Store, who: Identity, now: float) -> wire.Changed:
+        member = acting(store, who, named, now=now)
+        working.reject(store, who, member, id, reason=body.reason, now=now)
+        return {"task": id, "changed": True}
+
+    return await act(request, WORK, work)
+
+
+@router.post("/tasks/{id}/release", response_model=wire.Changed)
+async def release(request: Request, id: TaskNumber, body: bodies.Let) -> Response:
+    """Hand a task back, for others to do."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Changed:
+        _refuse_other_task(store, id, body.fence)
+        changed = working.release(store, who, body.fence, reason=body.reason, now=now)
+        return {"task": id, "changed": changed}
+
+    return await act(request, OWN, work)
+
+
+@router.post("/tasks/{id}/progress", response_model=Heard)
+async def progress(request: Request, id: TaskNumber, body: bodies.Progress) -> Response:
+    """Say how far it is, which is also a sign of life; answers with what others said."""
+
+    def work(store: Store, who: Identity, now: float) -> Heard:
+        _refuse_other_task(store, id, body.fence)
+        return working.progress(
+            store, who, body.fence, text=body.text, data=body.data, ack=body.ack, now=now
+        )
+
+    return await act(request, OWN, work)
+
+
+@router.post("/tasks/{id}/finish", response_model=wire.State)
+async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Response:
+    """Say how it ended. The first that is said counts; the same again is answered the same."""
+    result = body.result()
+
+    def work(store: Store, who: Identity, now: float) -> wire.State:
+        _refuse_other_task(store, id, body.fence)
+        return {"task": id, "state": working.finish(store, who, body.fence, result, now=now)}
+
+    return await act(request, OWN, work)
+
+
+@router.post("/tasks/{id}/cancel", response_model=wire.Changed)
+async def cancel(request: Request, id: TaskNumber, body: bodies.Why) -> Response:
+    def work(store: Store, who: Identity, now: float) -> wire.Changed:
+        changed = working.cancel(store, who, id, reason=body.reason, now=now)
+        return {"task": id, "changed": changed}
+
+    return await act(request, WORK, work)
+
+
+@router.post("/tasks/{id}/files", response_model=wire.Extended)
+async def claim_files(request: Request, id: TaskNumber, body: bodies.Files) -> Response:
+    """Ask for more files: all of them, or none if somebody holds one."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Extended:
+        _refuse_other_task(store, id, body.fence)
+        return {"held": working.claim_files(store, who, body.fence, body.files, now=now)}
+
+    return await act(request, OWN, work)
+
+
+@router.post("/tasks/{id}/messages", status_code=201, response_model=wire.Word)
+async def send_message(request: Request, id: TaskNumber, body: bodies.NewMessage) -> Response:
+    """Say something to whoever works on a task."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Word:
+        return {"message": inbox.send_message(store, who, body.text, task=id, now=now)}
+
+    return await act(request, OWN, work, status=201)
+
+
+@router.get("/tasks/{id}/messages", response_model=wire.Inbox)
+async def read_messages(request: Request, id: TaskNumber, ack: bodies.Ack = None) -> Response:
+    """What others said to a task, until whoever works on it confirms that by `ack`."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Inbox:
+        found, confirms = inbox.read_messages(store, who, task=id, ack=ack, now=now)
+        return {"messages": list(found), "ack": confirms}
+
+    return await act(request, OWN, work)
+
+
+@router.get("/tasks/{id}/why", response_model=wire.Why)
+async def why(request: Request, id: TaskNumber) -> Response:
+    """Where a task is, since when, and what it waits for."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Why:
+        looking.get_task(store, who, id)
+        return wire.why(explaining.why(store, str(id), now=now))
+
+    return await look(request, OWN, work)
+
+
+@router.get("/tasks/{id}/logs", response_model=wire.Lines)
+async def logs(
+    request: Request,
+    id: TaskNumber,
+    attempt: Annotated[int | None, Query(ge=1, le=bodies.LARGEST)] = None,
+    stderr: bool = False,
+    raw: bool = False,
+    most: Annotated[int, Query(ge=1, le=_LINES)] = 1000,
+) -> Response:
+    """The last lines that an attempt's agent printed; of the latest attempt, if none is named."""
+    parts = parts_of(request)
+
+    def read(who: Identity) -> wire.Lines:
+        task = looking.get_task(parts.store, who, id)
+        stream = STDERR if stderr else STDOUT
+        log = Log(root=parts.project.root, store=parts.store, task=task, stream=stream, raw=raw)
+        return wire.last_lines(log.read(log.get_attempt(attempt)), most)
+
+    return await _read_slowly(request, read)
+
+
+@router.get("/tasks/{id}/diff", response_model=wire.Difference)
+async def diff(request: Request, id: TaskNumber) -> Response:
+    """What a task changed, landed or not."""
+    parts = parts_of(request)
+
+    def read(who: Identity) -> wire.Difference:
+        looking.get_task(parts.store, who, id)
+        return wire.difference(find_difference(parts.project.root, parts.store, str(id)))
+
+    return await _read_slowly(request, read)
+
+
+async def _read_slowly(request: Request, read: Callable[[Identity], Any]) -> Response:
+    """What is read from files and git, not from one moment of the store."""
+
+    async def work(who: Identity) -> object:
+        return await in_thread(request, lambda: read(who))
+
+    return await act_slowly(request, OWN, work)
+
+
+def _refuse_other_task(store: Store, task: int, fence: int) -> None:
+    if get_lease(store, fence).task != task:
+        raise StaleFence(f"Fence {fence} is not one of task {task}.")

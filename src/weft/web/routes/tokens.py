@@ -1,0 +1,54 @@
+"""Tokens, for admins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from weft.operations.swarm.identity import ADMIN, Identity
+from weft.store import Store
+from weft.store.tokens import create_token, list_tokens, revoke_token
+from weft.web import bodies, wire
+from weft.web.asking import ShownOnce, act, look
+
+router = APIRouter(prefix="/tokens", tags=["tokens"])
+
+
+@router.post("", status_code=201, response_model=wire.NewToken)
+async def create(request: Request, body: bodies.NewToken) -> Response:
+    """Make a token. It is shown this once: a repetition by the same key gets an empty secret."""
+
+    def work(store: Store, who: Identity, now: float) -> ShownOnce:
+        token, secret = create_token(
+            store,
+            name=body.name,
+            scopes=body.scopes,
+            tenant=body.tenant,
+            expires=None if body.expires_in is None else now + body.expires_in,
+            now=now,
+        )
+        told = wire.token(token)
+        return ShownOnce(shown={**told, "secret": secret}, kept={**told, "secret": ""})
+
+    return await act(request, ADMIN, work, status=201)
+
+
+@router.get("", response_model=wire.Tokens)
+async def list_all(request: Request) -> Response:
+    def work(store: Store, who: Identity, now: float) -> wire.Tokens:
+        return {"tokens": [wire.token(one) for one in list_tokens(store)]}
+
+    return await look(request, ADMIN, work)
+
+
+@router.delete("/{id}", response_model=wire.Revoked)
+async def revoke(
+    request: Request, id: Annotated[str, Path(min_length=1, max_length=100)]
+) -> Response:
+    """Let a token be good for nothing from now on."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Revoked:
+        return {"id": id, "revoked": revoke_token(store, id, now=now)}
+
+    return await act(request, ADMIN, work)

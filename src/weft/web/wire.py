@@ -1,0 +1,414 @@
+"""The public shape of answers, where that is not a record's own.
+
+Most records are answered as they are: their fields are the public shape. Here is what differs:
+lists with a cursor, names instead of numbers, what is derived, and what is left out. The shapes
+are what the OpenAPI document says; mypy holds the functions to them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from weft import model
+from weft.operations import diffs, looking
+from weft.operations.logs import Printed
+from weft.operations.swarm import records
+from weft.operations.swarm.identity import Identity
+from weft.store.looking import Budget, Cost
+
+
+class Capacity(TypedDict):
+    """How many tasks it has, may have, and may still take."""
+
+    current: int
+    max: int
+    available: int
+
+
+class Agent(TypedDict):
+    """An agent that joined the swarm."""
+
+    id: str
+    name: str
+    is_lead: bool
+    role: str
+    capabilities: list[str]
+    tenant: str | None
+    status: str
+    capacity: Capacity
+    tasks: list[records.Held]
+    offers: list[int]
+    seen: float
+
+
+class Agents(TypedDict):
+    agents: list[Agent]
+
+
+class Caller(TypedDict):
+    """Whose token this is."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    tenant: str | None
+    task: int | None
+
+
+class Me(TypedDict):
+    token: Caller
+    agent: Agent | None  # the one that acts, if that is clear
+    agents: list[Agent]
+
+
+class Closed(TypedDict):
+    id: str
+    closed: bool
+
+
+class Inbox(TypedDict):
+    messages: list[model.Message]
+    ack: str | None  # confirms them, given back with the next request
+
+
+class Word(TypedDict):
+    message: model.Message
+
+
+class Polled(TypedDict):
+    trigger: records.Trigger | None  # null: nothing came within the time
+    capacity: Capacity
+
+
+class TaskLine(TypedDict):
+    id: int
+    name: str
+    run: str | None
+    tenant: str
+    state: str
+    reason: str
+    since: float
+    agent: str | None
+    stage: str | None
+    klass: str
+    priority: str
+    worker: str | None
+    created_by: str | None
+    submitted: float
+
+
+class Tasks(TypedDict):
+    tasks: list[TaskLine]
+    after: int | None  # to ask on with; null: that was all
+
+
+class Task(TypedDict):
+    id: int
+    run: str | None
+    name: str
+    tenant: str
+    text: str
+    details: dict[str, Any]
+    state: str
+    since: float
+    reason: str
+    until: float | None
+    klass: str
+    priority: str
+    agent: str | None
+    stage: str | None
+    uses: dict[str, int]
+    files: list[str]
+    submitted: float
+    pinned: str | None
+    offered_to: str | None
+    created_by: str | None
+    result: str
+
+
+class State(TypedDict):
+    task: int
+    state: str
+
+
+class Changed(TypedDict):
+    task: int
+    changed: bool  # false: it was so before
+
+
+class Extended(TypedDict):
+    """Which files could not be claimed, and the task that holds each; none: all were."""
+
+    held: dict[str, int]
+
+
+class Why(TypedDict):
+    """Where a task is, and what keeps it there."""
+
+    task: int
+    state: str
+    since: float
+    reason: str
+    until: float | None
+    waits: list[model.Wait]
+    place: looking.Place | None
+    attempts: list[model.Attempt]
+
+
+class Queued(TypedDict):
+    task: int
+    run: str | None
+    name: str
+    waits: list[model.Wait]
+
+
+class Entry(TypedDict):
+    run: str
+    entry: str
+    state: str
+    tasks: list[int]
+
+
+class Queue(TypedDict):
+    ready: list[Queued]
+    count: int
+    gates: list[Entry]
+
+
+class Runs(TypedDict):
+    runs: list[model.Run]
+
+
+class Run(TypedDict):
+    run: model.Run
+    tasks: dict[str, int]  # how many are in each state
+
+
+class Limits(TypedDict):
+    limits: list[model.Limit]
+
+
+class SetLimit(TypedDict):
+    resource: str
+    capacity: int
+    before: int | None
+
+
+class RunCost(TypedDict):
+    run: str | None
+    tokens: int
+    micro_usd: int
+    budget: Budget | None
+    tasks: list[Cost]
+
+
+class Costs(TypedDict):
+    runs: list[RunCost]
+
+
+class Token(TypedDict):
+    id: str
+    name: str
+    scopes: list[str]
+    tenant: str | None
+    created: float
+    expires: float | None
+    revoked: float | None
+
+
+class NewToken(Token):
+    secret: str  # the token itself; shown this once
+
+
+class Tokens(TypedDict):
+    tokens: list[Token]
+
+
+class Revoked(TypedDict):
+    id: str
+    revoked: bool
+
+
+class Line(TypedDict):
+    attempt: int
+    text: str
+
+
+class Lines(TypedDict):
+    lines: list[Line]
+    truncated: bool  # there was more before these
+
+
+class Difference(TypedDict):
+    task: int
+    attempt: int | None
+    landed: bool
+    base: str
+    commit: str
+    diff: str
+
+
+class Health(TypedDict):
+    status: Literal["ok"]
+
+
+def capacity(one: model.Capacity) -> Capacity:
+    return {"current": one.current, "max": one.max, "available": one.available}
+
+
+def agent(one: records.Member) -> Agent:
+    return {
+        "id": one.id,
+        "name": one.name,
+        "is_lead": one.is_lead,
+        "role": one.role,
+        "capabilities": list(one.capabilities),
+        "tenant": one.tenant,
+        "status": one.status,
+        "capacity": capacity(one.capacity),
+        "tasks": list(one.tasks),
+        "offers": list(one.offers),
+        "seen": one.seen,
+    }
+
+
+def caller(who: Identity) -> Caller:
+    return {
+        "id": who.token,
+        "name": who.name,
+        "scopes": sorted(who.scopes),
+        "tenant": who.tenant,
+        "task": who.task,
+    }
+
+
+def page(one: records.Page) -> Tasks:
+    return {"tasks": [line(task) for task in one.tasks], "after": one.after}
+
+
+def line(one: records.Summary) -> TaskLine:
+    return {
+        "id": one.id,
+        "name": one.name,
+        "run": one.run,
+        "tenant": one.tenant,
+        "state": one.state,
+        "reason": one.reason,
+        "since": one.since,
+        "agent": one.agent,
+        "stage": one.stage,
+        "klass": one.klass.name.lower(),
+        "priority": one.priority.name.lower(),
+        "worker": one.worker,
+        "created_by": one.created_by,
+        "submitted": one.submitted,
+    }
+
+
+def task(one: model.Task) -> Task:
+    return {
+        "id": one.id,
+        "run": one.run,
+        "name": one.name,
+        "tenant": one.tenant,
+        "text": one.text,
+        "details": dict(one.details),
+        "state": one.state,
+        "since": one.since,
+        "reason": one.reason,
+        "until": one.until,
+        "klass": one.klass.name.lower(),
+        "priority": one.priority.name.lower(),
+        "agent": one.agent,
+        "stage": one.stage,
+        "uses": dict(one.demand),
+        "files": list(one.files),
+        "submitted": one.submitted,
+        "pinned": one.pinned,
+        "offered_to": one.offered_to,
+        "created_by": one.created_by,
+        "result": one.result,
+    }
+
+
+def queue(one: looking.Queue, tenant: str | None, runs: frozenset[str]) -> Queue:
+    """What of a queue one tenant may see; the count is of all, since all are ahead of it."""
+    return {
+        "ready": [
+            {
+                "task": task.id,
+                "run": task.run,
+                "name": task.name,
+                "waits": list(waits),
+            }
+            for task, waits in one.ready
+            if tenant in (None, task.tenant)
+        ],
+        "count": one.count,
+        "gates": [
+            {"run": each.run, "entry": each.id, "state": each.state, "tasks": list(each.tasks)}
+            for each in one.entries
+            if each.run in runs
+        ],
+    }
+
+
+def run_cost(one: looking.RunCost) -> RunCost:
+    return {
+        "run": one.run,
+        "tokens": one.tokens,
+        "micro_usd": one.micro_usd,
+        "budget": one.budget,
+        "tasks": list(one.costs),
+    }
+
+
+def token(one: model.Token) -> Token:
+    return {
+        "id": one.id,
+        "name": one.name,
+        "scopes": sorted(one.scopes),
+        "tenant": one.tenant,
+        "created": one.created,
+        "expires": one.expires,
+        "revoked": one.revoked,
+    }
+
+
+def why(one: looking.Why) -> Why:
+    return {
+        "task": one.task.id,
+        "state": one.task.state,
+        "since": one.task.since,
+        "reason": one.task.reason,
+        "until": one.task.until,
+        "waits": list(one.waits),
+        "place": one.place,
+        "attempts": list(one.attempts),
+    }
+
+
+def last_lines(found: Iterable[Printed], most: int) -> Lines:
+    kept = deque(found, maxlen=most + 1)
+    lines: list[Line] = [{"attempt": one.attempt, "text": whole(one.text)} for one in kept]
+    return {"lines": lines[-most:], "truncated": len(lines) > most}
+
+
+def difference(one: diffs.Difference) -> Difference:
+    return {
+        "task": one.task,
+        "attempt": one.attempt,
+        "landed": one.landed,
+        "base": one.base,
+        "commit": one.commit,
+        "diff": one.patch.decode(errors="replace"),
+    }
+
+
+def whole(text: str) -> str:
+    """Text without halves of characters, for which JSON has no place."""
+    return text.encode(errors="replace").decode()
