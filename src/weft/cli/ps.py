@@ -55,9 +55,9 @@ def as_dict(seen: Overview) -> dict[str, Any]:
         "tasks": [asdict(one) for one in seen.tasks],
         "runs": [
             {
-                "run": run,
+                "run": run or None,
                 "waiting": run in seen.waiting,
-                "gate": seen.gates.get(run or ""),
+                "gate": seen.gates.get(run),
                 "tasks": counts,
             }
             for run, counts in seen.runs.items()
@@ -133,8 +133,8 @@ def _doing(one: Seen, now: float) -> str:
     return f"since {duration(now - one.since)}"
 
 
-def _progress(run: str | None, counts: Mapping[str, int], seen: Overview) -> str:
-    if run is None:
+def _progress(run: str, counts: Mapping[str, int], seen: Overview) -> str:
+    if not run:
         waiting = sum(counts.values())
         return f"without a run: {waiting} waiting"
     done = sum(counts.get(state, 0) for state in _MET)

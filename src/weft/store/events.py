@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from weft.model import Event
 from weft.store import records
@@ -18,8 +19,7 @@ def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Ev
     return [records.event(row) for row in tx.all("events_after", after=after, most=most)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Told:
+class Told(Struct, frozen=True, kw_only=True):
     """An event on its way to followers, who may see some tenant's alone."""
 
     id: int

@@ -34,7 +34,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    runs: Mapping[str | None, Mapping[str, int]]  # how many tasks are in each state; None: ad hoc
+    runs: Mapping[str, Mapping[str, int]]  # how many tasks are in each state; "": of no run
     waiting: tuple[str, ...]  # runs that wait for a place
     gates: Mapping[str, str]  # runs whose gate waits for a person, and why
     tasks: tuple[Seen, ...]  # all but those that wait, are ready or have ended
@@ -46,9 +46,9 @@ class Overview(Struct, frozen=True, kw_only=True):
 def overview(tx: Transaction, *, most: int) -> Overview:
     """What has not ended, with the first `most` of what is at work or needs a person."""
     runs = tx.all("unended_runs")
-    counts: dict[str | None, dict[str, int]] = {row["id"]: {} for row in runs}
+    counts: dict[str, dict[str, int]] = {row["id"]: {} for row in runs}
     for row in tx.all("counts_by_run"):
-        counts.setdefault(row["run"], {})[row["state"]] = int(row["tasks"])
+        counts.setdefault(row["run"] or "", {})[row["state"]] = int(row["tasks"])
     return Overview(
         runs=counts,
         waiting=tuple(row["id"] for row in runs if row["state"] == "waiting"),

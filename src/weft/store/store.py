@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 from weft.config import DEFAULT_LIMITS, Tuning
 from weft.errors import InputError
@@ -17,6 +19,21 @@ from weft.store.wake import Listener, Outward, Topic
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+Kind = Literal["read", "write"]
+
+
+class Verb(Struct, frozen=True, kw_only=True):
+    """A function over a transaction, under the name by which it can be asked for from afar."""
+
+    name: str  # `tasks.get_task`
+    kind: Kind
+    function: Callable[..., Any]
+
+
+VERBS: Final[dict[str, Verb]] = {}
+"""All that the modules imported so far can do; `calling.all_verbs` has those of all modules."""
 
 
 class Store:
@@ -30,6 +47,26 @@ class Store:
     @property
     def url(self) -> str:
         return self.database.url
+
+    def ask(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Carry out a verb that reads."""
+        return self.read(lambda transaction: function(transaction, *args, **kwargs))
+
+    def tell(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Carry out a verb that writes."""
+        return self.write(lambda transaction: function(transaction, *args, **kwargs))
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         with self._alone():
@@ -127,10 +164,11 @@ def writes(
     function: Callable[Concatenate[Transaction, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
     """Make a function over a transaction a verb of the store: one writing transaction."""
+    _register(function, "write")
 
     @wraps(function)
     def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return store.write(lambda transaction: function(transaction, *args, **kwargs))
+        return store.tell(function, *args, **kwargs)
 
     return verb
 
@@ -139,12 +177,23 @@ def reads(
     function: Callable[Concatenate[Transaction, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
     """The same for a question: one reading transaction, which sees one moment."""
+    _register(function, "read")
 
     @wraps(function)
     def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return store.read(lambda transaction: function(transaction, *args, **kwargs))
+        return store.ask(function, *args, **kwargs)
 
     return verb
+
+
+def _register(function: Callable[..., Any], kind: Kind) -> None:
+    name = name_of(function)
+    VERBS[name] = Verb(name=name, kind=kind, function=function)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What a function is called from afar: its module's own name, and its own."""
+    return f"{function.__module__.removeprefix('weft.').removeprefix('store.')}.{function.__name__}"
 
 
 def default_url(git_common_directory: Path) -> str:
