@@ -6,6 +6,7 @@
     ├── StoreError         the database cannot be used                  exit 2
     │   ├── ForeignStore   it is not weft's, or it is damaged
     │   ├── NewerStore     a newer weft wrote it
+    │   ├── NoAnswer       the server is not there, or answers nonsense
     │   └── StoreBusy      somebody held it for too long; try again
     ├── LimitsDiffer       this process is configured unlike the store  exit 2
     ├── WorkspaceError     a workspace cannot be made, read or freed    exit 1
@@ -54,6 +55,10 @@ class ForeignStore(StoreError):
 
 class NewerStore(StoreError):
     """A newer weft wrote this store; upgrade weft to use it."""
+
+
+class NoAnswer(StoreError):
+    """The server did not answer."""
 
 
 class StoreBusy(StoreError):
@@ -114,3 +119,15 @@ class StillAnswering(Refused):
 
 class QueueFull(Refused):
     """The queue is full, and everything in it ranks higher."""
+
+
+def name_of(kind: type[WeftError]) -> str:
+    """What an error is called where it travels: `StaleFence` is `stale_fence`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in kind.__name__).lstrip("_")
+
+
+def find_kind(name: str) -> type[WeftError] | None:
+    """The other way; only what is raised on purpose can be meant."""
+    kinds = [one for one in globals().values() if isinstance(one, type)]
+    found = [one for one in kinds if issubclass(one, WeftError) and name_of(one) == name]
+    return found[0] if found else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,10 +93,26 @@ class LateCommands(click.Group):
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Work in this directory instead of the current one.",
 )
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Work on what this server has, instead of the repository here. Default: WEFT_SERVER.",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    help="The server's token is in there. Default: WEFT_TOKEN, or WEFT_TOKEN_FILE.",
+)
 @click.pass_context
-def weft(ctx: click.Context, directory: Path) -> None:
+def weft(ctx: click.Context, directory: Path, server: str | None, token_file: str | None) -> None:
     """Run many coding agents on one git repository, and weave their work into one branch."""
     ctx.obj = directory
+    # Commands take these from their environment, as they do the store.
+    if server is not None:
+        os.environ["WEFT_SERVER"] = server
+    if token_file is not None:
+        os.environ["WEFT_TOKEN_FILE"] = token_file
+        os.environ.pop("WEFT_TOKEN", None)
 
 
 def main() -> None:

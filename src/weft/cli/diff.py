@@ -31,9 +31,7 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     from weft.operations import project
     from weft.operations.diffs import find_difference
 
-    found = project.find(directory, os.environ)
-    with found.open_store() as store:
-        change = find_difference(found.root, store, task)
+    change = find_difference(project.find(directory, os.environ), task)
     if as_json:
         print_json(
             {

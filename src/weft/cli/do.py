@@ -45,12 +45,15 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
     from weft.operations import do, project  # late: help needs none of it
 
     found = project.find(directory, os.environ)
-    request = do.check(found, text, files=files, agent=agent)
+    request = None if found.server else do.check(found, text, files=files, agent=agent)
     with found.open_store() as store:
         from weft.store.events import last_event
 
         after = last_event(store)
-        task = do.hand_in(found, store, request)
+        if request is None:
+            task = do.ask_for(found, text, files=files, agent=agent)
+        else:
+            task = do.hand_in(found, store, request)
         status = _follow(found, store, task, after=after, quiet=as_json)
         result = do.summary(store, task)
     if as_json:
@@ -64,7 +67,7 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
 def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool) -> int:
     """Serve and follow the task; 130 if a person would not wait for its end."""
     from weft.cli.following import Follower
-    from weft.cli.serving import serve
+    from weft.cli.serving import look_on, serve
     from weft.engine import Interrupted
     from weft.store.admission import admit_task
     from weft.store.tasks import cancel
@@ -74,7 +77,10 @@ def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool)
 
     follower = Follower(store, task, after=after, quiet=quiet)
     try:
-        serve(found, store, lambda _: follower, take=take)
+        if found.server is None:
+            serve(found, store, lambda _: follower, take=take)
+        else:
+            look_on(store, follower)
     except Interrupted:
         cancel(store, task, now=time.time(), reason="interrupted")
         follower.read()

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from weft.cli.output import json_option, print_json, say
-from weft.operations.doctor import examine
+from weft.operations.doctor import examine, examine_project
+from weft.operations.project import find_elsewhere
 
 
 @click.command(name="doctor")
@@ -21,7 +22,11 @@ def command(directory: Path, as_json: bool) -> int:
     Looked at are git, the store, the limits, agent files and their programs. A note is good to
     know and nothing more. Exits with 2 if anything is wrong.
     """
-    findings = examine(directory, os.environ, now=time.time())
+    elsewhere = find_elsewhere(directory, os.environ)
+    if elsewhere is not None:
+        findings = examine_project(elsewhere, now=time.time())
+    else:
+        findings = examine(directory, os.environ, now=time.time())
     good = all(finding.good for finding in findings)
     if as_json:
         checks = [{"name": f.name, "ok": f.good, "text": f.text} for f in findings]

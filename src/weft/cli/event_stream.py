@@ -10,6 +10,7 @@ import click
 
 from weft.cli.output import printable
 from weft.cli.words import clock
+from weft.errors import NoAnswer
 
 if TYPE_CHECKING:
     from weft.model import Event
@@ -37,11 +38,18 @@ def follow(store: Store) -> Iterator[Event]:
     from weft.store.events import last_event, read_events
 
     after = max(0, last_event(store) - _BEFORE)
+    said = False
     with store.listen("events") as listener:
         while True:
-            while events := read_events(store, after=after):
-                after = events[-1].id
-                yield from events
+            try:
+                while events := read_events(store, after=after):
+                    after = events[-1].id
+                    yield from events
+                said = False
+            except NoAnswer as error:  # goes on when the server is back
+                if not said:
+                    click.echo(f"weft: {printable(str(error))}", err=True)
+                said = True
             listener.wait(_NET)
 
 

@@ -43,15 +43,14 @@ def command(
     from weft.operations import project
     from weft.operations.logs import Log
     from weft.operations.naming import name_task
-    from weft.process.records import STDERR, STDOUT
 
     found = project.find(directory, os.environ)
     with found.open_store() as store:
         log = Log(
-            root=found.root,
+            project=found,
             store=store,
             task=name_task(store, task),
-            stream=STDERR if errors else STDOUT,
+            stream="stderr" if errors else "stdout",
             raw=raw,
         )
         if attempt is not None or not follow:

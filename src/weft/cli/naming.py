@@ -70,9 +70,11 @@ def _complete(ctx: click.Context, words: Callable[[Store], Words]) -> list[Compl
 
     from weft.operations import project
 
-    directory = ctx.find_root().params.get("directory") or "."
+    given = ctx.find_root().params
+    asked = {"WEFT_SERVER": given.get("server"), "WEFT_TOKEN_FILE": given.get("token_file")}
+    environment = {**os.environ, **{name: value for name, value in asked.items() if value}}
     try:
-        found = project.find(Path(directory), os.environ)
+        found = project.find(Path(given.get("directory") or "."), environment)
         if not found.has_store:
             return []
         with found.open_store() as store:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from weft.cli.output import json_option, print_json, say
-from weft.errors import InputError, WeftError
+from weft.errors import InputError
 
 
 @click.command(name="run")
@@ -70,8 +70,8 @@ def command(
     from weft.cli.run_summary import figures, figures_as_dict, summary_lines
     from weft.cli.run_text import print_forecast, print_problems
     from weft.operations import plans, project
-    from weft.operations.running import find_unfinished, get_to_resume, look, summary
-    from weft.operations.submission import Wishes, submit
+    from weft.operations.running import find_unfinished, get_to_resume, look, move_into, summary
+    from weft.operations.submission import Wishes, hand_in
     from weft.store.events import last_event
 
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
@@ -107,7 +107,7 @@ def command(
             )
             if dry_run:
                 return 0
-            run = submit(found, store, checked, path, wishes).run
+            run = hand_in(found, store, checked, path, wishes).run
         what = Follow(
             run=run,
             slots=slots or found.config.worker_slots,
@@ -127,11 +127,11 @@ def command(
             slots or plans.usual_slots(found.config),
             followed.track.ended_at,
         )
-        moved = _move_into(found.root, into, progress) if into and progress.ended else None
+        moved = move_into(found, run, into) if into and progress.ended else None
         if as_json:
             print_json({**summary(progress), **figures_as_dict(told), "into": moved})
         else:
-            for line in summary_lines(progress, told, found.root, moved):
+            for line in summary_lines(progress, told, moved):
                 say(line)
     return followed.code
 
@@ -157,17 +157,3 @@ def _micro_dollars(text: str | None) -> int | None:
     if not 0 < dollars < 1_000_000:
         raise InputError(f"--budget must be dollars, above 0, not {text!r}.")
     return round(dollars * 1_000_000)
-
-
-def _move_into(root: Path, branch: str, progress: object) -> str:
-    from weft.operations.running import Progress, move_branch, tip_of
-
-    assert isinstance(progress, Progress)
-    tip = tip_of(root, progress.run.id)
-    if tip is None or tip == progress.run.base:
-        return f"{branch} was left alone: nothing landed."
-    try:
-        move_branch(root, branch, progress.run.base, tip)
-    except WeftError as error:
-        return str(error)
-    return f"{branch} is at {tip[:12]} now."

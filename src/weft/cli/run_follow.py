@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -23,7 +22,7 @@ from weft.operations.beads import find_beads
 from weft.operations.mirror import Mirror
 from weft.operations.notifying import ENDED, PERSON_NEEDED, Notifier
 from weft.operations.project import Project
-from weft.operations.running import Marks, Progress, summary
+from weft.operations.running import Marks, Progress, find_plan, summary
 from weft.operations.tracking import Events, Track
 from weft.plan.records import Source
 from weft.store import Store
@@ -53,7 +52,7 @@ class Followed(Struct, frozen=True, kw_only=True):
 
 def follow(project: Project, store: Store, what: Follow) -> Followed:
     """Follow a run to its end, or until it needs a person; serve it if nobody else does."""
-    marks = _marks(store, what) if what.writes else None
+    marks = _marks(project, store, what) if what.writes else None
     with (
         _shown(store, what) as (out, view),
         _notifier(project) as notifier,
@@ -108,7 +107,7 @@ def _mirror(
         click.echo("weft: bd is not on the PATH; its issues are left as they are.", err=True)
         yield None
         return
-    lock = git.common_directory(project.root) / "weft" / "beads.lock"
+    lock = git.common_directory(marks.path.parent) / "weft" / "beads.lock"
     mirror = Mirror(beads, store, run, lock=lock)
     try:
         yield mirror
@@ -183,9 +182,10 @@ class _Watch:
         self._asked = questions
 
 
-def _marks(store: Store, what: Follow) -> Marks | None:
-    path = Path(get_run(store, what.run).plan)
-    if not path.is_file():
-        click.echo(f"weft: {path} is not here; its marks are left alone.", err=True)
+def _marks(project: Project, store: Store, what: Follow) -> Marks | None:
+    run = get_run(store, what.run)
+    path = find_plan(project, run)
+    if path is None:
+        click.echo(f"weft: {run.plan} is not here; its marks are left alone.", err=True)
         return None
     return Marks(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
@@ -12,7 +11,7 @@ from weft.cli.run_text import duration
 from weft.forecast import Bounds
 from weft.model import Attempt, State, Task
 from weft.operations.outlook import lower_bound
-from weft.operations.running import Progress, makespan, tip_of
+from weft.operations.running import Progress, makespan
 
 _WIDTH: Final = 60
 _MOST: Final = 40  # tasks that get a bar each; of more, the slots do
@@ -85,9 +84,7 @@ def figures_as_dict(told: Figures) -> dict[str, Any]:
     }
 
 
-def summary_lines(
-    progress: Progress, told: Figures, root: Path, moved: str | None
-) -> Sequence[str]:
+def summary_lines(progress: Progress, told: Figures, moved: str | None) -> Sequence[str]:
     counts = progress.counts
     done = counts[State.DONE] + counts[State.SKIPPED]
     how = "" if progress.ended else ", not ended"
@@ -99,7 +96,7 @@ def summary_lines(
         *_counts(told),
     ]
     lines += [f"! {question}" for question in progress.questions()]
-    tip = tip_of(root, progress.run.id)
+    tip = progress.tip
     if moved:
         lines.append(moved)
     elif tip is not None and tip != progress.run.base and progress.ended:

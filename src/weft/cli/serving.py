@@ -73,11 +73,14 @@ def serve(
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
-    """Watch, and be a worker as soon as nobody else serves this repository.
+    """Watch, and be a worker as soon as nobody else serves this repository, if it is here.
 
     Raises `engine.Interrupted` if a person would not wait for the end.
     """
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    if project.server is not None:  # others work there; this process cannot
+        _run(_look_on, store, watch, None)
+        return
     shutdown_seconds(project.environment)
     _run(_attend, project, store, watch, slots)
 
@@ -104,6 +107,7 @@ async def _until_asked(
 
 def look_on(store: Store, watch: Watch) -> None:
     """Watch what others do, and do nothing. Raises `engine.Interrupted`."""
+    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     _run(_look_on, store, watch, None)
 
 

@@ -20,12 +20,10 @@ def command(directory: Path, run: str, as_json: bool) -> int:
     Looks at git and the store alone: every landing moved trunk from the tip before it, holds
     exactly the tree that passed its checks, and no task landed twice.
     """
-    from weft.gate.verify import verify
+    from weft.gate.verify import prove
     from weft.operations import project
 
-    found = project.find(directory, os.environ)
-    with found.open_store() as store:
-        proof = verify(store, found.root, run)
+    proof = prove(project.find(directory, os.environ), run)
     if as_json:
         print_json(
             {

@@ -42,7 +42,7 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
     from weft.operations import project
     from weft.store.events import last_event
 
-    found = project.find(directory, os.environ)
+    found = project.find_here(directory, os.environ)
     slots = slots or found.config.worker_slots
     with found.open_store() as store:
         journal = Journal(store, after=last_event(store), as_json=as_json)

@@ -19,6 +19,7 @@ from weft.gate.trunk import ref_name
 from weft.model import GateRows, State
 from weft.store import Store
 from weft.store.gate import read_gate
+from weft.store.hosted import Place, hosted
 from weft.store.runs import get_run
 from weft.store.tasks import get_task
 from weft.workspace.names import trunk_ref
@@ -33,6 +34,13 @@ class Proof(Struct, frozen=True, kw_only=True):
     @property
     def holds(self) -> bool:
         return not self.problems
+
+
+@hosted("read")
+def prove(place: Place, run: str) -> Proof:
+    """The proof for a run of a project."""
+    with place.open_store() as store:
+        return verify(store, place.root, run)
 
 
 def verify(store: Store, repository: Path, run: str) -> Proof:

@@ -15,6 +15,7 @@ from weft.model import AgentUse
 from weft.operations.programs import Program, find_program, versions
 from weft.operations.project import Project
 from weft.store.agents import resume_agent, use_of_agents
+from weft.store.hosted import hosted
 
 
 class Listed(Struct, frozen=True, kw_only=True):
@@ -30,6 +31,18 @@ class Listed(Struct, frozen=True, kw_only=True):
         if self.use.limit is not None or self.agent is None:
             return self.use.limit
         return self.agent.max_concurrency
+
+
+@hosted("read")
+def survey_agents(project: Project) -> list[Listed]:
+    """All agents with their programs' versions, but without what only they need to know."""
+    listed = with_versions(list_agents(project), project.environment)
+    return [replace(one, agent=one.agent and _in_public(one.agent)) for one in listed]
+
+
+def _in_public(agent: Agent) -> Agent:
+    """A command line or a variable may hold a key."""
+    return replace(agent, template="", command=(), args=(), env_set={})
 
 
 def list_agents(project: Project) -> list[Listed]:
@@ -60,6 +73,7 @@ def get_agent(project: Project, name: str) -> Agent:
     return read_agent(project.root, name)
 
 
+@hosted("write")
 def resume(project: Project, name: str) -> bool:
     """Let a stopped agent be started again; False if it was not stopped."""
     names = agent_names(project.root)

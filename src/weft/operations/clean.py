@@ -24,6 +24,7 @@ from weft.operations import old_attempts
 from weft.operations.do import repository
 from weft.operations.project import Project
 from weft.store import Store
+from weft.store.hosted import hosted
 from weft.store.tasks import list_attempts, list_tasks
 from weft.workspace.names import BRANCHES
 from weft.workspace.records import Pool
@@ -55,6 +56,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return sum(item.bytes for item in self.freed)
 
 
+@hosted("read")
 def survey(project: Project, *, branches: Branches, older_than: float) -> Report:
     """What `clean` would free and keep; nothing is changed."""
     plan = _decide(project, branches, older_than)
@@ -63,6 +65,7 @@ def survey(project: Project, *, branches: Branches, older_than: float) -> Report
     return _report(plan, done, living)
 
 
+@hosted("write")
 def clean(project: Project, *, branches: Branches, older_than: float) -> Report:
     plan = _decide(project, branches, older_than)
     obstacles = old_attempts.remove(plan.old)

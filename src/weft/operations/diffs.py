@@ -11,8 +11,10 @@ from weft.errors import Refused
 from weft.git.diffs import diff
 from weft.model import State
 from weft.operations.naming import name_task
+from weft.operations.project import Project
 from weft.operations.steering import called
 from weft.store import Store
+from weft.store.hosted import hosted
 from weft.store.looking import milestones
 from weft.store.tasks import list_attempts
 
@@ -29,7 +31,13 @@ class Difference(Struct, frozen=True, kw_only=True):
         return self.attempt is None
 
 
-def find_difference(root: Path, store: Store, name: str) -> Difference:
+@hosted("read")
+def find_difference(project: Project, name: str) -> Difference:
+    with project.open_store() as store:
+        return _find(project.root, store, name)
+
+
+def _find(root: Path, store: Store, name: str) -> Difference:
     task = name_task(store, name)
     told = milestones(store, task.id)
     landed = [event.data["commit"] for event in told if event.kind == "task_landed"]

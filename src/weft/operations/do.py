@@ -21,6 +21,7 @@ from weft.operations.project import Project
 from weft.policy.capacity import attempt_demand
 from weft.store import Store
 from weft.store.agents import list_stopped
+from weft.store.hosted import hosted
 from weft.store.tasks import get_task, list_attempts, submit
 from weft.workspace import branch_ref
 
@@ -53,6 +54,14 @@ def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> R
     if program.path is None:
         raise InputError(explain_missing(about, program))
     return Request(text=text, files=claims, agent=about)
+
+
+@hosted("write")
+def ask_for(project: Project, text: str, *, files: Sequence[str], agent: str) -> int:
+    """Look at what is asked for, and hand it in."""
+    request = check(project, text, files=files, agent=agent)
+    with project.open_store() as store:
+        return hand_in(project, store, request)
 
 
 def hand_in(project: Project, store: Store, request: Request) -> int:

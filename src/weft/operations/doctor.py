@@ -22,6 +22,7 @@ from weft.operations.project import Project
 from weft.process import cgroup, sandbox
 from weft.store import Store
 from weft.store.agents import list_stopped
+from weft.store.hosted import hosted
 from weft.store.limits import differences, list_limits
 
 
@@ -35,6 +36,12 @@ class Finding(Struct, frozen=True, kw_only=True):
 def examine(directory: Path, environment: Mapping[str, str], *, now: float) -> list[Finding]:
     """Every check that can be made; one that fails does not hide the others."""
     return [*_programs(), *_project(directory, environment, now)]
+
+
+@hosted("read")
+def examine_project(project: Project, *, now: float) -> list[Finding]:
+    """The same where a project is."""
+    return examine(project.root, project.environment, now=now)
 
 
 def _programs() -> Iterator[Finding]:

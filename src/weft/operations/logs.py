@@ -6,9 +6,11 @@ instead, which is less.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -19,18 +21,24 @@ from weft.agents.adapters.base import Adapter, Reading
 from weft.agents.events import Event
 from weft.attempt import order
 from weft.attempt.site import home
-from weft.errors import InputError, Refused
+from weft.errors import InputError, NoAnswer, Refused
 from weft.model import TERMINAL, Attempt, State, Task
+from weft.operations.project import Project
 from weft.operations.steering import called
 from weft.process import records
 from weft.process.tail import Line, Tail
 from weft.store import Store
 from weft.store.events import history
+from weft.store.hosted import hosted
 from weft.store.limits import identity
 from weft.store.tasks import get_task, list_attempts
 
-LOOK: Final = 0.25  # seconds between looks at an output that grows
+log = logging.getLogger(__name__)
 
+LOOK: Final = 0.25  # seconds between looks at an output that grows
+_AWAY: Final = 1.0  # seconds before a server is asked again that was not there
+
+Stream = Literal["stdout", "stderr"]
 Told = Callable[[Line], list[str]]
 
 
@@ -41,27 +49,83 @@ class Printed(Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Piece(Struct, frozen=True, kw_only=True):
+    """A part of an attempt's output, as its program printed it."""
+
+    adapter: str  # who understands it
+    lines: tuple[Line, ...]
+    more: bool  # there is more by now
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """Which attempt is meant."""
+
+    task: int
+    number: int
+
+
+@hosted("read")
+def read_piece(
+    project: Project, store: str, attempt: Named, *, stream: Stream, offset: int, ended: bool
+) -> Piece | None:
+    """What was printed after an offset; None if it ran elsewhere. Once the agent has `ended`, its
+    last line may lack its newline. `store` is the identity of the store."""
+    if not store.isalnum():
+        raise InputError(f"{store[:100]!r} is no store's identity.")
+    directory = home(_common(project.root), store) / f"{attempt.task}.{attempt.number}"
+    ordered = order.find(directory)
+    if ordered is None:
+        return None
+    tail = Tail(directory / stream, offset)
+    found = next((one for one in tail.rest() if one), []) if ended else _next(tail)
+    return Piece(adapter=ordered.adapter, lines=tuple(found), more=tail.is_behind())
+
+
+@cache
+def _common(root: Path) -> Path:
+    return git.common_directory(root)
+
+
+def _next(tail: Tail) -> list[Line]:
+    """The next complete lines, a long one included, which takes several looks."""
+    while not (found := tail.lines()) and tail.is_behind():
+        pass
+    return found
+
+
 class Output:
     """The output of one attempt, from its first line on."""
 
-    def __init__(self, directory: Path, attempt: int, *, stream: str, told: Told) -> None:
-        self._attempt = attempt
-        self._tail = Tail(directory / stream)
-        self._told = told
+    def __init__(self, log: Log, attempt: Attempt) -> None:
+        self._log = log
+        self._attempt = Named(task=attempt.task, number=attempt.number)
+        self._told: Told | None = None
+        self._offset = 0
+        self._over = False  # its agent had ended, and all was read
 
-    def look(self) -> list[Printed]:
-        """The complete lines that were printed since the last look."""
-        return self._printed(self._tail.lines())
+    def look(self, *, ended: bool) -> Iterator[Printed] | None:
+        """What was printed since the last look; None if it ran elsewhere."""
+        if self._over:
+            return iter(())
+        piece = self._read(ended)
+        return None if piece is None else self._printed(piece, ended)
 
-    def look_to_the_end(self) -> Iterator[Printed]:
-        """All that is left, for when its agent has ended."""
-        for found in self._tail.rest():
-            yield from self._printed(found)
+    def _read(self, ended: bool) -> Piece | None:
+        log, at = self._log, self._offset
+        return read_piece(
+            log.project, log.home, self._attempt, stream=log.stream, offset=at, ended=ended
+        )
 
-    def _printed(self, found: list[Line]) -> list[Printed]:
-        return [
-            Printed(attempt=self._attempt, text=text) for line in found for text in self._told(line)
-        ]
+    def _printed(self, piece: Piece | None, ended: bool) -> Iterator[Printed]:
+        while piece is not None:
+            if self._told is None:
+                self._told = raw if self._log.plain else Readable(ADAPTERS[piece.adapter])
+            for line in piece.lines:
+                self._offset = line.end
+                for text in self._told(line):
+                    yield Printed(attempt=self._attempt.number, text=text)
+            piece = self._read(ended) if piece.lines and (piece.more or ended) else None
+        self._over = ended
 
 
 def raw(line: Line) -> list[str]:
@@ -101,14 +165,23 @@ class Readable:
         return []
 
 
-class Log(Struct, frozen=True, kw_only=True):
+class Log(Struct, frozen=True, kw_only=True, dict=True):
     """Where the output of a task's attempts is, and how it is read."""
 
-    root: Path
+    project: Project
     store: Store
     task: Task
-    stream: str  # records.STDOUT or records.STDERR
+    stream: Stream
     raw: bool
+
+    @cached_property
+    def home(self) -> str:
+        """Whose attempts they are: the identity of the store."""
+        return identity(self.store)
+
+    @property
+    def plain(self) -> bool:
+        return self.raw or self.stream == records.STDERR
 
     def attempts(self) -> list[Attempt]:
         return list_attempts(self.store, self.task.id)
@@ -127,19 +200,8 @@ class Log(Struct, frozen=True, kw_only=True):
 
     def read(self, attempt: Attempt) -> Iterator[Printed]:
         """All that an attempt has printed so far."""
-        output = self.find_output(attempt)
-        return iter(self._reported(attempt)) if output is None else output.look_to_the_end()
-
-    def find_output(self, attempt: Attempt) -> Output | None:
-        """The output of an attempt, if it ran here."""
-        common = git.common_directory(self.root)
-        directory = home(common, identity(self.store)) / f"{attempt.task}.{attempt.number}"
-        ordered = order.find(directory)
-        if ordered is None:
-            return None
-        plain = self.raw or self.stream == records.STDERR
-        told = raw if plain else Readable(ADAPTERS[ordered.adapter])
-        return Output(directory, attempt.number, stream=self.stream, told=told)
+        found = Output(self, attempt).look(ended=True)
+        return iter(self._reported(attempt)) if found is None else found
 
     def _reported(self, attempt: Attempt) -> list[Printed]:
         said = [
@@ -149,7 +211,7 @@ class Log(Struct, frozen=True, kw_only=True):
             for one in event.data.get("events", ())
             for text in reported(one)
         ]
-        if not said or self.raw or self.stream == records.STDERR:
+        if not said or self.plain:
             raise Refused(
                 f"The output of attempt {attempt.number} of task {attempt.task} is not here: it "
                 f"ran as {attempt.worker}, or has been cleaned up."
@@ -160,29 +222,30 @@ class Log(Struct, frozen=True, kw_only=True):
         """What is printed until the task ends or needs a person; one attempt, until that ends."""
         first = number or max((one.number for one in self.attempts()), default=1)
         reading: dict[int, Output] = {}
+        away = ""  # why the server was last not there
         with self.store.listen("events") as listener:
             while True:
-                state = get_task(self.store, self.task.id).state
-                wanted = [
-                    one
-                    for one in self.attempts()
-                    if one.number >= first and number in (None, one.number)
-                ]
-                for attempt in wanted:
-                    yield from self._go_on(attempt, reading)
+                try:
+                    state = get_task(self.store, self.task.id).state
+                    wanted = [
+                        one
+                        for one in self.attempts()
+                        if one.number >= first and number in (None, one.number)
+                    ]
+                    for attempt in wanted:
+                        output = reading.setdefault(attempt.number, Output(self, attempt))
+                        yield from output.look(ended=attempt.ended is not None) or ()
+                except NoAnswer as error:  # goes on when the server is back
+                    if away != str(error):
+                        log.warning("what is printed cannot be seen just now: %s", error)
+                    away = str(error)
+                    listener.wait(_AWAY)
+                    continue
+                away = ""
                 ended = number is not None and all(one.ended is not None for one in wanted)
                 if ended or state in TERMINAL or state is State.BLOCKED:
                     return
                 listener.wait(LOOK)
-
-    def _go_on(self, attempt: Attempt, reading: dict[int, Output]) -> Iterator[Printed]:
-        if attempt.number not in reading:
-            output = self.find_output(attempt)
-            if output is None:
-                return
-            reading[attempt.number] = output
-        output = reading[attempt.number]
-        yield from output.look() if attempt.ended is None else output.look_to_the_end()
 
 
 def reported(said: Mapping[str, Any]) -> list[str]:

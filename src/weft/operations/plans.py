@@ -83,6 +83,7 @@ class Setting:
 class Checked:
     """A plan, its graph and its forecast."""
 
+    source: Source
     reading: Reading
     compiled: Compiled
     work: Work
@@ -178,6 +179,7 @@ def check(source: Source, around: Setting, slots: int | None = None) -> Checked:
     }
     work = forecast.work_of(compiled, seconds)
     return Checked(
+        source=source,
         reading=reading,
         compiled=compiled,
         work=work,

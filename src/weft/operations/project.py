@@ -1,6 +1,7 @@
 """Where a command works: the repository, its configuration and its store.
 
 Every command begins here, so what most of them can do without is not imported.
+With a server all of that is elsewhere, and needs no repository here.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
 from weft import config
 from weft.config import Config
+from weft.errors import InputError, WeftError
+from weft.operations.server import SERVER, find_server, token_file
 from weft.store import Store, default_url, open_store
+
+if TYPE_CHECKING:
+    from weft.store.server import Server
 
 _USUAL: Final = ("repositoryformatversion = 0", "bare = false")
 _UNUSUAL: Final = ("worktree", "extensions", "bare = true")
@@ -30,8 +36,13 @@ class Project(Struct, frozen=True, kw_only=True):
     config: Config
     environment: Mapping[str, str]  # the user's
     store_url: str
+    server: Server | None = None  # who has the repository and the store; None: they are here
 
     def open_store(self) -> Store:
+        if self.server is not None:
+            from weft.store.remote import RemoteStore  # late: nothing else speaks HTTP
+
+            return RemoteStore(self.server)
         return open_store(self.store_url, tuning=self.config.tuning, limits=self.config.limits)
 
     @property
@@ -49,7 +60,49 @@ class Project(Struct, frozen=True, kw_only=True):
 
 
 def find(directory: Path, environment: Mapping[str, str]) -> Project:
-    """The project a directory belongs to."""
+    """The project a directory belongs to, or the one that the server has."""
+    return find_elsewhere(directory, environment) or _here(directory, environment)
+
+
+def find_here(directory: Path, environment: Mapping[str, str]) -> Project:
+    """The project of a process that works on the store and the repository themselves."""
+    if environment.get(SERVER):
+        raise InputError(
+            f"This works on the store itself: leave out --server and {SERVER}, and name the store "
+            "with WEFT_STORE if it is not the repository's own."
+        )
+    return _here(directory, environment)
+
+
+def find_elsewhere(directory: Path, environment: Mapping[str, str]) -> Project | None:
+    """The project that a server has; None if no server was named."""
+
+    def own_token() -> Path | None:
+        try:
+            return token_file(_here(directory, environment).store_file, environment)
+        except WeftError:  # no repository
+            return token_file(None, environment)
+
+    server = find_server(environment, own_token)
+    if server is None:
+        return None
+    root = _around(directory)
+    return Project(
+        root=root,
+        config=config.load(root, environment),
+        environment=environment,
+        store_url=server.url,
+        server=server,
+    )
+
+
+def _around(directory: Path) -> Path:
+    """The checkout around a directory, whose configuration counts here, or the directory itself."""
+    inside = directory.resolve()
+    return next((one for one in (inside, *inside.parents) if (one / ".git").exists()), inside)
+
+
+def _here(directory: Path, environment: Mapping[str, str]) -> Project:
     root, common = _find_plain_repository(directory) or _ask_git(directory)
     settings = config.load(root, environment)
     url = settings.store or default_url(common)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,15 +11,18 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft import git, plan
-from weft.errors import InputError, Refused
+from weft.errors import InputError, Refused, WeftError
 from weft.git import RefMoved, Update
 from weft.model import HUMAN, TERMINAL, Attempt, GateRows, Run, State, Task
 from weft.operations import plan_file
+from weft.operations.project import Project
+from weft.operations.server import is_loopback
 from weft.plan.records import Plan, Source
 from weft.plan.writeback import Status, Written, write_back
 from weft.store import Store
 from weft.store.agents import list_stopped
 from weft.store.gate import read_gate
+from weft.store.hosted import hosted
 from weft.store.runs import get_run, list_runs
 from weft.store.tasks import list_run, list_run_attempts
 from weft.workspace.names import trunk_ref
@@ -134,8 +138,29 @@ def find_unfinished(store: Store, path: Path | None = None) -> list[Run]:
     return [
         run
         for run in list_runs(store)
-        if run.state != "ended" and (path is None or run.plan == str(path.resolve()))
+        if run.state != "ended" and (path is None or run.plan in (_plain(path), from_afar(path)))
     ]
+
+
+def _plain(path: Path) -> str:
+    return str(path.resolve())
+
+
+def from_afar(path: Path) -> str:
+    """What names a plan file of this machine on others."""
+    return f"{socket.gethostname()}:{path.resolve()}"
+
+
+def find_plan(project: Project, run: Run) -> Path | None:
+    """The file of a run's plan; None if it is not on this machine."""
+    host, _, path = run.plan.partition(":")
+    if path and host == socket.gethostname():
+        run_path = Path(path)
+    elif project.server is None or is_loopback(project.server.url):
+        run_path = Path(run.plan)
+    else:
+        return None
+    return run_path if run_path.is_file() else None
 
 
 def get_to_resume(store: Store, name: str | None) -> Run:
@@ -199,8 +224,19 @@ def _short(reason: str) -> str:
     return first if len(first) <= 160 else first[:159] + "…"
 
 
-def tip_of(root: Path, run: str) -> str | None:
-    return git.find_ref(root, trunk_ref(run))
+@hosted("write")
+def move_into(project: Project, run: str, branch: str) -> str:
+    """Move a branch to what a run landed; what came of it, as a sentence."""
+    with project.open_store() as store:
+        base = get_run(store, run).base
+    tip = git.find_ref(project.root, trunk_ref(run))
+    if tip is None or tip == base:
+        return f"{branch} was left alone: nothing landed."
+    try:
+        move_branch(project.root, branch, base, tip)
+    except WeftError as error:
+        return str(error)
+    return f"{branch} is at {tip[:12]} now."
 
 
 def move_branch(root: Path, branch: str, old: str, new: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import forecast, git, paths
 from weft.agents import spec
@@ -19,12 +20,22 @@ from weft.agents.agent import Agent
 from weft.attempt.site import agent_names, read_agent
 from weft.errors import InputError
 from weft.model import HUMAN, NewRun, NewTask
-from weft.operations.plans import USUAL_STAGE, Checked
+from weft.operations.plans import (
+    USUAL_STAGE,
+    Checked,
+    History,
+    Setting,
+    Source,
+    check,
+    usual_slots,
+)
 from weft.operations.project import Project
+from weft.operations.running import from_afar
 from weft.plan.records import Compiled, Kind, PlanTask, Why
 from weft.policy import pipeline
 from weft.policy.capacity import attempt_demand
 from weft.store import Store
+from weft.store.hosted import hosted
 from weft.store.runs import submit_run
 
 _SPEC: Final = "spec.md"
@@ -52,16 +63,49 @@ class Submitted(Struct, frozen=True, kw_only=True):
     base: str
 
 
-def submit(
+class Sheet(Struct, frozen=True, kw_only=True):
+    """A plan as it is handed in, with what lies beside it."""
+
+    source: Source
+    stem: str  # of its file's name, which the run's begins with
+    place: str  # where the file is
+    spec: str  # its specification; mostly there is none
+
+
+def hand_in(
     project: Project, store: Store, checked: Checked, path: Path, wishes: Wishes
 ) -> Submitted:
-    """Submit a plan as a new run."""
+    """Submit a plan that was checked here as a new run, wherever that is."""
+    spec = _read(path.parent / _SPEC)
+    sheet = Sheet(source=checked.source, stem=path.stem, place=str(path.resolve()), spec=spec)
+    if project.server is None:
+        return submit(project, store, checked, sheet, wishes)
+    return submit_sheet(project, replace(sheet, place=from_afar(path)), wishes)
+
+
+@hosted("write")
+def submit_sheet(project: Project, sheet: Sheet, wishes: Wishes) -> Submitted:
+    """Submit a plan that nobody has checked here yet."""
+    with project.open_store() as store:
+        around = Setting(
+            slots=usual_slots(project.config), config=project.config, history=History(store)
+        )
+        checked = check(sheet.source, around, wishes.slots)
+        if checked.failed:
+            raise InputError(f"{checked.name} has errors; `weft plan check` says which.")
+        return submit(project, store, checked, sheet, wishes)
+
+
+def submit(
+    project: Project, store: Store, checked: Checked, sheet: Sheet, wishes: Wishes
+) -> Submitted:
+    """Submit a checked plan as a new run."""
     common = git.common_directory(project.root)
     if not os.access(common, os.W_OK):
         raise InputError(f"weft cannot write to {common}, where its workspaces and branches are.")
     base = git.get_commit(project.root, wishes.base).id
-    run = _new_id(path)
-    tasks = list(_Tasks(project, checked, path, run, wishes).build())
+    run = _new_id(sheet.stem)
+    tasks = list(_Tasks(project, checked, sheet.spec, run, wishes).build())
     if not tasks:
         raise InputError(f"{checked.name} has nothing left to do.")
     limits: dict[str, int] = {}
@@ -72,7 +116,7 @@ def submit(
     new = NewRun(
         id=run,
         repo=str(common),
-        plan=str(path.resolve()),
+        plan=sheet.place,
         base=base,
         limits=limits,
     )
@@ -80,9 +124,9 @@ def submit(
     return Submitted(run=run, tasks=numbers, base=base)
 
 
-def _new_id(path: Path) -> str:
+def _new_id(name: str) -> str:
     """Short, readable, and not used before: `plan-3fa1`."""
-    stem = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:24] or "run"
+    stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:24] or "run"
     return f"{stem}-{secrets.token_hex(2)}"
 
 
@@ -90,7 +134,7 @@ class _Tasks:
     """Builds the tasks of one plan; reads each agent file once."""
 
     def __init__(
-        self, project: Project, checked: Checked, path: Path, run: str, wishes: Wishes
+        self, project: Project, checked: Checked, spec: str, run: str, wishes: Wishes
     ) -> None:
         self._project = project
         self._compiled: Compiled = checked.compiled
@@ -98,7 +142,7 @@ class _Tasks:
         self._wishes = wishes
         self._agents: dict[str, Agent] = {}
         self._names = agent_names(project.root)
-        self._spec = _read(path.parent / _SPEC)
+        self._spec = spec
         self._open = {task.id for task in self._compiled.plan.tasks if not task.settled}
         work = forecast.work_of(self._compiled, checked.seconds)
         longest = forecast.paths(work)

@@ -34,11 +34,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from weft.operations import project
-    from weft.operations.agent_list import list_agents, with_versions
+    from weft.operations.agent_list import survey_agents
 
     directory: Path = ctx.obj
-    found = project.find(directory, os.environ)
-    listed = with_versions(list_agents(found), os.environ)
+    listed = survey_agents(project.find(directory, os.environ))
     if as_json:
         print_json({"agents": [_as_json(one) for one in listed]})
         return

@@ -1,0 +1,211 @@
+"""A weft server as its clients reach it: requests over HTTP, and what goes wrong with them.
+
+A request that only asks may be sent again; one that changes something is sent again only if it
+cannot have arrived. Redirects are not followed: they could lead the token anywhere. What a
+request means is left to `remote`.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+
+from weft import __version__
+from weft.errors import NoAnswer
+
+_PAUSES: Final = (0.1, 0.4)  # seconds before trying again
+_CONNECT: Final = 10.0  # seconds
+_MOST: Final = 256 << 20  # bytes of an answer
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    url: str  # http://127.0.0.1:7337, without a slash at its end
+    token: str = field(repr=False)
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    status: int
+    kind: str  # its media type
+    data: bytes
+
+
+class Client:
+    """Requests to one server. Threads may share it; each request has a connection to itself."""
+
+    def __init__(self, server: Server, *, most: int = _MOST) -> None:
+        self.url = server.url
+        parts = urlsplit(server.url)
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname or "", parts.port
+        self._prefix = parts.path
+        self._most = most
+        self._headers = {
+            "Authorization": f"Bearer {server.token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "User-Agent": f"weft/{__version__}",
+        }
+        if not server.token:
+            del self._headers["Authorization"]
+        self._lock = threading.Lock()
+        self._idle: list[HTTPConnection] = []
+        self._busy: set[HTTPConnection] = set()
+        self._closed = False
+
+    def ask(self, method: str, path: str, body: bytes | None = None, *, seconds: float) -> Reply:
+        """A request that may arrive twice."""
+        for pause in (*_PAUSES, None):
+            try:
+                return self._once(self._take(), method, path, body, {}, seconds)
+            except NoAnswer as error:
+                if pause is None or self._closed or not _may_be_back_soon(error.__cause__):
+                    raise
+            except _Stale:
+                pass  # the server let go of an idle connection
+            time.sleep(pause or 0.0)
+        raise NoAnswer(f"{self.url} closes every connection.")
+
+    def tell(
+        self, path: str, body: bytes, *, seconds: float, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """A request that must not arrive twice; never over a connection that may have ended."""
+        for pause in (*_PAUSES, None):
+            connection = self._new()
+            try:
+                self._connect(connection)
+            except NoAnswer as error:
+                refused = isinstance(error.__cause__, ConnectionRefusedError)
+                if pause is None or not refused:
+                    raise
+                time.sleep(pause)
+                continue
+            try:
+                return self._once(connection, "POST", path, body, headers or {}, seconds)
+            except _Stale as error:
+                raise NoAnswer(
+                    f"{self.url} was asked, and went away before it answered: look whether it was "
+                    "done (`weft ps`) before you try again."
+                ) from error
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """End everything, requests of other threads included."""
+        with self._lock:
+            self._closed = True
+            left = [*self._idle, *self._busy]
+            self._idle.clear()
+        for connection in left:
+            if connection.sock is not None and connection in self._busy:
+                _shut(connection.sock)  # whoever waits there closes it
+            else:
+                connection.close()
+
+    def _new(self) -> HTTPConnection:
+        if self._secure:
+            context = ssl.create_default_context()
+            return HTTPSConnection(self._host, self._port, timeout=_CONNECT, context=context)
+        return HTTPConnection(self._host, self._port, timeout=_CONNECT)
+
+    def _take(self) -> HTTPConnection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        connection = self._new()
+        self._connect(connection)
+        return connection
+
+    def _connect(self, connection: HTTPConnection) -> None:
+        try:
+            connection.connect()
+        except ssl.SSLError as error:
+            raise NoAnswer(f"The certificate of {self.url} is not good: {error}.") from error
+        except (OSError, UnicodeError) as error:
+            raise NoAnswer(
+                f"There is no server at {self.url} ({_reason(error)}); `weft serve` starts one."
+            ) from error
+
+    def _once(
+        self,
+        connection: HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        seconds: float,
+    ) -> Reply:
+        with self._lock:
+            self._busy.add(connection)
+            if self._closed:
+                connection.close()
+        keep = False
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(seconds)
+            connection.request(method, self._prefix + path, body, {**self._headers, **headers})
+            response = connection.getresponse()
+            reply = self._read(response)
+            keep = not response.will_close
+        except TimeoutError as error:
+            raise NoAnswer(f"{self.url} did not answer within {seconds:.0f} s.") from error
+        except (ConnectionError, ssl.SSLEOFError) as error:
+            raise _Stale from error
+        except OSError as error:
+            raise NoAnswer(f"{self.url} does not answer: {_reason(error)}.") from error
+        except (HTTPException, ValueError) as error:
+            raise self._nonsense(f"{type(error).__name__}") from error
+        finally:
+            with self._lock:
+                self._busy.discard(connection)
+                keep = keep and not self._closed
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+        return reply
+
+    def _read(self, response: HTTPResponse) -> Reply:
+        if 300 <= response.status < 400:
+            raise NoAnswer(
+                f"{self.url} sends callers elsewhere, where weft does not follow: name the server "
+                "itself."
+            )
+        length = response.length or 0
+        data = b"" if length > self._most else response.read(self._most + 1)
+        if length > self._most or len(data) > self._most:
+            raise NoAnswer(f"{self.url} answered more than {self._most >> 20} MB.")
+        kind = response.headers.get_content_type()
+        return Reply(status=response.status, kind=kind, data=data)
+
+    def _nonsense(self, what: str) -> NoAnswer:
+        return NoAnswer(f"{self.url} is no weft server: it does not speak HTTP properly ({what}).")
+
+
+class _Stale(Exception):
+    """The connection ended before the answer came."""
+
+
+def _may_be_back_soon(cause: BaseException | None) -> bool:
+    return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)
+
+
+def _shut(sock: socket.socket) -> None:
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # it has ended by itself
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "nobody knows that name"
+    if isinstance(error, TimeoutError):
+        return "it does not answer"
+    return getattr(error, "strerror", None) or str(error)
