@@ -6,6 +6,8 @@ Running it is left to the caller; what is here prepares it, and reads from its e
 
 from __future__ import annotations
 
+import json
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,12 +23,15 @@ from weft.agents.agent import Agent
 from weft.agents.prompt import Briefing
 from weft.attempt.site import AGENTS
 from weft.config import Config
+from weft.errors import InputError
 from weft.model import ErrorClass, NewTask, State
 from weft.operations.programs import SCRIPTED
 from weft.operations.project import Project
 from weft.policy.capacity import attempt_demand
+from weft.process import run
 from weft.store import Store, default_url
 from weft.store.events import history
+from weft.store.hosted import hosted
 from weft.store.tasks import get_task, list_attempts, submit
 
 FILE: Final = "hello.txt"
@@ -75,6 +80,39 @@ def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
             ),
             agent=agent,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    diagnosis: Diagnosis
+    resumed: bool  # it was stopped before, and can be started again
+
+
+@hosted("write")
+def try_agent(project: Project, name: str) -> Tried:
+    """Have a weft of its own try an agent, for somebody who is elsewhere."""
+    done = run(
+        [sys.executable, "-m", "weft", "agents", "test", "--json", "--", name],
+        directory=project.root,
+        environment=project.environment,
+        seconds=2 * SECONDS,
+    )
+    try:
+        told = json.loads(done.output)
+    except ValueError:
+        said = done.errors.strip().removeprefix("weft: ")
+        raise InputError(said or f"The trial of {name} came to no end.") from None
+    return Tried(
+        diagnosis=Diagnosis(
+            problem=told["problem"],
+            text=told["text"],
+            said=told["said"] or "",
+            seconds=told["seconds"],
+            tokens=told["tokens"],
+            micro_usd=told["micro_usd"],
+        ),
+        resumed=told["resumed"],
+    )
 
 
 def hand_in(trial: Trial, store: Store, *, now: float) -> int:

@@ -30,10 +30,14 @@ def command(directory: Path, name: str, as_json: bool) -> int:
     """
     from weft.operations import project
     from weft.operations.agent_list import get_agent, resume
-    from weft.operations.agent_trial import Diagnosis, throw_away
+    from weft.operations.agent_trial import Diagnosis, throw_away, try_agent
     from weft.operations.programs import explain_missing, find_program
 
     found = project.find(directory, os.environ)
+    if found.server is not None:
+        tried = try_agent(found, name)
+        _print(name, tried.diagnosis, resumed=tried.resumed, as_json=as_json)
+        return 0 if tried.diagnosis.problem is None else 1
     agent = get_agent(found, name)
     program = find_program(agent, found.root, os.environ)
     if program.path is None:

@@ -1,0 +1,265 @@
+"""Every command over a server answers what it answers beside the store."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli.project import Project, plan, wait_until, without_marks
+from cli.shell import assert_one_sentence
+from repositories import git, make_repository
+from web.servers import Served, make_token, served
+from weft.cli import COMMANDS
+from weft.model import HUMAN, Class, NewRun, NewTask, State
+from weft.operations.looking import why
+from weft.store import open_store
+from weft.store.remote import RemoteStore
+from weft.store.runs import submit_run
+from weft.store.server import Server
+
+LOOKS = {
+    "agents": ("agents", "--json"),
+    "clean": ("clean", "--dry-run", "--json"),
+    "cost": ("cost", "--json"),
+    "diff": ("diff", "1"),
+    "doctor": ("doctor", "--json"),
+    "limits": ("limits", "--json"),
+    "logs": ("logs", "1", "--json"),
+    "plan": ("plan", "check", "plan.md", "--json"),
+    "ps": ("ps", "--json"),
+    "queue": ("queue", "--json"),
+    "report": ("report", "RUN", "--json"),
+    "token": ("token", "list", "--json"),
+    "verify": ("verify", "RUN", "--json"),
+    "watch": ("watch", "RUN"),
+    "why": ("why", "1", "--json"),
+}
+STEERING = (
+    ("approve", "{run}/agree"),
+    ("reject", "{run}/object", "not so"),
+    ("cancel", "{run}/one"),
+    ("retry", "{run}/one"),
+    ("skip", "{run}/two"),
+    ("pause", "{run}/one"),
+    ("resume", "{run}/one"),
+    ("pause", "{run}"),
+    ("resume", "{run}"),
+    ("cancel", "{run}"),
+)
+ELSEWHERE = {"do", "drain", "init", "run", "worker"}
+"""Commands that have tests of their own below."""
+
+
+@pytest.fixture(scope="module")
+def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A project with a past, and a server that has it."""
+    place = tmp_path_factory.mktemp("yard")
+    project = Project(place / "project", f"sqlite:///{place / 'weft.db'}")
+    project.write(plan("One: a.txt: write a.txt hello", "Two: b.txt: write b.txt there"))
+    done = project.weft("run", "plan.md", "--json")
+    assert done.returncode == 0, done.stderr
+    with served(project) as found:
+        shutil.copy(project.root / "plan.md", found.elsewhere)
+        yield found
+
+
+def test_every_command_is_covered() -> None:
+    steered = {command for command, *_ in STEERING}
+    assert set(COMMANDS) == {*LOOKS, *steered, *ELSEWHERE}
+
+
+def test_who_looks_sees_the_same_over_a_server(yard: Served) -> None:
+    run = yard.project.rows("SELECT id FROM runs")[0]["id"]
+
+    for arguments in LOOKS.values():
+        asked = [run if one == "RUN" else one for one in arguments]
+        here, there = yard.here(*asked), yard.weft(*asked)
+        assert _told(here) == _told(there), arguments
+        assert here.returncode == 0, arguments
+        assert here.stdout, arguments
+
+
+def _told(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_who_steers_is_told_the_same_over_a_server(yard: Served) -> None:
+    for run in ("beside", "afar"):
+        _submit(yard.project.url, run)
+
+    def steer(weft: Callable[..., subprocess.CompletedProcess[str]], run: str) -> list[object]:
+        found: list[object] = []
+        for command, *rest in STEERING:
+            done = weft(command, "--json", *(one.format(run=run) for one in rest))
+            found.append((command, done.returncode, re.sub(r"\d+|beside|afar", "…", done.stdout)))
+            assert done.stderr == "", command
+        return found
+
+    assert steer(yard.here, "beside") == steer(yard.weft, "afar")
+    question = "SELECT name, state, reason FROM tasks WHERE run = ? ORDER BY id"
+    assert yard.project.rows(question, "afar") == yard.project.rows(question, "beside")
+    assert {one["state"] for one in yard.project.rows(question, "afar")} >= {"done", "cancelled"}
+
+
+def _submit(url: str, run: str) -> None:
+    tasks = [
+        NewTask(name="agree", agent=HUMAN),
+        NewTask(name="object", agent=HUMAN),
+        NewTask(name="one", agent="implement", pinned="nobody"),
+        NewTask(name="two", agent="implement", pinned="nobody"),
+    ]
+    with open_store(url) as store:
+        submit_run(store, NewRun(id=run, repo="nowhere"), tasks, now=1.0)
+
+
+def test_limits_drains_and_agents_are_set_for_all(yard: Served) -> None:
+    assert yard.answer("limits", "set", "llm", "7", "--json")["before"] == 12
+    assert yard.project.answer("limits", "set", "llm", "12", "--json")["before"] == 7
+    assert yard.answer("drain", "--json")["changed"]
+    assert not yard.project.answer("drain", "--json")["changed"]
+    assert yard.answer("drain", "--undo", "--json")["changed"]
+    assert yard.answer("agents", "resume", "implement", "--json")["resumed"] is False
+
+
+def test_an_agent_is_tried_where_it_is(yard: Served) -> None:
+    told = yard.answer("agents", "test", "implement", "--json")
+    assert (told["works"], told["problem"]) == (True, None)
+    assert_one_sentence(yard.weft("agents", "test", "implemnt"), 2, "no agent", "implement?")
+
+
+def test_what_is_about_this_machine_stays_here(yard: Served, tmp_path: Path) -> None:
+    fresh = make_repository(tmp_path / "fresh")
+    done = yard.weft("-C", str(fresh), "init", "--json")
+    assert json.loads(done.stdout)["root"] == str(fresh)
+    assert_one_sentence(yard.weft("worker"), 2, "--server", "WEFT_STORE")
+
+
+def test_errors_are_the_same_sentence_with_the_same_exit_code(yard: Served) -> None:
+    for asked in (("why", "999"), ("retry", "1"), ("diff", "nothing"), ("verify", "nothing")):
+        here, there = yard.here(*asked), yard.weft(*asked)
+        assert here.returncode in (1, 2)
+        assert _told(here) == _told(there)
+
+
+def test_a_plan_runs_to_its_end_over_a_server(yard: Served) -> None:
+    """Checked here, submitted there, followed here, marked here."""
+    path = yard.elsewhere / "later.md"
+    text = plan("Three: c.txt: write c.txt three", "Four: d.txt: write d.txt four")
+    path.write_text(text)
+    assert yard.weft("run", "later.md", "--dry-run").returncode == 0
+    with worker(yard.project):
+        done = yard.weft("run", "later.md", "--into", "taken", "--json")
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert {one["state"] for one in told["tasks"]} == {"done"}
+        assert told["into"].startswith("taken is at ")
+        assert git(yard.project.root, "show", "taken:c.txt").strip() == "three"
+        marked = path.read_text()
+        assert marked.count("[x]") == 2
+        assert without_marks(marked) == text
+        assert_one_sentence(yard.weft("run", "--resume"), 2, "no unfinished run")
+
+        hello = "Say hello\n\nscript: say hello"
+        answered = yard.answer("do", hello, "--files", "none", "--json")
+        assert answered["state"] == "done"
+        refused = yard.weft("do", "x", "--agent", "nobody")
+        assert_one_sentence(refused, 2, "There is no agent 'nobody'")
+
+
+@contextmanager
+def worker(project: Project) -> Iterator[None]:
+    process = project.start("worker")
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_who_follows_goes_on_when_the_server_is_back(yard: Served) -> None:
+    (yard.elsewhere / "slow.md").write_text(plan("Slow: s.txt: say begun; sleep 4; write s.txt s"))
+    with worker(yard.project), yard.started("run", "slow.md", "--no-tty") as run:
+        wait_until(lambda: _running(yard))
+        name = yard.project.rows("SELECT id FROM runs WHERE state <> 'ended'")[0]["id"]
+        with (
+            yard.started("logs", "-f", f"{name}/1.1") as logs,
+            yard.started("watch", name, "--no-tty") as watch,
+        ):
+            assert logs.stdout is not None
+            assert logs.stdout.readline()
+            assert watch.stdout is not None
+            assert watch.stdout.readline()
+            yard.stop()
+            yard.start_again()
+            for process in (run, logs, watch):
+                said, complaints = process.communicate(timeout=60)
+                assert process.returncode == 0, (process.args, said, complaints)
+                assert "Traceback" not in complaints
+    assert git(yard.project.root, "show", f"weft/{name}:s.txt").strip() == "s"
+
+
+def _running(yard: Served) -> bool:
+    return bool(yard.project.rows("SELECT 1 AS one FROM tasks WHERE state = 'running'"))
+
+
+def test_tokens_are_asked_for_and_bound(yard: Served) -> None:
+    def ps(token: str, *asked: str) -> subprocess.CompletedProcess[str]:
+        return yard.weft(*(asked or ("ps",)), WEFT_TOKEN=token)
+
+    reader = make_token(yard.project.url, "read")
+    assert ps(reader).returncode == 0
+    for done in (ps(reader, "drain"), ps(reader, "token", "list"), ps(reader, "clean")):
+        assert_one_sentence(done, 1, "admin")
+    assert_one_sentence(ps(make_token(yard.project.url, "work")), 1, "read")
+    assert_one_sentence(ps(make_token(yard.project.url, "read", tenant="t")), 1, "read")
+    wrong = f"weft_{'0' * 12}_{'x' * 43}"
+    for done in (ps(wrong), ps(""), yard.weft("ps", WEFT_TOKEN="a\nb")):
+        assert_one_sentence(done, 2 if "no token:" in done.stderr else 1, "WEFT_TOKEN")
+        assert wrong not in done.stderr
+    kept = yard.elsewhere / "token"
+    kept.write_text(f"{reader}\n")
+    done = yard.weft("--token-file", str(kept), "ps")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_loopback_server_takes_the_token_it_left_for_its_user(yard: Served) -> None:
+    (Path(yard.project.url.removeprefix("sqlite:///")).parent / "server.token").write_text(
+        make_token(yard.project.url, "read")
+    )
+    done = yard.here("--server", yard.url, "ps", "--json")
+    assert done.returncode == 0, done.stderr
+
+
+def test_where_no_server_is_there_is_one_sentence(yard: Served) -> None:
+    def ps(url: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        known = {**yard.environment, **environment}
+        return yard.warm.weft(yard.elsewhere, known, "--server", url, "ps")
+
+    assert_one_sentence(ps("http://127.0.0.1:1"), 2, "no server", "weft serve")
+    assert_one_sentence(ps("http://weft.invalid:1"), 2, "in the clear", "WEFT_INSECURE")
+    assert_one_sentence(ps("http://me:secret@127.0.0.1:1"), 2, "no name or password")
+    assert_one_sentence(ps("ftp://127.0.0.1"), 2, "names no server")
+    assert_one_sentence(ps("https://weft.invalid:1"), 2, "no server at https://weft.invalid:1")
+    assert_one_sentence(
+        ps("http://weft.invalid:1", WEFT_INSECURE="1"), 2, "no server", "nobody knows that name"
+    )
+
+
+def test_records_of_the_store_are_whole_after_the_journey(yard: Served) -> None:
+    """Numbers, enumerations and tuples come back as what they were, not merely alike."""
+    url = yard.project.url
+    with (
+        open_store(url) as here,
+        RemoteStore(Server(url=yard.url, token=make_token(url, "read"))) as there,
+    ):
+        task = why(there, "1", now=0).task
+        assert why(here, "1", now=0) == why(there, "1", now=0)
+        assert [type(one) for one in (task.klass, task.files, task.state)] == [Class, tuple, State]
+        assert there.tuning.lease == 3.0
