@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
@@ -10,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from weft import operations
 from weft.errors import InputError
 from weft.model import Class, Entry, Event, NewRun, NewTask, NewWorker, State
 from weft.store import Store, open_store
@@ -34,10 +37,12 @@ NOT_OFFERED: set[str] = set()
 
 
 def test_every_verb_can_be_called_from_afar_but_for_those_listed() -> None:
+    for module in pkgutil.walk_packages(operations.__path__, "weft.operations."):
+        importlib.import_module(module.name)
     found = set()
     for name, verb in all_verbs().items():
         hints = dict(hints_of(verb.function))
-        hints.pop("tx")
+        hints.pop("store" if verb.together else "tx")
         try:
             for hint in hints.values():
                 msgspec.json.Decoder(hint)
@@ -93,7 +98,8 @@ def test_every_answer_to_a_question_comes_back_as_it_was(busy: Store) -> None:
     for name, verb in all_verbs().items():
         hints = {key: hint for key, hint in hints_of(verb.function).items() if key != "tx"}
         answer = hints.pop("return")
-        if verb.kind == "write" or not hints.keys() <= arguments.keys() or name in _MISSING:
+        asked_for = verb.kind == "read" and not verb.together and name not in _MISSING
+        if not asked_for or not hints.keys() <= arguments.keys():
             continue
         given: dict[str, Any] = {}
         for key in hints:
@@ -110,12 +116,12 @@ _MISSING = {"gate.get_output"}  # there is none in this store
 def test_records_lists_and_views_of_dictionaries_travel_as_arguments() -> None:
     new = NewTask(name="a", details=MappingProxyType({"x": (1, 2)}), klass=Class.BATCH)
     called = decode(encode({"args": [new], "kwargs": {"repo": "here", "now": 1.0}}))
-    args, kwargs = arguments_of(all_verbs()["tasks.submit"].function, called, now=7.0)
+    args, kwargs = arguments_of(all_verbs()["tasks.submit"].function, called, {"now": 7.0})
     [task] = args
     assert task == NewTask(name="a", details={"x": [1, 2]}, klass=Class.BATCH)
     assert kwargs == {"repo": "here", "now": 7.0}
     called = decode(encode({"args": [(s for s in State)], "kwargs": {}}))
-    args, _ = arguments_of(all_verbs()["tasks.list_tasks"].function, called, now=7.0)
+    args, _ = arguments_of(all_verbs()["tasks.list_tasks"].function, called, {"now": 7.0})
     assert args == (list(State),)
 
 
@@ -126,7 +132,7 @@ def test_half_of_a_character_travels_both_ways() -> None:
 
 def test_time_is_told_by_whoever_carries_it_out() -> None:
     cancel = all_verbs()["tasks.cancel"].function
-    _, kwargs = arguments_of(cancel, {"args": [1], "kwargs": {"now": -5.0}}, now=99.0)
+    _, kwargs = arguments_of(cancel, {"args": [1], "kwargs": {"now": -5.0}}, {"now": 99.0})
     assert kwargs["now"] == 99.0
 
 
@@ -146,7 +152,7 @@ def test_time_is_told_by_whoever_carries_it_out() -> None:
 )
 def test_a_call_that_makes_no_sense_is_refused_in_a_sentence(called: object) -> None:
     with pytest.raises(InputError):
-        arguments_of(all_verbs()["tasks.get_task"].function, called, now=0)
+        arguments_of(all_verbs()["tasks.get_task"].function, called, {"now": 0})
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[" * 100_000, b"\xff", b"<html>"])

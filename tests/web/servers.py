@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from cli.project import Project
 from weft.store import open_store
 from weft.store.tokens import create_token
 
-_PROGRAM = Path(__file__).with_name("server_program.py")
+_WARM = Path(__file__).with_name("warm_program.py")
 
 
 class Warm:
@@ -26,7 +25,7 @@ class Warm:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(_PROGRAM.with_name("warm_program.py"))],
+            [sys.executable, str(_WARM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -137,10 +136,12 @@ def served(project: Project) -> Iterator[Served]:
 
 def _start(project: Project, port: int) -> tuple[subprocess.Popen[str], int]:
     process = subprocess.Popen(
-        [sys.executable, str(_PROGRAM), str(project.root), str(port)],
-        env={**os.environ, **project.environment},
+        project.command("serve", "--no-work", "--json", "--bind", f"127.0.0.1:{port}"),
+        cwd=project.root,
+        env=project.environment,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
-    return process, int(process.stdout.readline())
+    url = str(json.loads(process.stdout.readline())["url"])
+    return process, int(url.rpartition(":")[2])

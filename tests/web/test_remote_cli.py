@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ from weft.store import open_store
 from weft.store.remote import RemoteStore
 from weft.store.runs import submit_run
 from weft.store.server import Server
+from weft.store.tasks import cancel, submit
 
 LOOKS = {
     "agents": ("agents", "--json"),
@@ -53,7 +56,7 @@ STEERING = (
     ("resume", "{run}"),
     ("cancel", "{run}"),
 )
-ELSEWHERE = {"do", "drain", "init", "run", "worker"}
+ELSEWHERE = {"do", "drain", "init", "run", "serve", "worker"}
 """Commands that have tests of their own below."""
 
 
@@ -138,7 +141,8 @@ def test_what_is_about_this_machine_stays_here(yard: Served, tmp_path: Path) -> 
     fresh = make_repository(tmp_path / "fresh")
     done = yard.weft("-C", str(fresh), "init", "--json")
     assert json.loads(done.stdout)["root"] == str(fresh)
-    assert_one_sentence(yard.weft("worker"), 2, "--server", "WEFT_STORE")
+    for command in ("worker", "serve"):
+        assert_one_sentence(yard.weft(command), 2, "--server", "WEFT_STORE")
 
 
 def test_errors_are_the_same_sentence_with_the_same_exit_code(yard: Served) -> None:
@@ -209,6 +213,59 @@ def _running(yard: Served) -> bool:
     return bool(yard.project.rows("SELECT 1 AS one FROM tasks WHERE state = 'running'"))
 
 
+def test_what_was_done_is_not_done_again_when_its_answer_is_lost(yard: Served) -> None:
+    before = yard.project.rows("SELECT count(*) AS n FROM tasks")[0]["n"]
+    with losing_answers(yard.port, 1) as port:
+        url = f"http://127.0.0.1:{port}"
+        with RemoteStore(Server(url=url, token=yard.token)) as store:
+            task = submit(store, NewTask(name="once"), repo="nowhere", now=1.0)
+            assert cancel(store, task, now=2.0)
+    assert yard.project.rows("SELECT count(*) AS n FROM tasks")[0]["n"] == before + 1
+
+
+@contextmanager
+def losing_answers(port: int, lost: int) -> Iterator[int]:
+    """A way to the server on which so many answers are lost, each after the work was done."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def carry() -> None:
+        left = lost
+        while True:
+            try:
+                caller, _ = listening.accept()
+            except OSError:
+                return
+            with caller, socket.create_connection(("127.0.0.1", port)) as server:
+                server.sendall(_request(caller).replace(b"Accept:", b"Connection: close\r\nX:"))
+                answer = b"".join(iter(lambda: server.recv(65536), b""))
+                assert answer.startswith(b"HTTP/1.1 200")
+                if left:
+                    left -= 1
+                else:
+                    caller.sendall(answer)
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+
+
+def _request(caller: socket.socket) -> bytes:
+    """All of it, however many pieces it comes in."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += caller.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: (\d+)", head)
+    while length and len(body) < int(length[1]):
+        body += caller.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
 def test_tokens_are_asked_for_and_bound(yard: Served) -> None:
     def ps(token: str, *asked: str) -> subprocess.CompletedProcess[str]:
         return yard.weft(*(asked or ("ps",)), WEFT_TOKEN=token)
@@ -217,8 +274,7 @@ def test_tokens_are_asked_for_and_bound(yard: Served) -> None:
     assert ps(reader).returncode == 0
     for done in (ps(reader, "drain"), ps(reader, "token", "list"), ps(reader, "clean")):
         assert_one_sentence(done, 1, "admin")
-    assert_one_sentence(ps(make_token(yard.project.url, "work")), 1, "read")
-    assert_one_sentence(ps(make_token(yard.project.url, "read", tenant="t")), 1, "read")
+    assert_one_sentence(ps(make_token(yard.project.url, "read", tenant="t")), 1, "tenant")
     wrong = f"weft_{'0' * 12}_{'x' * 43}"
     for done in (ps(wrong), ps(""), yard.weft("ps", WEFT_TOKEN="a\nb")):
         assert_one_sentence(done, 2 if "no token:" in done.stderr else 1, "WEFT_TOKEN")
@@ -230,9 +286,6 @@ def test_tokens_are_asked_for_and_bound(yard: Served) -> None:
 
 
 def test_a_loopback_server_takes_the_token_it_left_for_its_user(yard: Served) -> None:
-    (Path(yard.project.url.removeprefix("sqlite:///")).parent / "server.token").write_text(
-        make_token(yard.project.url, "read")
-    )
     done = yard.here("--server", yard.url, "ps", "--json")
     assert done.returncode == 0, done.stderr
 

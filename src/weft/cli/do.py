@@ -67,10 +67,10 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
 def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool) -> int:
     """Serve and follow the task; 130 if a person would not wait for its end."""
     from weft.cli.following import Follower
-    from weft.cli.serving import look_on, serve
+    from weft.cli.serving import look_on_there, serve
     from weft.engine import Interrupted
     from weft.store.admission import admit_task
-    from weft.store.tasks import cancel
+    from weft.store.tasks import cancel, get_task
 
     def take(worker: str) -> Sequence[Grant]:
         return admit_task(store, worker, task, now=time.time())
@@ -80,7 +80,7 @@ def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool)
         if found.server is None:
             serve(found, store, lambda _: follower, take=take)
         else:
-            look_on(store, follower)
+            look_on_there(store, get_task(store, task).repo, follower)
     except Interrupted:
         cancel(store, task, now=time.time(), reason="interrupted")
         follower.read()

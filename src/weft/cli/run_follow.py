@@ -14,7 +14,7 @@ from msgspec import Struct
 from weft import git
 from weft.cli.output import say
 from weft.cli.run_text import Out, RunLines
-from weft.cli.serving import attend
+from weft.cli.serving import attend, look_on_there
 from weft.engine import Interrupted
 from weft.errors import WeftError
 from weft.model import MET
@@ -60,7 +60,10 @@ def follow(project: Project, store: Store, what: Follow) -> Followed:
     ):
         watch = _Watch(store, what, out, view, marks, notifier, mirror)
         try:
-            attend(project, store, watch, slots=what.slots)
+            if project.server is None:
+                attend(project, store, watch, slots=what.slots)
+            else:
+                look_on_there(store, watch.track.progress.run.repo, watch)
         except Interrupted:
             watch.look()
             raise KeyboardInterrupt from None

@@ -65,14 +65,15 @@ def command(
     """
     from weft.operations import project
     from weft.operations.own_token import keep_own_token
+    from weft.operations.server import token_file
     from weft.web.app import create_app
     from weft.web.guard import LOOPBACK
     from weft.web.listening import bind as listen_at
 
     host, port = _address(bind, expose=expose)
-    found = project.find(directory, os.environ)
+    found = project.find_here(directory, os.environ)
     with found.open_store() as store, listen_at(host, port) as listening:
-        token = token_file(found)
+        token = token_file(found.store_file, found.environment)
         keep_own_token(store, token, now=time.time())
         named = f"[{host}]" if ":" in host else host
         own = () if host in _EVERYWHERE else (named,)
@@ -97,15 +98,6 @@ def _address(bind: str, *, expose: bool) -> tuple[str, int]:
             "speak to 127.0.0.1, or say --expose if nobody else is on that network."
         )
     return host, int(port)
-
-
-def token_file(found: Project) -> Path:
-    """Where a server leaves a token for the user who started it."""
-    if found.store_file is not None:
-        return found.store_file.parent / "server.token"
-    kept = found.environment.get("XDG_STATE_HOME", "")
-    home = Path(kept) if kept.startswith("/") else Path.home() / ".local" / "state"
-    return home / "weft" / "server.token"
 
 
 def _tell(url: str, token: Path, *, as_json: bool) -> None:

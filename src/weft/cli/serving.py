@@ -73,14 +73,11 @@ def serve(
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
-    """Watch, and be a worker as soon as nobody else serves this repository, if it is here.
+    """Watch, and be a worker as soon as nobody else serves this repository.
 
     Raises `engine.Interrupted` if a person would not wait for the end.
     """
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
-    if project.server is not None:  # others work there; this process cannot
-        _run(_look_on, store, watch, None)
-        return
     shutdown_seconds(project.environment)
     _run(_attend, project, store, watch, slots)
 
@@ -109,6 +106,14 @@ def look_on(store: Store, watch: Watch) -> None:
     """Watch what others do, and do nothing. Raises `engine.Interrupted`."""
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     _run(_look_on, store, watch, None)
+
+
+def look_on_there(store: Store, repo: str, watch: Watch) -> None:
+    """Watch what others do in the repository that a server has. Raises `engine.Interrupted`."""
+    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    if not is_served(store, repo):
+        log.warning("nobody takes tasks there just now; `weft worker` there does")
+    look_on(store, watch)
 
 
 def _run(function: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:

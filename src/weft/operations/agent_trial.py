@@ -82,8 +82,7 @@ def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tried:
+class Tried(Struct, frozen=True, kw_only=True):
     diagnosis: Diagnosis
     resumed: bool  # it was stopped before, and can be started again
 

@@ -13,14 +13,12 @@ import pkgutil
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from weft.errors import InputError
 from weft.store.store import VERBS, Verb
-
-_NOW: Final = "now"
 
 
 class Unreadable(Exception):
@@ -76,11 +74,12 @@ def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def arguments_of(
-    function: Callable[..., Any], called: object, *, now: float
+    function: Callable[..., Any], called: object, given: Mapping[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call as the function wants them, but for its first.
 
-    Time is told by whoever carries it out: the clocks of others may be wrong.
+    What is `given` goes before what the caller says of it: the time, since the clocks of others
+    may be wrong, and who asks.
     """
     match called:
         case {"args": list(args), "kwargs": dict(kwargs), **rest} if not rest:
@@ -88,14 +87,15 @@ def arguments_of(
         case _:
             raise InputError('A call is {"args": […], "kwargs": {…}}, and nothing else.')
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    if any(one.name == _NOW for one in parameters):
-        kwargs[_NOW] = now
     try:
         bound = inspect.Signature(parameters).bind(*args, **kwargs)
     except TypeError as error:
         raise InputError(f"{function.__name__}: {error}.") from error
     hints = hints_of(function)
     for name, value in bound.arguments.items():
+        if name in given:
+            bound.arguments[name] = given[name]
+            continue
         try:
             bound.arguments[name] = convert(value, hints[name])
         except Unreadable as error:

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
 from weft import __version__, errors
 from weft.config import Tuning
-from weft.errors import InputError, NoAnswer, StoreError, Unauthenticated, WeftError
+from weft.errors import (
+    InputError,
+    NoAnswer,
+    StillAnswering,
+    StoreError,
+    Unauthenticated,
+    WeftError,
+)
 from weft.store.calling import Unreadable, convert, decode, encode, hints_of
 from weft.store.database import Transaction
 from weft.store.server import Client, Reply, Server
@@ -50,7 +58,7 @@ class RemoteStore(Store):
     def tuning(self) -> Tuning:
         """The numbers the server works with."""
         if self._known is None:
-            reply = self._client.ask("GET", VERBS, seconds=_SOON)
+            reply = self._client.send("GET", VERBS, seconds=_SOON)
             told = result_of(self._client.url, "verbs", reply, dict[str, Any])
             self._known = _converted(self._client.url, told.get("tuning"), Tuning)
         return self._known
@@ -66,11 +74,7 @@ class RemoteStore(Store):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        name = name_of(function)
-        body = body_of(args, kwargs)
-        reply = self._client.ask("POST", f"{VERBS}/{name}", body, seconds=_SOON)
-        answer: T = result_of(self.url, name, reply, hints_of(function)["return"])
-        return answer
+        return self._send(function, args, kwargs, {})
 
     def tell(
         self,
@@ -79,8 +83,28 @@ class RemoteStore(Store):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        name = name_of(function)
-        reply = _tell(self._client, f"{VERBS}/{name}", body_of(args, kwargs), _SOON)
+        return self._send(function, args, kwargs, _key())
+
+    def ask_together(
+        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return self._send(function, args, kwargs, {})
+
+    def tell_together(
+        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return self._send(function, args, kwargs, _key())
+
+    def _send(
+        self,
+        function: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        headers: Mapping[str, str],
+    ) -> T:
+        name, body = name_of(function), body_of(args, kwargs)
+        path = f"{VERBS}/{name}"
+        reply = self._client.send("POST", path, body, seconds=_SOON, headers=headers)
         answer: T = result_of(self.url, name, reply, hints_of(function)["return"])
         return answer
 
@@ -103,17 +127,25 @@ def carry_out(
     server: Server, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], answer: Any
 ) -> Any:
     """Have a server carry out an operation, of which it may take its time."""
+    body, key = body_of(args, kwargs), _key()
     client = Client(server)
+    end = time.monotonic() + _LONG
     try:
-        reply = _tell(client, f"{OPERATIONS}/{name}", body_of(args, kwargs), _LONG)
+        while True:
+            reply = client.send("POST", f"{OPERATIONS}/{name}", body, seconds=_LONG, headers=key)
+            try:
+                return result_of(server.url, name, reply, answer)
+            except StillAnswering:  # the connection was lost, but what was asked for goes on
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_LATER)
     finally:
         client.close()
-    return result_of(server.url, name, reply, answer)
 
 
-def _tell(client: Client, path: str, body: bytes, seconds: float) -> Reply:
-    key = {"Idempotency-Key": secrets.token_hex(16)}
-    return client.tell(path, body, seconds=seconds, headers=key)
+def _key() -> dict[str, str]:
+    """By which the server knows a request that comes again."""
+    return {"Idempotency-Key": secrets.token_hex(16)}
 
 
 def body_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
@@ -194,7 +226,9 @@ class _Bells:
         with self._lock:
             if self._client is None:
                 self._client = Client(self._server)
-                follow = threading.Thread(target=self._follow, args=[self._client], daemon=True)
+                follow = threading.Thread(
+                    target=self._follow, args=[self._client], name="changes", daemon=True
+                )
                 follow.start()
         return Listener(topic, self._listeners)
 
@@ -203,7 +237,7 @@ class _Bells:
         while not self._over.is_set():
             path = f"{CHANGES}?after={seen}&seconds={_HELD:.0f}"
             try:
-                reply = client.ask("GET", path, seconds=_HELD + _SOON)
+                reply = client.send("GET", path, seconds=_HELD + _SOON)
                 last = int(result_of(client.url, "changes", reply, int))
             except WeftError:  # whoever reads hears of it, and looks again by itself meanwhile
                 self._over.wait(_LATER)

@@ -1,8 +1,8 @@
 """A weft server as its clients reach it: requests over HTTP, and what goes wrong with them.
 
-A request that only asks may be sent again; one that changes something is sent again only if it
-cannot have arrived. Redirects are not followed: they could lead the token anywhere. What a
-request means is left to `remote`.
+A request that only asks may be sent again; one that changes something carries a key, by which the
+server knows that it comes again. Redirects are not followed: they could lead the token anywhere.
+What a request means is left to `remote`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -23,6 +25,7 @@ from weft.errors import NoAnswer
 
 _PAUSES: Final = (0.1, 0.4)  # seconds before trying again
 _CONNECT: Final = 10.0  # seconds
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _MOST: Final = 256 << 20  # bytes of an answer
 
 
@@ -60,41 +63,27 @@ class Client:
         self._busy: set[HTTPConnection] = set()
         self._closed = False
 
-    def ask(self, method: str, path: str, body: bytes | None = None, *, seconds: float) -> Reply:
-        """A request that may arrive twice."""
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        seconds: float,
+        headers: Mapping[str, str] = _NONE,
+    ) -> Reply:
+        """Send a request that may arrive twice, and wait for the answer."""
         for pause in (*_PAUSES, None):
             try:
-                return self._once(self._take(), method, path, body, {}, seconds)
+                return self._once(self._take(), method, path, body, headers, seconds)
             except NoAnswer as error:
                 if pause is None or self._closed or not _may_be_back_soon(error.__cause__):
                     raise
-            except _Stale:
-                pass  # the server let go of an idle connection
-            time.sleep(pause or 0.0)
-        raise NoAnswer(f"{self.url} closes every connection.")
-
-    def tell(
-        self, path: str, body: bytes, *, seconds: float, headers: Mapping[str, str] | None = None
-    ) -> Reply:
-        """A request that must not arrive twice; never over a connection that may have ended."""
-        for pause in (*_PAUSES, None):
-            connection = self._new()
-            try:
-                self._connect(connection)
-            except NoAnswer as error:
-                refused = isinstance(error.__cause__, ConnectionRefusedError)
-                if pause is None or not refused:
-                    raise
-                time.sleep(pause)
-                continue
-            try:
-                return self._once(connection, "POST", path, body, headers or {}, seconds)
-            except _Stale as error:
-                raise NoAnswer(
-                    f"{self.url} was asked, and went away before it answered: look whether it was "
-                    "done (`weft ps`) before you try again."
-                ) from error
-        raise AssertionError("unreachable")
+            except _Stale as error:  # the server let go of an idle connection, or is gone
+                if pause is None or self._closed:
+                    raise NoAnswer(f"{self.url} went away before it answered.") from error
+            time.sleep(pause)
+        raise AssertionError("the last try returns or raises")
 
     def close(self) -> None:
         """End everything, requests of other threads included."""
@@ -150,9 +139,9 @@ class Client:
             if connection.sock is not None:
                 connection.sock.settimeout(seconds)
             connection.request(method, self._prefix + path, body, {**self._headers, **headers})
-            response = connection.getresponse()
-            reply = self._read(response)
-            keep = not response.will_close
+            with closing(connection.getresponse()) as response:
+                reply = self._read(response)
+                keep = not response.will_close
         except TimeoutError as error:
             raise NoAnswer(f"{self.url} did not answer within {seconds:.0f} s.") from error
         except (ConnectionError, ssl.SSLEOFError) as error:

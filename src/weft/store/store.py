@@ -30,6 +30,7 @@ class Verb(Struct, frozen=True, kw_only=True):
     name: str  # `tasks.get_task`
     kind: Kind
     function: Callable[..., Any]
+    together: bool = False  # it is over a store, and calls several verbs at one moment
 
 
 VERBS: Final[dict[str, Verb]] = {}
@@ -67,6 +68,18 @@ class Store:
     ) -> T:
         """Carry out a verb that writes."""
         return self.write(lambda transaction: function(transaction, *args, **kwargs))
+
+    def ask_together(
+        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Carry out what calls several verbs that read, all of which see one moment."""
+        return self.read(lambda tx: function(OneMoment(self, tx), *args, **kwargs))
+
+    def tell_together(
+        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Carry out what calls several verbs in one writing transaction."""
+        return self.write(lambda tx: function(OneTransaction(self, tx), *args, **kwargs))
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         with self._alone():
@@ -140,10 +153,11 @@ def at_once(
     function: Callable[Concatenate[Store, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
     """Make a function that calls several verbs one writing transaction."""
+    _register(function, "write", together=True)
 
     @wraps(function)
     def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return store.write(lambda tx: function(OneTransaction(store, tx), *args, **kwargs))
+        return store.tell_together(function, *args, **kwargs)
 
     return verb
 
@@ -152,10 +166,11 @@ def at_one_moment(
     function: Callable[Concatenate[Store, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
     """The same for questions: all of them see one moment."""
+    _register(function, "read", together=True)
 
     @wraps(function)
     def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return store.read(lambda tx: function(OneMoment(store, tx), *args, **kwargs))
+        return store.ask_together(function, *args, **kwargs)
 
     return verb
 
@@ -186,9 +201,9 @@ def reads(
     return verb
 
 
-def _register(function: Callable[..., Any], kind: Kind) -> None:
+def _register(function: Callable[..., Any], kind: Kind, *, together: bool = False) -> None:
     name = name_of(function)
-    VERBS[name] = Verb(name=name, kind=kind, function=function)
+    VERBS[name] = Verb(name=name, kind=kind, function=function, together=together)
 
 
 def name_of(function: Callable[..., Any]) -> str:

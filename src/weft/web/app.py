@@ -23,12 +23,12 @@ from weft.web.asking import Parts
 from weft.web.counting import Counting, Counts
 from weft.web.following import Stream
 from weft.web.guard import LOOPBACK, Bounds, Guard
-from weft.web.routes import events, health, looking, members, runs, tasks, tokens
+from weft.web.routes import events, health, looking, members, runs, tasks, tokens, verbs
 from weft.web.tending import forget
 
 _THREADS: Final = 16  # requests that ask the store at one time
 
-_ROUTERS: Final = (members, tasks, runs, looking, events, tokens)
+_ROUTERS: Final = (members, tasks, runs, looking, events, tokens, verbs)
 
 
 def create_app(

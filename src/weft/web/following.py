@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -116,7 +116,7 @@ class Stream:
                         await anyio.wait_readable(listener)
                     listener.drain()
 
-    async def follow(self, wanted: Wanted, after: int) -> AsyncIterator[bytes]:
+    async def follow(self, wanted: Wanted, after: int) -> AsyncGenerator[bytes, None]:
         """The events after a number, as text to be sent; ends when the reader was too slow."""
         follower = Follower(wanted, after)
         async for block in self._catch_up(follower):

@@ -31,6 +31,7 @@ from weft.errors import (
     StoreError,
     Unauthenticated,
     WeftError,
+    name_of,
 )
 
 log = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ def from_weft(_: Request, error: Exception) -> Response:
         log.warning("a request could not be answered: %s", error)
     # What the store says of its own troubles is for whoever runs it.
     said = "The store does not answer just now; ask again." if status == 503 else str(error)
-    return answer(status, storable(said), _name(type(error)))
+    return answer(status, storable(said), name_of(type(error)))
 
 
 def from_http(_: Request, error: Exception) -> Response:
@@ -128,9 +129,3 @@ def from_defect(_: Request, error: Exception) -> Response:
 def storable(text: str) -> str:
     """Half a character has no place in JSON."""
     return text.encode(errors="replace").decode()
-
-
-def _name(kind: type[WeftError]) -> str:
-    """`StaleFence` -> `stale_fence`"""
-    name = kind.__name__
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

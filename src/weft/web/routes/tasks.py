@@ -15,7 +15,6 @@ from weft.operations.logs import Log
 from weft.operations.swarm import inbox, looking, sending, working
 from weft.operations.swarm.identity import READ, WORK, Identity
 from weft.operations.swarm.records import Claimed, Filter, Heard, Sent
-from weft.process.records import STDERR, STDOUT
 from weft.store import Store
 from weft.store.leases import get_lease
 from weft.web import bodies, wire
@@ -219,8 +218,13 @@ async def logs(
 
     def read(who: Identity) -> wire.Lines:
         task = looking.get_task(parts.store, who, id)
-        stream = STDERR if stderr else STDOUT
-        log = Log(root=parts.project.root, store=parts.store, task=task, stream=stream, raw=raw)
+        log = Log(
+            project=parts.project,
+            store=parts.store,
+            task=task,
+            stream="stderr" if stderr else "stdout",
+            raw=raw,
+        )
         return wire.last_lines(log.read(log.get_attempt(attempt)), most)
 
     return await _read_slowly(request, read)
@@ -233,7 +237,7 @@ async def diff(request: Request, id: TaskNumber) -> Response:
 
     def read(who: Identity) -> wire.Difference:
         looking.get_task(parts.store, who, id)
-        return wire.difference(find_difference(parts.project.root, parts.store, str(id)))
+        return wire.difference(find_difference(parts.project, str(id)))
 
     return await _read_slowly(request, read)
 

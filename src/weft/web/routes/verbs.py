@@ -1,0 +1,176 @@
+"""The store's verbs and the repository's operations, called by name: what `weft --server` uses.
+
+    POST /v1/verbs/tasks.get_task         {"args": [7], "kwargs": {}}  ->  {"result": …}
+    POST /v1/operations/operations.diffs.find_difference   the same, on the repository
+    GET  /v1/changes?after=12&seconds=20  the last event's number, once it is not 12
+    GET  /v1/verbs                        what there is, and the numbers the store works with
+
+What only looks needs the scope `read`, everything else `admin`, and neither for one tenant alone,
+of which verbs know nothing; but for those that see for themselves who asks. They come and go with
+versions of weft, and so are in no document.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from functools import cache
+from typing import Annotated, Any, Final
+
+import anyio
+from fastapi import APIRouter, Query, Request, Response
+
+from weft import __version__, errors
+from weft.errors import Forbidden, InputError, WeftError
+from weft.operations.swarm.identity import ADMIN, READ, Identity
+from weft.store import Store
+from weft.store.calling import Unreadable, all_verbs, arguments_of, decode, hints_of
+from weft.store.events import last_event
+from weft.store.hosted import HOSTED
+from weft.store.remote import UNKNOWN
+from weft.store.store import Verb
+from weft.web import problems
+from weft.web.asking import ShownOnce, act, act_slowly, encode, identify, in_thread, look, parts_of
+from weft.web.following import Wanted
+
+router = APIRouter(include_in_schema=False)
+
+_LONGEST_WAIT: Final = 30.0  # seconds
+_SECRET: Final = ("tokens.", "replies.")  # what only an admin may even look at, and nobody keeps
+_MODULES: Final = (
+    "weft.gate.verify",
+    "weft.operations.agent_list",
+    "weft.operations.agent_trial",
+    "weft.operations.clean",
+    "weft.operations.diffs",
+    "weft.operations.do",
+    "weft.operations.doctor",
+    "weft.operations.logs",
+    "weft.operations.running",
+    "weft.operations.submission",
+)
+
+
+@cache
+def operations() -> Mapping[str, Verb]:
+    for module in _MODULES:
+        importlib.import_module(module)
+    return HOSTED
+
+
+@router.get("/verbs")
+async def list_verbs(request: Request) -> Response:
+    def work(store: Store, who: Identity, now: float) -> object:
+        told = {"weft": __version__, "tuning": store.tuning}
+        return {"result": {**told, "verbs": sorted(all_verbs()), "operations": sorted(HOSTED)}}
+
+    return await look(request, READ, work)
+
+
+@router.post("/verbs/{name}")
+async def call_verb(request: Request, name: str) -> Response:
+    verb = all_verbs().get(name)
+    if verb is None:
+        return await _unknown(request, name)
+    body = await request.body()
+
+    def ask(store: Store, who: Identity, now: float) -> object:
+        carry_out = store.ask_together if verb.together else store.ask
+        return {"result": _carry_out(verb, carry_out, body, who, now)}
+
+    def tell(store: Store, who: Identity, now: float) -> object:
+        carry_out = store.tell_together if verb.together else store.tell
+        done = {"result": _carry_out(verb, carry_out, body, who, now)}
+        return ShownOnce(shown=done, kept={}) if _is_secret(verb) else done
+
+    if verb.kind == "write":
+        return await act(request, READ if _asks_who(verb) else ADMIN, tell)
+    return await look(request, ADMIN if _is_secret(verb) else READ, ask)
+
+
+@router.post("/operations/{name}")
+async def call_operation(request: Request, name: str) -> Response:
+    operation = operations().get(name)
+    if operation is None:
+        return await _unknown(request, name)
+    body = await request.body()
+    project = parts_of(request).project
+
+    def carry_out(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return function(project, *args, **kwargs)
+
+    async def work(who: Identity) -> object:
+        done = await in_thread(
+            request, lambda: _carry_out(operation, carry_out, body, who, time.time())
+        )
+        return {"result": done}
+
+    if operation.kind == "write":
+        return await act_slowly(request, READ if _asks_who(operation) else ADMIN, work)
+    done = await work(await identify(request, READ))
+    return Response(encode(done), media_type="application/json")
+
+
+@router.get("/changes")
+async def wait_for_changes(
+    request: Request, after: int, seconds: Annotated[float, Query(ge=0, le=_LONGEST_WAIT)]
+) -> Response:
+    parts = parts_of(request)
+    _refuse_tenants(await identify(request, READ))
+    last = await in_thread(request, lambda: last_event(parts.store))
+    if last == after:
+        with anyio.move_on_after(seconds):
+            async with aclosing(parts.stream.follow(Wanted(), after)) as blocks:
+                async for block in blocks:
+                    if not block.startswith(b":"):  # more than a sign of life
+                        break
+        last = await in_thread(request, lambda: last_event(parts.store))
+    return Response(encode({"result": last}), media_type="application/json")
+
+
+def _carry_out(
+    verb: Verb, carry_out: Callable[..., Any], body: bytes, who: Identity, now: float
+) -> Any:
+    if not _asks_who(verb):
+        _refuse_tenants(who)
+    try:
+        called = decode(body)
+    except Unreadable as error:
+        raise InputError(f"This call cannot be read: {error}.") from error
+    args, kwargs = arguments_of(verb.function, called, {"now": now, "who": who})
+    with _known_errors():
+        return carry_out(verb.function, *args, **kwargs)
+
+
+@contextmanager
+def _known_errors() -> Iterator[None]:
+    """Both sides know the errors of `weft.errors`; others travel as the nearest of them."""
+    try:
+        yield
+    except WeftError as error:
+        known = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
+        if known is type(error):
+            raise
+        raise known(str(error)) from error
+
+
+def _refuse_tenants(who: Identity) -> None:
+    if who.tenant is not None:
+        raise Forbidden("This token is for one tenant, and commands over a server are for all.")
+
+
+def _asks_who(verb: Verb) -> bool:
+    """Whether it looks by itself who may do that, and for which tenant."""
+    return "who" in hints_of(verb.function)
+
+
+def _is_secret(verb: Verb) -> bool:
+    return verb.name.startswith(_SECRET)
+
+
+async def _unknown(request: Request, name: str) -> Response:
+    """Whoever may not even look does not learn what there is."""
+    await identify(request, READ)
+    return problems.answer(404, f"There is nothing called {name[:100]!r} here.", UNKNOWN)
