@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 import shutil
 import socket
@@ -10,8 +11,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.project import Project, plan, wait_until, without_marks
@@ -22,10 +25,13 @@ from weft.cli import COMMANDS
 from weft.model import HUMAN, Class, NewRun, NewTask, State
 from weft.operations.looking import why
 from weft.store import open_store
+from weft.store.calling import hints_of
+from weft.store.hosted import HOSTED
 from weft.store.remote import RemoteStore
 from weft.store.runs import submit_run
 from weft.store.server import Server
 from weft.store.tasks import cancel, submit
+from weft.web.routes.verbs import operations
 
 LOOKS = {
     "agents": ("agents", "--json"),
@@ -76,6 +82,19 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_every_command_is_covered() -> None:
     steered = {command for command, *_ in STEERING}
     assert set(COMMANDS) == {*LOOKS, *steered, *ELSEWHERE}
+
+
+def test_every_operation_on_the_repository_is_offered_and_can_travel() -> None:
+    for package in ("weft.operations", "weft.gate"):
+        for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+            import_module(module.name)
+    known = dict(HOSTED)
+    assert operations() == known
+    for operation in known.values():
+        first, *rest = hints_of(operation.function).items()
+        assert first[0] in ("project", "place"), operation.name
+        for _, hint in rest:
+            msgspec.json.Decoder(hint)
 
 
 def test_who_looks_sees_the_same_over_a_server(yard: Served) -> None:
@@ -299,6 +318,7 @@ def test_where_no_server_is_there_is_one_sentence(yard: Served) -> None:
     assert_one_sentence(ps("http://weft.invalid:1"), 2, "in the clear", "WEFT_INSECURE")
     assert_one_sentence(ps("http://me:secret@127.0.0.1:1"), 2, "no name or password")
     assert_one_sentence(ps("ftp://127.0.0.1"), 2, "names no server")
+    assert_one_sentence(ps(yard.url.replace("http:", "https:")), 2, "no TLS")
     assert_one_sentence(ps("https://weft.invalid:1"), 2, "no server at https://weft.invalid:1")
     assert_one_sentence(
         ps("http://weft.invalid:1", WEFT_INSECURE="1"), 2, "no server", "nobody knows that name"

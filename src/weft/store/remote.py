@@ -37,6 +37,7 @@ UNKNOWN: Final = "unknown_verb"
 
 _SOON: Final = 60.0  # seconds a verb may take
 _LONG: Final = 900.0  # seconds an operation may take: it may start programs
+_GIVEN_UP: Final = 120.0  # seconds, well before a server takes a key for a new one
 _HELD: Final = 20.0  # seconds a server holds a question for changes
 _REST: Final = 0.05  # seconds between two such questions
 _LATER: Final = 1.0  # seconds before asking again a server that was not there
@@ -129,15 +130,18 @@ def carry_out(
     """Have a server carry out an operation, of which it may take its time."""
     body, key = body_of(args, kwargs), _key()
     client = Client(server)
-    end = time.monotonic() + _LONG
+    end = time.monotonic() + _GIVEN_UP
     try:
         while True:
             reply = client.send("POST", f"{OPERATIONS}/{name}", body, seconds=_LONG, headers=key)
             try:
                 return result_of(server.url, name, reply, answer)
-            except StillAnswering:  # the connection was lost, but what was asked for goes on
+            except StillAnswering as error:  # the connection was lost; what was asked for goes on
                 if time.monotonic() > end:
-                    raise
+                    raise NoAnswer(
+                        f"{server.url} was asked, and went away before it answered: look whether "
+                        "it was done (`weft ps`) before you try again."
+                    ) from error
                 time.sleep(_LATER)
     finally:
         client.close()

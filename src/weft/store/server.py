@@ -89,13 +89,12 @@ class Client:
         """End everything, requests of other threads included."""
         with self._lock:
             self._closed = True
-            left = [*self._idle, *self._busy]
+            idle, busy = list(self._idle), list(self._busy)
             self._idle.clear()
-        for connection in left:
-            if connection.sock is not None and connection in self._busy:
-                _shut(connection.sock)  # whoever waits there closes it
-            else:
-                connection.close()
+        for connection in idle:
+            connection.close()
+        for connection in busy:
+            _shut(connection)  # whoever waits there closes it
 
     def _new(self) -> HTTPConnection:
         if self._secure:
@@ -114,8 +113,11 @@ class Client:
     def _connect(self, connection: HTTPConnection) -> None:
         try:
             connection.connect()
+        except ssl.SSLCertVerificationError as error:
+            why = error.verify_message
+            raise NoAnswer(f"The certificate of {self.url} is not good: {why}.") from error
         except ssl.SSLError as error:
-            raise NoAnswer(f"The certificate of {self.url} is not good: {error}.") from error
+            raise NoAnswer(f"{self.url} speaks no TLS ({error.reason}); is it http://?") from error
         except (OSError, UnicodeError) as error:
             raise NoAnswer(
                 f"There is no server at {self.url} ({_reason(error)}); `weft serve` starts one."
@@ -130,12 +132,12 @@ class Client:
         headers: Mapping[str, str],
         seconds: float,
     ) -> Reply:
-        with self._lock:
-            self._busy.add(connection)
-            if self._closed:
-                connection.close()
         keep = False
         try:
+            with self._lock:
+                if self._closed:
+                    raise NoAnswer(f"{self.url} is not asked any more.")
+                self._busy.add(connection)
             if connection.sock is not None:
                 connection.sock.settimeout(seconds)
             connection.request(method, self._prefix + path, body, {**self._headers, **headers})
@@ -182,12 +184,13 @@ class _Stale(Exception):
 
 
 def _may_be_back_soon(cause: BaseException | None) -> bool:
-    return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)
+    return isinstance(cause, OSError) and not isinstance(cause, TimeoutError | ssl.SSLError)
 
 
-def _shut(sock: socket.socket) -> None:
+def _shut(connection: HTTPConnection) -> None:
     try:
-        sock.shutdown(socket.SHUT_RDWR)
+        if connection.sock is not None:
+            connection.sock.shutdown(socket.SHUT_RDWR)
     except OSError:
         return  # it has ended by itself
 
