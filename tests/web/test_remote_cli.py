@@ -6,6 +6,7 @@ import json
 import pkgutil
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -22,8 +23,12 @@ from cli.shell import assert_one_sentence
 from repositories import git, make_repository
 from web.servers import Served, make_token, served
 from weft.cli import COMMANDS
+from weft.errors import Forbidden
 from weft.model import HUMAN, Class, NewRun, NewTask, State
 from weft.operations.looking import why
+from weft.operations.swarm.identity import LOCAL
+from weft.operations.swarm.records import NewWork, Sent
+from weft.operations.swarm.sending import send
 from weft.store import open_store
 from weft.store.calling import hints_of
 from weft.store.hosted import HOSTED
@@ -302,6 +307,32 @@ def test_tokens_are_asked_for_and_bound(yard: Served) -> None:
     kept.write_text(f"{reader}\n")
     done = yard.weft("--token-file", str(kept), "ps")
     assert done.returncode == 0, done.stderr
+
+
+def test_who_asks_and_when_is_known_to_the_server_and_not_believed(yard: Served) -> None:
+    def forge(token: str) -> Sent:
+        with RemoteStore(Server(url=yard.url, token=token)) as store:
+            return send(store, LOCAL, NewWork(text="x"), now=-1.0)
+
+    url = yard.project.url
+    with pytest.raises(Forbidden):
+        forge(make_token(url, "read"))
+    sent = forge(make_token(url, "work", tenant="guests"))
+    [task] = yard.project.rows("SELECT tenant, since FROM tasks WHERE id = ?", sent.task)
+    assert task["tenant"] == "guests"
+    assert task["since"] > 1e9
+
+
+def test_a_task_is_cancelled_by_whoever_does_not_wait_for_it(yard: Served) -> None:
+    text = "Wait\n\nscript: sleep 60"
+    with worker(yard.project), yard.started("do", text, "--files", "none") as do:
+        assert do.stdout is not None
+        assert "attempt 1" in do.stdout.readline()
+        do.send_signal(signal.SIGINT)
+        _, complaints = do.communicate(timeout=60)
+        assert do.returncode == 130, complaints
+    [task] = yard.project.rows("SELECT state FROM tasks ORDER BY id DESC LIMIT 1")
+    assert task["state"] == "cancelled"
 
 
 def test_a_loopback_server_takes_the_token_it_left_for_its_user(yard: Served) -> None:

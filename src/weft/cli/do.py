@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,9 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
     from weft.operations import do, project  # late: help needs none of it
 
     found = project.find(directory, os.environ)
+    # Before there is a task: importing takes long enough for a person to interrupt it.
+    import_module("weft.cli.following")
+    import_module("weft.cli.serving")
     request = None if found.server else do.check(found, text, files=files, agent=agent)
     with found.open_store() as store:
         from weft.store.events import last_event
