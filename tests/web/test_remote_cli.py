@@ -23,9 +23,11 @@ from cli.shell import assert_one_sentence
 from repositories import git, make_repository
 from web.servers import Served, make_token, served
 from weft.cli import COMMANDS
-from weft.errors import Forbidden
+from weft.errors import Forbidden, InputError
 from weft.model import HUMAN, Class, NewRun, NewTask, State
+from weft.operations.logs import Named, read_piece
 from weft.operations.looking import why
+from weft.operations.project import find_elsewhere
 from weft.operations.swarm.identity import LOCAL
 from weft.operations.swarm.records import NewWork, Sent
 from weft.operations.swarm.sending import send
@@ -158,7 +160,6 @@ def test_limits_drains_and_agents_are_set_for_all(yard: Served) -> None:
 def test_an_agent_is_tried_where_it_is(yard: Served) -> None:
     told = yard.answer("agents", "test", "implement", "--json")
     assert (told["works"], told["problem"]) == (True, None)
-    assert_one_sentence(yard.weft("agents", "test", "implemnt"), 2, "no agent", "implement?")
 
 
 def test_what_is_about_this_machine_stays_here(yard: Served, tmp_path: Path) -> None:
@@ -288,6 +289,25 @@ def _request(caller: socket.socket) -> bytes:
     while length and len(body) < int(length[1]):
         body += caller.recv(65536)
     return head + b"\r\n\r\n" + body
+
+
+def test_no_path_of_a_caller_reaches_the_files(yard: Served) -> None:
+    place = find_elsewhere(yard.elsewhere, {"WEFT_SERVER": yard.url, "WEFT_TOKEN": yard.token})
+    assert place is not None
+    attempt = Named(task=1, number=1)
+    for store, offset in (("../../x", 0), ("", 0), ("/etc", 0), ("a" * 32, -1)):
+        with pytest.raises(InputError):
+            read_piece(place, store, attempt, stream="stdout", offset=offset, ended=True)
+    assert read_piece(place, "a" * 32, attempt, stream="stdout", offset=0, ended=True) is None
+    with pytest.raises(InputError, match="stream"):
+        read_piece(
+            place,
+            "a" * 32,
+            attempt,
+            stream="../x",  # type: ignore[arg-type]  # what only a stranger would send
+            offset=0,
+            ended=True,
+        )
 
 
 def test_tokens_are_asked_for_and_bound(yard: Served) -> None:

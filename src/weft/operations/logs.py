@@ -70,8 +70,8 @@ def read_piece(
 ) -> Piece | None:
     """What was printed after an offset; None if it ran elsewhere. Once the agent has `ended`, its
     last line may lack its newline. `store` is the identity of the store."""
-    if not store.isalnum():
-        raise InputError(f"{store[:100]!r} is no store's identity.")
+    if not store.isalnum() or offset < 0:
+        raise InputError(f"There is no output {store[:100]!r} from {offset} on.")
     directory = home(_common(project.root), store) / f"{attempt.task}.{attempt.number}"
     ordered = order.find(directory)
     if ordered is None:

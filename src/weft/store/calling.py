@@ -68,6 +68,17 @@ def convert(value: object, hint: Any) -> Any:
         raise Unreadable(str(error)) from error
 
 
+def _has_nul(value: object) -> bool:
+    match value:
+        case str():
+            return "\0" in value
+        case list():
+            return any(map(_has_nul, value))
+        case dict():
+            return any(_has_nul(one) for pair in value.items() for one in pair)
+    return False
+
+
 @cache
 def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     return typing.get_type_hints(function)
@@ -86,6 +97,8 @@ def arguments_of(
             pass
         case _:
             raise InputError('A call is {"args": […], "kwargs": {…}}, and nothing else.')
+    if _has_nul(called):
+        raise InputError("There is a NUL in this call; neither a store nor a program takes one.")
     parameters = list(inspect.signature(function).parameters.values())[1:]
     try:
         bound = inspect.Signature(parameters).bind(*args, **kwargs)
