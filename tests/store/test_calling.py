@@ -149,6 +149,7 @@ def test_time_is_told_by_whoever_carries_it_out() -> None:
         {"args": [1], "kwargs": {}, "more": 1},
         {"args": [True], "kwargs": {}},
         {"args": [{"a": ["\0"]}], "kwargs": {}},
+        {"args": [decode(b"[" * 900 + b"]" * 900)], "kwargs": {}},
     ],
 )
 def test_a_call_that_makes_no_sense_is_refused_in_a_sentence(called: object) -> None:

@@ -68,14 +68,16 @@ def convert(value: object, hint: Any) -> Any:
         raise Unreadable(str(error)) from error
 
 
-def _has_nul(value: object) -> bool:
-    match value:
-        case str():
-            return "\0" in value
-        case list():
-            return any(map(_has_nul, value))
-        case dict():
-            return any(_has_nul(one) for pair in value.items() for one in pair)
+def _has_nul(called: object) -> bool:
+    left = [called]  # no recursion: others decide how deep it goes
+    while left:
+        match left.pop():
+            case str(text) if "\0" in text:
+                return True
+            case list(values):
+                left += values
+            case dict(pairs):
+                left += [*pairs.keys(), *pairs.values()]
     return False
 
 
