@@ -13,12 +13,11 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
-
-from msgspec import Struct, field
 
 from weft import __version__
 from weft.errors import NoAnswer
@@ -29,12 +28,14 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _MOST: Final = 256 << 20  # bytes of an answer
 
 
-class Server(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Server:
     url: str  # http://127.0.0.1:7337, without a slash at its end
     token: str = field(repr=False)
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Reply:
     status: int
     kind: str  # its media type
     data: bytes
