@@ -37,6 +37,7 @@ TABLES = [
     "lease_units",
     "leases",
     "limits",
+    "messages",
     "penalties",
     "reservation",
     "runs",
@@ -287,6 +288,8 @@ class Reference:
         for row in self.picture.tables["tasks"]:
             if row["until"] is not None and row["until"] <= self.now:
                 row = {**row, "state": "ready"}  # its time has come
+            if row["pin_until"] is not None and row["pin_until"] <= self.now:
+                row = {**row, "pinned": None}  # whom it prefers has had its time
             if row["gang"] is not None and row["state"] not in TERMINAL | {"ready"}:
                 incomplete.add(row["gang"])
             if row["state"] == "ready":

@@ -52,7 +52,7 @@ from weft.store.runs import learn_paths, submit_run
 from weft.store.tasks import cancel, pause, resume, retry, skip, submit
 from weft.store.workers import depart, heartbeat, register
 
-TUNING = Tuning(queue=8, bypasses=3, lease=30, offer=20)
+TUNING = Tuning(queue=8, bypasses=3, lease=30, offer=20, prefer=20)
 LIMITS = {"llm": 2, "requests": 4, "runs": 100, "run/agents": 3, "stage/implement": 2}
 WORKERS = ("w1", "w2", "w3")
 PATTERNS = ("a.py", "b.py", "src/x.py", "src/y.py", "src/*", "src/**", "**")
@@ -70,14 +70,16 @@ demands = st.sampled_from(
     ]
 )
 file_sets = st.lists(st.sampled_from(PATTERNS), max_size=3, unique=True).map(tuple)
+# Pinned for good, or (with an end, which is reckoned when it is ready) preferring.
+pins = st.sampled_from([{}, {}, {"pinned": "w1"}, {"pinned": "w2", "pin_until": 0.0}])
 new_tasks = st.builds(
-    NewTask,
+    lambda pin, **fields: NewTask(**fields, **pin),
+    pins,
     name=st.just(""),
     files=file_sets,
     demand=demands,
     klass=st.sampled_from([Class.STANDARD, Class.STANDARD, *Class]),
     priority=st.sampled_from([Priority.NORMAL] * 3 + [*Priority]),
-    pinned=st.sampled_from([None, None, None, "w1"]),
 )
 pick = st.integers(min_value=0, max_value=10**6)
 
