@@ -63,6 +63,7 @@ def command(
     weft speaks HTTP. For other machines put a proxy with TLS in front of it, and tell its name
     with --host-name.
     """
+    host, port = _address(bind, expose=expose)
     from weft.operations import project
     from weft.operations.own_token import keep_own_token
     from weft.operations.server import token_file
@@ -70,7 +71,6 @@ def command(
     from weft.web.guard import LOOPBACK
     from weft.web.listening import bind as listen_at
 
-    host, port = _address(bind, expose=expose)
     found = project.find_here(directory, os.environ)
     with found.open_store() as store, listen_at(host, port) as listening:
         token = token_file(found.store_file, found.environment)
@@ -122,7 +122,8 @@ def _serve_and_work(
     from weft.cli.worker import Journal
     from weft.engine import Interrupted, guard
     from weft.store.events import last_event
-    from weft.web.listening import listen, stop_waiting
+    from weft.web.app import stop_waiting
+    from weft.web.listening import listen
 
     async def beside(site: Site, worker: str) -> None:
         async with anyio.create_task_group() as group:
@@ -146,7 +147,8 @@ def _only_serve(store: Store, app: FastAPI, listening: socket) -> None:
     import anyio
 
     from weft.cli.serving import run_until_asked
-    from weft.web.listening import listen, stop_waiting
+    from weft.web.app import stop_waiting
+    from weft.web.listening import listen
     from weft.web.tending import tend
 
     async def work() -> None:

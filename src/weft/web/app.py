@@ -20,7 +20,7 @@ from weft.store import Store
 from weft.waiting import Room
 from weft.web import document, problems
 from weft.web.asking import Parts
-from weft.web.counting import Counting, Counts
+from weft.web.counting import VERSION, Counting, Counts
 from weft.web.following import Stream
 from weft.web.guard import LOOPBACK, Bounds, Guard
 from weft.web.routes import events, health, looking, members, runs, tasks, tokens, verbs
@@ -52,6 +52,7 @@ def create_app(
         stream=Stream(store, threads),
         counts=Counts(),
         threads=threads,
+        leaving=anyio.Event(),
     )
     app = FastAPI(
         title="weft",
@@ -63,7 +64,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.parts = parts
-    v1 = APIRouter(prefix="/v1")
+    v1 = APIRouter(prefix=VERSION)
     for module in _ROUTERS:
         v1.include_router(module.router)
     app.include_router(v1)
@@ -87,10 +88,22 @@ async def _background(app: FastAPI) -> AsyncIterator[None]:
     parts = parts_of(app)
     async with anyio.create_task_group() as group:
         group.start_soon(parts.stream.run)
-        group.start_soon(parts.room.run)
+        group.start_soon(_let_wait, parts)
         group.start_soon(forget, parts.store)
         yield
         group.cancel_scope.cancel()
+
+
+async def _let_wait(parts: Parts) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(parts.room.run)
+        await parts.leaving.wait()
+        group.cancel_scope.cancel()
+
+
+def stop_waiting(app: FastAPI) -> None:
+    """Answer whoever waits for work with nothing, now and from now on."""
+    parts_of(app).leaving.set()
 
 
 def _answer_errors(app: FastAPI) -> None:

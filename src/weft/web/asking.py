@@ -7,8 +7,9 @@ a key is kept if and only if its effect is. What must wait or call git is reserv
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -17,7 +18,7 @@ import msgspec
 from anyio.to_thread import run_sync
 from fastapi import Request, Response
 
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 from weft.operations.project import Project
 from weft.operations.swarm.identity import Identity
 from weft.store import Store
@@ -28,12 +29,13 @@ from weft.waiting import Room
 from weft.web.auth import admit, bearer
 from weft.web.counting import Counts
 from weft.web.following import Stream
+from weft.web.problems import Rejected
 
 T = TypeVar("T")
 Work = Callable[[Store, Identity, float], object]
 """What is asked for: over a store, on behalf of somebody, now; answers with what becomes JSON."""
 
-_LONGEST_KEY: Final = 200
+_KEY: Final = re.compile(r"[!-~]{1,200}", re.ASCII)
 _JSON: Final = "application/json"
 
 
@@ -55,6 +57,7 @@ class Parts:
     stream: Stream
     counts: Counts
     threads: anyio.CapacityLimiter  # of our own: the loops of an engine beside us have theirs
+    leaving: anyio.Event  # this server is about to end: nobody waits here any more
 
 
 def parts_of(request: Request) -> Parts:
@@ -133,13 +136,37 @@ async def act_slowly(
     return _response(reply)
 
 
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """Wait for something on behalf of somebody, and no longer than that is there."""
+    found: list[T] = []
+    refused: list[WeftError] = []
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        try:
+            found.append(await work)
+        except WeftError as error:  # the group would wrap it
+            refused.append(error)
+        group.cancel_scope.cancel()
+    if refused:
+        raise refused[0]
+    if not found:
+        raise Rejected(400, "Whoever asked has gone.")
+    return found[0]
+
+
 async def _key(request: Request) -> tuple[str, str] | None:
     """The idempotency key, and what tells this request from others."""
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
-    if not 0 < len(key) <= _LONGEST_KEY or not key.isprintable():
-        raise InputError(f"An idempotency key has 1 to {_LONGEST_KEY} printable characters.")
+    if not _KEY.fullmatch(key):
+        raise InputError("An idempotency key is one word of 1 to 200 printable ASCII characters.")
     url = request.url
     digest = hashlib.sha256(f"{request.method} {url.path}?{url.query}\n".encode())
     digest.update(await request.body())
@@ -158,8 +185,6 @@ def encode(value: object) -> bytes:
 
 
 def _plainly(value: object) -> object:
-    from collections.abc import Iterable, Mapping
-
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Iterable):

@@ -114,13 +114,11 @@ class Finish(Body):
     fence: Number
     status: Literal["completed", "failed"]
     text: Text = Field(default="", description="The result; of a failure, why.")
-    kind: ErrorClass = ErrorClass.OTHER
+    kind: Annotated[ErrorClass, Field(strict=False)] = ErrorClass.OTHER
     reset: Annotated[float, Field(ge=0, le=LARGEST)] | None = None
     tokens: Amount = 0
     micro_usd: Amount = 0
     spent: Annotated[dict[Name, Amount], Field(max_length=20)] = {}
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     def result(self) -> Result:
         return Result(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+VERSION: Final = "/v1"
 
 
 class Counts:
@@ -36,6 +39,15 @@ class Counting:
         try:
             await self._app(scope, receive, sent)
         finally:
-            route = getattr(scope.get("route"), "path", "none")
+            route = _pattern(scope)
             self._counts.requests[scope["method"], route, status] += 1
             self._counts.seconds[scope["method"], route] += time.perf_counter() - began
+
+
+def _pattern(scope: Scope) -> str:
+    """The route that was taken. It knows its own part of the path; in front stands the version."""
+    own = getattr(scope.get("route"), "path", None)
+    if own is None:
+        return "none"
+    versioned = scope["path"].startswith(VERSION) and not own.startswith(VERSION)
+    return f"{VERSION}{own}" if versioned else str(own)

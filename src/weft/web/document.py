@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -55,7 +57,7 @@ _AGENT: Final = {
     "in": "header",
     "required": False,
     "description": "The agent that acts, by id or name, where a token has several.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 100, "pattern": "^[!-~]+$"},
+    "schema": {"type": "string"},
 }
 _ACTING: Final = ("/v1/me", "/v1/poll", "/v1/messages")
 _TAKING: Final = ("/claim", "/accept", "/reject")
@@ -80,6 +82,23 @@ def tell_the_truth(app: FastAPI) -> None:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI wants it
+
+
+def allowed_methods(app: FastAPI, path: str) -> list[str]:
+    """What may be asked of a path, whichever of its routes was tried first."""
+    return sorted(
+        method.upper()
+        for template, methods in app.openapi()["paths"].items()
+        if re.fullmatch(_pattern(template), path)
+        for method in methods
+    )
+
+
+@cache
+def _pattern(template: str) -> str:
+    parts = re.split(r"\{\w+\}", template)
+    rest = ".+" if template.endswith("/limits/{resource}") else "[^/]+"
+    return rest.join(re.escape(part) for part in parts)
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _PAGE: Final = 500  # events read at once
 _NET: Final = 1.0  # seconds after which to look although nobody rang
 _REST: Final = 0.005  # seconds between two looks, at least
-_REST_EACH: Final = 0.0002  # and so much for each follower, since all of them are written to
+_REST_EACH: Final = 0.00025  # and so much for each follower, since all of them are written to
 _WAITING: Final = 1 << 20  # bytes that may wait for one follower
 _SILENCE: Final = 15.0  # seconds after which followers hear that nothing happened
 _SIGN: Final = b": still here\n\n"
@@ -67,6 +67,10 @@ class Follower:
         self._rung.set()
         return True
 
+    @property
+    def idle(self) -> bool:
+        return not self._blocks
+
     def end(self) -> None:
         self.ended = True
         self._blocks.clear()
@@ -74,14 +78,13 @@ class Follower:
         self._rung.set()
 
     async def take(self) -> bytes:
-        """What has come meanwhile, or a sign that nothing has."""
-        with anyio.move_on_after(_SILENCE):
-            await self._rung.wait()
+        """What has come meanwhile."""
+        await self._rung.wait()
         self._rung = anyio.Event()
         block = b"".join(self._blocks)
         self._blocks.clear()
         self._size = 0
-        return block or _SIGN
+        return block
 
 
 class Stream:
@@ -101,7 +104,20 @@ class Stream:
         return len(self._followers)
 
     async def run(self) -> None:
-        """Read the store and serve all followers, until cancelled."""
+        """Serve all followers, until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._give_signs)
+            await self._tell()
+
+    async def _give_signs(self) -> None:
+        """Let followers know that nothing happened, and notice those that have gone."""
+        while True:
+            await anyio.sleep(_SILENCE)
+            for follower in self._followers:
+                if follower.idle:
+                    follower.push(_SIGN)
+
+    async def _tell(self) -> None:
         with self._store.listen("events") as listener:
             while True:
                 await self._joined.wait()
@@ -123,7 +139,8 @@ class Stream:
             yield block
         try:
             while not (follower.ended or self._closed):
-                yield await follower.take()
+                if block := await follower.take():
+                    yield block
         finally:
             self._leave(follower)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import resource
 import socket
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from weft.errors import InputError
-from weft.web.app import parts_of
+from weft.web.app import parts_of, stop_waiting
+from weft.web.auth import Redaction
 from weft.web.protocol import HEAD_BYTES, BoundedProtocol
 
 _BACKLOG: Final = 2048
@@ -39,6 +41,8 @@ def bind(host: str, port: int) -> socket.socket:
 async def listen(app: FastAPI, listening: socket.socket) -> None:
     """Answer requests until cancelled; then those under way, for a moment, and no more."""
     _allow_many_connections()
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Redaction())
     server = _Server(
         uvicorn.Config(
             app,
@@ -63,11 +67,6 @@ async def listen(app: FastAPI, listening: socket.socket) -> None:
             stop_waiting(app)
             parts_of(app).stream.close()
             server.should_exit = True
-
-
-def stop_waiting(app: FastAPI) -> None:
-    """Answer whoever waits for work with nothing, now and from now on."""
-    parts_of(app).room.close()
 
 
 async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:

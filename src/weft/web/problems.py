@@ -33,6 +33,7 @@ from weft.errors import (
     WeftError,
     name_of,
 )
+from weft.web.document import allowed_methods
 
 log = logging.getLogger(__name__)
 
@@ -103,11 +104,13 @@ def from_weft(_: Request, error: Exception) -> Response:
     return answer(status, storable(said), name_of(type(error)))
 
 
-def from_http(_: Request, error: Exception) -> Response:
+def from_http(request: Request, error: Exception) -> Response:
     """What the router itself refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)
     refused = answer(error.status_code, str(error.detail))
     refused.headers.update(error.headers or {})
+    if error.status_code == 405:
+        refused.headers["Allow"] = ", ".join(allowed_methods(request.app, request.url.path))
     return refused
 
 

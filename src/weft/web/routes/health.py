@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
+import anyio
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
 
-from weft.errors import Forbidden
+from weft.errors import Forbidden, StoreError
 from weft.operations.swarm.identity import READ
 from weft.store.database import Transaction
 from weft.store.limits import identity
@@ -16,6 +19,8 @@ from weft.web.asking import encode, in_thread, parts_of
 from weft.web.auth import admit, bearer
 
 router = APIRouter(tags=["health"])
+
+_SOON: Final = 2.0  # seconds in which a store answers that can be used
 
 
 @router.get("/healthz", response_model=wire.Health)
@@ -28,8 +33,10 @@ async def healthz() -> Response:
 async def readyz(request: Request) -> Response:
     """The store answers, in the form this weft knows: a store is brought up to date when opened."""
     store = parts_of(request).store
-    await in_thread(request, lambda: identity(store))
-    return Response(encode({"status": "ok"}), media_type="application/json")
+    with anyio.move_on_after(_SOON):
+        await run_sync(identity, store, abandon_on_cancel=True)
+        return Response(encode({"status": "ok"}), media_type="application/json")
+    raise StoreError
 
 
 @router.get("/metrics", response_class=Response)

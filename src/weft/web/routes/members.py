@@ -13,7 +13,7 @@ from weft.operations.swarm.identity import ADMIN, READ, WORK, Identity, has
 from weft.operations.swarm.records import Member
 from weft.store import Store
 from weft.web import bodies, wire
-from weft.web.asking import act, act_slowly, in_thread, look, parts_of
+from weft.web.asking import act, act_slowly, in_thread, look, parts_of, while_connected
 from weft.web.auth import OWN
 
 router = APIRouter(tags=["agents"])
@@ -105,8 +105,10 @@ async def poll(request: Request, body: bodies.Poll) -> Response:
 
     async def work(who: Identity) -> wire.Polled:
         member = await in_thread(request, lambda: acting(parts.store, who, named, now=time.time()))
-        trigger = await parts.room.poll(
-            who, member, wait=body.wait_ms / 1000, ack=body.ack, holding=body.holding
+        wait = 0 if parts.leaving.is_set() else body.wait_ms / 1000
+        trigger = await while_connected(
+            request,
+            parts.room.poll(who, member, wait=wait, ack=body.ack, holding=body.holding),
         )
         after = await in_thread(
             request, lambda: members.get_member(parts.store, who, member, now=time.time())

@@ -18,7 +18,7 @@ from weft.operations.swarm.records import Claimed, Filter, Heard, Sent
 from weft.store import Store
 from weft.store.leases import get_lease
 from weft.web import bodies, wire
-from weft.web.asking import act, act_slowly, identify, in_thread, look, parts_of
+from weft.web.asking import act, act_slowly, in_thread, look, parts_of, while_connected
 from weft.web.auth import OWN
 from weft.web.bodies import TaskNumber
 from weft.web.routes.members import acting
@@ -34,19 +34,20 @@ Named = Annotated[str | None, Query(max_length=200)]
 @router.post("/tasks", status_code=201, response_model=Sent)
 async def send(request: Request, body: bodies.NewTask) -> Response:
     """Send a task to everybody or to one agent."""
-    wanted = body.work()
-    if body.how == "assign" and body.wait_ms:
-        await _wait_for_capacity(request, body)
-    return await act(
-        request, OWN, lambda store, who, now: sending.send(store, who, wanted, now=now), status=201
-    )
+    wanted, room = body.work(), parts_of(request).room
+    if body.wait_ms == 0:
+        return await act(
+            request,
+            OWN,
+            lambda store, who, now: sending.send(store, who, wanted, now=now),
+            status=201,
+        )
 
+    async def work(who: Identity) -> Sent:
+        wait = body.wait_ms / 1000
+        return await while_connected(request, room.send(who, wanted, wait=wait))
 
-async def _wait_for_capacity(request: Request, body: bodies.NewTask) -> None:
-    """Until its agent has room, or the time is over: whether there is room is decided later."""
-    who = await identify(request, OWN)
-    assert body.to is not None
-    await parts_of(request).room.until_capacity(who, body.to, wait=body.wait_ms / 1000)
+    return await act_slowly(request, OWN, work, status=201)
 
 
 @router.get("/tasks", response_model=wire.Tasks)
