@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -363,3 +367,79 @@ def test_it_imports_little_so_that_it_starts_at_once() -> None:
         text=True,
     ).stdout
     assert found.strip() == "['scripted']"
+
+
+@contextlib.contextmanager
+def tools(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[str]:
+    """A server that answers tool calls, at this URL."""
+
+    class Tools(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.headers["Authorization"] == "Bearer s3cret"
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer(asked["params"])})
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Tools) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def said(text: str, **fields: object) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"result": {"content": content, "structuredContent": fields}}
+
+
+def with_tools(scene: Scene, url: str) -> dict[str, str]:
+    file = scene.directory / "token"
+    file.write_text("s3cret")
+    return {"WEFT_MCP_URL": url, "WEFT_MCP_TOKEN_FILE": str(file)}
+
+
+def test_it_calls_a_tool_and_says_the_answer(scene: Scene) -> None:
+    with tools(lambda params: said(f"{params['name']} {params['arguments']['task']}")) as url:
+        code, events = scene.run('script: call why {"task": 7}', env=with_tools(scene, url))
+    assert code == 0
+    assert Tool("why", '{"task": 7}') in events
+    assert Text("why 7") in events
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"code": -1, "message": "no such tool"}},
+        {"result": {"content": [{"type": "text", "text": "no such tool"}], "isError": True}},
+    ],
+)
+def test_a_tool_that_refuses_is_a_failure(scene: Scene, answer: dict[str, Any]) -> None:
+    with tools(lambda _: answer) as url:
+        code, events = scene.run("script: call why", env=with_tools(scene, url))
+    assert code == 1
+    [error] = [one for one in events if isinstance(one, Error)]
+    assert "no such tool" in error.text
+
+
+def test_it_waits_until_what_it_sent_has_ended_and_confirms_what_it_was_told(scene: Scene) -> None:
+    asked: list[object] = []
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params["arguments"].get("ack"))
+        if len(asked) == 2:
+            return said("", kind="nothing", finished=[], ack=None)
+        ended = {"task": len(asked), "state": "done"}
+        return said("", finished=[ended], ack=str(len(asked)))
+
+    with tools(answer) as url:
+        code, _ = scene.run("script: notices 2", env=with_tools(scene, url))
+    assert code == 0
+    assert asked == [None, "1", "1"]

@@ -26,6 +26,10 @@ Output
     use IN OUT [DOLLARS]     report tokens, and dollars
     answer TEXT              the result, told at the end
 
+weft's tools, over MCP at WEFT_MCP_URL with the token in the file WEFT_MCP_TOKEN_FILE
+    call TOOL [JSON]         with these arguments; says the answer, and fails if it is refused
+    notices N                poll until N tasks that it sent have ended, a minute at most
+
 Time and trouble
     sleep SECONDS
     until COMMAND            wait for a shell command to succeed, a minute at most
@@ -55,6 +59,10 @@ It imports nothing of weft, and little else, so that it starts at once.
 import os
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _ESCAPES = {i: f"\\u{i:04x}" for i in range(32)} | {34: '\\"', 92: "\\\\"}
 _GLOB = frozenset("*?[{")
@@ -228,6 +236,75 @@ def _use(rest: str) -> None:
         _tell("usage", **report)
 
 
+def _call(rest: str) -> None:
+    import json
+
+    name, _, given = rest.partition(" ")
+    said, _ = _ask(name, json.loads(given or "{}"))
+    _tell("tool", name=name, detail=given)
+    _say(said.replace("\\", "\\\\"))
+
+
+def _notices(rest: str) -> None:
+    wanted, acknowledged = int(rest), None
+    ended: set[object] = set()
+    end = time.monotonic() + _PATIENCE
+    while len(ended) < wanted:
+        left = end - time.monotonic()
+        if left < 0:
+            raise Mistake(f"only {len(ended)} of {wanted} tasks ended within a minute")
+        given: dict[str, object] = {"wait_ms": int(min(left, 10) * 1000)}
+        if acknowledged is not None:
+            given["ack"] = acknowledged
+        _, found = _ask("poll_task", given)
+        acknowledged = found.get("ack") or acknowledged
+        for one in found.get("finished") or ():
+            ended.add(one["task"])
+            _tell("tool", name="poll_task", detail=f"task {one['task']} is {one['state']}")
+
+
+def _ask(tool: str, arguments: dict[str, object]) -> "tuple[str, dict[str, Any]]":
+    """Call a tool of weft's: what it says, and its answer in fields."""
+    import http.client
+    import json
+    from urllib.parse import urlsplit
+
+    address = urlsplit(os.environ["WEFT_MCP_URL"])
+    with open(os.environ["WEFT_MCP_TOKEN_FILE"], encoding="ascii") as file:
+        token = file.read().strip()
+    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = kind(address.netloc, timeout=_PATIENCE + 30)
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments},
+    }
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    try:
+        connection.request("POST", address.path, json.dumps(request), headers)
+        response = connection.getresponse()
+        body = response.read().decode("utf-8", "replace")
+    except http.client.HTTPException as error:
+        raise Mistake(f"no answer to {tool}: {error!r}") from error
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise Mistake(f"{tool} was answered with {response.status}: {body[:500]}")
+    answer = json.loads(body)
+    if "result" not in answer:
+        raise Mistake(f"{tool} was refused: {answer['error']['message']}")
+    found = answer["result"]
+    said = str(found["content"][0]["text"])
+    if found.get("isError"):
+        raise Mistake(f"{tool} was refused: {said}")
+    return said, found.get("structuredContent") or {}
+
+
 def _until(rest: str) -> None:
     if not rest:
         raise Mistake("no command given")
@@ -321,6 +398,8 @@ _VERBS = {
     "print": _print,
     "tool": _tool,
     "use": _use,
+    "call": _call,
+    "notices": _notices,
     "sleep": lambda rest: time.sleep(float(rest)),
     "until": _until,
     "wait": _wait,

@@ -129,6 +129,20 @@ def test_the_token_for_our_tools_is_on_no_command_line(runs: str) -> None:
     assert named or not made.files or runs == "gemini"
 
 
+@pytest.mark.parametrize("runs", ["scripted", "[tool, --x]"])
+def test_a_program_without_a_setting_for_it_finds_the_token_in_a_file(runs: str) -> None:
+    made = launch(runs, start=MCP)
+    assert made.environment["WEFT_MCP_URL"] == "http://127.0.0.1:1/mcp"
+    directory, _, name = made.environment["WEFT_MCP_TOKEN_FILE"].rpartition("/")
+    assert (directory, made.files[name]) == ("/attempt", b"s3cret")
+    assert not any("s3cret" in word for word in (*made.argv, *made.environment.values()))
+    assert launch(runs, start=Start(directory="/a")).environment == {}
+
+
+def test_no_record_of_a_start_shows_its_token() -> None:
+    assert "s3cret" not in repr(MCP)
+
+
 def test_the_user_goes_before_our_defaults_and_the_agent_file_before_both() -> None:
     some = agent("claude", settings="env: [KEPT, {FIXED: file}, ABSENT]\n")
     made = Launch(argv=(), environment={"OURS": "1", "BOTH": "ours", "FIXED": "ours"})

@@ -17,6 +17,7 @@ from weft.agents.adapters import ADAPTERS
 from weft.agents.adapters.base import Reading
 from weft.agents.classify import Seen
 from weft.agents.events import Event
+from weft.agents.secrets import without_tokens
 from weft.agents.usage import Meter, Spent
 from weft.attempt.order import Order
 from weft.process import records
@@ -26,6 +27,7 @@ _MOST: Final = 500  # events in one report; of more, the latest
 _LARGEST: Final = 200_000  # and characters
 _LONGEST: Final = 2_000  # characters of a text
 _ERRORS: Final = 4_096  # bytes of standard error that are looked at
+_MORE: Final = 100  # and before them, so that no half of a token is left
 
 
 class Follower:
@@ -97,14 +99,16 @@ class Follower:
         """The end of its standard error."""
         try:
             with (self._directory / records.STDERR).open("rb") as file:
-                file.seek(max(0, _size(self._directory / records.STDERR) - _ERRORS))
-                return file.read(_ERRORS).decode(errors="replace")
+                file.seek(max(0, _size(self._directory / records.STDERR) - _ERRORS - _MORE))
+                end = without_tokens(file.read(_ERRORS + _MORE))[-_ERRORS:]
+                return end.decode(errors="replace")
         except FileNotFoundError:
             return ""
 
     def _take_in(self, found: Iterable[Line]) -> None:
         for line in found:
-            happened, self._reading = self._adapter.read(line.text, self._reading)
+            said = without_tokens(line.text)
+            happened, self._reading = self._adapter.read(said, self._reading)
             self._offset = line.end
             for event in happened:
                 self.seen = self.seen.after(event)

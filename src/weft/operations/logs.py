@@ -19,6 +19,7 @@ from weft.agents import events, lines
 from weft.agents.adapters import ADAPTERS
 from weft.agents.adapters.base import Adapter, Reading
 from weft.agents.events import Event
+from weft.agents.secrets import without_tokens
 from weft.attempt import order
 from weft.attempt.site import home
 from weft.errors import InputError, NoAnswer, Refused
@@ -78,7 +79,8 @@ def read_piece(
         return None
     tail = Tail(directory / stream, offset)
     found = next((one for one in tail.rest() if one), []) if ended else _next(tail)
-    return Piece(adapter=ordered.adapter, lines=tuple(found), more=tail.is_behind())
+    shown = tuple(line._replace(text=without_tokens(line.text)) for line in found)
+    return Piece(adapter=ordered.adapter, lines=shown, more=tail.is_behind())
 
 
 @cache

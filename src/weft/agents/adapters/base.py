@@ -28,7 +28,7 @@ class Mcp(Struct, frozen=True, kw_only=True):
     """weft's own tools, for agents that may call them."""
 
     url: str
-    token: str
+    token: str = field(repr=False)  # no message or log may show it
 
 
 class Start(Struct, frozen=True, kw_only=True):
@@ -79,6 +79,24 @@ def environment(
     """
     passed = {name: own[name] for name in (*facts.passes, *agent.env_passed) if name in own}
     return {**launch.environment, **passed, **agent.env_set}
+
+
+TOKEN_FILE: Final = "mcp_token"  # noqa: S105 - the name of a file
+
+
+def told_of_mcp(start: Start) -> Launch:
+    """How a program without a setting of its own for it finds weft's tools. The token is in a
+    file: a variable would reach whatever the program starts, and be printed by `env`."""
+    if start.mcp is None:
+        return Launch(argv=())
+    return Launch(
+        argv=(),
+        environment={
+            "WEFT_MCP_URL": start.mcp.url,
+            "WEFT_MCP_TOKEN_FILE": f"{start.directory}/{TOKEN_FILE}",
+        },
+        files={TOKEN_FILE: start.mcp.token.encode("ascii")},
+    )
 
 
 def encoded(value: Any) -> bytes:

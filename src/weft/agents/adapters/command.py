@@ -2,7 +2,8 @@
 
 `{prompt}` in an argument becomes the prompt, `{prompt_file}` the path of a file that holds it,
 `{model}` the model; where the first two are missing, the prompt goes to standard input. Lines
-are text. Exit code 0 is needed, and what changed in the repository decides.
+are text. Exit code 0 is needed, and what changed in the repository decides. Where weft serves its
+tools, WEFT_MCP_URL says where and WEFT_MCP_TOKEN_FILE names a file with the token for them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ import signal
 from typing import Final
 
 from weft.agents import lines
-from weft.agents.adapters.base import LONGEST_ARGUMENT, Facts, Launch, Read, Reading, Start
+from weft.agents.adapters.base import (
+    LONGEST_ARGUMENT,
+    Facts,
+    Launch,
+    Read,
+    Reading,
+    Start,
+    told_of_mcp,
+)
 from weft.agents.agent import Agent
 from weft.agents.events import Text
 from weft.errors import InputError
@@ -35,10 +44,12 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
             f"{agent.file}: the prompt is too long for an argument; use {{prompt_file}}."
         )
     data = prompt.encode("utf-8")
+    mcp = told_of_mcp(start)
     return Launch(
         argv=argv,
         stdin=b"" if asked & {"prompt", "prompt_file"} else data,
-        files={_PROMPT_FILE: data} if "prompt_file" in asked else {},
+        environment=mcp.environment,
+        files={**mcp.files, **({_PROMPT_FILE: data} if "prompt_file" in asked else {})},
     )
 
 

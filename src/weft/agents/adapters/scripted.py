@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from weft import scripted
 from weft.agents import lines
-from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, option
+from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, option, told_of_mcp
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
@@ -37,7 +37,13 @@ FACTS: Final = Facts(
 
 def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     argv = (sys.executable, "-IS", scripted.__file__, *option("--resume", start.session))
-    return Launch(argv=(*argv, *agent.args), stdin=prompt.encode("utf-8"))
+    mcp = told_of_mcp(start)
+    return Launch(
+        argv=(*argv, *agent.args),
+        stdin=prompt.encode("utf-8"),
+        environment=mcp.environment,
+        files=mcp.files,
+    )
 
 
 def read(line: bytes, reading: Reading) -> Read:
