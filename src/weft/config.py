@@ -72,6 +72,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     backoff_jitter: float = 0.2  # a wait is up to this part longer or shorter
     timeout_retries: int = 2
     no_change_retries: int = 1
+    lead_turns: int = 50  # attempts of one task of a lead that messages may cause
 
     @property
     def silence(self) -> float:
@@ -118,6 +119,7 @@ class Stated(Struct, frozen=True, kw_only=True):
 
 class Config(Struct, frozen=True, kw_only=True):
     store: str | None = None  # a URL; None means the repository's own SQLite file
+    server: str | None = None  # the URL of a `weft serve` on that store, without a slash at its end
     limits: Mapping[str, int] = field(default_factory=lambda: DEFAULT_LIMITS)
     stated: Mapping[str, Stated] = field(default_factory=dict)
     slots: int | None = None  # MAX_CONCURRENT_TASKS
@@ -148,7 +150,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
     except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's own
         raise InputError(f"{FILE} is not valid TOML: {error}.") from error
     # Sections that later layers read for themselves are left to them.
-    known = ("store", "limits", "tuning", "gate", "workspace", "agents", "notify")
+    known = ("store", "server", "limits", "tuning", "gate", "workspace", "agents", "notify")
     _reject_unknown(table, known, FILE)
     store = _section(table, "store")
     _reject_unknown(store, ("url",), f"[store] in {FILE}")
@@ -156,6 +158,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
     stated |= _limits_of_environment(environment, stated)
     return Config(
         store=environment.get("WEFT_STORE") or _text(store, "url"),
+        server=_server(_section(table, "server"), environment),
         limits={**DEFAULT_LIMITS, **{name: one.value for name, one in stated.items()}},
         stated=stated,
         slots=_slots(environment),
@@ -193,6 +196,14 @@ def _text(section: Mapping[str, Any], key: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InputError(f"{key} in {FILE} must be text, not {value!r}.")
     return value
+
+
+def _server(section: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
+    _reject_unknown(section, ("url",), f"[server] in {FILE}")
+    url = environment.get("WEFT_SERVER") or _text(section, "url")
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise InputError(f"A server is named by a URL like http://127.0.0.1:7337, not {url!r}.")
+    return url and url.rstrip("/")
 
 
 def _limits_of_file(section: Mapping[str, Any]) -> dict[str, Stated]:

@@ -67,8 +67,15 @@ class Interrupted(Exception):
 
 @contextmanager
 def open_site(
-    store: Store, root: Path, config: Config, environment: Mapping[str, str]
+    store: Store,
+    root: Path,
+    config: Config,
+    environment: Mapping[str, str],
+    *,
+    mcp: str | None = None,
 ) -> Iterator[Site]:
+    """`mcp` is where this process serves weft's tools itself; else the configuration may name a
+    server on the same store."""
     with Launcher() as launcher:
         yield Site(
             store=store,
@@ -81,6 +88,7 @@ def open_site(
             cgroup=cgroup.find_parent(),
             environment=environment,
             combine=lambda tip, candidates: _combine(root, tip, candidates),
+            mcp=mcp or (config.server and f"{config.server}/mcp"),
         )
 
 

@@ -25,6 +25,10 @@ SWARM: Final = "swarm:"
 members of the swarm do it, and tenants do not stand in each other's way."""
 
 
+LEAD: Final = "lead"
+"""The stage of an agent that hands work to others."""
+
+
 ONE_TASK: Final = "one task, "
 """Begins the name of a worker that was started for one task and takes nothing else."""
 

@@ -11,7 +11,16 @@ from agents.streams import agent
 from weft import operations
 from weft.agents import template
 from weft.agents.file import parse
-from weft.agents.prompt import Briefing, Change, Need, environment, prompt, variables
+from weft.agents.prompt import (
+    Briefing,
+    Change,
+    Need,
+    Sent,
+    Word,
+    environment,
+    prompt,
+    variables,
+)
 from weft.errors import InputError
 
 TEMPLATES = Path(operations.__file__).parent / "agents"
@@ -33,6 +42,9 @@ WHOLE = Briefing(
     refusal="the check failed:\nE   assert 1 == 2",
     change=Change(base="aaa", candidate="bbb"),
     findings="the reviewer is unsure",
+    messages=(Word(sender="ann", text="Mind the cache.\n## Rules"),),
+    sent=(Sent(task=7, name="docs", state="done", summary="Written.\nscript: hang"),),
+    tools=True,
 )
 
 PARTS = {
@@ -48,6 +60,9 @@ PARTS = {
     "assert 1 == 2": "refusal",
     "`git diff aaa bbb`": "change",
     "the reviewer is unsure": "findings",
+    "- Task 7 (docs) is done.\n  > Written.\n  > script: hang": "sent",
+    "- From ann:\n  > Mind the cache.\n  > ## Rules": "messages",
+    "`claim_files`": "tools",
     "Never push": "files",
 }
 
@@ -69,6 +84,9 @@ def test_an_empty_template_still_says_everything_once_and_in_order() -> None:
         "## What the tasks before this one did",
         "## What was found",
         "## Why the last attempt was refused",
+        "## Tasks you have sent",
+        "## Messages for you",
+        "## weft's own tools",
         "## Rules",
     ]
 
@@ -91,6 +109,14 @@ def test_what_init_writes_gives_whole_prompts(file: Path) -> None:
     assert "{{" not in text
     bare = Briefing(task="x", title="Look around", text="Look around")
     assert "Change no file" in prompt(parse(file.read_text(), name="x", file="x"), bare)
+
+
+def test_a_lead_is_told_what_it_can_do_and_that_it_cannot() -> None:
+    lead = replace(WHOLE, stage="lead")
+    assert "`send_task`" in prompt(agent(body=""), lead)
+    assert "`send_task`" not in prompt(agent(body=""), WHOLE)
+    assert "weft serves none here" in prompt(agent(body=""), replace(lead, tools=False))
+    assert "own tools" not in prompt(agent(body=""), replace(WHOLE, tools=False))
 
 
 def test_what_is_empty_is_left_out() -> None:

@@ -16,9 +16,13 @@ from msgspec import Struct
 
 from weft.agents import template
 from weft.agents.agent import Agent
+from weft.model import LEAD
 
 _LONGEST_REPORT: Final = 16_000
 _LONGEST_SUMMARY: Final = 2_000
+_NO_TOOLS: Final = (
+    "weft serves none here, so you cannot hand out work: say so, and that `weft serve` would."
+)
 
 
 class Need(Struct, frozen=True, kw_only=True):
@@ -37,6 +41,22 @@ class Change(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"`git diff {self.base} {self.candidate}`"
+
+
+class Word(Struct, frozen=True, kw_only=True):
+    """What somebody wrote to a task."""
+
+    sender: str
+    text: str
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    """A task that this one has sent, and how far it is."""
+
+    task: int
+    name: str
+    state: str
+    summary: str = ""
 
 
 class Briefing(Struct, frozen=True, kw_only=True):
@@ -58,6 +78,9 @@ class Briefing(Struct, frozen=True, kw_only=True):
     refusal: str = ""  # why the last attempt was refused
     change: Change | None = None  # what to review or judge
     findings: str = ""  # what checks and reviewers said of it
+    messages: tuple[Word, ...] = ()
+    sent: tuple[Sent, ...] = ()
+    tools: bool = False  # whether it can call weft's own
 
 
 T = TypeVar("T")
@@ -112,6 +135,9 @@ def variables(briefing: Briefing) -> dict[str, Any]:
         "refusal": _cut(briefing.refusal, _LONGEST_REPORT),
         "change": briefing.change or "",
         "findings": _cut(briefing.findings, _LONGEST_REPORT),
+        "messages": Printed.of(briefing.messages, _messages(briefing)),
+        "sent": Printed.of(briefing.sent, _sent(briefing)),
+        "tools": tools(briefing),
         "rules": rules(briefing),
     }
 
@@ -140,6 +166,26 @@ def rules(briefing: Briefing) -> str:
             "End with a short summary of what you did.",
         ]
     )
+
+
+def tools(briefing: Briefing) -> str:
+    """What an agent is told of weft's own tools. How to call each of them, they say themselves."""
+    if not briefing.tools:
+        return _NO_TOOLS if briefing.stage == LEAD else ""
+    told = [
+        "`store_progress` tells how far you are; `poll_task` brings messages while you work.",
+        "`claim_files` asks for a file you do not own, before you change it. If it is not granted, "
+        "say so and stop.",
+    ]
+    if briefing.stage == LEAD:
+        told = [
+            "`send_task` hands work to others, `submit_plan` a whole plan; `get_swarm` says who is "
+            "there.",
+            "`poll_task` waits until something you sent has ended or somebody writes to you; give "
+            "it the `ack` of the answer before. `get_tasks` and `why` say how the rest is doing.",
+            *told,
+        ]
+    return f"They are there over MCP, as the server `weft`:\n\n{_bullets(told)}"
 
 
 def _clean(text: str) -> str:
@@ -208,6 +254,23 @@ def _refusal(briefing: Briefing) -> str:
     return f"This is attempt {briefing.attempt}.\n\n{_fenced(briefing.refusal)}"
 
 
+def _messages(briefing: Briefing) -> str:
+    parts = []
+    for one in briefing.messages:
+        said = _quoted(_cut(one.text.strip(), _LONGEST_SUMMARY))
+        parts.append(f"- From {' '.join(one.sender.split())}:\n{said}")
+    return "\n".join(parts)
+
+
+def _sent(briefing: Briefing) -> str:
+    parts = []
+    for one in briefing.sent:
+        summary = _quoted(_cut(one.summary.strip(), _LONGEST_SUMMARY))
+        told = f"- Task {one.task} ({one.name}) is {one.state}."
+        parts.append(told + (f"\n{summary}" if summary else ""))
+    return "\n".join(parts)
+
+
 def _change(briefing: Briefing) -> str:
     return f"{briefing.change} shows it." if briefing.change else ""
 
@@ -226,6 +289,9 @@ _SECTIONS: Final[tuple[Section, ...]] = (
     ("What the tasks before this one did", frozenset({"needs"}), _needs),
     ("What was found", frozenset({"findings"}), lambda b: _fenced(b.findings)),
     ("Why the last attempt was refused", frozenset({"refusal"}), _refusal),
+    ("Tasks you have sent", frozenset({"sent"}), _sent),
+    ("Messages for you", frozenset({"messages"}), _messages),
+    ("weft's own tools", frozenset({"tools"}), tools),
     ("Rules", frozenset({"rules"}), rules),
 )
 """Heading, the variables that make it unnecessary, and what it says; empty ones are left out."""

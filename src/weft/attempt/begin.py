@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from weft import git, workspace
 from weft.agents import prompt
 from weft.agents.adapters import adapter_of
-from weft.agents.adapters.base import Adapter, Launch, Start, environment
-from weft.agents.agent import Agent, Budget
+from weft.agents.adapters.base import Adapter, Launch, Mcp, Start, environment
+from weft.agents.agent import Agent, Budget, Sandbox
 from weft.agents.events import Tokens
 from weft.agents.usage import Spent
 from weft.attempt import order, surroundings
@@ -28,8 +28,8 @@ from weft.attempt.beginning import Beginning, choose
 from weft.attempt.brief import brief, title
 from weft.attempt.order import Order
 from weft.attempt.site import Site
-from weft.errors import StaleFence, WeftError
-from weft.model import Attempt, Grant, Lease, Task
+from weft.errors import StaleFence, StoreError, WeftError
+from weft.model import LEAD, Attempt, Grant, Lease, Message, Task
 from weft.policy.capacity import is_consumable
 from weft.process import agent as process
 from weft.process import sandbox, table
@@ -37,7 +37,10 @@ from weft.process.agent import Running, Spawn
 from weft.process.death import find_strays, proof_of_death
 from weft.process.environment import build
 from weft.store.events import history
+from weft.store.leads import list_sent
+from weft.store.messages import confirm_to_task, list_to_task
 from weft.store.tasks import get_task, list_needs
+from weft.store.tokens import create_token
 from weft.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -166,6 +169,8 @@ def _fill(
     )
     last = beginning.resumed
     ordered = _order(site, grant, task, agent, adapter, prepared, beginning)
+    messages = list_to_task(site.store, task.id)
+    mcp = _tools(site, grant, task, agent)
     briefing = brief(
         task,
         grant,
@@ -173,6 +178,9 @@ def _fill(
         history=history(site.store, task.id),
         tests=beginning.tests,
         subject=beginning.subject,
+        messages=messages,
+        sent=list_sent(site.store, task.id) if grant.stage == LEAD else (),
+        tools=mcp is not None,
     )
     launch = adapter.launch(
         agent,
@@ -180,6 +188,7 @@ def _fill(
         Start(
             directory=str(directory),
             session=None if last is None else last.session,
+            mcp=mcp,
             micro_usd=ordered.budget.micro_usd,
             root=os.geteuid() == 0,
         ),
@@ -192,8 +201,37 @@ def _fill(
     order.save(directory, ordered)
     surroundings.remember(site, directory)
     running = process.start(spawn, site.launcher, renewed=renewed())
+    _confirm(site, messages)
     warnings = (warning,) if warning else ()
     return Begun(order=ordered, workspace=prepared, running=running, warnings=warnings)
+
+
+def _confirm(site: Site, messages: Sequence[Message]) -> None:
+    """They are in the prompt of an agent that runs. Cut short before this, they come again."""
+    if not messages:
+        return
+    last = messages[-1]
+    assert last.to_task is not None
+    try:
+        confirm_to_task(site.store, last.to_task, last.id, now=time.time())
+    except StoreError as error:
+        log.warning("task %s will be told its messages again: %s", last.to_task, error)
+
+
+def _tools(site: Site, grant: Grant, task: Task, agent: Agent) -> Mcp | None:
+    """weft's own tools. The token is good for this task alone, for as long as its lease; a lead's
+    also for work that it sends to others."""
+    if site.mcp is None or (agent.sandbox is not Sandbox.OFF and not agent.network):
+        return None
+    _, token = create_token(
+        site.store,
+        name=f"task {task.id}",
+        scopes=("read", "work") if grant.stage == LEAD else ("read",),
+        tenant=task.tenant,
+        fence=grant.fence,
+        now=time.time(),
+    )
+    return Mcp(url=site.mcp, token=token)
 
 
 def _order(

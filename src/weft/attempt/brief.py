@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from weft.agents.prompt import Briefing, Change, Need
-from weft.model import ErrorClass, Event, Grant, Task
+from weft.agents.prompt import Briefing, Change, Need, Sent, Word
+from weft.model import ErrorClass, Event, Grant, Message, Task
 from weft.policy.pipeline import LOOKING
 
 _TO_BLAME: Final = frozenset(
@@ -28,9 +28,12 @@ def brief(
     history: Sequence[Event],
     tests: tuple[str, ...] = (),
     subject: tuple[str, str] | None = None,
+    messages: Sequence[Message] = (),
+    sent: Sequence[Task] = (),
+    tools: bool = False,
 ) -> Briefing:
     """`needs` are the tasks before this one, each with the commit it left; `subject` is the
-    candidate it only looks at, and what that is made on."""
+    candidate it only looks at, and what that is made on; `sent` are tasks of its own."""
     told: dict[str, Any] = dict(task.details)
     return Briefing(
         task=task.name,
@@ -51,6 +54,12 @@ def brief(
             Need(name=one.name, summary=one.result, commit=commit) for one, commit in needs
         ),
         refusal="" if subject else refusal(history),
+        messages=tuple(Word(sender=one.sender, text=one.text) for one in messages),
+        sent=tuple(
+            Sent(task=one.id, name=one.name, state=one.state.value, summary=one.result)
+            for one in sent
+        ),
+        tools=tools,
     )
 
 

@@ -36,6 +36,7 @@ class Site(Struct, frozen=True, kw_only=True):
     cgroup: str | None  # where groups of processes may be made, if anywhere
     environment: Mapping[str, str]  # the user's
     combine: Combine
+    mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)
     starts: Starts = field(default_factory=Starts)
 

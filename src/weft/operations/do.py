@@ -14,7 +14,7 @@ from weft import git, paths
 from weft.agents.agent import Agent
 from weft.attempt.begin import AD_HOC
 from weft.errors import InputError
-from weft.model import Class, NewTask
+from weft.model import LEAD, Class, NewTask
 from weft.operations.agent_list import explain_stopped, get_agent
 from weft.operations.programs import explain_missing, find_program
 from weft.operations.project import Project
@@ -43,13 +43,13 @@ def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> R
     """Refuse what could only fail, before anything is written down."""
     if not text.strip():
         raise InputError('Say what is to be done: weft do "fix the typo in README.md".')
-    claims = _claims(files)
     if not git.has_commits(project.root):
         raise InputError(
             "The repository has no commit yet, so an agent has nothing to start from; make one: "
             'git commit --allow-empty -m "First".'
         )
     about = get_agent(project, agent)
+    claims = () if about.stage == LEAD and not files else _claims(files)
     program = find_program(about, project.root, project.environment)
     if program.path is None:
         raise InputError(explain_missing(about, program))

@@ -20,6 +20,7 @@ from weft.store.database import Row, Transaction, encode, encode_keys, storable
 from weft.store.entries import enter, enter_story, set_stage
 from weft.store.gate import send_back
 from weft.store.grants import write_lease
+from weft.store.leads import GOES_ON, is_written_to
 from weft.store.ledger import Ledger
 from weft.store.limits import raise_penalty
 from weft.store.scene import Scene
@@ -186,6 +187,8 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
     if state is State.GATING and task["story"] is not None and not pass_to_story(tx, task):
         state, reason = State.READY, "its story had to give up its files"
         give_up(tx, task)
+    if state is State.DONE and is_written_to(tx, task, lease["attempt"]):
+        state, reason = GOES_ON
     if state in (State.READY, State.PARKED) and task["state"] == State.PAUSED:
         state = State.PAUSED  # a person paused it while it ran
     _end_attempt(tx, lease, outcome.kind, now=now, led_to=state)

@@ -6,13 +6,12 @@ can do is what they said when they joined.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Final
 
 from weft.errors import InputError
-from weft.model import TERMINAL, Held, NewMember, Notice, State
-from weft.store import leases
+from weft.model import Held, NewMember, Notice
+from weft.store import leases, records
 from weft.store.database import Row, Transaction, encode_keys, storable
 from weft.store.limits import own_limit
 from weft.store.store import reads, writes
@@ -150,7 +149,7 @@ def take_notices(
             worker=member,
             most=_SCANNED,
         )
-        found = [notice for row in rows if (notice := _notice(row)) is not None]
+        found = [told for row in rows if (told := records.find_notice(row)) is not None]
         if found:
             return found[:_TOLD]
         full = len(rows) == _SCANNED
@@ -161,29 +160,6 @@ def take_notices(
 
 def _newest(tx: Transaction) -> int:
     return int(tx.value("last_event"))
-
-
-def _notice(row: Row) -> Notice | None:
-    """An event as the end of its task, if it is one."""
-    data = json.loads(row["data"])
-    match row["kind"]:
-        case "attempt_finished":
-            state = State(data["state"])
-        case "task_landed" | "task_approved":
-            state = State.DONE
-        case kind:
-            state = State(kind.removeprefix("task_"))
-    if state not in TERMINAL:
-        return None
-    return Notice(
-        event=row["id"],
-        task=row["task"],
-        name=row["name"],
-        state=state,
-        reason=str(data.get("reason", row["reason"])),
-        result=row["result"],
-        at=row["at"],
-    )
 
 
 @writes

@@ -156,6 +156,29 @@ def message(row: Row) -> model.Message:
     )
 
 
+def find_notice(row: Row) -> model.Notice | None:
+    """An event as the end of its task, if it is one."""
+    data = json.loads(row["data"])
+    match row["kind"]:
+        case "attempt_finished":
+            state = model.State(data["state"])
+        case "task_landed" | "task_approved":
+            state = model.State.DONE
+        case kind:
+            state = model.State(kind.removeprefix("task_"))
+    if state not in model.TERMINAL:
+        return None
+    return model.Notice(
+        event=row["id"],
+        task=row["task"],
+        name=row["name"],
+        state=state,
+        reason=str(data.get("reason", row["reason"])),
+        result=row["result"],
+        at=row["at"],
+    )
+
+
 def entry(row: Row) -> model.Entry:
     return model.Entry(
         id=row["id"],

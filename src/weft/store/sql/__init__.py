@@ -19,6 +19,7 @@ _FILES: Final = (
     "admission.sql",
     "events.sql",
     "gate.sql",
+    "leads.sql",
     "leases.sql",
     "limits.sql",
     "looking.sql",

@@ -100,6 +100,7 @@ CREATE INDEX tasks_gang ON tasks (gang) WHERE gang IS NOT NULL;
 CREATE INDEX tasks_story ON tasks (story) WHERE story IS NOT NULL;
 CREATE INDEX tasks_pinned ON tasks (pinned, state) WHERE pinned IS NOT NULL;
 CREATE INDEX tasks_preferring ON tasks (pin_until) WHERE pin_until IS NOT NULL AND state = 'ready';
+CREATE INDEX tasks_leads ON tasks (repo, agent, id) WHERE stage = 'lead' AND run IS NULL;
 CREATE INDEX tasks_created ON tasks (created_by, id) WHERE created_by IS NOT NULL;
 
 CREATE TABLE edges (
