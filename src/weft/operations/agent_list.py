@@ -1,4 +1,4 @@
-"""`weft agents`: every agent file, what it runs, and how it is doing on this store."""
+"""`weft agents`: every agent file, what it runs, and how it is doing on this store; members."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from weft.errors import InputError
 from weft.model import AgentUse
 from weft.operations.programs import Program, find_program, versions
 from weft.operations.project import Project
+from weft.operations.swarm.identity import LOCAL
+from weft.operations.swarm.members import list_members
+from weft.operations.swarm.records import Member
 from weft.store.agents import resume_agent, use_of_agents
 from weft.store.hosted import hosted
 
@@ -50,6 +53,14 @@ def list_agents(project: Project) -> list[Listed]:
     names = agent_names(project.root)
     use = _use(project, names)
     return [_listed(project, name, use[name]) for name in names]
+
+
+def list_swarm(project: Project) -> list[Member]:
+    """Agents that joined by themselves, and have not left."""
+    if not project.has_store:
+        return []
+    with project.open_store() as store:
+        return list_members(store, LOCAL, now=time.time())
 
 
 def with_versions(listed: list[Listed], environment: Mapping[str, str]) -> list[Listed]:

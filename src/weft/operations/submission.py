@@ -55,6 +55,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     slots: int | None = None
     base: str = "HEAD"
     micro_usd: int | None = None
+    tenant: str = "default"
 
 
 class Submitted(Struct, frozen=True, kw_only=True):
@@ -116,6 +117,7 @@ def submit(
     new = NewRun(
         id=run,
         repo=str(common),
+        tenant=wishes.tenant,
         plan=sheet.place,
         base=base,
         limits=limits,

@@ -37,9 +37,9 @@ def list_ends(tx: Transaction, task: int, *, after: int) -> list[Notice]:
 
 
 @reads
-def find_open(tx: Transaction, repo: str, agent: str) -> int | None:
+def find_open(tx: Transaction, repo: str, agent: str, *, tenant: str) -> int | None:
     """The task by which a lead can be written to: the latest that has not ended."""
-    row = tx.one("open_lead", repo=repo, agent=agent)
+    row = tx.one("open_lead", repo=repo, agent=agent, tenant=tenant)
     return None if row is None else int(row["id"])
 
 

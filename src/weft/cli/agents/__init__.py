@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.operations.agent_list import Listed
+    from weft.operations.swarm.records import Member
 
 COMMANDS: Final = {
     "resume": "weft.cli.agents.resume",
@@ -26,30 +27,39 @@ COMMANDS: Final = {
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the agents of this repository, and test one.
+    """List the agents of this repository and the members of the swarm, and test one.
 
     An agent is a file in .weft/agents. Shown are the program it runs and whether that is
-    installed, how many of it run now, in all processes together, and how many may.
+    installed, how many of it run now, in all processes together, and how many may. Members of
+    the swarm are agents that joined by themselves, over HTTP or MCP.
     """
     if ctx.invoked_subcommand is not None:
         return
     from weft.operations import project
-    from weft.operations.agent_list import survey_agents
+    from weft.operations.agent_list import list_swarm, survey_agents
 
     directory: Path = ctx.obj
-    listed = survey_agents(project.find(directory, os.environ))
+    found = project.find(directory, os.environ)
+    listed, members = survey_agents(found), list_swarm(found)
     if as_json:
-        print_json({"agents": [_as_json(one) for one in listed]})
+        told = [_as_json(one) for one in listed]
+        print_json({"agents": told, "members": [_member_as_json(one) for one in members]})
         return
     if not listed:
         click.echo("There are no agents here yet: `weft init` writes a useful set.")
-        return
-    print_table(
-        ("AGENT", "RUNS", "STAGE", "PROVIDER", "RUNNING", "DESCRIPTION"),
-        [_row(one) for one in listed],
-    )
+    else:
+        print_table(
+            ("AGENT", "RUNS", "STAGE", "PROVIDER", "RUNNING", "DESCRIPTION"),
+            [_row(one) for one in listed],
+        )
     for line in troubles(listed):
         say(line)
+    if members:
+        click.echo()
+        print_table(
+            ("MEMBER", "NAME", "ROLE", "CAN DO", "TASKS", "STATUS"),
+            [_member_row(one) for one in members],
+        )
 
 
 def troubles(listed: Sequence[Listed]) -> list[str]:
@@ -83,6 +93,29 @@ def _row(one: Listed) -> tuple[str, ...]:
         "stopped" if one.use.stopped is not None else running,
         one.agent.description,
     )
+
+
+def _member_row(one: Member) -> tuple[str, ...]:
+    role = ", ".join(word for word in ("lead" if one.is_lead else "", one.role) if word)
+    tasks = f"{one.capacity.current} of {one.capacity.max}"
+    return (one.id, one.name, role, ", ".join(one.capabilities), tasks, one.status)
+
+
+def _member_as_json(one: Member) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "name": one.name,
+        "is_lead": one.is_lead,
+        "role": one.role,
+        "capabilities": list(one.capabilities),
+        "tenant": one.tenant,
+        "capacity": {
+            "current": one.capacity.current,
+            "max": one.capacity.max,
+            "available": one.capacity.available,
+        },
+        "status": one.status,
+    }
 
 
 def _as_json(one: Listed) -> dict[str, Any]:

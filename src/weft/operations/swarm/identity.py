@@ -65,7 +65,9 @@ def has(who: Identity, scope: str) -> bool:
 
 def need(who: Identity, scope: str) -> None:
     """Refuse who does not have a scope, or has it for one attempt alone."""
-    if not has(who, scope) or is_bound(who):
+    if is_bound(who):
+        raise Forbidden("This token is for one task, and may not do that.")
+    if not has(who, scope):
         raise Forbidden(f"This needs a token with the scope {scope}.")
 
 

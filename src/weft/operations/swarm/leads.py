@@ -12,13 +12,15 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import AlreadyEnded, Forbidden, InputError
-from weft.model import LEAD
+from weft.model import LEAD, Class
 from weft.operations import do
 from weft.operations.agent_list import get_agent
 from weft.operations.project import Project
-from weft.operations.swarm.identity import WORK, Identity, has
+from weft.operations.swarm.addressing import address
+from weft.operations.swarm.identity import WORK, Identity, has, need
 from weft.operations.swarm.inbox import read_messages, send_message
 from weft.operations.swarm.records import Trigger
+from weft.operations.swarm.sending import DEFAULT_TENANT, send
 from weft.store import Store
 from weft.store.leads import find_open, list_ends
 from weft.store.store import at_once
@@ -63,10 +65,12 @@ def write_to_lead(
     project: Project, store: Store, who: Identity, name: str, text: str, *, now: float
 ) -> Written:
     """A word to a lead by the name of its agent file; starts it if it has nothing to do."""
+    need(who, WORK)
     agent = get_agent(project, name)
     if agent.stage != LEAD:
         raise InputError(f"{name} is no lead; write to one of its tasks, by number.")
-    task = find_open(store, do.repository(project), name)
+    tenant = who.tenant or DEFAULT_TENANT
+    task = find_open(store, do.repository(project), name, tenant=tenant)
     if task is not None:
         try:
             send_message(store, who, text, task=task, now=now)
@@ -74,5 +78,6 @@ def write_to_lead(
             pass  # just now: it gets another one
         else:
             return Written(task=task, started=False)
-    request = do.check(project, text, files=[do.NOTHING], agent=name)
-    return Written(task=do.hand_in(project, store, request), started=True)
+    do.check(project, text, files=[do.NOTHING], agent=name)
+    work = address(store, who, project, text=text, agent=name, klass=Class.INTERACTIVE)
+    return Written(task=send(store, who, work, now=now).task, started=True)

@@ -17,5 +17,5 @@ ORDER BY e.id;
 -- The latest task of a lead that has not ended.
 SELECT MAX(id) AS id FROM tasks
 WHERE stage = 'lead' AND run IS NULL AND repo = :repo AND agent = :agent
-  AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
+  AND tenant = :tenant AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
 HAVING MAX(id) IS NOT NULL;

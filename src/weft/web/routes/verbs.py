@@ -50,6 +50,7 @@ _MODULES: Final = (
     "weft.operations.logs",
     "weft.operations.running",
     "weft.operations.submission",
+    "weft.operations.writing",
 )
 
 

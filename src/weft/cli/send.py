@@ -1,0 +1,35 @@
+"""`weft send`"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+from msgspec.structs import asdict
+
+from weft.cli.output import json_option, print_json, say
+
+
+@click.command(name="send")
+@click.argument("to", metavar="TASK|AGENT")
+@click.argument("text")
+@json_option
+@click.pass_obj
+def command(directory: Path, to: str, text: str, as_json: bool) -> None:
+    """Write to the agent of a task, to a member of the swarm, or to a lead.
+
+    The agent of a running task gets it when it polls for messages, otherwise its next attempt
+    does. A lead is an agent file with `stage: lead`: one that has nothing to do is started.
+    """
+    from weft.operations import project
+    from weft.operations.swarm.identity import LOCAL
+    from weft.operations.writing import write
+
+    found = project.find(directory, os.environ)
+    delivery = write(found, LOCAL, to, text, now=time.time())
+    if as_json:
+        print_json(asdict(delivery))
+    else:
+        say(str(delivery))

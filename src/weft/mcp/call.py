@@ -1,0 +1,37 @@
+"""Who calls a tool, and how a tool asks the store on its behalf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Concatenate, ParamSpec, TypeVar
+
+import anyio
+from anyio.to_thread import run_sync
+from msgspec import Struct
+
+from weft.operations.project import Project
+from weft.operations.swarm.identity import Identity
+from weft.store import Store
+from weft.waiting import Room
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    store: Store
+    room: Room  # where polls wait; somebody runs it
+    project: Project  # for which plans are submitted
+    who: Identity
+    leaving: anyio.Event  # set when nobody shall be kept waiting any longer
+
+    async def ask(
+        self,
+        function: Callable[Concatenate[Store, Identity, P], T],
+        /,
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Ask an operation of the swarm as the caller, in a thread of its own."""
+        return await run_sync(partial(function, self.store, self.who, *args, **named))

@@ -1,0 +1,75 @@
+"""Who a task that is sent is for: an agent of the repository's, or members of the swarm.
+
+An agent file's name goes before a capability of the same name. How deep leads may send work to
+leads is bounded here, so that no chain of them goes on for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from weft import git
+from weft.attempt.site import agent_names, read_agent
+from weft.errors import Refused
+from weft.model import Class, Priority
+from weft.operations.project import Project
+from weft.operations.swarm.identity import Identity
+from weft.operations.swarm.records import How, NewWork
+from weft.store import Store
+from weft.store.tasks import get_task
+
+DEEPEST: Final = 3
+"""How many tasks may stand between a task that an agent sent and one that a person did."""
+
+_DEPTH: Final = "depth"
+
+
+def address(
+    store: Store,
+    who: Identity,
+    project: Project,
+    *,
+    text: str,
+    title: str = "",
+    to: str | None = None,
+    how: How = "pool",
+    needs: tuple[int, ...] = (),
+    priority: Priority = Priority.NORMAL,
+    klass: Class = Class.STANDARD,
+    files: tuple[str, ...] = (),
+    agent: str | None = None,
+    sender: str | None = None,
+) -> NewWork:
+    """The task as it is to be sent; only looks."""
+    here = agent is not None and agent in agent_names(project.root)
+    about = read_agent(project.root, agent) if here and agent else None
+    return NewWork(
+        text=text,
+        title=title,
+        to=to,
+        how=how,
+        needs=needs,
+        priority=priority,
+        klass=klass,
+        files=files,
+        agent=agent,
+        details=_depth(store, who),
+        sender=sender,
+        repo=str(git.common_directory(project.root)) if about else None,
+        stage=(about.stage or "implement") if about else None,
+        provider=about.provider if about else None,
+    )
+
+
+def _depth(store: Store, who: Identity) -> Mapping[str, Any]:
+    if who.task is None:
+        return {}
+    before = get_task(store, who.task).details.get(_DEPTH)
+    depth = 1 + (before if isinstance(before, int) else 0)
+    if depth > DEEPEST:
+        raise Refused(
+            f"This task was itself sent by one that was sent, {DEEPEST} deep; end with what is "
+            "left to do, and let those who sent it decide."
+        )
+    return {_DEPTH: depth}

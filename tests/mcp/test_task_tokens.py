@@ -1,0 +1,215 @@
+"""The token of one attempt: what it may do, when it ends, and that nobody else sees it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from attempt.ground import PATIENCE, SETTLED, wait_until
+from databases import look
+from mcp_house import House, call, lines
+from weft.model import State
+from weft.operations.swarm.identity import LOCAL
+from weft.operations.swarm.records import NewWork
+from weft.operations.swarm.sending import send
+from weft.store.tasks import cancel
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def submit_after(house: House, need: int, *script: str) -> int:
+    """A task of weft's own that needs another."""
+    work = NewWork(
+        text=lines(*script),
+        agent="scripted",
+        needs=(need,),
+        files=("a.txt",),
+        repo=str(house.root / ".git"),
+        stage="implement",
+    )
+    return send(house.store, LOCAL, work, now=time.time()).task
+
+
+PLAN = "## Phase 1: One\n\n- [ ] Task 1: Write it\n  <!-- files: c.txt -->\n"
+MAY: dict[str, tuple[str, dict[str, Any]]] = {
+    "look at its own task": ("get_task", {}),
+    "look at what it needs": ("get_task", {"task": "needed"}),
+    "say who it is": ("my_agent_info", {}),
+    "tell progress": ("store_progress", {"text": "half"}),
+    "hear messages": ("poll_task", {"wait_ms": 0}),
+    "ask for files": ("claim_files", {"files": ["d.txt"]}),
+    "ask why": ("why", {}),
+}
+MAY_NOT: dict[str, tuple[str, dict[str, Any]]] = {
+    "look at another task": ("get_task", {"task": "other"}),
+    "ask why another waits": ("why", {"task": "other"}),
+    "list tasks": ("get_tasks", {}),
+    "list members": ("get_swarm", {}),
+    "join": ("join_swarm", {"name": "me"}),
+    "send a task": ("send_task", {"text": "x", "agent": "scripted"}),
+    "submit a plan": ("submit_plan", {"plan": PLAN, "agent": "scripted"}),
+    "claim a task": ("task_action", {"action": "claim", "task": "other"}),
+    "give its task back": ("task_action", {"action": "release", "task": "own"}),
+    "end its task": ("store_progress", {"status": "completed", "text": "done"}),
+    "end another's task": (
+        "store_progress",
+        {"status": "completed", "text": "done", "fence": "foreign"},
+    ),
+    "tell another's progress": ("store_progress", {"text": "half", "fence": "foreign"}),
+    "ask for another's files": ("claim_files", {"files": ["e.txt"], "fence": "foreign"}),
+}
+
+
+async def test_an_attempts_token_does_what_its_task_needs_and_nothing_else(
+    house: House, tmp_path: Path
+) -> None:
+    needed = house.submit("answer There it is", files=())
+    own = submit_after(house, needed, f"wait {tmp_path}/go")
+    other = house.submit(f"wait {tmp_path}/go", files=())
+    token = house.token_of(own)
+    wait_until(lambda: house.state(other) is State.RUNNING)
+    named = {
+        "needed": needed,
+        "own": own,
+        "other": other,
+        "foreign": house.attempts(other)[-1].fence,
+    }
+    with anyio.fail_after(PATIENCE):
+        async with house.over_http(token) as tools:
+            for what, (tool, given) in MAY.items():
+                assert await tools(tool, **_filled(given, named)), what
+            before = rows(house)
+            for what, (tool, given) in MAY_NOT.items():
+                assert await tools.refused(tool, **_filled(given, named)), what
+            assert rows(house) == before  # and nothing came of it
+            shown = await tools("get_task", task=needed)
+            assert shown["result"] == "There it is"
+            house.tell(own, "Mind the cache.")
+            heard = await tools("poll_task")
+            assert heard["messages"] == [{"sender": "local", "text": "Mind the cache."}]
+            assert (await tools("store_progress", text="x"))["messages"] == heard["messages"]
+            quiet = await tools("poll_task", wait_ms=0, ack=heard["ack"])
+            assert quiet["messages"] == []
+    (tmp_path / "go").touch()
+
+
+def _filled(given: dict[str, Any], named: dict[str, int]) -> dict[str, Any]:
+    return {
+        key: named.get(value, value) if isinstance(value, str) else value
+        for key, value in given.items()
+    }
+
+
+def rows(house: House) -> list[Any]:
+    tables = ("tasks", "leases", "claims", "workers", "runs", "messages")
+    return [look(house.url, f"SELECT COUNT(*) AS n FROM {table}") for table in tables] + [
+        look(house.url, "SELECT id, state, files FROM tasks ORDER BY id")
+    ]
+
+
+async def test_it_is_refused_once_its_attempt_has_ended_or_was_cancelled(
+    house: House, tmp_path: Path
+) -> None:
+    ended = house.submit(f"wait {tmp_path}/go", files=())
+    cancelled = house.submit("hang", files=())
+    tokens = [house.token_of(ended), house.token_of(cancelled)]
+    assert [ask(house, one) for one in tokens] == [200, 200]
+    (tmp_path / "go").touch()
+    cancel(house.store, cancelled, now=time.time())
+    wait_until(lambda: house.state(ended) is State.DONE)
+    wait_until(lambda: f"{cancelled}.1" not in house.marked().values())
+    wait_until(lambda: [ask(house, one) for one in tokens] == [401, 401])
+
+
+async def test_who_shows_no_token_or_a_wrong_one_hears_nothing(house: House) -> None:
+    good = house.give_token("read")
+    assert ask(house, good) == 200
+    wrong = good[:-1] + ("a" if good[-1] != "a" else "b")
+    for shown in ("x", wrong, good.upper(), f"{good} {good}"):
+        assert ask(house, shown) == 401
+    async with httpx2.AsyncClient() as client:
+        assert (await client.post(house.mcp, json={})).status_code == 401
+        headers = {"Authorization": f"Bearer {good}"}
+        assert (await client.get(house.mcp, headers=headers)).status_code == 405
+
+
+def ask(house: House, token: str) -> int:
+    """The status with which a call is answered."""
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "my_agent_info", "arguments": {}},
+    }
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json, text/event-stream",
+    }
+    return httpx2.post(house.mcp, json=request, headers=headers, timeout=PATIENCE).status_code
+
+
+def test_the_token_of_an_attempt_is_in_one_file_and_nowhere_else(house: House) -> None:
+    chatty = house.submit(
+        "until env > seen.txt",
+        "until cat $WEFT_MCP_TOKEN_FILE && echo",  # an agent that tells all it knows
+        "until cat $WEFT_MCP_TOKEN_FILE 1>&2",
+        call("store_progress", text="hello"),
+        files=("seen.txt",),
+    )
+    wait_until(lambda: house.state(chatty) in SETTLED)
+    assert house.state(chatty) is State.DONE
+    file = house.directory(chatty) / "mcp_token"
+    token = file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    secret = token.rpartition("_")[2].encode()
+    seen = house.content(chatty, "seen.txt")
+    assert "WEFT_MCP_URL=" in seen
+    assert "WEFT_TOKEN=" not in seen
+    assert secret not in seen.encode()
+    printed = {house.directory(chatty) / name for name in ("stdout", "stderr")}
+    holding = [
+        path
+        for path in house.directory(chatty).rglob("*")
+        if path.is_file() and secret in path.read_bytes()
+    ]
+    assert set(holding) - printed == {file}  # what it printed itself is its own
+    store = Path(house.url.removeprefix("sqlite:///"))
+    for path in [*store.parent.iterdir(), house.root.parent / "server.log"]:
+        assert not path.is_file() or secret not in path.read_bytes(), path
+    for command in (
+        ["logs", str(chatty)],
+        ["logs", str(chatty), "--raw"],
+        ["logs", str(chatty), "--stderr"],
+        ["why", str(chatty), "--json"],
+    ):
+        told = weft(house, *command)
+        assert secret not in told
+        assert b"weft_[hidden]" in told or command[0] == "why"
+
+
+def weft(house: House, *arguments: str) -> bytes:
+    environment = {
+        **house.environment,
+        "WEFT_STORE": house.url,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "weft", "-C", str(house.root), *arguments],
+        env=environment,
+        check=True,
+        capture_output=True,
+    ).stdout
