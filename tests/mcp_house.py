@@ -25,8 +25,6 @@ from weft.operations.swarm.inbox import send_message
 from weft.process.records import STDIN
 from weft.store.tokens import create_token
 
-SERVER = Path(__file__).parent / "mcp" / "server_program.py"
-
 
 class House(Ground):
     """A ground with a server."""
@@ -41,21 +39,25 @@ class House(Ground):
 
     def open(self, *, slots: int) -> None:
         """Start a server."""
-        file = self.root.parent / "port"
-        with (self.root.parent / "server.log").open("ab") as log:
+        asked = ["serve", "--json", "--bind", "127.0.0.1:0", "--slots", str(slots)]
+        log = self.root.parent / "server.log"
+        with log.open("ab") as written:
             program = subprocess.Popen(
-                [sys.executable, str(SERVER), str(self.root), self.url, str(file), str(slots)],
+                [sys.executable, "-m", "weft", "-C", str(self.root), *asked],
                 env={
                     **self.environment,
                     "PYTHONPATH": os.pathsep.join(sys.path),
+                    "WEFT_STORE": self.url,
                     "SHUTDOWN_TIMEOUT": "0",
                     "WEFT_TOKEN": "the user's own",
                 },
-                stderr=log,
+                stdout=written,
+                stderr=written,
             )
         self._engines.append(program)
-        wait_until(file.exists)
-        self.port = int(file.read_text())
+        wait_until(lambda: b"\n" in log.read_bytes())
+        first = json.loads(log.read_bytes().splitlines()[0])
+        self.port = int(first["url"].rpartition(":")[2])
 
     def lead(self) -> None:
         self.agent("lead", front="stage: lead\n")

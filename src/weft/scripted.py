@@ -256,7 +256,11 @@ def _notices(rest: str) -> None:
         given: dict[str, object] = {"wait_ms": int(min(left, 10) * 1000)}
         if acknowledged is not None:
             given["ack"] = acknowledged
-        _, found = _ask("poll_task", given)
+        try:
+            _, found = _ask("poll_task", given)
+        except OSError:  # its server may come back
+            time.sleep(0.1)
+            continue
         acknowledged = found.get("ack") or acknowledged
         for one in found.get("finished") or ():
             ended.add(one["task"])

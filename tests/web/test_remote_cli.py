@@ -58,6 +58,7 @@ LOOKS = {
     "why": ("why", "1", "--json"),
 }
 STEERING = (
+    ("send", "{run}/one", "mind the tests"),
     ("approve", "{run}/agree"),
     ("reject", "{run}/object", "not so"),
     ("cancel", "{run}/one"),
@@ -69,8 +70,8 @@ STEERING = (
     ("resume", "{run}"),
     ("cancel", "{run}"),
 )
-ELSEWHERE = {"do", "drain", "init", "run", "serve", "worker"}
-"""Commands that have tests of their own below."""
+ELSEWHERE = {"do", "drain", "init", "mcp", "run", "serve", "worker"}
+"""Commands that have tests of their own, below or in tests/mcp."""
 
 
 @pytest.fixture(scope="module")

@@ -12,38 +12,32 @@ if TYPE_CHECKING:
     from weft.operations.project import Project
     from weft.store import Store
 
-_TOKEN = "WEFT_TOKEN"  # noqa: S105 - the name of a variable
-
 
 @click.command(name="mcp")
-@click.option(
-    "--server",
-    envvar="WEFT_SERVER",
-    metavar="URL",
-    help="Pass everything on to this server, with the token in WEFT_TOKEN.",
-)
+@click.option("--server", metavar="URL", help="The same as `weft --server URL mcp`.")
 @click.pass_obj
 def command(directory: Path, server: str | None) -> None:
     """Serve weft's tools to an agent, over standard input and output (MCP).
 
     For programs that start MCP servers themselves: name `weft mcp` as the command. The tools act
-    on this repository's store; with a token in WEFT_TOKEN they may do what that token may. Agents
-    that weft starts are given its tools by themselves, where there is a `weft serve`.
+    on this repository's store, as whoever has the token in WEFT_TOKEN, or as you. With --server
+    everything is passed on to that server. Agents that weft starts are given its tools by
+    themselves, where there is a `weft serve`.
     """
+    from weft.operations import project
+    from weft.operations.server import SERVER, TOKEN
+
     if server:
-        from weft.errors import Unauthenticated
+        os.environ[SERVER] = server
+    elsewhere = project.find_elsewhere(directory, os.environ)
+    if elsewhere is not None and elsewhere.server is not None:
         from weft.mcp.bridge import serve_bridge
 
-        token = os.environ.get(_TOKEN)
-        if not token:
-            raise Unauthenticated(f"A server wants a token: put one into {_TOKEN}.")
-        serve_bridge(server, token)
+        serve_bridge(elsewhere.server.url, elsewhere.server.token)
         return
-    from weft.operations import project
-
-    found = project.find(directory, os.environ)
+    found = project.find_here(directory, os.environ)
     with found.open_store() as store:
-        _serve(found, store, os.environ.get(_TOKEN))
+        _serve(found, store, os.environ.get(TOKEN))
 
 
 def _serve(found: Project, store: Store, token: str | None) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from weft.attempt.site import Site
+    from weft.mcp.http import McpApp
     from weft.operations.project import Project
     from weft.store import Store
 
@@ -55,15 +56,18 @@ def command(
     expose: bool,
     as_json: bool,
 ) -> int:
-    """Serve the API, and run tasks like `weft worker`, until interrupted.
+    """Serve the API and weft's tools, and run tasks like `weft worker`, until interrupted.
 
     Agents and programs show a token (`weft token create`); one for you is left in a file that
     only you can read, where `weft --server` finds it. Any number of servers may share one store.
 
+    The API is at /v1, the tools for agents are at /mcp. Agents that it runs are given them, with
+    a token that ends with their attempt; all others name the address and a token themselves.
+
     weft speaks HTTP. For other machines put a proxy with TLS in front of it, and tell its name
     with --host-name.
     """
-    host, port = _address(bind, expose=expose)
+    from weft.mcp.http import MCP, McpApp
     from weft.operations import project
     from weft.operations.own_token import keep_own_token
     from weft.operations.server import token_file
@@ -77,13 +81,17 @@ def command(
         keep_own_token(store, token, now=time.time())
         named = f"[{host}]" if ":" in host else host
         own = () if host in _EVERYWHERE else (named,)
-        app = create_app(found, store, hosts=(*LOOPBACK, *own, *names))
-        url = f"http://{named}:{listening.getsockname()[1]}"
-        _tell(url, token, as_json=as_json)
+        tools = McpApp(found, store)
+        hosts = (*LOOPBACK, *own, *names)
+        app = create_app(found, store, hosts=hosts, mounted={MCP: tools})
+        number = listening.getsockname()[1]
+        _tell(f"http://{named}:{number}", token, as_json=as_json)
         if no_work:
-            _only_serve(store, app, listening)
+            _only_serve(store, app, tools, listening)
         else:
-            _serve_and_work(found, store, app, listening, slots, as_json=as_json)
+            near = "127.0.0.1" if host in _EVERYWHERE else named  # for agents on this machine
+            mcp = f"http://{near}:{number}{MCP}"
+            _serve_and_work(found, store, app, tools, listening, slots, mcp=mcp, as_json=as_json)
     return 0
 
 
@@ -111,9 +119,11 @@ def _serve_and_work(
     found: Project,
     store: Store,
     app: FastAPI,
+    tools: McpApp,
     listening: socket,
     slots: int | None,
     *,
+    mcp: str,
     as_json: bool,
 ) -> None:
     import anyio
@@ -126,8 +136,9 @@ def _serve_and_work(
     from weft.web.listening import listen
 
     async def beside(site: Site, worker: str) -> None:
-        async with anyio.create_task_group() as group:
+        async with tools.running(), anyio.create_task_group() as group:
             group.start_soon(listen, app, listening)
+            group.start_soon(tools.answer_at_the_end)
             group.start_soon(guard, site, worker)
 
     journal = Journal(store, after=last_event(store), as_json=as_json)
@@ -139,11 +150,12 @@ def _serve_and_work(
             slots=slots or found.config.worker_slots,
             beside=beside,
             leaving=lambda: stop_waiting(app),
+            mcp=mcp,
         )
     journal.read()
 
 
-def _only_serve(store: Store, app: FastAPI, listening: socket) -> None:
+def _only_serve(store: Store, app: FastAPI, tools: McpApp, listening: socket) -> None:
     import anyio
 
     from weft.cli.serving import run_until_asked
@@ -152,8 +164,9 @@ def _only_serve(store: Store, app: FastAPI, listening: socket) -> None:
     from weft.web.tending import tend
 
     async def work() -> None:
-        async with anyio.create_task_group() as group:
+        async with tools.running(), anyio.create_task_group() as group:
             group.start_soon(listen, app, listening)
+            group.start_soon(tools.answer_at_the_end)
             group.start_soon(tend, store)
 
     run_until_asked(work, lambda: stop_waiting(app))

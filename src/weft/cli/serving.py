@@ -61,15 +61,17 @@ def serve(
     take: Take | None = None,
     beside: Beside | None = None,
     leaving: Callable[[], None] | None = None,
+    mcp: str | None = None,
 ) -> None:
     """Be a worker until `watch`, made for that worker, has seen all it waits for.
 
     `beside` goes on as long, such as the gates of the repository's runs. `leaving` is called when
-    a person first asks for the end. Raises `engine.Interrupted` if one would not wait for that.
+    a person first asks for the end. `mcp` is where its agents find weft's tools. Raises
+    `engine.Interrupted` if one would not wait for the end.
     """
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     shutdown_seconds(project.environment)  # a mistake there shows before anything starts
-    _run(_serve, project, store, watch, slots, take, beside, _SELDOM, leaving)
+    _run(_serve, project, store, watch, slots, take, beside, _SELDOM, leaving, mcp)
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
@@ -157,8 +159,9 @@ async def _serve(
     beside: Beside | None,
     rhythm: Rhythm = _SELDOM,
     leaving: Callable[[], None] | None = None,
+    mcp: str | None = None,
 ) -> None:
-    with open_site(store, project.root, project.config, project.environment) as site:
+    with open_site(store, project.root, project.config, project.environment, mcp=mcp) as site:
         async with (
             serving(site, slots=slots, take=take, leaving=leaving) as scheduler,
             anyio.create_task_group() as group,

@@ -16,8 +16,6 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit
 
-from weft.errors import InputError
-
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PATIENCE: Final = 120.0  # seconds; a poll waits for up to 60
@@ -34,10 +32,7 @@ def serve_bridge(server: str, token: str) -> None:
 
 class Bridge:
     def __init__(self, server: str, token: str, out: BinaryIO) -> None:
-        address = urlsplit(f"{server.rstrip('/')}/mcp")
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise InputError(f"{server!r} names no server; write http://127.0.0.1:7337.")
-        self._address = address
+        self._address = urlsplit(f"{server}/mcp")
         self._token = token
         self._out = out
         self._turn = threading.Lock()  # held by whoever writes a line or looks at the connections

@@ -27,6 +27,9 @@ from weft.store import Store
 from weft.store.tokens import identify
 from weft.waiting import Room
 
+MCP: Final = "/mcp"
+"""Where it is to be found."""
+
 _LARGEST: Final = 1024 * 1024 + 64 * 1024  # a plan and what is around it
 
 
