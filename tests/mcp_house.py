@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from attempt.ground import PATIENCE, Ground, wait_until
 from weft.errors import AlreadyEnded
+from weft.operations.project import Project
 from weft.operations.swarm.identity import LOCAL
 from weft.operations.swarm.inbox import send_message
 from weft.process.records import STDIN
@@ -37,10 +38,11 @@ class House(Ground):
     def mcp(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
-    def open(self, *, slots: int) -> None:
-        """Start a server."""
-        asked = ["serve", "--json", "--bind", "127.0.0.1:0", "--slots", str(slots)]
+    def open(self, *, slots: int = 8) -> subprocess.Popen[bytes]:
+        """Start a server, where the one before was if there was one."""
+        asked = ["serve", "--json", "--bind", f"127.0.0.1:{self.port}", "--slots", str(slots)]
         log = self.root.parent / "server.log"
+        log.write_bytes(b"")
         with log.open("ab") as written:
             program = subprocess.Popen(
                 [sys.executable, "-m", "weft", "-C", str(self.root), *asked],
@@ -58,6 +60,12 @@ class House(Ground):
         wait_until(lambda: b"\n" in log.read_bytes())
         first = json.loads(log.read_bytes().splitlines()[0])
         self.port = int(first["url"].rpartition(":")[2])
+        return program
+
+    def project(self) -> Project:
+        return Project(
+            root=self.root, config=self.config, environment=self.environment, store_url=self.url
+        )
 
     def lead(self) -> None:
         self.agent("lead", front="stage: lead\n")
@@ -142,11 +150,18 @@ class Tools:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """One for all tests, which keep to tasks of their own: a server takes seconds to start."""
     place = tmp_path_factory.mktemp("house")
+    with made_in(place) as made:
+        made.open()
+        yield made
+
+
+@contextmanager
+def made_in(place: Path) -> Iterator[House]:
+    """A house whose server is not open yet."""
     made = House(place / "project", f"sqlite:///{place / 'store' / 'weft.db'}")
     made.tune("", lead_turns=3)
     made.lead()
     try:
-        made.open(slots=8)
         yield made
     finally:
         made.close()

@@ -113,7 +113,6 @@ def test_a_provider_has_a_name() -> None:
         ("[store]\nulr = 'x'", {}, "[store] in weft.toml has an unknown entry 'ulr'. Did you mean"),
         ("[server]\nport = 1", {}, "[server] in weft.toml has an unknown entry 'port'."),
         ("[server]\nurl = 'host:7337'", {}, "A server is named by a URL like http"),
-        ("", {"WEFT_SERVER": "host:7337"}, "A server is named by a URL like http"),
         ("[tuning]\nleese = 3", {}, "unknown entry 'leese'. Did you mean lease?"),
         ("[tuning]\nsilence = 3", {}, "[tuning] in weft.toml has an unknown entry 'silence'."),
         ("", {"WEFT_LIMIT_LMM": "3"}, "WEFT_LIMIT_LMM names no limit. Did you mean WEFT_LIMIT_LLM"),

@@ -119,7 +119,7 @@ class Stated(Struct, frozen=True, kw_only=True):
 
 class Config(Struct, frozen=True, kw_only=True):
     store: str | None = None  # a URL; None means the repository's own SQLite file
-    server: str | None = None  # the URL of a `weft serve` on that store, without a slash at its end
+    server: str | None = None  # a `weft serve` on that store, for the agents started here
     limits: Mapping[str, int] = field(default_factory=lambda: DEFAULT_LIMITS)
     stated: Mapping[str, Stated] = field(default_factory=dict)
     slots: int | None = None  # MAX_CONCURRENT_TASKS
@@ -158,7 +158,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
     stated |= _limits_of_environment(environment, stated)
     return Config(
         store=environment.get("WEFT_STORE") or _text(store, "url"),
-        server=_server(_section(table, "server"), environment),
+        server=_server(_section(table, "server")),
         limits={**DEFAULT_LIMITS, **{name: one.value for name, one in stated.items()}},
         stated=stated,
         slots=_slots(environment),
@@ -198,9 +198,9 @@ def _text(section: Mapping[str, Any], key: str) -> str | None:
     return value
 
 
-def _server(section: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
+def _server(section: Mapping[str, Any]) -> str | None:
     _reject_unknown(section, ("url",), f"[server] in {FILE}")
-    url = environment.get("WEFT_SERVER") or _text(section, "url")
+    url = _text(section, "url")
     if url is not None and not url.startswith(("http://", "https://")):
         raise InputError(f"A server is named by a URL like http://127.0.0.1:7337, not {url!r}.")
     return url and url.rstrip("/")

@@ -294,7 +294,7 @@ def _ask(tool: str, arguments: dict[str, object]) -> "tuple[str, dict[str, Any]]
         response = connection.getresponse()
         body = response.read().decode("utf-8", "replace")
     except http.client.HTTPException as error:
-        raise Mistake(f"no answer to {tool}: {error!r}") from error
+        raise OSError(f"no answer to {tool}: {error!r}") from error
     finally:
         connection.close()
     if response.status != 200:

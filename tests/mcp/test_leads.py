@@ -6,26 +6,21 @@ import os
 import signal
 from pathlib import Path
 
-from attempt.ground import wait_until
+import pytest
+
+from attempt.ground import PATIENCE, wait_until
 from databases import look
-from mcp_house import House, call, lines
+from mcp_house import House, call, lines, made_in
 from weft.model import State
 from weft.operations.do import check, hand_in
-from weft.operations.project import Project
 from weft.operations.swarm.identity import LOCAL
 from weft.operations.writing import write
 
 
-def project(house: House) -> Project:
-    return Project(
-        root=house.root, config=house.config, environment=house.environment, store_url=house.url
-    )
-
-
 def start_lead(house: House, *script: str) -> int:
-    request = check(project(house), lines(*script), files=[], agent="lead")
+    request = check(house.project(), lines(*script), files=[], agent="lead")
     assert request.files == ()  # a lead claims nothing unless that was asked for
-    return hand_in(project(house), house.store, request)
+    return hand_in(house.project(), house.store, request)
 
 
 def sent_by(house: House, task: int) -> list[int]:
@@ -95,7 +90,7 @@ def test_a_lead_that_is_written_to_while_it_works_hears_it_before_it_is_done(
     go = tmp_path / "go"
     lead = start_lead(house, f"attempt 1: wait {go}")
     assert "And tests." not in house.prompt_of(lead, 1)
-    delivery = write(project(house), LOCAL, "lead", "And tests.", now=0.0)
+    delivery = write(house.project(), LOCAL, "lead", "And tests.", now=0.0)
     assert (delivery.task, delivery.started) == (lead, False)
     go.touch()
     wait_for(house, lead)
@@ -104,11 +99,11 @@ def test_a_lead_that_is_written_to_while_it_works_hears_it_before_it_is_done(
 
 
 def test_a_word_to_a_lead_that_has_nothing_to_do_starts_it(house: House) -> None:
-    first = write(project(house), LOCAL, "lead", lines("answer Yes"), now=0.0)
+    first = write(house.project(), LOCAL, "lead", lines("answer Yes"), now=0.0)
     assert first.started
     assert first.task is not None
     wait_for(house, first.task)
-    again = write(project(house), LOCAL, "lead", lines("answer No"), now=0.0)
+    again = write(house.project(), LOCAL, "lead", lines("answer No"), now=0.0)
     assert again.started
     assert again.task != first.task
 
@@ -123,3 +118,39 @@ def test_messages_alone_do_not_keep_a_lead_going_for_ever(house: House) -> None:
 
     wait_until(pester)
     assert len(house.attempts(lead)) == 3  # as `lead_turns` says
+
+
+@pytest.mark.chaos
+@pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="servers of its own: make chaos")
+def test_a_killed_server_is_followed_by_another_and_the_lead_goes_on(tmp_path: Path) -> None:
+    """The agent that polls goes on as the same attempt, and its token with it."""
+    go = tmp_path / "go"
+    with made_in(tmp_path / "house") as house:
+        server = house.open()
+        sent = call("send_task", text=lines(f"wait {go}", "answer One"), agent="scripted")
+        lead = start_lead(house, sent, "say sent", "notices 1", "answer Heard")
+        wait_until(lambda: "sent" in house.said(lead))
+        wait_until(lambda: sent_by(house, lead))
+        server.kill()
+        server.wait()
+        again = house.open()
+        go.touch()
+        wait_for(house, lead)
+        assert house.outcomes(lead) == ["success"]
+        assert house.task(lead).result == "Heard"
+        again.terminate()
+        assert again.wait(PATIENCE) == 0
+
+
+@pytest.mark.chaos
+@pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="servers of its own: make chaos")
+def test_a_server_that_is_asked_to_stop_does_not_wait_for_who_polls(tmp_path: Path) -> None:
+    with made_in(tmp_path / "house") as house:
+        server = house.open()
+        poll = call("poll_task", wait_ms=60_000)
+        lead = start_lead(house, "ignore TERM", poll, "say answered", "hang")
+        wait_until(lambda: house.state(lead) is State.RUNNING)
+        house.prompt_of(lead, 1)
+        server.terminate()
+        assert server.wait(PATIENCE) == 0
+        assert house.state(lead) is State.READY  # handed back, for whoever serves next

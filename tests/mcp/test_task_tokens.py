@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -19,6 +20,7 @@ from databases import look
 from mcp_house import House, call, lines
 from weft.model import State
 from weft.operations.swarm.identity import LOCAL
+from weft.operations.swarm.plans import submit_text
 from weft.operations.swarm.records import NewWork
 from weft.operations.swarm.sending import send
 from weft.store.tasks import cancel
@@ -162,43 +164,57 @@ def ask(house: House, token: str) -> int:
     return httpx2.post(house.mcp, json=request, headers=headers, timeout=PATIENCE).status_code
 
 
+CHATTY = """# Chatty
+
+## Phase 1: All of it
+
+- [ ] Task 1: Tell all there is to tell
+  <!-- files: seen.txt -->
+  - script: until env > seen.txt
+  - script: until cat $WEFT_MCP_TOKEN_FILE && echo
+  - script: until cat $WEFT_MCP_TOKEN_FILE 1>&2
+  - script: call store_progress {"text": "hello"}
+"""
+
+
 def test_the_token_of_an_attempt_is_in_one_file_and_nowhere_else(house: House) -> None:
-    chatty = house.submit(
-        "until env > seen.txt",
-        "until cat $WEFT_MCP_TOKEN_FILE && echo",  # an agent that tells all it knows
-        "until cat $WEFT_MCP_TOKEN_FILE 1>&2",
-        call("store_progress", text="hello"),
-        files=("seen.txt",),
-    )
-    wait_until(lambda: house.state(chatty) in SETTLED)
+    here = house.project()
+    sent = submit_text(house.store, LOCAL, here, CHATTY, name="chatty", agent="scripted")
+    run, [chatty] = sent.submitted.run, sent.submitted.tasks.values()
+    wait_until(lambda: house.state(chatty) in SETTLED and house.state(chatty) is not State.GATING)
     assert house.state(chatty) is State.DONE
     file = house.directory(chatty) / "mcp_token"
-    token = file.read_text()
+    secret = file.read_bytes().split(b"_", 2)[2]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    secret = token.rpartition("_")[2].encode()
     seen = house.content(chatty, "seen.txt")
     assert "WEFT_MCP_URL=" in seen
     assert "WEFT_TOKEN=" not in seen
     assert secret not in seen.encode()
-    printed = {house.directory(chatty) / name for name in ("stdout", "stderr")}
-    holding = [
-        path
-        for path in house.directory(chatty).rglob("*")
-        if path.is_file() and secret in path.read_bytes()
-    ]
-    assert set(holding) - printed == {file}  # what it printed itself is its own
-    store = Path(house.url.removeprefix("sqlite:///"))
-    for path in [*store.parent.iterdir(), house.root.parent / "server.log"]:
-        assert not path.is_file() or secret not in path.read_bytes(), path
-    for command in (
-        ["logs", str(chatty)],
-        ["logs", str(chatty), "--raw"],
-        ["logs", str(chatty), "--stderr"],
-        ["why", str(chatty), "--json"],
-    ):
+    places = [house.directory(chatty), Path(house.url.removeprefix("sqlite:///")).parent]
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    files.append(house.root.parent / "server.log")
+    printed = {house.directory(chatty) / name for name in ("stdout", "stderr")}  # by itself
+    assert {path for path in files if secret in path.read_bytes()} - printed == {file}
+    number = str(chatty)
+    for command in (["logs", number], ["logs", number, "--raw"], ["logs", number, "--stderr"]):
         told = weft(house, *command)
         assert secret not in told
-        assert b"weft_[hidden]" in told or command[0] == "why"
+        assert b"weft_[hidden]" in told
+    for command in (["why", number, "--json"], ["report", run, "--json"]):
+        assert secret not in weft(house, *command)
+    page = house.root.parent / "report.html"
+    weft(house, "report", run, "--html", str(page))
+    assert secret not in page.read_bytes()
+
+
+def test_who_names_a_server_in_its_settings_gives_its_agents_the_tools(house: House) -> None:
+    text = lines(call("my_agent_info"), "answer Yes")
+    house.tune(f"[server]\nurl = '{house.mcp.removesuffix('/mcp')}/'\n")
+    try:
+        done = json.loads(weft(house, "do", text, "--agent=scripted", "--files=none", "--json"))
+    finally:
+        house.tune()
+    assert (done["state"], done["result"]) == ("done", "Yes")
 
 
 def weft(house: House, *arguments: str) -> bytes:
