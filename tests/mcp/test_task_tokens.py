@@ -19,6 +19,7 @@ from attempt.ground import PATIENCE, SETTLED, wait_until
 from databases import look
 from mcp_house import House, call, lines
 from weft.model import State
+from weft.operations.do import check, hand_in
 from weft.operations.swarm.identity import LOCAL
 from weft.operations.swarm.plans import submit_text
 from weft.operations.swarm.records import NewWork
@@ -106,6 +107,34 @@ async def test_an_attempts_token_does_what_its_task_needs_and_nothing_else(
             assert (await tools("store_progress", text="x"))["messages"] == heard["messages"]
             quiet = await tools("poll_task", wait_ms=0, ack=heard["ack"])
             assert quiet["messages"] == []
+    (tmp_path / "go").touch()
+
+
+async def test_a_leads_token_may_also_look_around_and_send_work(
+    house: House, tmp_path: Path
+) -> None:
+    request = check(house.project(), lines(f"wait {tmp_path}/go"), files=[], agent="lead")
+    own = hand_in(house.project(), house.store, request)
+    other = house.submit(f"wait {tmp_path}/go", files=())
+    with anyio.fail_after(PATIENCE):
+        async with house.over_http(house.token_of(own)) as tools:
+            for what in (
+                "look at another task",
+                "ask why another waits",
+                "list tasks",
+                "list members",
+                "send a task",
+                "submit a plan",
+            ):
+                tool, given = MAY_NOT[what]
+                assert await tools(tool, **_filled(given, {"other": other})), what
+            for what in ("join", "claim a task", "give its task back", "end its task"):
+                tool, given = MAY_NOT[what]
+                assert await tools.refused(tool, **_filled(given, {"other": other, "own": own}))
+            with_check = PLAN.replace("files: c.txt", "files: c.txt -->\n  <!-- check: true")
+            assert "admin" in await tools.refused("submit_plan", plan=with_check, agent="scripted")
+            [sent] = (await tools("get_tasks", mine=True))["tasks"]
+            assert sent["agent"] == "scripted"
     (tmp_path / "go").touch()
 
 
