@@ -75,6 +75,7 @@ def command(
     from weft.web.guard import LOOPBACK
     from weft.web.listening import bind as listen_at
 
+    host, port = _address(bind, expose=expose)
     found = project.find_here(directory, os.environ)
     with found.open_store() as store, listen_at(host, port) as listening:
         token = token_file(found.store_file, found.environment)

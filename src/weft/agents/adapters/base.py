@@ -28,7 +28,10 @@ class Mcp(Struct, frozen=True, kw_only=True):
     """weft's own tools, for agents that may call them."""
 
     url: str
-    token: str = field(repr=False)  # no message or log may show it
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Mcp(url={self.url!r})"  # no message or log may show the token
 
 
 class Start(Struct, frozen=True, kw_only=True):
