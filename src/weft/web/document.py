@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import Any, Final
 
+import msgspec
 from fastapi import FastAPI
 
 DESCRIPTION: Final = """\
@@ -18,6 +19,8 @@ nothing happens twice. Errors are problems (RFC 9457) with a stable `type`.
 """
 
 _OPEN: Final = ("/healthz", "/readyz")
+_ANSWER: Final = "x-answer"
+_KINDS: Final[dict[str, Any]] = {}  # what routes answer, by name
 _ANY: Final = {
     "400": "The request cannot be read.",
     "401": "The token is missing or not valid.",
@@ -63,6 +66,12 @@ _ACTING: Final = ("/v1/me", "/v1/poll", "/v1/messages")
 _TAKING: Final = ("/claim", "/accept", "/reject")
 
 
+def answers(kind: Any) -> dict[str, Any]:
+    """For a route: what it answers, once it is encoded."""
+    _KINDS[kind.__name__] = kind
+    return {_ANSWER: kind.__name__}
+
+
 def tell_the_truth(app: FastAPI) -> None:
     """Let the document of an application say what holds for all its routes."""
     plain = app.openapi
@@ -74,7 +83,7 @@ def tell_the_truth(app: FastAPI) -> None:
                 for method, operation in methods.items():
                     _complete(path, method, operation)
             parts = document.setdefault("components", {})
-            parts.setdefault("schemas", {})["Problem"] = _PROBLEM
+            parts.setdefault("schemas", {}).update(_describe(document), Problem=_PROBLEM)
             for unused in ("HTTPValidationError", "ValidationError"):
                 parts["schemas"].pop(unused, None)
             parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -82,6 +91,26 @@ def tell_the_truth(app: FastAPI) -> None:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI wants it
+
+
+def _describe(document: dict[str, Any]) -> dict[str, Any]:
+    """Say of each route what it answers; returns what that refers to.
+
+    By the library that encodes the answers: the two cannot differ.
+    """
+    names = sorted(_KINDS)
+    found, parts = msgspec.json.schema_components(
+        [_KINDS[name] for name in names], ref_template="#/components/schemas/{name}"
+    )
+    schemas = dict(zip(names, found, strict=True))
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            name = operation.pop(_ANSWER, None)
+            if name is not None:
+                [done] = [code for code in operation["responses"] if code.startswith("2")]
+                content = {"application/json": {"schema": schemas[name]}}
+                operation["responses"][done]["content"] = content
+    return parts
 
 
 def allowed_methods(app: FastAPI, path: str) -> list[str]:

@@ -17,19 +17,20 @@ from weft.store.store import OneMoment
 from weft.web import metrics, wire
 from weft.web.asking import encode, in_thread, parts_of
 from weft.web.auth import admit, bearer
+from weft.web.document import answers
 
 router = APIRouter(tags=["health"])
 
 _SOON: Final = 2.0  # seconds in which a store answers that can be used
 
 
-@router.get("/healthz", response_model=wire.Health)
+@router.get("/healthz", openapi_extra=answers(wire.Health))
 async def healthz() -> Response:
     """This process is alive. Asks nothing of the store, and no token of anybody."""
     return Response(encode({"status": "ok"}), media_type="application/json")
 
 
-@router.get("/readyz", response_model=wire.Health)
+@router.get("/readyz", openapi_extra=answers(wire.Health))
 async def readyz(request: Request) -> Response:
     """The store answers, in the form this weft knows: a store is brought up to date when opened."""
     store = parts_of(request).store

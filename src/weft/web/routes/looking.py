@@ -14,11 +14,12 @@ from weft.store.limits import list_limits, set_limit
 from weft.store.runs import get_run, list_runs
 from weft.web import bodies, wire
 from weft.web.asking import act, look
+from weft.web.document import answers
 
 router = APIRouter(tags=["looking"])
 
 
-@router.get("/limits", response_model=wire.Limits)
+@router.get("/limits", openapi_extra=answers(wire.Limits))
 async def limits(request: Request) -> Response:
     """Every limit, how much of it is used, and who sets it."""
 
@@ -30,7 +31,7 @@ async def limits(request: Request) -> Response:
     return await look(request, READ, work)
 
 
-@router.put("/limits/{resource:path}", response_model=wire.SetLimit)
+@router.put("/limits/{resource:path}", openapi_extra=answers(wire.SetLimit))
 async def change_limit(
     request: Request,
     resource: Annotated[str, Path(min_length=1, max_length=200)],
@@ -45,7 +46,7 @@ async def change_limit(
     return await act(request, ADMIN, work)
 
 
-@router.get("/queue", response_model=wire.Queue)
+@router.get("/queue", openapi_extra=answers(wire.Queue))
 async def queue(request: Request, most: Annotated[int, Query(ge=1, le=200)] = 100) -> Response:
     """What starts next, what holds it up, and what lands."""
 
@@ -56,7 +57,7 @@ async def queue(request: Request, most: Annotated[int, Query(ge=1, le=200)] = 10
     return await look(request, READ, work)
 
 
-@router.get("/cost", response_model=wire.Costs)
+@router.get("/cost", openapi_extra=answers(wire.Costs))
 async def cost(
     request: Request, run: Annotated[str | None, Query(max_length=200)] = None
 ) -> Response:
@@ -76,7 +77,7 @@ async def cost(
     return await look(request, READ, work)
 
 
-@router.post("/drain", response_model=Done)
+@router.post("/drain", openapi_extra=answers(Done))
 async def drain(request: Request, body: bodies.Drain) -> Response:
     """Start nothing more, on any host; or go on."""
     verb = steering.admit_again if body.undo else steering.stop_admissions

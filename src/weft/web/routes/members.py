@@ -15,13 +15,14 @@ from weft.store import Store
 from weft.web import bodies, wire
 from weft.web.asking import act, act_slowly, in_thread, look, parts_of, while_connected
 from weft.web.auth import OWN
+from weft.web.document import answers
 
 router = APIRouter(tags=["agents"])
 
 AgentId = Annotated[str, Path(min_length=1, max_length=100, description="An agent's id.")]
 
 
-@router.post("/agents", status_code=201, response_model=wire.Agent)
+@router.post("/agents", status_code=201, openapi_extra=answers(wire.Agent))
 async def join(request: Request, body: bodies.Join) -> Response:
     """Join the swarm, or come back to it; what is known of the agent is brought up to date."""
     slots = body.max_tasks or parts_of(request).project.config.api_slots
@@ -43,7 +44,7 @@ async def join(request: Request, body: bodies.Join) -> Response:
     return await act(request, WORK, work, status=201)
 
 
-@router.get("/agents", response_model=wire.Agents)
+@router.get("/agents", openapi_extra=answers(wire.Agents))
 async def list_agents(request: Request) -> Response:
     """Who is in the swarm, with what each has to do."""
 
@@ -53,7 +54,7 @@ async def list_agents(request: Request) -> Response:
     return await look(request, READ, work)
 
 
-@router.get("/agents/{id}", response_model=wire.Agent)
+@router.get("/agents/{id}", openapi_extra=answers(wire.Agent))
 async def get_agent(request: Request, id: AgentId) -> Response:
     return await look(
         request,
@@ -62,7 +63,7 @@ async def get_agent(request: Request, id: AgentId) -> Response:
     )
 
 
-@router.post("/agents/{id}/ping", response_model=wire.Agent)
+@router.post("/agents/{id}/ping", openapi_extra=answers(wire.Agent))
 async def ping(request: Request, id: AgentId) -> Response:
     """A sign of life. Whoever polls need not give any other."""
     return await act(
@@ -70,7 +71,7 @@ async def ping(request: Request, id: AgentId) -> Response:
     )
 
 
-@router.post("/agents/{id}/close", response_model=wire.Closed)
+@router.post("/agents/{id}/close", openapi_extra=answers(wire.Closed))
 async def close(request: Request, id: AgentId) -> Response:
     """Leave the swarm; what it had goes back to the others."""
 
@@ -81,7 +82,7 @@ async def close(request: Request, id: AgentId) -> Response:
     return await act(request, WORK, work)
 
 
-@router.get("/me", response_model=wire.Me)
+@router.get("/me", openapi_extra=answers(wire.Me))
 async def me(request: Request) -> Response:
     """Whose token this is, and its agents. `X-Weft-Agent` names the one that acts."""
     named = request.headers.get("x-weft-agent")
@@ -98,7 +99,7 @@ async def me(request: Request) -> Response:
     return await look(request, OWN, work)
 
 
-@router.post("/poll", response_model=wire.Polled)
+@router.post("/poll", openapi_extra=answers(wire.Polled))
 async def poll(request: Request, body: bodies.Poll) -> Response:
     """Wait until there is something to do, for up to `wait_ms`."""
     parts, named = parts_of(request), request.headers.get("x-weft-agent")
@@ -118,7 +119,7 @@ async def poll(request: Request, body: bodies.Poll) -> Response:
     return await act_slowly(request, WORK, work)
 
 
-@router.get("/messages", response_model=wire.Inbox)
+@router.get("/messages", openapi_extra=answers(wire.Inbox))
 async def read_messages(request: Request, ack: bodies.Ack = None) -> Response:
     """What others said to the agent that asks, until it confirms that by `ack`."""
     named = request.headers.get("x-weft-agent")
@@ -131,7 +132,7 @@ async def read_messages(request: Request, ack: bodies.Ack = None) -> Response:
     return await act(request, WORK, work)
 
 
-@router.post("/agents/{id}/messages", status_code=201, response_model=wire.Word)
+@router.post("/agents/{id}/messages", status_code=201, openapi_extra=answers(wire.Word))
 async def send_message(request: Request, id: AgentId, body: bodies.NewMessage) -> Response:
     """Say something to an agent: it finds it when it polls."""
 

@@ -16,13 +16,14 @@ from weft.store.runs import get_run, list_runs
 from weft.store.tasks import list_run
 from weft.web import wire
 from weft.web.asking import act, look
+from weft.web.document import answers
 
 router = APIRouter(tags=["runs"])
 
 RunId = Annotated[str, Path(min_length=1, max_length=200, description="A run's id.")]
 
 
-@router.get("/runs", response_model=wire.Runs)
+@router.get("/runs", openapi_extra=answers(wire.Runs))
 async def list_all(request: Request) -> Response:
     def work(store: Store, who: Identity, now: float) -> wire.Runs:
         return {"runs": [one for one in list_runs(store) if who.tenant in (None, one.tenant)]}
@@ -30,7 +31,7 @@ async def list_all(request: Request) -> Response:
     return await look(request, READ, work)
 
 
-@router.get("/runs/{id}", response_model=wire.Run)
+@router.get("/runs/{id}", openapi_extra=answers(wire.Run))
 async def get(request: Request, id: RunId) -> Response:
     """A run, and how many of its tasks are in each state."""
 
@@ -43,18 +44,18 @@ async def get(request: Request, id: RunId) -> Response:
     return await look(request, READ, work)
 
 
-@router.post("/runs/{id}/pause", response_model=Done)
+@router.post("/runs/{id}/pause", openapi_extra=answers(Done))
 async def pause(request: Request, id: RunId) -> Response:
     """Start nothing more of it; what runs goes on to its end."""
     return await _steer(request, id, steering.pause)
 
 
-@router.post("/runs/{id}/resume", response_model=Done)
+@router.post("/runs/{id}/resume", openapi_extra=answers(Done))
 async def resume(request: Request, id: RunId) -> Response:
     return await _steer(request, id, steering.resume)
 
 
-@router.post("/runs/{id}/cancel", response_model=Done)
+@router.post("/runs/{id}/cancel", openapi_extra=answers(Done))
 async def cancel(request: Request, id: RunId) -> Response:
     return await _steer(request, id, steering.cancel)
 

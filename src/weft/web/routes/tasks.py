@@ -21,6 +21,7 @@ from weft.web import bodies, wire
 from weft.web.asking import act, act_slowly, in_thread, look, parts_of, while_connected
 from weft.web.auth import OWN
 from weft.web.bodies import TaskNumber
+from weft.web.document import answers
 from weft.web.routes.members import acting
 
 router = APIRouter(tags=["tasks"])
@@ -31,7 +32,7 @@ _LINES: Final = 10_000  # lines of a log at once, at most
 Named = Annotated[str | None, Query(max_length=200)]
 
 
-@router.post("/tasks", status_code=201, response_model=Sent)
+@router.post("/tasks", status_code=201, openapi_extra=answers(Sent))
 async def send(request: Request, body: bodies.NewTask) -> Response:
     """Send a task to everybody or to one agent."""
     wanted, room = body.work(), parts_of(request).room
@@ -50,7 +51,7 @@ async def send(request: Request, body: bodies.NewTask) -> Response:
     return await act_slowly(request, OWN, work, status=201)
 
 
-@router.get("/tasks", response_model=wire.Tasks)
+@router.get("/tasks", openapi_extra=answers(wire.Tasks))
 async def list_tasks(
     request: Request,
     state: State | None = None,
@@ -75,20 +76,20 @@ async def list_tasks(
     )
 
 
-@router.get("/tasks/{id}", response_model=wire.Task)
+@router.get("/tasks/{id}", openapi_extra=answers(wire.Task))
 async def get_task(request: Request, id: TaskNumber) -> Response:
     return await look(
         request, OWN, lambda store, who, now: wire.task(looking.get_task(store, who, id))
     )
 
 
-@router.post("/tasks/{id}/claim", response_model=Claimed)
+@router.post("/tasks/{id}/claim", openapi_extra=answers(Claimed))
 async def claim(request: Request, id: TaskNumber) -> Response:
     """Take a task from the pool; the agent must have room for it."""
     return await _take(request, id, working.claim)
 
 
-@router.post("/tasks/{id}/accept", response_model=Claimed)
+@router.post("/tasks/{id}/accept", openapi_extra=answers(Claimed))
 async def accept(request: Request, id: TaskNumber) -> Response:
     """Take a task that was offered."""
     return await _take(request, id, working.accept)
@@ -103,7 +104,7 @@ async def _take(request: Request, id: int, verb: Callable[..., Claimed]) -> Resp
     return await act(request, WORK, work)
 
 
-@router.post("/tasks/{id}/reject", response_model=wire.Changed)
+@router.post("/tasks/{id}/reject", openapi_extra=answers(wire.Changed))
 async def reject(request: Request, id: TaskNumber, body: bodies.Why) -> Response:
     """Leave an offered task to others."""
     named = request.headers.get("x-weft-agent")
@@ -116,7 +117,7 @@ async def reject(request: Request, id: TaskNumber, body: bodies.Why) -> Response
     return await act(request, WORK, work)
 
 
-@router.post("/tasks/{id}/release", response_model=wire.Changed)
+@router.post("/tasks/{id}/release", openapi_extra=answers(wire.Changed))
 async def release(request: Request, id: TaskNumber, body: bodies.Let) -> Response:
     """Hand a task back, for others to do."""
 
@@ -128,7 +129,7 @@ async def release(request: Request, id: TaskNumber, body: bodies.Let) -> Respons
     return await act(request, OWN, work)
 
 
-@router.post("/tasks/{id}/progress", response_model=Heard)
+@router.post("/tasks/{id}/progress", openapi_extra=answers(Heard))
 async def progress(request: Request, id: TaskNumber, body: bodies.Progress) -> Response:
     """Say how far it is, which is also a sign of life; answers with what others said."""
 
@@ -141,7 +142,7 @@ async def progress(request: Request, id: TaskNumber, body: bodies.Progress) -> R
     return await act(request, OWN, work)
 
 
-@router.post("/tasks/{id}/finish", response_model=wire.State)
+@router.post("/tasks/{id}/finish", openapi_extra=answers(wire.State))
 async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Response:
     """Say how it ended. The first that is said counts; the same again is answered the same."""
     result = body.result()
@@ -153,7 +154,7 @@ async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Respo
     return await act(request, OWN, work)
 
 
-@router.post("/tasks/{id}/cancel", response_model=wire.Changed)
+@router.post("/tasks/{id}/cancel", openapi_extra=answers(wire.Changed))
 async def cancel(request: Request, id: TaskNumber, body: bodies.Why) -> Response:
     def work(store: Store, who: Identity, now: float) -> wire.Changed:
         changed = working.cancel(store, who, id, reason=body.reason, now=now)
@@ -162,7 +163,7 @@ async def cancel(request: Request, id: TaskNumber, body: bodies.Why) -> Response
     return await act(request, WORK, work)
 
 
-@router.post("/tasks/{id}/files", response_model=wire.Extended)
+@router.post("/tasks/{id}/files", openapi_extra=answers(wire.Extended))
 async def claim_files(request: Request, id: TaskNumber, body: bodies.Files) -> Response:
     """Ask for more files: all of them, or none if somebody holds one."""
 
@@ -173,7 +174,7 @@ async def claim_files(request: Request, id: TaskNumber, body: bodies.Files) -> R
     return await act(request, OWN, work)
 
 
-@router.post("/tasks/{id}/messages", status_code=201, response_model=wire.Word)
+@router.post("/tasks/{id}/messages", status_code=201, openapi_extra=answers(wire.Word))
 async def send_message(request: Request, id: TaskNumber, body: bodies.NewMessage) -> Response:
     """Say something to whoever works on a task."""
 
@@ -183,7 +184,7 @@ async def send_message(request: Request, id: TaskNumber, body: bodies.NewMessage
     return await act(request, OWN, work, status=201)
 
 
-@router.get("/tasks/{id}/messages", response_model=wire.Inbox)
+@router.get("/tasks/{id}/messages", openapi_extra=answers(wire.Inbox))
 async def read_messages(request: Request, id: TaskNumber, ack: bodies.Ack = None) -> Response:
     """What others said to a task, until whoever works on it confirms that by `ack`."""
 
@@ -194,7 +195,7 @@ async def read_messages(request: Request, id: TaskNumber, ack: bodies.Ack = None
     return await act(request, OWN, work)
 
 
-@router.get("/tasks/{id}/why", response_model=wire.Why)
+@router.get("/tasks/{id}/why", openapi_extra=answers(wire.Why))
 async def why(request: Request, id: TaskNumber) -> Response:
     """Where a task is, since when, and what it waits for."""
 
@@ -205,7 +206,7 @@ async def why(request: Request, id: TaskNumber) -> Response:
     return await look(request, OWN, work)
 
 
-@router.get("/tasks/{id}/logs", response_model=wire.Lines)
+@router.get("/tasks/{id}/logs", openapi_extra=answers(wire.Lines))
 async def logs(
     request: Request,
     id: TaskNumber,
@@ -231,7 +232,7 @@ async def logs(
     return await _read_slowly(request, read)
 
 
-@router.get("/tasks/{id}/diff", response_model=wire.Difference)
+@router.get("/tasks/{id}/diff", openapi_extra=answers(wire.Difference))
 async def diff(request: Request, id: TaskNumber) -> Response:
     """What a task changed, landed or not."""
     parts = parts_of(request)

@@ -11,11 +11,12 @@ from weft.store import Store
 from weft.store.tokens import create_token, list_tokens, revoke_token
 from weft.web import bodies, wire
 from weft.web.asking import ShownOnce, act, look
+from weft.web.document import answers
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
 
 
-@router.post("", status_code=201, response_model=wire.NewToken)
+@router.post("", status_code=201, openapi_extra=answers(wire.NewToken))
 async def create(request: Request, body: bodies.NewToken) -> Response:
     """Make a token. It is shown this once: a repetition by the same key gets an empty secret."""
 
@@ -34,7 +35,7 @@ async def create(request: Request, body: bodies.NewToken) -> Response:
     return await act(request, ADMIN, work, status=201)
 
 
-@router.get("", response_model=wire.Tokens)
+@router.get("", openapi_extra=answers(wire.Tokens))
 async def list_all(request: Request) -> Response:
     def work(store: Store, who: Identity, now: float) -> wire.Tokens:
         return {"tokens": [wire.token(one) for one in list_tokens(store)]}
@@ -42,7 +43,7 @@ async def list_all(request: Request) -> Response:
     return await look(request, ADMIN, work)
 
 
-@router.delete("/{id}", response_model=wire.Revoked)
+@router.delete("/{id}", openapi_extra=answers(wire.Revoked))
 async def revoke(
     request: Request, id: Annotated[str, Path(min_length=1, max_length=100)]
 ) -> Response:
