@@ -292,7 +292,7 @@ class Room:
         return await self._ask(
             partial(
                 look_for_members,
-                fresh={one.member for one in waiting if one.fresh},
+                fresh={one.member: sender_name(one.member) for one in waiting if one.fresh},
                 waiting={one.member for one in waiting},
                 after=self._looked,
             )
@@ -334,7 +334,7 @@ def _has_own(waiter: _Waiter, standing: Standing, found: Stirrings) -> bool:
     member, tenant = waiter.member, standing.tenant
     if member in found.addressed:
         return True
-    if waiter.fresh and (standing.is_lead or standing.sends):
+    if waiter.fresh and (standing.is_lead or member in found.senders):
         return True  # tasks may have ended before anybody looked
     if any(
         sender == sender_name(member) or (standing.is_lead and tenant in (None, whose))

@@ -125,13 +125,15 @@ class SwarmMachine(RuleBasedStateMachine):
     @rule(who=names, member=names, confirm=st.booleans())
     def poll(self, who: str, member: str, confirm: bool) -> None:
         found = self.ask(polling.poll, WHO[who], member)
+        assert found is None or who == member
         if found is not None and found.ack is not None and confirm:
             again = self.ask(polling.poll, WHO[who], member, ack=found.ack)
             assert again is None or again.ack != found.ack
 
     @rule(who=names, member=names, choice=pick)
     def claim(self, who: str, member: str, choice: int) -> None:
-        self.ask(working.claim, WHO[who], member, self.task(choice))
+        claimed = self.ask(working.claim, WHO[who], member, self.task(choice))
+        assert claimed is None or who == member
 
     @rule(who=names, choice=pick, verb=st.sampled_from([working.accept, working.reject]))
     def answer(self, who: str, choice: int, verb: Any) -> None:

@@ -62,6 +62,13 @@ class Ledger:
             if kind == "limit":
                 self.nominal[name] = amount
                 self.owners[name] = row["text"]
+            elif kind == "worker":
+                agents = None if row["more"] is None else records.names(row["more"])
+                self.places[name] = (
+                    Place(worker=name, host="", agents=agents, member=True, tenant=row["text"])
+                    if amount
+                    else Place(worker=name, host=row["text"], agents=agents)
+                )
             elif kind in ("used", "spent"):
                 self.used[name] = self.used.get(name, 0) + amount
             elif kind == "penalty":
@@ -70,13 +77,6 @@ class Ledger:
                 )
             elif kind == "stopped":
                 self.stopped[name] = row["text"]
-            elif kind == "worker":
-                agents = None if row["more"] is None else frozenset(records.agents(row["more"]))
-                self.places[name] = (
-                    Place(worker=name, host="", agents=agents, member=True, tenant=row["text"])
-                    if amount
-                    else Place(worker=name, host=row["text"], agents=agents)
-                )
             elif kind == "repos":
                 repos[name] = frozenset(records.files(row["text"]))
             elif kind == "held_up":

@@ -90,9 +90,9 @@ def list_called(tx: Transaction, name: str) -> list[str]:
 @writes
 def give_signs(tx: Transaction, members: Iterable[str], *, now: float) -> None:
     """Signs of life of several members; what they hold is renewed with them."""
-    ids = encode_keys(members)
-    tx.run("give_signs", workers=ids, now=now)
-    tx.run("renew_of", workers=ids, deadline=now + tx.tuning.lease)
+    ids = sorted(members)
+    tx.many("heartbeat", [{"id": one, "now": now} for one in ids])
+    tx.run("renew_of", workers=encode_keys(ids), deadline=now + tx.tuning.lease)
 
 
 @reads

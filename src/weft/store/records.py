@@ -35,6 +35,12 @@ def agents(text: str) -> Mapping[str, Mapping[str, object]]:
     return MappingProxyType(json.loads(text))
 
 
+@functools.lru_cache(maxsize=256)
+def names(text: str) -> frozenset[str]:
+    """The keys of a JSON object."""
+    return frozenset(json.loads(text))
+
+
 def run(row: Row) -> model.Run:
     return model.Run(
         id=row["id"],

@@ -20,13 +20,12 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """A member as its wait depends on it: those who are equal in all but `sends` are alike."""
+    """A member as its wait depends on it: those who are equal in this are alike."""
 
     capabilities: frozenset[str]
     tenant: str | None
     available: int  # free slots
     is_lead: bool
-    sends: bool  # it has sent tasks, whose ends it is told of
 
 
 class Stirrings(Struct, frozen=True, kw_only=True):
@@ -37,15 +36,21 @@ class Stirrings(Struct, frozen=True, kw_only=True):
     last_event: int  # to look on from
     due: float | None  # when something parked, offered or preferred is due
     standings: Mapping[str, Standing]  # of the fresh ones, and of all if anything has stirred
+    senders: frozenset[str]  # fresh ones that sent tasks before, of whose ends they are told
 
 
 @reads
 def look_for_members(
-    tx: Transaction, *, fresh: Collection[str], waiting: Collection[str], after: int | None
+    tx: Transaction,
+    *,
+    fresh: Mapping[str, str],
+    waiting: Collection[str],
+    after: int | None,
 ) -> Stirrings:
     """What there may be for members; `after` is the last event looked at, None: all of them.
 
-    Members are looked at one by one only if they have just come, or something has stirred.
+    Members are looked at one by one only if they have just come (`fresh`, with the name under
+    which each sends tasks), or something has stirred.
     """
     heads = frozenset(
         Head(tenant=row["tenant"], agent=row["agent"], pinned=row["pinned"])
@@ -68,17 +73,24 @@ def look_for_members(
         last_event=newest,
         due=tx.value("next_due"),
         standings=_standings(tx, wanted) if wanted else {},
+        senders=_senders(tx, fresh) if fresh else frozenset(),
     )
 
 
+def _senders(tx: Transaction, fresh: Mapping[str, str]) -> frozenset[str]:
+    rows = tx.all("senders_among", senders=encode_keys(fresh.values()))
+    found = {row["sender"] for row in rows}
+    return frozenset(member for member, sender in fresh.items() if sender in found)
+
+
 def _standings(tx: Transaction, members: Collection[str]) -> dict[str, Standing]:
+    used = {row["worker"]: int(row["used"]) for row in tx.all("slots_used")}
     return {
         row["id"]: Standing(
-            capabilities=frozenset(records.files(row["agents"])),
+            capabilities=records.names(row["agents"]),
             tenant=row["tenant"],
-            available=max(0, (row["capacity"] or 0) - (row["used"] or 0)),
+            available=max(0, (row["capacity"] or 0) - used.get(row["id"], 0)),
             is_lead=bool(row["is_lead"]),
-            sends=bool(row["sends"]),
         )
         for row in tx.all("members_waiting", workers=encode_keys(members))
     }

@@ -23,11 +23,6 @@ SELECT id FROM workers WHERE token = :token AND departed IS NULL ORDER BY id;
 SELECT id FROM workers
 WHERE departed IS NULL AND token IS NOT NULL AND (id = :name OR name = :name) ORDER BY id;
 
--- name: give_signs
--- Signs of life of several members (the keys of a JSON object).
-UPDATE workers SET heartbeat = heartbeat + 1, seen = :now
-WHERE id IN (SELECT key FROM json_each(:workers)) AND departed IS NULL;
-
 -- name: renew_of
 -- Who is alive holds what it has.
 UPDATE leases SET state = 'held', deadline = :deadline
@@ -112,8 +107,8 @@ WHERE delivered IS NULL AND to_worker IS NOT NULL AND to_worker = :to AND id <= 
 
 -- name: absent
 -- Which of several workers (the keys of a JSON object) are not present.
-SELECT k.key AS id FROM json_each(:workers) k
-WHERE NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = k.key AND w.departed IS NULL);
+SELECT k.key AS id FROM json_each(:workers) k LEFT JOIN workers w ON w.id = k.key
+WHERE COALESCE(w.kind, '') = '' OR w.departed IS NOT NULL;
 
 -- name: swarm_heads
 -- What kinds of tasks are ready for members.
@@ -137,13 +132,20 @@ WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_appr
   AND t.id = e.task;
 
 -- name: members_waiting
--- Some members (the keys of a JSON object), with the slots they have and use, and whether they
--- ever sent a task.
-SELECT w.id, w.agents, w.tenant, w.is_lead, m.capacity, (
-           SELECT CAST(SUM(c.amount) AS BIGINT) FROM leases l CROSS JOIN lease_costs c
-           WHERE l.state <> 'released' AND l.worker = w.id AND c.fence = l.fence
-             AND c.resource = 'worker:' || w.id) AS used,
-       EXISTS (SELECT 1 FROM tasks t WHERE t.created_by = 'member ' || w.id) AS sends
-FROM json_each(:workers) k CROSS JOIN workers w
-LEFT JOIN limits m ON m.resource = 'worker:' || w.id
-WHERE w.id = k.key AND w.departed IS NULL AND w.token IS NOT NULL;
+-- Some members (the keys of a JSON object), with the slots they have. The outer join makes
+-- PostgreSQL look them up one by one; it would rather compare each with each.
+SELECT w.id, w.agents, w.tenant, w.is_lead, m.capacity
+FROM json_each(:workers) k LEFT JOIN workers w ON w.id = k.key
+LEFT JOIN limits m ON m.resource = 'worker:' || k.key
+WHERE COALESCE(w.kind, '') = 'api' AND w.departed IS NULL;
+
+-- name: slots_used
+-- How many slots those who hold something use.
+SELECT l.worker, CAST(SUM(c.amount) AS BIGINT) AS used FROM leases l CROSS JOIN lease_costs c
+WHERE l.state <> 'released' AND c.fence = l.fence AND c.resource = 'worker:' || l.worker
+GROUP BY l.worker;
+
+-- name: senders_among
+-- Those of some senders (the keys of a JSON object) that ever sent a task.
+SELECT k.key AS sender FROM json_each(:senders) k
+WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.created_by = k.key);
