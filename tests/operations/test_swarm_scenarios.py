@@ -6,10 +6,14 @@ it is about (`store_helpers.caught`).
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from operations.test_swarm_members import reap_silent
 from store_helpers import caught, state, weaken
@@ -101,6 +105,35 @@ def test_duplicate_poll(store: Store) -> None:
         )
 
     caught(store, check, forgets_to_mark)
+
+
+def test_no_task_goes_twice_to_processes_that_poll_at_once(store: Store, tmp_path: Path) -> None:
+    """Two of them are one member, restarted while its first process still polls."""
+    for name in ("m0", "m1"):
+        join(store, name, max_tasks=20)
+    set_limit(store, "requests", 100, now=0)
+    sent = [post(store).task for _ in range(30)]
+    begin = tmp_path / "begin"
+    program = Path(__file__).with_name("poller_program.py")
+    pollers = [
+        subprocess.Popen(
+            [sys.executable, str(program), store.url, name, str(begin)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("m0", "m1", "m1")
+    ]
+    for poller in pollers:
+        assert poller.stdout is not None
+        assert poller.stdout.readline() == "ready\n"
+    begin.touch()
+    got = [
+        tuple(one) for poller in pollers for one in json.loads(poller.communicate(timeout=60)[0])
+    ]
+    assert sorted(task for task, _ in got) == sent
+    assert len({fence for _, fence in got}) == 30
+    held = [one.capacity.current for one in members.list_members(store, OWNER, now=3)]
+    assert max(held) <= 20
 
 
 def test_two_polls_of_one_member_at_once_do_not_exceed_its_slots(store: Store) -> None:
