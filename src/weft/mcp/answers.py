@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 
-class Held(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Held:
     """A task somebody works on."""
 
     task: int
@@ -13,7 +14,8 @@ class Held(Struct, frozen=True, kw_only=True):
     fence: int
 
 
-class Member(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Member:
     id: str  # given as `me` by whoever it is
     name: str
     role: str
@@ -26,7 +28,8 @@ class Member(Struct, frozen=True, kw_only=True):
     offers: list[int]
 
 
-class Me(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Me:
     """Members of the caller's, or the one task weft started it for."""
 
     members: list[Member]
@@ -34,17 +37,20 @@ class Me(Struct, frozen=True, kw_only=True):
     fence: int | None
 
 
-class Swarm(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Swarm:
     members: list[Member]
 
 
-class Sent(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Sent:
     task: int
     name: str
     state: str
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Listed:
     task: int
     name: str
     state: str
@@ -54,12 +60,14 @@ class Listed(Struct, frozen=True, kw_only=True):
     run: str | None
 
 
-class Page(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Page:
     tasks: list[Listed]
     next: int | None  # to be given as `after`; None: that was all
 
 
-class Task(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Task:
     task: int
     name: str
     run: str | None
@@ -71,12 +79,14 @@ class Task(Struct, frozen=True, kw_only=True):
     result: str
 
 
-class Message(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Message:
     sender: str
     text: str
 
 
-class Finished(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Finished:
     """How a task ended that the caller sent."""
 
     task: int
@@ -85,14 +95,16 @@ class Finished(Struct, frozen=True, kw_only=True):
     text: str  # its result, or why it has none
 
 
-class Needed(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Needed:
     task: int
     name: str
     state: str
     result: str
 
 
-class Claimed(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
     """A task that is the caller's own now."""
 
     task: int
@@ -103,13 +115,15 @@ class Claimed(Struct, frozen=True, kw_only=True):
     needs: list[Needed]
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Offer:
     task: int
     name: str
     text: str
 
 
-class Polled(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Polled:
     kind: str  # task, offer, messages, finished or nothing
     task: Claimed | None = None
     offer: Offer | None = None
@@ -118,38 +132,44 @@ class Polled(Struct, frozen=True, kw_only=True):
     ack: str | None = None  # to be given with the next poll
 
 
-class Acted(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Acted:
     task: int
     action: str
     claimed: Claimed | None = None
 
 
-class Stored(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Stored:
     task: int | None
     state: str
     messages: list[Message]
     ack: str | None
 
 
-class Files(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Files:
     granted: bool
     held: dict[str, int]  # what others hold, by whose task
 
 
-class Wait(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Wait:
     kind: str
     subject: str
     text: str
 
 
-class Reasons(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Reasons:
     task: int
     state: str
     reason: str
     waits: list[Wait]
 
 
-class Run(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Run:
     run: str
     tasks: dict[str, int]  # numbers by the plan's ids
     warnings: list[str]

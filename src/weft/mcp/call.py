@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
-from msgspec import Struct
 
 from weft.operations.project import Project
 from weft.operations.swarm.identity import Identity
@@ -19,7 +19,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Call(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Call:
     store: Store
     room: Room  # where polls wait; somebody runs it
     project: Project  # for which plans are submitted

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
-
-from msgspec import Struct
 
 from weft.mcp import answers, arguments, tools
 from weft.mcp.arguments import Arguments
@@ -16,7 +15,8 @@ Given = TypeVar("Given", bound=Arguments)
 Found = TypeVar("Found")
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Tool:
     name: str
     title: str
     description: str

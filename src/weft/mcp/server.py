@@ -10,13 +10,13 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from functools import cache, partial
 from typing import Any, Final
 
 import mcp_types as types
 from anyio.to_thread import run_sync
 from mcp.server import Server, ServerRequestContext
-from msgspec.structs import asdict
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
