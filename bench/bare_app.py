@@ -18,7 +18,9 @@ def main(file: str) -> None:
     async def tasks() -> Response:
         return Response(answer, media_type="application/json")
 
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(100)
     print(listening.getsockname()[1], flush=True)
     config = uvicorn.Config(app, http="h11", log_config=None, access_log=False)
     uvicorn.Server(config).run(sockets=[listening])

@@ -144,6 +144,10 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
         lambda s, w: looking.list_tasks(s.store, w, Filter(tenant=ACME)),
         EYES_OF_ACME,
     ),
+    "list_lines": (
+        lambda s, w: looking.list_lines(s.store, w, Filter(tenant=ACME)),
+        EYES_OF_ACME,
+    ),
     "get_task": (lambda s, w: looking.get_task(s.store, w, s.held), EYES_OF_ACME),
     # Of an attempt that weft itself carries out:
     "agent's progress": (

@@ -28,6 +28,7 @@ LOOKS_AT_EVERYTHING = {
     "runs",  # a list for people
     "state_counts",  # a count for people
     "costs_of_the_rest",  # a sum for people
+    "costs_by_agent",  # a sum for those who watch, seldom
     "queue",  # only when the ad-hoc queue is full, and bounded by its size
     "events_of_run",  # a report for people, once in the life of a run
     "uses_between",  # the same

@@ -96,9 +96,9 @@ def summary(row: Row) -> model.Summary:
         since=row["since"],
         agent=row["agent"],
         stage=row["stage"],
-        klass=model.Class(row["class"]),
+        klass=model.Class(row["klass"]),
         priority=model.Priority(row["priority"]),
-        worker=row["worker"] or row["offered_to"] or row["pinned"],
+        worker=row["worker"],
         created_by=row["created_by"],
         submitted=row["submitted"],
     )

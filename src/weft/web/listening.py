@@ -27,7 +27,7 @@ _DESCRIPTORS: Final = 65_536
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens, so that nobody else has the address when people are told of it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # By its protocol asyncio knows that it may send at once; else each answer waits some 40 ms.
+    # Said to be TCP, asyncio sends what is written at once; else each answer would wait 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -15,7 +15,8 @@ from weft.model import Lease, Limit, Worker
 from weft.store import Store
 from weft.store.leases import list_open
 from weft.store.limits import list_limits
-from weft.store.looking import count_tasks, list_open_entries, total_costs
+from weft.store.looking import list_open_entries, total_costs
+from weft.store.tasks import count_states
 from weft.store.workers import list_workers
 from weft.web.counting import Counts
 
@@ -38,7 +39,7 @@ class Seen:
 
 def look(store: Store, now: float) -> Seen:
     return Seen(
-        tasks=count_tasks(store),
+        tasks={state.value: number for state, number in count_states(store).items()},
         leases=tuple(list_open(store)),
         limits=tuple(list_limits(store, now=now)),
         workers=tuple(list_workers(store, now=now)),

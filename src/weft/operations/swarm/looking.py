@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from weft.operations.swarm.acting import get_visible_task
 from weft.operations.swarm.identity import READ, Identity, need, need_tenant
 from weft.operations.swarm.records import Filter, Page
 from weft.store import Store
+from weft.store import looking as store_looking
 from weft.store.looking import list_summaries
 from weft.store.store import at_one_moment
 
@@ -24,14 +25,26 @@ def list_tasks(
 ) -> Page:
     """A page of tasks, oldest first. Only `after` says whether there may be more: a page can be
     short although it is not the last."""
+    allowed = _allowed(who, which, most)
+    found, more = list_summaries(store, allowed, after=after, most=most)
+    return Page(tasks=tuple(found), after=more)
+
+
+def list_lines(
+    store: Store, who: Identity, which: Filter, *, after: int = 0, most: int = 100
+) -> tuple[list[dict[str, Any]], int | None]:
+    """The same as plain fields, for those who only pass them on."""
+    allowed = _allowed(who, which, most)
+    return store_looking.list_lines(store, allowed, after=after, most=most)
+
+
+def _allowed(who: Identity, which: Filter, most: int) -> Filter:
     need(who, READ)
     if not 1 <= most <= MOST:
         raise InputError(f"A page has from 1 to {MOST} tasks, not {most}.")
     if which.tenant is not None:
         need_tenant(who, which.tenant)
-    allowed = replace(which, tenant=which.tenant or who.tenant)
-    found, more = list_summaries(store, allowed, after=after, most=most)
-    return Page(tasks=tuple(found), after=more)
+    return replace(which, tenant=which.tenant or who.tenant)
 
 
 @at_one_moment

@@ -93,10 +93,6 @@ SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
                  WHERE l.state <> 'released' AND c.fence = l.fence AND c.resource = :resource),
                 0) AS reserved;
 
--- name: counts_by_state
--- How many tasks are in each state.
-SELECT state, COUNT(*) AS tasks FROM tasks GROUP BY state ORDER BY state;
-
 -- name: costs_by_agent
 -- What the attempts of each agent took.
 SELECT agent, SUM(tokens) AS tokens, SUM(micro_usd) AS micro_usd FROM attempts

@@ -54,11 +54,20 @@ WHERE id > :after ORDER BY id LIMIT :most;
 
 -- name: summaries
 -- Tasks by their numbers (the keys of a JSON object) as lists show them, oldest first.
-SELECT t.id, t.name, t.run, t.tenant, t.state, t.reason, t.since, t.agent, t.stage, t.class,
-       t.priority, t.pinned, t.offered_to, t.created_by, t.submitted, a.worker
+SELECT t.id, t.name, t.run, t.tenant, t.state, t.reason, t.since, t.agent, t.stage,
+       t.class AS klass, t.priority, COALESCE(a.worker, t.offered_to, t.pinned) AS worker,
+       t.created_by, t.submitted
 FROM (SELECT CAST(key AS BIGINT) AS id FROM json_each(:ids)) k LEFT JOIN tasks t ON t.id = k.id
 LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt AND t.state = 'running'
 WHERE COALESCE(t.state, '') <> '' ORDER BY t.id;
+
+-- name: summaries_after
+-- The same of all tasks after a number.
+SELECT t.id, t.name, t.run, t.tenant, t.state, t.reason, t.since, t.agent, t.stage,
+       t.class AS klass, t.priority, COALESCE(a.worker, t.offered_to, t.pinned) AS worker,
+       t.created_by, t.submitted
+FROM tasks t LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt AND t.state = 'running'
+WHERE t.id > :after ORDER BY t.id LIMIT :most;
 
 -- name: tasks
 -- Tasks by their numbers (the keys of a JSON object), oldest first.

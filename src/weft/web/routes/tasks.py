@@ -71,7 +71,7 @@ async def list_tasks(
         request,
         READ,
         lambda store, who, now: wire.page(
-            looking.list_tasks(store, who, which, after=after, most=most)
+            *looking.list_lines(store, who, which, after=after, most=most)
         ),
     )
 
