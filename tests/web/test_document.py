@@ -77,6 +77,7 @@ def test_requests_made_up_from_the_document_are_answered_as_it_says(tmp_path: Pa
 
 
 @pytest.mark.chaos
+@pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="the longer version: make chaos")
 @pytest.mark.timeout(1200)
 def test_many_requests_made_up_from_the_document_are(tmp_path: Path, url: str) -> None:
     with serving(tmp_path, url) as server:

@@ -19,7 +19,7 @@ def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Ev
     return [records.event(row) for row in tx.all("events_after", after=after, most=most)]
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class Told(Struct, frozen=True, kw_only=True, dict=True):
     """An event on its way to followers, who may see some tenant's alone."""
 
     id: int

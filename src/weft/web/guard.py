@@ -2,6 +2,7 @@
 
 - A `Host` that is not ours: a page that had its own name point at this machine (DNS rebinding).
 - An `Origin` or `Sec-Fetch-Site` that is not ours: a page of somebody else's (cross-site requests).
+- Whoever shows no token where one is needed.
 - Bodies that are too large, chunked ones too, come too slowly, or are no JSON.
 - Too many headers, too long a path, too many requests at once.
 
@@ -18,6 +19,7 @@ from typing import Final
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from weft.errors import Unauthenticated, name_of
 from weft.web import problems
 from weft.web.problems import Rejected
 
@@ -25,6 +27,7 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 CALLS: Final = ("/v1/verbs/", "/v1/operations/")
 """Where an admin calls verbs by name."""
 
+_CLOSED: Final = ("/v1/", "/metrics", "/mcp")
 _SITES: Final = (b"origin", b"sec-fetch-site")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -72,6 +75,8 @@ class Guard:
         if len(scope["raw_path"]) + len(scope["query_string"]) > self._bounds.path:
             raise Rejected(414, f"A path has at most {self._bounds.path} bytes.")
         self._refuse_strangers(headers)
+        if scope["path"].startswith(_CLOSED) and not _shows_a_token(headers):
+            raise Rejected(401, str(Unauthenticated()))
         if scope["method"] not in _WITH_BODY:
             return receive
         if scope["path"].startswith(CALLS):
@@ -153,6 +158,11 @@ class Guard:
         return _replay(bytes(body), receive)
 
 
+def _shows_a_token(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether it is any good is asked later; who shows none hears nothing else."""
+    return dict(headers).get(b"authorization", b"").lower().startswith(b"bearer ")
+
+
 def _too_large(most: int) -> Rejected:
     return Rejected(413, f"A body has at most {most} bytes.")
 
@@ -174,7 +184,8 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _turn_away(send: Send, error: Rejected) -> None:
-    body = problems.encode(error.status_code, error.detail)
+    name = name_of(Unauthenticated) if error.status_code == 401 else None
+    body = problems.encode(error.status_code, error.detail, name)
     headers = [
         (b"content-type", problems.MEDIA_TYPE.encode()),
         (b"content-length", str(len(body)).encode()),
@@ -182,5 +193,7 @@ async def _turn_away(send: Send, error: Rejected) -> None:
     ]
     if error.status_code == 503:
         headers.append((b"retry-after", b"2"))
+    if error.status_code == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": error.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": body})
