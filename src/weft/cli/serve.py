@@ -67,6 +67,8 @@ def command(
     weft speaks HTTP. For other machines put a proxy with TLS in front of it, and tell its name
     with --host-name.
     """
+    host, port = _address(bind, expose=expose)  # before what takes long to import
+
     from weft.mcp.http import MCP, McpApp
     from weft.operations import project
     from weft.operations.own_token import keep_own_token
@@ -75,7 +77,6 @@ def command(
     from weft.web.guard import LOOPBACK
     from weft.web.listening import bind as listen_at
 
-    host, port = _address(bind, expose=expose)
     found = project.find_here(directory, os.environ)
     with found.open_store() as store, listen_at(host, port) as listening:
         token = token_file(found.store_file, found.environment)

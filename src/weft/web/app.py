@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import anyio
@@ -39,7 +38,7 @@ def create_app(
     bounds: Bounds | None = None,
     mounted: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
-    """An application over a store; its background work goes on while it is served.
+    """An application over a store; `work_beside` goes on while it is served.
 
     `hosts` are the names under which it may be reached; `mounted` are applications of others, by
     the path at which they are to be found.
@@ -58,7 +57,6 @@ def create_app(
         title="weft",
         version=__version__,
         description=document.DESCRIPTION,
-        lifespan=_background,
         openapi_url="/openapi.json",
         docs_url=None,  # its page would load programs from elsewhere
         redoc_url=None,
@@ -83,15 +81,13 @@ def parts_of(app: FastAPI) -> Parts:
     return parts
 
 
-@asynccontextmanager
-async def _background(app: FastAPI) -> AsyncIterator[None]:
+async def work_beside(app: FastAPI) -> None:
+    """What goes on while requests are answered. A server without it is none: it ends with this."""
     parts = parts_of(app)
     async with anyio.create_task_group() as group:
         group.start_soon(parts.stream.run)
         group.start_soon(_let_wait, parts)
         group.start_soon(forget, parts.store)
-        yield
-        group.cancel_scope.cancel()
 
 
 async def _let_wait(parts: Parts) -> None:

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from weft.errors import InputError
-from weft.web.app import parts_of, stop_waiting
+from weft.web.app import parts_of, stop_waiting, work_beside
 from weft.web.auth import Redaction
 from weft.web.protocol import HEAD_BYTES, BoundedProtocol
 
@@ -49,7 +49,7 @@ async def listen(app: FastAPI, listening: socket.socket) -> None:
             app,
             http=BoundedProtocol,
             ws="none",
-            lifespan="on",
+            lifespan="off",
             log_config=None,  # the command's own
             access_log=False,
             proxy_headers=False,  # nobody is believed about whom he speaks for
@@ -61,6 +61,7 @@ async def listen(app: FastAPI, listening: socket.socket) -> None:
         )
     )
     async with anyio.create_task_group() as group:
+        group.start_soon(work_beside, app)
         group.start_soon(_serve, server, listening)
         try:
             await anyio.sleep_forever()
