@@ -23,7 +23,7 @@ from weft.operations.swarm import (
 )
 from weft.operations.swarm.acting import sender_name
 from weft.operations.swarm.explaining import explain
-from weft.operations.swarm.records import Filter, Result
+from weft.operations.swarm.records import Filter, NewWork, Result
 
 
 async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, answers.Member]:
@@ -76,9 +76,7 @@ async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, answers
     no task depends on you once it is sent. For work in the repository name the agent and the
     files it may change.
     """
-    work = await call.ask(
-        addressing.address,
-        call.project,
+    wanted = NewWork(
         text=given.text,
         title=given.title,
         to=given.to,
@@ -90,6 +88,7 @@ async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, answers
         agent=given.agent,
         sender=await _sender(call, given.me),
     )
+    work = await call.ask(addressing.address, call.project, wanted)
     sent = await call.ask(sending.send, work, now=time.time())
     return f"Task {sent.task} is {sent.state}.", answers.Sent(
         task=sent.task, name=sent.name, state=sent.state.value

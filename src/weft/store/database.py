@@ -27,6 +27,14 @@ class Row(Protocol):
     def __getitem__(self, column: str, /) -> Any: ...
 
 
+def as_dict(row: Row) -> dict[str, Any]:
+    """A row by the names of its columns. One of SQLite's looks each name up from the first on."""
+    if isinstance(row, dict):
+        return row
+    plain: Any = row
+    return dict(zip(plain.keys(), plain, strict=True))
+
+
 class Cursor(Protocol):
     """One open transaction of a driver."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from weft.model import Entry, Event, Filter, Summary, Task
 from weft.store import records
-from weft.store.database import Row, Transaction, encode_keys
+from weft.store.database import Row, Transaction, as_dict, encode_keys
 from weft.store.store import reads
 from weft.store.tasks import numbers_in
 
@@ -82,7 +82,7 @@ def list_lines(
     For those who only pass them on: nothing else is asked for as often.
     """
     rows, more = _page(tx, which, after=after, most=most)
-    return [dict(cast(Mapping[str, Any], row)) for row in rows], more
+    return [as_dict(row) for row in rows], more
 
 
 def _page(tx: Transaction, which: Filter, *, after: int, most: int) -> tuple[list[Row], int | None]:

@@ -231,6 +231,20 @@ def open_store(
     return store
 
 
+def open_reader(store: Store) -> Store | None:
+    """Another connection to a store in a file, for looks that wait for nobody.
+
+    There a reader keeps up with any writer; whoever would have to wait all the same gets
+    `StoreBusy` at once. None where every look is a question to a server.
+    """
+    if not store.url.startswith("sqlite:///"):
+        return None
+    from weft.store.sqlite import Sqlite
+
+    path = Path(unquote(store.url.removeprefix("sqlite:///")))
+    return Store(Sqlite(path, patience=0), store.tuning)
+
+
 def _driver(url: str) -> Database:
     scheme = url.partition("://")[0]
     if scheme == "sqlite":

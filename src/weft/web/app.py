@@ -16,6 +16,7 @@ from weft import __version__
 from weft.errors import WeftError
 from weft.operations.project import Project
 from weft.store import Store
+from weft.store.store import open_reader
 from weft.waiting import Room
 from weft.web import document, problems
 from weft.web.asking import Parts
@@ -25,9 +26,9 @@ from weft.web.guard import LOOPBACK, Bounds, Guard
 from weft.web.routes import events, health, looking, members, runs, tasks, tokens, verbs
 from weft.web.tending import forget
 
-_THREADS: Final = 16  # requests that ask the store at one time
+_THREADS: Final = 8  # requests that ask the store at one time
 
-_ROUTERS: Final = (members, tasks, runs, looking, events, tokens, verbs)
+_ROUTERS: Final = (tasks, members, runs, looking, events, tokens, verbs)
 
 
 def create_app(
@@ -51,6 +52,7 @@ def create_app(
         stream=Stream(store, threads),
         counts=Counts(),
         threads=threads,
+        quick=open_reader(store),
         leaving=anyio.Event(),
     )
     app = FastAPI(
@@ -95,6 +97,13 @@ async def _let_wait(parts: Parts) -> None:
         group.start_soon(parts.room.run)
         await parts.leaving.wait()
         group.cancel_scope.cancel()
+
+
+def close(app: FastAPI) -> None:
+    """To be called when nobody asks any more."""
+    quick = parts_of(app).quick
+    if quick is not None:
+        quick.close()
 
 
 def stop_waiting(app: FastAPI) -> None:

@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from weft.errors import InputError
-from weft.web.app import parts_of, stop_waiting, work_beside
+from weft.web.app import close, parts_of, stop_waiting, work_beside
 from weft.web.auth import Redaction
 from weft.web.protocol import HEAD_BYTES, BoundedProtocol
 
@@ -60,15 +60,18 @@ async def listen(app: FastAPI, listening: socket.socket) -> None:
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
     )
-    async with anyio.create_task_group() as group:
-        group.start_soon(work_beside, app)
-        group.start_soon(_serve, server, listening)
-        try:
-            await anyio.sleep_forever()
-        finally:
-            stop_waiting(app)
-            parts_of(app).stream.close()
-            server.should_exit = True
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(work_beside, app)
+            group.start_soon(_serve, server, listening)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                stop_waiting(app)
+                parts_of(app).stream.close()
+                server.should_exit = True
+    finally:
+        close(app)
 
 
 async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:

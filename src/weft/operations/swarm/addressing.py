@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from weft import git
 from weft.attempt.site import agent_names, read_agent
 from weft.errors import Refused
-from weft.model import Class, Priority
 from weft.operations.project import Project
 from weft.operations.swarm.identity import Identity
-from weft.operations.swarm.records import How, NewWork
+from weft.operations.swarm.records import NewWork
 from weft.store import Store
 from weft.store.tasks import get_task
 
@@ -25,40 +26,17 @@ DEEPEST: Final = 3
 _DEPTH: Final = "depth"
 
 
-def address(
-    store: Store,
-    who: Identity,
-    project: Project,
-    *,
-    text: str,
-    title: str = "",
-    to: str | None = None,
-    how: How = "pool",
-    needs: tuple[int, ...] = (),
-    priority: Priority = Priority.NORMAL,
-    klass: Class = Class.STANDARD,
-    files: tuple[str, ...] = (),
-    agent: str | None = None,
-    sender: str | None = None,
-) -> NewWork:
+def address(store: Store, who: Identity, project: Project, work: NewWork) -> NewWork:
     """The task as it is to be sent; only looks."""
-    here = agent is not None and agent in agent_names(project.root)
-    about = read_agent(project.root, agent) if here and agent else None
-    return NewWork(
-        text=text,
-        title=title,
-        to=to,
-        how=how,
-        needs=needs,
-        priority=priority,
-        klass=klass,
-        files=files,
-        agent=agent,
-        details=_depth(store, who),
-        sender=sender,
-        repo=str(git.common_directory(project.root)) if about else None,
-        stage=(about.stage or "implement") if about else None,
-        provider=about.provider if about else None,
+    deeper = replace(work, details={**work.details, **_depth(store, who)})
+    if work.agent is None or work.to is not None or work.agent not in agent_names(project.root):
+        return deeper
+    about = read_agent(project.root, work.agent)
+    return replace(
+        deeper,
+        repo=str(git.common_directory(project.root)),
+        stage=about.stage or "implement",
+        provider=about.provider,
     )
 
 

@@ -19,7 +19,7 @@ from weft.operations.project import Project
 from weft.operations.swarm.addressing import address
 from weft.operations.swarm.identity import WORK, Identity, has, need
 from weft.operations.swarm.inbox import read_messages, send_message
-from weft.operations.swarm.records import Trigger
+from weft.operations.swarm.records import NewWork, Trigger
 from weft.operations.swarm.sending import DEFAULT_TENANT, send
 from weft.store import Store
 from weft.store.leads import find_open, list_ends
@@ -79,5 +79,6 @@ def write_to_lead(
         else:
             return Written(task=task, started=False)
     do.check(project, text, files=[do.NOTHING], agent=name)
-    work = address(store, who, project, text=text, agent=name, klass=Class.INTERACTIVE)
+    asked = NewWork(text=text, agent=name, klass=Class.INTERACTIVE)
+    work = address(store, who, project, asked)
     return Written(task=send(store, who, work, now=now).task, started=True)

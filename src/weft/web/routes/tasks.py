@@ -13,12 +13,13 @@ from weft.operations import looking as explaining
 from weft.operations.diffs import find_difference
 from weft.operations.logs import Log
 from weft.operations.swarm import inbox, looking, sending, working
+from weft.operations.swarm.addressing import address
 from weft.operations.swarm.identity import READ, WORK, Identity
 from weft.operations.swarm.records import Claimed, Filter, Heard, Sent
 from weft.store import Store
 from weft.store.leases import get_lease
 from weft.web import bodies, wire
-from weft.web.asking import act, act_slowly, in_thread, look, parts_of, while_connected
+from weft.web.asking import act, act_slowly, glance, in_thread, look, parts_of, while_connected
 from weft.web.auth import OWN
 from weft.web.bodies import TaskNumber
 from weft.web.document import answers
@@ -35,18 +36,21 @@ Named = Annotated[str | None, Query(max_length=200)]
 @router.post("/tasks", status_code=201, openapi_extra=answers(Sent))
 async def send(request: Request, body: bodies.NewTask) -> Response:
     """Send a task to everybody or to one agent."""
-    wanted, room = body.work(), parts_of(request).room
+    asked, parts = body.work(), parts_of(request)
     if body.wait_ms == 0:
         return await act(
             request,
             OWN,
-            lambda store, who, now: sending.send(store, who, wanted, now=now),
+            lambda store, who, now: sending.send(
+                store, who, address(store, who, parts.project, asked), now=now
+            ),
             status=201,
         )
 
     async def work(who: Identity) -> Sent:
         wait = body.wait_ms / 1000
-        return await while_connected(request, room.send(who, wanted, wait=wait))
+        wanted = await in_thread(request, lambda: address(parts.store, who, parts.project, asked))
+        return await while_connected(request, parts.room.send(who, wanted, wait=wait))
 
     return await act_slowly(request, OWN, work, status=201)
 
@@ -67,7 +71,7 @@ async def list_tasks(
     which = Filter(
         state=state, agent=agent, worker=worker, run=run, tenant=tenant, created_by=created_by
     )
-    return await look(
+    return await glance(
         request,
         READ,
         lambda store, who, now: wire.page(
@@ -78,7 +82,7 @@ async def list_tasks(
 
 @router.get("/tasks/{id}", openapi_extra=answers(wire.Task))
 async def get_task(request: Request, id: TaskNumber) -> Response:
-    return await look(
+    return await glance(
         request, OWN, lambda store, who, now: wire.task(looking.get_task(store, who, id))
     )
 
