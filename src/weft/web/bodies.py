@@ -165,9 +165,5 @@ class NewRun(Body):
     """A plan, as text, to be run on the server's repository."""
 
     plan: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = "plan.md"
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")] = "plan"
     agent: Name = "implement"
-    stages: Annotated[list[Name], Field(max_length=20)] = []
-    slots: Annotated[int, Field(ge=1, le=256)] | None = None
-    base: Annotated[str, Field(min_length=1, max_length=200)] = "HEAD"
-    micro_usd: Annotated[int, Field(ge=1, le=LARGEST)] | None = None

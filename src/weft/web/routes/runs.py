@@ -11,16 +11,34 @@ from fastapi import APIRouter, Path, Request, Response
 from weft.operations import steering
 from weft.operations.steering import Done
 from weft.operations.swarm.identity import ADMIN, READ, Identity, need_tenant
+from weft.operations.swarm.plans import PlanSent, submit_text
 from weft.store import Store
 from weft.store.runs import get_run, list_runs
 from weft.store.tasks import list_run
-from weft.web import wire
-from weft.web.asking import act, look
+from weft.web import bodies, wire
+from weft.web.asking import act, act_slowly, in_thread, look, parts_of
+from weft.web.auth import OWN
 from weft.web.document import answers
 
 router = APIRouter(tags=["runs"])
 
 RunId = Annotated[str, Path(min_length=1, max_length=200, description="A run's id.")]
+
+
+@router.post("/runs", status_code=201, openapi_extra=answers(PlanSent))
+async def submit(request: Request, body: bodies.NewRun) -> Response:
+    """Run a plan on the server's repository, by whoever serves that."""
+    parts = parts_of(request)
+
+    async def work(who: Identity) -> PlanSent:
+        return await in_thread(
+            request,
+            lambda: submit_text(
+                parts.store, who, parts.project, body.plan, name=body.name, agent=body.agent
+            ),
+        )
+
+    return await act_slowly(request, OWN, work, status=201)
 
 
 @router.get("/runs", openapi_extra=answers(wire.Runs))
