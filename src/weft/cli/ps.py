@@ -122,7 +122,8 @@ def _shown_as(one: Seen) -> str:
 
 def _doing(one: Seen, now: float) -> str:
     if one.started is not None and one.state in ("running", "paused"):
-        stage = f"{one.agent or ''}{f', {one.stage}' if one.stage not in (None, one.agent) else ''}"
+        who = one.agent or one.worker or ""
+        stage = f"{who}{f', {one.stage}' if one.stage not in (None, one.agent) else ''}"
         again = f", attempt {one.attempt}" if one.attempt > 1 else ""
         paused = ", then paused" if one.state == "paused" else ""
         return f"{stage}{again}, {duration(now - one.started)}{paused}"
