@@ -75,6 +75,14 @@ def text(event: Event) -> str:
             return f"  check of {', '.join(data['entries'])} {verdict} in {data['seconds']:.1f} s"
         case "run_submitted":
             return f"run submitted, {data['tasks']} tasks"
+        case "message_sent":
+            return f"  a message from {data['sender']}"
+        case "preference_ended":
+            return f"{data['worker']} did not take it; whoever can may"
+        case "token_created":
+            return f"token {data['token']} made for {data['name']}: {', '.join(data['scopes'])}"
+        case "token_revoked":
+            return f"token {data['token']} revoked"
         case "limit_set":
             return f"limit {data['resource']} is {data['capacity']}"
         case "worker_registered":
