@@ -77,7 +77,7 @@ def open_site(
     """`mcp` is where this process serves weft's tools itself; else the configuration may name a
     server on the same store."""
     with Launcher() as launcher:
-        yield Site(
+        site = Site(
             store=store,
             identity=identity(store),
             root=root,
@@ -90,6 +90,8 @@ def open_site(
             combine=lambda tip, candidates: _combine(root, tip, candidates),
             mcp=mcp or (config.server and f"{config.server}/mcp"),
         )
+        site.looks.soon(root)  # by the time an agent starts it is known
+        yield site
 
 
 def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str:

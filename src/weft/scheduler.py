@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _LOOK: Final = 0.1  # seconds between looks at what agents print
 _SOON: Final = 0.02  # the shortest wait for a task that is due
+_FOLLOWED: Final = 0.03  # seconds in which whoever has ended is followed by another
 _CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although others start
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
@@ -184,7 +185,7 @@ class Scheduler:
             self._ring()
             return
         try:
-            with self._site.starts.one():
+            with self._site.changeover.one():
                 attempt = await run_sync(self._start, grant, limiter=self._starts)
         finally:
             del self._starting[grant.fence]
@@ -207,8 +208,9 @@ class Scheduler:
         settled = False
         try:
             await attempt.wait_ended()
-            await self._hear_out(attempt)
-            settled = await self._settle(attempt)
+            with self._site.changeover.one():
+                await self._hear_out(attempt)
+                settled = await self._settle(attempt)
         except Exception:
             # Its lease is no longer renewed: the reaper frees it, once nobody of it is left.
             log.exception("task %s was lost sight of", attempt.order.task)
@@ -221,7 +223,7 @@ class Scheduler:
         try:
             if settled:
                 if not self._draining:
-                    await self._site.starts.let_pass(_CLEANS_AFTER)
+                    await self._site.changeover.let_pass(_CLEANS_AFTER, after=_FOLLOWED)
                 await run_sync(attempt.free_workspace)
             else:
                 attempt.let_go()

@@ -87,8 +87,9 @@ def _made_before(task: Task, grant: Grant, earlier: Sequence[Attempt]) -> Attemp
 def _base(site: Site, task: Task) -> str:
     if task.run is None:
         return git.get_commit(site.root, "HEAD").id
-    tip = git.find_ref(site.root, trunk_ref(task.run))
-    base = tip or git.get_commit(site.root, get_run(site.store, task.run).base or "HEAD").id
+    tip = git.find_tip(site.root, trunk_ref(task.run))
+    start = tip or git.get_commit(site.root, get_run(site.store, task.run).base or "HEAD")
+    base = start.id
     siblings = _candidates_of_siblings(site, task)
     return site.combine(base, siblings) if siblings else base
 

@@ -22,6 +22,7 @@ _RECENT: Final = 1.0  # seconds
 class Looks:
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
         self._aside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="looks")
         self._last: tuple[float, Fingerprint] | None = None
         self._settings: tuple[Mapping[str, str], Mapping[str, str]] | None = None
@@ -29,9 +30,10 @@ class Looks:
     def settings(self, root: Path) -> Mapping[str, str]:
         """The configuration as git reads it, since the repository's own files last changed."""
         files = workspace.settings_files(root)
-        if self._settings is None or self._settings[0] != files:
-            self._settings = files, git.settings(root)
-        return self._settings[1]
+        with self._reading:
+            if self._settings is None or self._settings[0] != files:
+                self._settings = files, git.settings(root)
+            return self._settings[1]
 
     def soon(self, root: Path) -> Future[Fingerprint]:
         """A look that begins no earlier than now, taken aside."""

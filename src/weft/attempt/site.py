@@ -9,8 +9,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from weft.agents.agent import Agent
+from weft.attempt.changeover import Changeover
 from weft.attempt.looks import Looks
-from weft.attempt.starts import Starts
 from weft.config import Config
 from weft.errors import InputError
 from weft.process.launcher import Launcher
@@ -38,7 +38,7 @@ class Site(Struct, frozen=True, kw_only=True):
     combine: Combine
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)
-    starts: Starts = field(default_factory=Starts)
+    changeover: Changeover = field(default_factory=Changeover)
 
     def directory(self, task: int, attempt: int) -> Path:
         """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _PAUSE: Final = 1.0  # after the store failed
-_YIELDS: Final = 0.2  # seconds for which agents about to start go first
+_YIELDS: Final = 0.2  # seconds for which slots that change hands go first
 
 
 class Gate:
@@ -102,7 +102,7 @@ class Gate:
             group.start_soon(self._keep, tenure, group)
             while await tenure.turn():
                 await self._wait(listener, tenure.changed)
-                await self._site.starts.let_pass(_YIELDS)
+                await self._site.changeover.let_pass(_YIELDS)
                 tenure.changed = anyio.Event()
             group.cancel_scope.cancel()
 

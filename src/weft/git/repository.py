@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from weft.git.refs import Update, update_refs
 from weft.git.trees import commit_tree
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+_MOST_KNOWN = 256
+_asking = threading.Lock()
 
 OLDEST = (2, 38)
 """The first git that merges without a working tree (`merge-tree --write-tree`)."""
@@ -32,6 +36,9 @@ class Commit(Struct, frozen=True, kw_only=True):
     tree: str
     parents: tuple[str, ...]
     date: str  # as the committer wrote it: `1700000000 +0000`
+
+
+_known: dict[tuple[Path, str], Commit] = {}
 
 
 def create(directory: Path) -> None:
@@ -110,10 +117,28 @@ def get_commit(directory: Path, name: str) -> Commit:
     return _get_known(directory, name) if _ID.fullmatch(name) else _read_commit(directory, name)
 
 
-@lru_cache(maxsize=256)
+def find_tip(directory: Path, ref: str) -> Commit | None:
+    """The commit a full reference name points at."""
+    shown = "%(refname)%00%(objectname)%00%(tree)%00%(parent)%00%(committerdate:raw)"
+    for line in answer(directory, "for-each-ref", f"--format={shown}", ref).splitlines():
+        name, commit, tree, parents, date = line.split("\0")
+        if name == ref and tree:
+            found = Commit(id=commit, tree=tree, parents=tuple(parents.split()), date=date)
+            with _asking:
+                _known[directory, commit] = found
+            return found
+    return None
+
+
 def _get_known(directory: Path, name: str) -> Commit:
-    """What an id stands for never changes."""
-    return _read_commit(directory, name)
+    """What an id stands for never changes. Who asks at the same time waits for one answer."""
+    with _asking:
+        found = _known.get((directory, name))
+        if found is None:
+            found = _known[directory, name] = _read_commit(directory, name)
+        while len(_known) > _MOST_KNOWN:
+            del _known[next(iter(_known))]
+        return found
 
 
 def _read_commit(directory: Path, name: str) -> Commit:
@@ -133,9 +158,14 @@ def ignored(directory: Path, paths: list[str]) -> set[str]:
     return set(split(done.output))
 
 
-@lru_cache(maxsize=64)
 def _path(directory: Path, question: str) -> Path:
     """Asked again and again about one repository, which does not move meanwhile."""
+    with _asking:
+        return _ask_path(directory, question)
+
+
+@lru_cache(maxsize=64)
+def _ask_path(directory: Path, question: str) -> Path:
     done = run(directory, "rev-parse", "--path-format=absolute", question)
     if done.status != 0:
         if "not a git repository" in done.errors:

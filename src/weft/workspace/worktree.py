@@ -8,6 +8,7 @@ workspace's lock and see to its record.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import stat
@@ -19,6 +20,7 @@ from typing import Final
 from weft.errors import WorkspaceError
 from weft.git import GitFailed, View
 from weft.git.command import answer
+from weft.git.refs import Update, update_refs
 from weft.git.trees import advance, put_up, remove_untracked, submodules
 from weft.workspace.locks import Lock
 from weft.workspace.records import Pool, Record, Slot, write_whole
@@ -30,6 +32,8 @@ _CARRIED: Final = (
     *("core.sparsecheckout", "core.sparsecheckoutcone", "extensions.objectformat"),
     "extensions.worktreeconfig",
 )
+_MORE: Final = ("reftable", "config.worktree", "info/sparse-checkout")
+"""Where these are, git keeps more about each worktree."""
 _ADMIN: Final = ("HEAD", "commondir", "gitdir", "index", "reftable")
 
 
@@ -91,6 +95,9 @@ def make(slot: Slot, branch: str, commit: str, holds: Sequence[int]) -> str:
 
     To be called while registering: git fails when several are made at once.
     """
+    if _has_plain_entries(slot.pool):
+        update_refs(slot.pool.common, [Update(ref=branch, old=None, new=commit)])
+        return _make_entry(slot, branch)
     answer(
         slot.pool.common,
         *("worktree", "add", "--quiet", "--no-checkout", "--no-track"),
@@ -99,6 +106,35 @@ def make(slot: Slot, branch: str, commit: str, holds: Sequence[int]) -> str:
     )
     text = (slot.tree / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     return Path(text.removeprefix("gitdir: ").strip()).name
+
+
+def _has_plain_entries(pool: Pool) -> bool:
+    """Whether git keeps nothing about a worktree but three small files."""
+    return (
+        not (pool.common / "reftable").exists() and not (pool.common / "config.worktree").exists()
+    )
+
+
+def _make_entry(slot: Slot, branch: str) -> str:
+    """All that `git worktree add --no-checkout` would write, without starting it."""
+    slot.pool.trash.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=slot.pool.trash))
+    _write_entry(fresh, slot, f"ref: {branch}\n")
+    entries = slot.pool.common / "worktrees"
+    entries.mkdir(exist_ok=True)
+    names = (f"{slot.tree.name}{number or ''}" for number in itertools.count())
+    entry = next(entries / name for name in names if not os.path.lexists(entries / name))
+    os.rename(fresh, entry)
+    slot.tree.mkdir()
+    write_whole(slot.tree / ".git", f"gitdir: {entry}\n")
+    return entry.name
+
+
+def _write_entry(entry: Path, slot: Slot, head: str | None = None) -> None:
+    write_whole(entry / "commondir", "../..\n")
+    write_whole(entry / "gitdir", f"{slot.tree / '.git'}\n")
+    if head is not None:
+        write_whole(entry / "HEAD", head)
 
 
 def fill(slot: Slot, settings: Mapping[str, str], tree: str, *, admin: Path, lock: Lock) -> None:
@@ -129,7 +165,7 @@ def renew(
 
 
 def _put_head(slot: Slot, admin: Path, branch: str) -> None:
-    if (slot.pool.common / "reftable").exists():
+    if not _has_plain_entries(slot.pool):
         answer(slot.tree, "symbolic-ref", "HEAD", branch, variables={"GIT_DIR": str(admin)})
     else:  # all that git would do, without starting it
         write_whole(admin / "HEAD", f"ref: {branch}\n")
@@ -163,16 +199,17 @@ def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
     for name in os.listdir(admin):
         if name not in _ADMIN:
             discard(slot.pool, admin / name)
-    write_whole(admin / "commondir", "../..\n")
-    write_whole(admin / "gitdir", f"{slot.tree / '.git'}\n")
+    _write_entry(admin, slot)
     link = slot.tree / ".git"
     if link.is_dir() or link.is_symlink():
         discard(slot.pool, link)
     write_whole(link, f"gitdir: {admin}\n")
     # Detached, so that nobody is kept from checking that branch out.
-    answer(
-        slot.tree, *("update-ref", "--no-deref", "HEAD", commit), variables={"GIT_DIR": str(admin)}
-    )
+    if _has_plain_entries(slot.pool):
+        write_whole(admin / "HEAD", f"{commit}\n")
+    else:
+        detach = ("update-ref", "--no-deref", "HEAD", commit)
+        answer(slot.tree, *detach, variables={"GIT_DIR": str(admin)})
     if (admin / "logs").exists():
         discard(slot.pool, admin / "logs")
 
