@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 
 import psutil
+from msgspec.structs import replace
 
 from bench.figures import figure, median_ratio
 from bench.serving import answers_per_second, ask, bare, receive, request, served
