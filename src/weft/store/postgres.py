@@ -133,9 +133,7 @@ class Postgres:
                     try:
                         return body(connection, phase)
                     except BaseException:
-                        phase.lost = connection.closed
-                        if not connection.closed:
-                            connection.execute("ROLLBACK")
+                        phase.lost = not _roll_back(connection)
                         raise
             except (psycopg.IntegrityError, psycopg.ProgrammingError):
                 raise  # a defect of weft, which must look like one
@@ -177,6 +175,16 @@ class Postgres:
         if self._secret:
             reason = reason.replace(self._secret, "…")
         return StoreError(f"The store {where} cannot be used: {reason}.")
+
+
+def _roll_back(connection: psycopg.Connection[DictRow]) -> bool:
+    """Whether the connection is still good: that it broke may show only now."""
+    try:
+        if not connection.closed:
+            connection.execute("ROLLBACK")
+    except psycopg.OperationalError:
+        connection.close()
+    return not connection.closed
 
 
 def _concerns_others(record: logging.LogRecord) -> bool:
