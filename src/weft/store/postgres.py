@@ -31,6 +31,7 @@ from weft.store.wake import Listener, Listeners, Outward, Topic, wait_readable
 T = TypeVar("T")
 
 _CHANNELS: Final[Mapping[Topic, str]] = {"work": "weft_work", "events": "weft_events"}
+_ABSENT: Final = 5.0  # seconds without a word after which the server may have let go of a writer
 _REPEATABLE: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 _POOL: Final = "weft"
 _MIGRATION_LOCK: Final = 0x77656674
@@ -114,6 +115,8 @@ class Postgres:
                 cursor.send()
                 for topic in outward.topics():
                     connection.execute(f"NOTIFY {_CHANNELS[topic]}")
+                if time.monotonic() - cursor.answered > _ABSENT:
+                    pipeline.sync()  # whether it let go of us is better known before the commit
                 phase.committing = outward.changed
                 connection.execute("COMMIT" if outward.changed else "ROLLBACK")
             return result, outward
@@ -214,6 +217,7 @@ class _Cursor:
         # server in the middle of a pipeline, where it waits for a stopped client for ever; one
         # that is idle in a transaction lets go of it.
         self._kept: list[tuple[str, Mapping[str, Any] | None]] = [(text, None) for text in first]
+        self.answered = time.monotonic()  # when the server last did
 
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
         return self._answer(query, parameters).fetchall()
@@ -228,6 +232,7 @@ class _Cursor:
         self.send()
         cursor = self._connection.execute(self._queries[query], parameters)
         self._pipeline.sync()
+        self.answered = time.monotonic()
         return cursor
 
     def send(self) -> None:
@@ -241,6 +246,7 @@ class _Cursor:
         with self._connection.cursor() as cursor:
             cursor.executemany(self._queries[query], parameters)
         self._pipeline.sync()
+        self.answered = time.monotonic()
 
 
 class _Ears:
