@@ -72,7 +72,8 @@ def run_schemathesis(server: Server, directory: Path, *arguments: str) -> None:
 @pytest.mark.timeout(300)
 def test_requests_made_up_from_the_document_are_answered_as_it_says(tmp_path: Path) -> None:
     with serving(tmp_path, f"sqlite:///{tmp_path / 'weft.db'}") as server:
-        run_schemathesis(server, tmp_path, "--phases", "coverage", "--workers", "2")
+        # By one worker: Python 3.11 does not always survive two threads that read its own syntax.
+        run_schemathesis(server, tmp_path, "--phases", "coverage", "--workers", "1")
         assert "Traceback" not in server.log()
 
 
