@@ -27,6 +27,7 @@ from weft.operations.swarm.records import NewWork, Trigger
 from weft.store import Store
 from weft.store.limits import set_limit
 from weft.store.members import join as register
+from weft.store.offers import find_room
 from weft.store.store import at_once
 from weft.waiting import Room
 
@@ -412,7 +413,6 @@ def test_an_assignment_waits_for_room_in_line(store: Store) -> None:
 
     async def work() -> None:
         async with open_room(store) as room:
-            assert not await room.until_capacity(OWNER, "m", wait=0.01)
             with pytest.raises(AtCapacity):
                 await room.send(OWNER, NewWork(text="x", to="m", how="assign"), wait=0.05)
             async with anyio.create_task_group() as group:
@@ -425,7 +425,7 @@ def test_an_assignment_waits_for_room_in_line(store: Store) -> None:
                     await anyio.sleep(0.01)
             while (last := take_next(store)) is not None:
                 end(store, last, now=time.time())
-            assert await room.until_capacity(OWNER, "m", wait=LONG)
+            assert find_room(store, "m", now=time.time()).available
 
     run(work)
     assert len({*sent, running[0].task}) == 4

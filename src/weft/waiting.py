@@ -21,14 +21,13 @@ import anyio.lowlevel
 from anyio.to_thread import run_sync
 
 from weft.errors import AtCapacity, NotFound, StoreError, WeftError
-from weft.operations.swarm.acting import get_acting, get_called, sender_name
-from weft.operations.swarm.identity import WORK, Identity, need
+from weft.operations.swarm.acting import get_acting, sender_name
+from weft.operations.swarm.identity import Identity
 from weft.operations.swarm.polling import poll, take_back
 from weft.operations.swarm.records import NewWork, Sent, Trigger
 from weft.operations.swarm.sending import send
 from weft.store import Store
 from weft.store.members import give_signs, list_absent
-from weft.store.offers import find_room
 from weft.store.stirrings import Standing, Stirrings, look_for_members, wake_due
 from weft.store.wake import Listener
 
@@ -184,18 +183,6 @@ class Room:
             if not line.statistics().tasks_waiting and not line.locked():
                 self._lines.pop(work.to or "", None)
         return await self._send(who, work)
-
-    async def until_capacity(self, who: Identity, member: str, *, wait: float) -> bool:
-        """Whether a member has room for an assignment, within so many seconds."""
-        need(who, WORK)
-        with anyio.move_on_after(wait):
-            while True:
-                rung = self._rung
-                if await self._ask(partial(_has_room, name=member, now=self._clock())):
-                    return True
-                with anyio.move_on_after(_NET):
-                    await rung.wait()
-        return False
 
     async def _send(self, who: Identity, work: NewWork) -> Sent:
         return await self._ask(partial(send, who=who, work=work, now=self._clock()))
@@ -363,8 +350,3 @@ def _could_take(standing: Standing, found: Stirrings) -> bool:
         and (head.agent is None or head.agent in standing.capabilities)
         for head in found.heads
     )
-
-
-def _has_room(store: Store, *, name: str, now: float) -> bool:
-    worker = get_called(store, name, now=now)
-    return find_room(store, worker.id, now=now).available > 0

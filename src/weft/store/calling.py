@@ -36,17 +36,18 @@ def all_verbs() -> Mapping[str, Verb]:
 def encode(value: object) -> bytes:
     """JSON of a value: records as objects, all that can be gone through as lists."""
     try:
-        return msgspec.json.encode(value, enc_hook=_plainly)
+        return msgspec.json.encode(value, enc_hook=plainly)
     except UnicodeEncodeError:  # half of a character, as others may have written one
-        return json.dumps(msgspec.to_builtins(value, enc_hook=_plainly)).encode()
+        return json.dumps(msgspec.to_builtins(value, enc_hook=plainly)).encode()
 
 
-def _plainly(value: object) -> object:
+def plainly(value: object) -> object:
+    """What JSON has no word for, in words it has."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Iterable):
         return list(value)
-    raise NotImplementedError(f"a {type(value).__name__} cannot be sent")
+    raise NotImplementedError(f"a {type(value).__name__} has no JSON")
 
 
 def decode(data: bytes) -> Any:

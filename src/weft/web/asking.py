@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from weft.errors import InputError, StoreBusy, WeftError
 from weft.operations.project import Project
 from weft.operations.swarm.identity import Identity
 from weft.store import Store
+from weft.store.calling import plainly
 from weft.store.database import Transaction
 from weft.store.replies import Asked, Reply, fill, find_reply, keep_reply, reserve
 from weft.store.store import OneMoment, OneTransaction
@@ -197,17 +198,9 @@ def _response(reply: Reply) -> Response:
 
 def encode(value: object) -> bytes:
     try:
-        return msgspec.json.encode(value, enc_hook=_plainly)
+        return msgspec.json.encode(value, enc_hook=plainly)
     except UnicodeEncodeError:  # half of a character, which an agent may have printed
-        return msgspec.json.encode(_whole(msgspec.to_builtins(value, enc_hook=_plainly)))
-
-
-def _plainly(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Iterable):
-        return list(value)
-    raise NotImplementedError(f"a {type(value).__name__} has no JSON")
+        return msgspec.json.encode(_whole(msgspec.to_builtins(value, enc_hook=plainly)))
 
 
 def _whole(value: Any) -> Any:
