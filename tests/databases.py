@@ -16,6 +16,8 @@ import pytest
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from patience import PATIENCE
+
 _numbers = itertools.count(1)
 
 postgres_later = pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def look(url: str, question: str, *parameters: object) -> list[dict[str, Any]]:
     """Ask a store's database directly, as an outside observer; `?` marks parameters."""
     if url.startswith("sqlite"):
         path = Path(url.removeprefix("sqlite:///"))
-        with closing(sqlite3.connect(path, timeout=30)) as connection:
+        with closing(sqlite3.connect(path, timeout=PATIENCE)) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(question, parameters)]
     with psycopg.connect(url, row_factory=dict_row) as pg:
@@ -95,7 +97,7 @@ def change(url: str, statement: str, *parameters: object) -> None:
     """Write to a store's database behind weft's back."""
     if url.startswith("sqlite"):
         path = Path(url.removeprefix("sqlite:///"))
-        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)) as connection:
             connection.execute(statement, parameters)
         return
     with psycopg.connect(url, autocommit=True) as pg:
@@ -110,7 +112,7 @@ def wipe(url: str) -> None:
     """Empty a store in place, which is faster than making a new one."""
     if url.startswith("sqlite"):
         path = Path(url.removeprefix("sqlite:///"))
-        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)) as connection:
             tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             connection.execute("BEGIN IMMEDIATE")
             for (table,) in tables.fetchall():

@@ -18,7 +18,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from attempt.ground import PATIENCE, Ground, wait_until
+from attempt.ground import Ground
+from patience import PATIENCE, wait_until
 from weft.errors import AlreadyEnded
 from weft.operations.project import Project
 from weft.operations.swarm.identity import LOCAL

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import psycopg
 from psycopg.rows import dict_row
 
+from patience import PATIENCE
 from weft.config import Tuning
 from weft.paths import conflicts
 from weft.policy import fairness, order, pressure
@@ -58,7 +59,7 @@ class Observer:
         self._sqlite: sqlite3.Connection | None = None
         if url.startswith("sqlite"):
             path = Path(unquote(url.removeprefix("sqlite:///")))
-            self._sqlite = sqlite3.connect(path, timeout=60, isolation_level=None)
+            self._sqlite = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
             self._sqlite.row_factory = sqlite3.Row
             self._version = -1
             self._seen: dict[str, list[Row]] = {}

@@ -14,8 +14,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from attempt.ground import PATIENCE, Ground, either, ground, url, wait_until
+from attempt.ground import Ground, either, ground, url
 from databases import fresh_database, look, postgres_later
+from patience import PATIENCE, wait_until
 from weft.model import State
 from weft.store.workers import list_workers
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from attempt.ground import Ground, either, ground, url, wait_until
+from attempt.ground import Ground, either, ground, url
 from databases import look
+from patience import wait_until
 from weft.model import State
 from weft.scheduler import Scheduler
 from weft.store.leases import list_open

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +19,7 @@ import psutil
 import pytest
 
 from agents.streams import agent, events_of, seen
+from patience import PATIENCE, wait_until
 from weft import scripted
 from weft.agents.adapters import adapter_of
 from weft.agents.adapters.base import Start
@@ -87,13 +87,6 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     for process in found.started:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def lives(pid: int) -> bool:
@@ -181,8 +174,7 @@ def test_trouble_is_real_and_stops_the_script(
 def test_it_waits_until_a_command_succeeds(scene: Scene) -> None:
     process = scene.begin("script: touch waits\nscript: until test -e go\nscript: touch went")
     with process:
-        while not (scene.directory / "waits").exists():
-            time.sleep(0.01)
+        wait_until((scene.directory / "waits").exists)
         assert not (scene.directory / "went").exists()
         (scene.directory / "go").touch()
         assert process.wait() == 0
@@ -309,7 +301,9 @@ def test_a_grandchild_outlives_its_agent(scene: Scene, how: str) -> None:
             SCRIPTED, f"script: grandchild 60 {how}", Start(directory=str(scene.directory))
         )
         state = {"PATH": os.environ["PATH"], "WEFT_SCRIPTED_STATE": str(scene.state), "MARK": "me"}
-        subprocess.run(made.argv, input=made.stdin, stdout=file, env=state, check=True, timeout=60)
+        subprocess.run(
+            made.argv, input=made.stdin, stdout=file, env=state, check=True, timeout=PATIENCE
+        )
     (tool,) = [
         one for one in events_of("scripted", output.read_bytes().splitlines())
         if isinstance(one, Tool)
@@ -317,22 +311,22 @@ def test_a_grandchild_outlives_its_agent(scene: Scene, how: str) -> None:
     pid = int(tool.detail)
     scene.started.append(psutil.Process(pid))
     assert lives(pid)
-    wait(lambda: (os.getsid(pid) == pid) == ("stay" not in how))
+    wait_until(lambda: (os.getsid(pid) == pid) == ("stay" not in how))
     if "bare" in how:
-        wait(lambda: "MARK" not in psutil.Process(pid).environ())
+        wait_until(lambda: "MARK" not in psutil.Process(pid).environ())
     else:
         assert psutil.Process(pid).environ()["MARK"] == "me"
     if sys.platform == "linux":
         open_files = Path(f"/proc/{pid}/fd")
-        wait(lambda: (len(list(open_files.iterdir())) == 0) == ("closed" in how))
+        wait_until(lambda: (len(list(open_files.iterdir())) == 0) == ("closed" in how))
     if "deaf" in how:
-        wait(lambda: _ignores(pid, signal.SIGTERM))
+        wait_until(lambda: _ignores(pid, signal.SIGTERM))
         os.kill(pid, signal.SIGTERM)
         assert lives(pid)
         os.kill(pid, signal.SIGKILL)
     else:
         os.kill(pid, signal.SIGTERM)
-    wait(lambda: not lives(pid))
+    wait_until(lambda: not lives(pid))
 
 
 def _ignores(pid: int, number: int) -> bool:

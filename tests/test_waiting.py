@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from databases import look
+from patience import PATIENCE
 from store_helpers import state
 from store_helpers import url as url
 from swarm_helpers import ACME, OWNER, end, join, post, take
@@ -36,7 +37,7 @@ LONG = 100.0  # seconds: as good as for ever
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
     async def limited() -> None:
-        with anyio.fail_after(100):
+        with anyio.fail_after(PATIENCE):
             await work()
 
     anyio.run(limited)
@@ -224,7 +225,7 @@ def blocking(store: Store) -> tuple[Store, Any, Any]:
         done = inner(work)
         if not under_way.is_set():
             under_way.set()
-            go_on.wait(60)
+            go_on.wait(PATIENCE)
         return done
 
     database = copy.copy(store.database)

@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from databases import can_write, look
+from patience import PATIENCE
 from repositories import git, make_repository
 from store_helpers import url
 from weft import config
@@ -36,9 +37,8 @@ from weft.store.limits import identity
 from weft.store.tasks import get_task, list_attempts, submit
 from weft.workspace.records import Phase, Pool, Record, Slot, try_lock
 
-__all__ = ["PATIENCE", "Ground", "either", "ground", "url", "wait_until"]
+__all__ = ["Ground", "either", "ground", "url"]
 
-PATIENCE = 40.0
 ENGINE = Path(__file__).with_name("engine_program.py")
 SETTLED = frozenset({*State} - {State.WAITING, State.READY, State.RUNNING, State.PARKED})
 TUNING = {
@@ -49,13 +49,6 @@ TUNING = {
     "kill_grace": 0.4,
     "backoff": 0.1,
 }
-
-
-def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 class Ground:

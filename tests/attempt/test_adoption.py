@@ -12,8 +12,9 @@ import time
 import psutil
 import pytest
 
-from attempt.ground import Ground, wait_until
+from attempt.ground import Ground
 from databases import look
+from patience import wait_until
 from weft.errors import Refused
 from weft.model import Outcome, State
 from weft.process import records

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from attempt.ground import Ground, wait_until
+from attempt.ground import Ground
 from databases import look
+from patience import wait_until
 from weft.model import NewRun, NewTask, State
 from weft.policy.capacity import attempt_demand
 from weft.store.leases import list_open

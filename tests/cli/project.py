@@ -7,16 +7,14 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from databases import look
+from patience import PATIENCE
 from repositories import commit_all, git, make_repository
 from weft.store import open_store
 
-PATIENCE = 60.0
 _TUNING = """
 [tuning]
 lease = 3.0
@@ -113,13 +111,6 @@ class Project:
 
     def refs(self) -> str:
         return git(self.root, "for-each-ref")
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def without_marks(text: str) -> str:

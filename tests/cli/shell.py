@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -89,12 +88,6 @@ def wait_line(process: subprocess.Popen[str], words: str) -> str:
         if words in line:
             return line
     raise AssertionError(f"{words!r} was never printed: {seen}, {process.communicate()}")
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Look again and again; the test's time limit is ours."""
-    while not condition():
-        time.sleep(0.02)
 
 
 def _environment(given: dict[str, str]) -> dict[str, str]:

@@ -19,7 +19,8 @@ from typing import Any
 
 import pyte
 
-PATIENCE = 40.0
+from patience import PATIENCE
+
 _ALTERNATE = 1049 << 5  # as pyte numbers private modes
 _LOGIN = """
 import os, sys

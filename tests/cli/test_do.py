@@ -9,16 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.shell import (
-    assert_one_sentence,
-    make_project,
-    runs,
-    started,
-    wait_line,
-    wait_until,
-    weft,
-)
+from cli.shell import assert_one_sentence, make_project, runs, started, wait_line, weft
 from databases import look
+from patience import wait_until
 from repositories import content, git, make_repository
 
 

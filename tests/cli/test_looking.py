@@ -23,6 +23,7 @@ from cli.shell import (
     weft,
 )
 from cli.telling import Tell, teller, told
+from patience import PATIENCE
 from repositories import content, git
 from store_helpers import hire, url
 from weft.cli import event_text
@@ -346,9 +347,9 @@ def test_logs_follow_a_task_over_its_attempts_to_its_end(tmp_path: Path) -> None
     with started(project, "do", script, "--agent", "try", "--files", "f.txt") as doing:
         wait_line(doing, "first")
         with started(project, "logs", "-f", "1") as following:
-            output, errors = following.communicate(timeout=60)
+            output, errors = following.communicate(timeout=PATIENCE)
             assert following.returncode == 0, errors
-        doing.communicate(timeout=60)
+        doing.communicate(timeout=PATIENCE)
     lines = output.splitlines()
     assert lines[0] == "first"
     assert "— attempt 2 —" in lines
@@ -394,7 +395,7 @@ def test_watch_prints_what_happens_until_interrupted(store: Store, project: Path
         end(store, fence, State.BLOCKED, "other", reason="Which colour?")
         assert "Which colour?" in wait_line(watching, "→ blocked")
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(timeout=60) == 130
+        assert watching.wait(timeout=PATIENCE) == 130
     with started(project, "watch", "--json", WEFT_STORE=store.url) as watching:
         assert json.loads(wait_line(watching, "task_admitted"))["data"]["worker"] == "w"
 

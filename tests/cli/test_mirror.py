@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from cli.project import Project, wait_until
+from cli.project import Project
 from issues import Issues
+from patience import wait_until
 from weft.store import open_store
 from weft.store.tasks import retry
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import Project, plan, wait_until, without_marks
+from cli.project import Project, plan, without_marks
 from databases import postgres_later
+from patience import PATIENCE, wait_until
 from repositories import git
 from weft.store import open_store
 from weft.store.tasks import retry
@@ -182,7 +183,7 @@ def test_while_somebody_serves_it_only_follows_and_takes_over_when_that_one_has_
             worker.kill()
             worker.wait()
             go.touch()
-            assert run.wait(timeout=60) == 0
+            assert run.wait(timeout=PATIENCE) == 0
         finally:
             run.kill()
             run.wait()
@@ -208,7 +209,7 @@ def test_a_process_that_does_one_task_does_not_keep_a_run_from_being_served(
         assert one.poll() is None
     finally:
         one.send_signal(signal.SIGINT)
-        one.wait(timeout=60)
+        one.wait(timeout=PATIENCE)
 
 
 def test_interrupted_once_it_hands_back_and_exits_with_130(project: Project) -> None:
@@ -218,7 +219,7 @@ def test_interrupted_once_it_hands_back_and_exits_with_130(project: Project) -> 
     try:
         wait_until(lambda: project.rows("SELECT 1 FROM events WHERE kind = 'progress'"))
         run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=60) == 130
+        assert run.wait(timeout=PATIENCE) == 130
     finally:
         run.kill()
         run.wait()

@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from cli.shell import (
-    assert_one_sentence,
-    make_project,
-    started,
-    wait_line,
-    wait_until,
-    weft,
-)
+from cli.shell import assert_one_sentence, make_project, started, wait_line, weft
 from cli.telling import Tell, teller, told
 from databases import look
+from patience import PATIENCE, wait_until
 from store_helpers import hire, state, url
 from weft.errors import AlreadyEnded, InputError, Refused
 from weft.model import HUMAN, NewRun, NewTask, Outcome, State
@@ -237,8 +231,8 @@ def test_running_processes_obey_a_drain_and_a_cancellation(project: Path) -> Non
         with started(project, "do", "Later", "--agent", "try", "--files", "none") as later:
             wait_line(later, "drained")
             assert told(tell, "cancel", "1")["state"] == "cancelled"
-            assert doing.wait(timeout=60) == 1
+            assert doing.wait(timeout=PATIENCE) == 1
             assert states() == ["cancelled", "ready"]
             tell("drain", "--undo")
-            assert later.wait(timeout=60) == 0
+            assert later.wait(timeout=PATIENCE) == 0
     wait_until(lambda: states() == ["cancelled", "done"])

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.project import Project, plan, wait_until
+from cli.project import Project, plan
 from cli.terminal import Terminal
+from patience import PATIENCE, wait_until
 from weft.cli.view.draw import about, draw
 from weft.cli.view.picture import AgentLine, Picture, RunPicture
 
@@ -172,7 +173,7 @@ def test_watch_shows_what_others_do_and_does_nothing_itself(project: Project, go
             assert len(workers) == 1
             go.touch()
             screen.wait_for("has ended", "No run is under way")
-            assert run.wait(timeout=60) == 0
+            assert run.wait(timeout=PATIENCE) == 0
         finally:
             run.kill()
             run.wait()

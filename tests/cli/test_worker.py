@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from cli.shell import make_project, started, wait_line, wait_until
+from cli.shell import make_project, started, wait_line
 from databases import look
+from patience import wait_until
 from repositories import content, git
 from weft.model import NewTask
 from weft.operations import do, project

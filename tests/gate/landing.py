@@ -19,6 +19,7 @@ import msgspec
 from anyio.to_thread import run_sync
 from msgspec.structs import replace
 
+from patience import PATIENCE, wait_until
 from weft import git
 from weft.attempt.site import Site
 from weft.config import Config, GateSettings, Tuning
@@ -176,6 +177,16 @@ class Stage:
         """How many checks really ran."""
         return sum(one.seconds > 0 for one in read_gate(self.store, self.run).verdicts)
 
+    def phases(self) -> set[Phase]:
+        """What its workspaces are used for."""
+        pool = Pool(common=git.common_directory(self.root))
+        return {record.phase for _, record in pool.registered()}
+
+    def is_tidy(self) -> bool:
+        """Whether what the dead left is cleaned up by those who live."""
+        checks = [one for one in list_open(self.store) if one.kind == "check"]
+        return not checks and self.phases() <= {Phase.FREE}
+
     def judge(self) -> None:
         """What must be so whenever a gate was left: nothing is left behind, and trunk is proved."""
         proof = verify(self.store, self.root, self.run)
@@ -183,8 +194,8 @@ class Stage:
         subjects = self.log()
         assert len(subjects) == len(set(subjects)), "something landed twice"
         assert [one for one in list_open(self.store) if one.kind != "run"] == []
+        assert self.phases() <= {Phase.FREE}
         pool = Pool(common=git.common_directory(self.root))
-        assert {record.phase for _, record in pool.registered()} <= {Phase.FREE}
         assert git.list_refs(self.root, "refs/heads/weft-work/r1/%check") == {}
         assert list(pool.common.glob("weft/checks/*/*")) == []
         assert run_git(self.root, "status", "--porcelain") == ""
@@ -229,7 +240,7 @@ def drive(
     *,
     site: Site | None = None,
     at: Callable[[str], None] | None = None,
-    seconds: float = 60,
+    seconds: float = PATIENCE,
     **given: Any,
 ) -> None:
     """Hold the gate in this process until something is so."""
@@ -252,13 +263,6 @@ def drive(
     else:
         with gate_site(stage, **given) as made:
             anyio.run(main, made)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, "it did not come about"
-        time.sleep(0.02)
 
 
 class Crew:

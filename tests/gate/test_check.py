@@ -86,7 +86,7 @@ def test_a_check_that_takes_too_long_is_ended_with_all_it_started(stage: Stage, 
     bring_one(stage)
     stray = f'trap "" TERM; echo $$ >> {home}/strays; exec sleep 600'
     forever = sh(f"setsid sh -c '{stray}' & setsid sh -c '{stray}' & sleep 600")
-    drive(stage, lambda: stage.are(a="ready"), run=forever, timeout=0.5)
+    drive(stage, lambda: stage.are(a="ready"), run=forever, timeout=3)
     assert "took too long" in stage.reason("a")
     strays = (home / "strays").read_text().split()
     assert len(strays) == 4, "twice: it is tried again before it is rejected"

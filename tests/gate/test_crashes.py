@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from databases import look
-from gate.landing import HASTY, NOBODY_BROKEN, Crew, Stage, drive, leave, run_git, task, wait_until
+from gate.landing import HASTY, NOBODY_BROKEN, Crew, Stage, drive, leave, run_git, task
+from patience import wait_until
 from weft import git
 from weft.store.gate import read_gate
 from weft.store.leases import list_open
@@ -54,7 +55,7 @@ def test_killed_at_every_point_in_turn_the_next_one_goes_on(stage: Stage, crew: 
     for point in POINTS:
         crew.start(stage, point=point, action="kill", gate=GATE).wait_for_grief()
     last = crew.start(stage, gate=GATE)
-    wait_until(lambda: is_settled(stage))
+    wait_until(lambda: is_settled(stage) and stage.is_tidy())
     last.leave()
     judge_settled(stage)
     once = facts(stage)
@@ -105,6 +106,7 @@ def test_stopped_past_its_deadline_the_next_one_takes_over_and_the_first_changes
         one.go_on()
     wait_until(lambda: {one.worker for one in list_open(stage.store)} <= {None, held.worker})
     assert facts(stage) == before
+    wait_until(stage.is_tidy)
     leave(*stopped, last)
     judge_settled(stage)
 
@@ -118,8 +120,7 @@ def test_killed_at_random_all_lands_once(stage: Stage, crew: Crew) -> None:
         time.sleep(chance.random())
         victim.kill()
     last = crew.start(stage, gate=SLOW)
-    wait_until(lambda: is_settled(stage))
-    wait_until(lambda: not [one for one in list_open(stage.store) if one.kind == "check"])
+    wait_until(lambda: is_settled(stage) and stage.is_tidy())
     last.leave()
     judge_settled(stage)
     run_git(stage.root, "fsck", "--connectivity-only")
@@ -147,7 +148,7 @@ def test_a_check_that_outlives_its_worker_is_ended_before_its_lease_is_freed(
         alive = Path(f"/proc/{child}").exists()
         freed = lease.fence not in [one.fence for one in list_open(stage.store)]
         assert not freed or not alive or not Path(f"/proc/{child}").exists()
-    wait_until(lambda: stage.are(a="done"))
+    wait_until(lambda: stage.are(a="done") and stage.is_tidy())
     second.leave()
     stage.judge()
 
@@ -165,7 +166,7 @@ def test_two_that_both_believe_they_hold_the_gate_land_once(stage: Stage, crew: 
     second.go_on()
     wait_until(lambda: stage.are(a="done"))
     stage.bring("b", {"src/b": "b = 2\n"})
-    wait_until(lambda: stage.are(b="done"))
+    wait_until(lambda: stage.are(b="done") and stage.is_tidy())
     leave(first, second)
     assert stage.log() == ["Change a", "Change b"]
     stage.judge()

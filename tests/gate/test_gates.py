@@ -22,8 +22,8 @@ from gate.landing import (
     make_project,
     run_git,
     task,
-    wait_until,
 )
+from patience import PATIENCE, wait_until
 from weft.engine import guard
 from weft.gate.loop import Gate
 from weft.store.gate import read_gate, read_open
@@ -53,7 +53,7 @@ def test_gates_of_several_runs_on_one_repository_land_side_by_side(
 
 
 async def _guard_until(stage: Stage, until: Callable[[], bool], **how: object) -> None:
-    with gate_site(stage, **how) as site, anyio.fail_after(60):
+    with gate_site(stage, **how) as site, anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as group:
             group.start_soon(guard, site, WORKER)
             while not await run_sync(until):
@@ -94,7 +94,7 @@ def test_the_gate_of_a_run_that_has_ended_is_left(stage: Stage) -> None:
 
     async def main() -> None:
         with gate_site(stage) as site, stage.store.listen("work") as listener:
-            with anyio.fail_after(60):
+            with anyio.fail_after(PATIENCE):
                 async with anyio.create_task_group() as group:
                     group.start_soon(Gate(site, WORKER, RUN).serve, listener)
                     while not await run_sync(lambda: stage.are(a="done")):
@@ -114,7 +114,7 @@ def test_a_store_that_is_away_for_a_while_ends_nothing(stage: Stage) -> None:
 
     async def main() -> None:
         with gate_site(stage) as site, stage.store.listen("work") as listener:
-            with anyio.fail_after(60):
+            with anyio.fail_after(PATIENCE):
                 async with anyio.create_task_group() as group:
                     group.start_soon(Gate(site, WORKER, RUN).serve, listener)
                     await anyio.sleep(0.3)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from attempt.ground import PATIENCE, wait_until
 from databases import look
 from mcp_house import House, call, lines, made_in
+from patience import PATIENCE, wait_until
 from weft.model import State
 from weft.operations.do import check, hand_in
 from weft.operations.swarm.identity import LOCAL

@@ -15,9 +15,10 @@ import anyio
 import httpx2
 import pytest
 
-from attempt.ground import PATIENCE, SETTLED, wait_until
+from attempt.ground import SETTLED
 from databases import look
 from mcp_house import House, call, lines
+from patience import PATIENCE, wait_until
 from weft.model import State
 from weft.operations.do import check, hand_in
 from weft.operations.swarm.identity import LOCAL

@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import anyio
 import pytest
 
-from attempt.ground import PATIENCE
 from mcp_house import House, Tools, names
+from patience import PATIENCE
 from weft.mcp.catalogue import TOOLS
 
 pytestmark = pytest.mark.anyio

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from issues import Issues
+from patience import wait_until
 from weft.model import HUMAN, NewRun, NewTask
 from weft.operations.beads import (
     BLOCKED,
@@ -59,12 +60,6 @@ def mirror(tmp_path: Path, issues: Issues, store: Store) -> Callable[..., Mirror
 def submit(store: Store, *names: str) -> dict[str, int]:
     tasks = [NewTask(name=one, agent=HUMAN, details={"title": one}) for one in names]
     return submit_run(store, NewRun(id=RUN, repo="r", plan="p", base="b"), tasks, now=0)
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Look again and again; the test's time limit is ours."""
-    while not condition():
-        time.sleep(0.01)
 
 
 CLAIM = ["update", "bd-1", "--claim", "--assignee", "weft"]

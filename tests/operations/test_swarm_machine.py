@@ -225,7 +225,7 @@ def machine_urls(
         yield {"sqlite": f"sqlite:///{directory / 'weft.db'}", "postgres": postgres}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("kind", "examples"), [("sqlite", 30), ("postgres", 5)])
 def test_nothing_that_members_and_senders_do_breaks_an_invariant(
     machine_urls: dict[str, str], kind: str, examples: int

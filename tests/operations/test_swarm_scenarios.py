@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from operations.test_swarm_members import reap_silent
+from patience import PATIENCE
 from store_helpers import caught, state, weaken
 from store_helpers import url as url
 from swarm_helpers import ACME, DONE, FAILED, OWNER, end, join, post, take, take_all
@@ -55,14 +56,14 @@ def all_at_once(work: Callable[[int], None], count: int) -> None:
     gate = threading.Barrier(count)
 
     def one(number: int) -> None:
-        gate.wait(timeout=60)
+        gate.wait(timeout=PATIENCE)
         work(number)
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE)
 
 
 def test_duplicate_poll(store: Store) -> None:
@@ -128,7 +129,9 @@ def test_no_task_goes_twice_to_processes_that_poll_at_once(store: Store, tmp_pat
         assert poller.stdout.readline() == "ready\n"
     begin.touch()
     got = [
-        tuple(one) for poller in pollers for one in json.loads(poller.communicate(timeout=60)[0])
+        tuple(one)
+        for poller in pollers
+        for one in json.loads(poller.communicate(timeout=PATIENCE)[0])
     ]
     assert sorted(task for task, _ in got) == sent
     assert len({fence for _, fence in got}) == 30

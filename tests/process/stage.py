@@ -9,29 +9,19 @@ import contextlib
 import os
 import signal
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
+from patience import wait_until
 from weft.process import records
 from weft.process.agent import Running, Spawn, start
 from weft.process.launcher import Launcher
 from weft.process.place import boottime
 
-PATIENCE = 60.0
 TREE = Path(__file__).with_name("tree_program.py")
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
-
-
-def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("it did not happen in time")
-        time.sleep(0.01)
 
 
 class Stage:

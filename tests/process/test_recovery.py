@@ -15,7 +15,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from process.stage import Stage, wait_until
+from patience import PATIENCE, wait_until
+from process.stage import Stage
 from weft.process import records, table
 from weft.process.agent import Why, _order, attach
 from weft.process.death import find_strays, proof_of_death, prove_dead
@@ -97,7 +98,7 @@ def test_a_weakened_supervisor_that_keeps_no_offset_is_caught(stage: Stage) -> N
     seen = len(stage.output())
     wait_until(lambda: len(stage.output()) > seen + 10_000)  # printed while nobody watched
     supervisor = supervise(stage, "weak", 2000)
-    assert supervisor.wait(60) == 0
+    assert supervisor.wait(PATIENCE) == 0
     assert ledger(stage) != stage.output().split("\n")
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from process.stage import Stage, wait_until
+from patience import wait_until
+from process.stage import Stage
 from weft.process import cgroup
 from weft.process.agent import Reach, Running, Why
 from weft.process.death import proof_of_death

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from process.stage import wait_until
+from patience import wait_until
 from weft.process import place, table, table_psutil
 from weft.process.seen import Process
 from weft.process.table import MARK

@@ -15,7 +15,7 @@ import pytest
 
 from run.yard import Yard
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 TASKS = [
     ("says_done", "", ["answer All done."]),

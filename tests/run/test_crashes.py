@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from databases import fresh_database
+from patience import PATIENCE, wait_until
 from run.watcher import Watcher
-from run.yard import Yard, wait_until
+from run.yard import Yard
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 PLAN = """# A run with everything in it
 
@@ -165,7 +166,7 @@ def disturb(yard: Yard, file: str, chance: random.Random, kills: int) -> int:
             return number
         yard.kill(process, whole=chance.random() < 0.3)
         process = yard.start("run", "--resume")
-    out, err = process.communicate(timeout=90)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
     return kills
 
@@ -202,7 +203,7 @@ def test_whoever_is_killed_together_with_weft_has_not_failed(yard: Yard) -> None
         wait_until(yard.marked)
         yard.kill(process, whole=True)
         process = yard.start("run", "--resume")
-    out, err = process.communicate(timeout=90)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
     assert yard.outcomes("1.1")[-1] == "success"
     assert yard.rows("SELECT * FROM failures") == []

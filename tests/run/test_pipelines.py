@@ -12,7 +12,7 @@ import pytest
 from run.watcher import Watcher
 from run.yard import Yard
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 STAGES = ["test", "implement", "review", "judge"]
 YES = json.dumps({"does_what_was_asked": {"answer": "yes", "why": ""}, "must_be_fixed": []})

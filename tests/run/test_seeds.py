@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from databases import postgres_later
+from patience import PATIENCE, wait_until
 from repositories import git
 from run.watcher import Watcher
-from run.yard import Yard, overlap, wait_until
+from run.yard import Yard, overlap
 from weft.errors import AtCapacity
 from weft.store import open_store
 from weft.store.offers import assign, offer, reject
 from weft.store.workers import list_workers
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def story(name: str, *script: str, files: list[str], needs: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -240,7 +241,7 @@ def test_002_a_file_of_another_is_waited_for_and_the_work_is_kept(either: Yard) 
     wait_until(lambda: either.outcomes("1.2")[:1] == ["scope"])
     assert "src/b" in git(either.root, "log", "--all", "--name-only", "--format=")
     go.touch()
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
     assert either.outcomes("1.2") == ["scope", "success"]
     assert either.landed("src/a") == "first\nsecond\n"
@@ -279,7 +280,7 @@ def test_000_a_worker_has_as_many_at_once_as_it_may_and_ends_what_it_began(eithe
         worker.send_signal(signal.SIGTERM)
         go.touch()  # who follows the run does the rest
         for process in (worker, run):
-            out, err = process.communicate(timeout=100)
+            out, err = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, (out, err)
     watcher.assert_saw_nothing()
     assert watcher.most[f"worker:{idle.id}"] == 3

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from patience import PATIENCE, wait_until
 from run.watcher import Watcher
-from run.yard import Yard, overlap, wait_until
+from run.yard import Yard, overlap
 
 
 def parallel(count: int, seconds: float = 0.5, agent: str = "") -> str:
@@ -45,7 +46,7 @@ def test_two_runs_share_what_is_scarce(yard: Yard) -> None:
     with Watcher(yard) as watcher:
         both = [yard.start("run", name, "--slots", "4") for name in ("one.md", "two.md")]
         for process in both:
-            out, err = process.communicate(timeout=100)
+            out, err = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, (out, err)
     watcher.assert_saw_nothing()
     for worker in workers:

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from run.yard import Yard, wait_until
+from patience import PATIENCE, wait_until
+from run.yard import Yard
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def plan(count: int = 3, seconds: float = 0.5) -> str:
@@ -73,7 +74,7 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(small: Path)
                     file.write(b"x" * 4096)
             time.sleep(1.5)
             ballast.unlink()
-            out, err = process.communicate(timeout=100)
+            out, err = process.communicate(timeout=PATIENCE)
         assert "Traceback" not in out + err, err
         go_on(yard)
     finally:
@@ -116,7 +117,7 @@ def test_git_that_goes_away_in_mid_run_loses_nothing(yard: Yard, tmp_path: Path)
         (programs / "git").unlink()
         time.sleep(1.5)
         (programs / "git").symlink_to(real)
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE)
     assert "Traceback" not in out + err, err
     go_on(yard)
 
@@ -127,11 +128,11 @@ def test_a_database_locked_by_somebody_else_is_waited_for(yard: Yard) -> None:
         process = yard.start("run", "plan.md", "--slots", "2")
         wait_until(lambda: yard.rows("SELECT * FROM attempts"))
         path = yard.url.removeprefix("sqlite:///")
-        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as foreign:
+        with closing(sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)) as foreign:
             foreign.execute("BEGIN IMMEDIATE")
             time.sleep(2.0)
             foreign.execute("ROLLBACK")
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
     assert "Traceback" not in out + err
     yard.assert_landed_once("1.1", "1.2", "1.3")
@@ -144,7 +145,7 @@ def test_a_plan_file_that_is_gone_or_taken_over_stops_nobody(yard: Yard) -> None
         process = yard.start("run", "plan.md", "--slots", "2")
         wait_until(lambda: yard.rows("SELECT * FROM attempts"))
         yard.plan.unlink()
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
     assert "plan.md" in err
     assert "Traceback" not in err

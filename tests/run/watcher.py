@@ -8,6 +8,7 @@ import time
 from collections import Counter
 
 from observer import Observer, Picture
+from patience import PATIENCE
 from run.yard import Yard
 
 
@@ -28,7 +29,7 @@ class Watcher:
 
     def __exit__(self, *_: object) -> None:
         self._enough.set()
-        self._thread.join(60)
+        self._thread.join(PATIENCE)
 
     def assert_saw_nothing(self) -> None:
         assert self.samples > 3

@@ -13,21 +13,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from databases import look
+from patience import PATIENCE
 from repositories import commit_all, git, listing
 from weft import workspace
 from weft.process.table import MARK
 from weft.store import open_store
 from weft.workspace.records import Phase, Pool, try_lock
 
-PATIENCE = 60.0
 TUNING = {
     "lease": 3.0,
     "heartbeat": 0.2,
@@ -39,13 +38,6 @@ TUNING = {
 SCRIPTED = "---\nruns: scripted\n---\n{{ task.text }}\n"
 TESTED = "! grep -rqs BROKEN src"
 """A check: nothing under src may be broken."""
-
-
-def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 class Yard:

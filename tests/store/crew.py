@@ -10,23 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-PATIENCE = 60.0  # for what must happen; long, since the machine may be slow
+from patience import PATIENCE
+
 _TESTS = Path(__file__).parent.parent
 _ELSEWHERE = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, f"after {seconds:.0f} s still not: {what}"
-        time.sleep(0.005)
 
 
 class Member:

@@ -590,7 +590,7 @@ def drive(url_of_store: str, examples: int, steps: int) -> None:
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("kind", "examples"), [("sqlite", 60), ("postgres", 12)])
 def test_no_sequence_of_events_breaks_an_invariant(
     machine_urls: dict[str, str], kind: str, examples: int

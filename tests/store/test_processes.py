@@ -19,7 +19,8 @@ from urllib.parse import quote
 import pytest
 
 from databases import change, fresh_database, look
-from store.crew import PATIENCE, Crew, Member, wait_until
+from patience import PATIENCE, wait_until
+from store.crew import Crew, Member
 from store.replay import Before, Replay, check_rows
 from store.signs import Signs
 from store.storm import Storm

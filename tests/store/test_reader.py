@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from patience import PATIENCE
 from store_helpers import put, url
 from weft.store import Store
 from weft.store.database import Transaction
@@ -24,11 +25,11 @@ def test_a_reader_sees_what_is_committed_while_somebody_writes(store: Store) -> 
     def work(tx: Transaction) -> None:
         tx.run("set_drained", since=1.0)
         writes.set()
-        assert ends.wait(30)
+        assert ends.wait(PATIENCE)
 
     writer = threading.Thread(target=lambda: store.write(work))
     writer.start()
-    assert writes.wait(30)
+    assert writes.wait(PATIENCE)
     try:
         assert get_task(reader, task).name == "a"
         assert reader.read(lambda tx: tx.value("drained")) is None

@@ -522,7 +522,7 @@ def test_read_then_write_upgrade_fails(store: Store) -> None:
         def work(tx: Transaction) -> bool:
             tx.value("last_task")
             other.start()
-            too_early = between.wait(0.8)
+            too_early = between.wait(2)
             tx.run("set_limit", resource="llm", capacity=3, owner=None)
             return too_early
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE
 from store_helpers import (
     DONE,
     caught,
@@ -103,7 +104,7 @@ def test_whoever_waits_for_work_is_rung_when_the_drain_ends(store: Store) -> Non
     draining.drain(store, now=1)
     with store.listen("work") as listener:
         draining.undo_drain(store, now=2)
-        assert listener.wait(10)
+        assert listener.wait(PATIENCE)
 
 
 def test_cancelling_a_run_ends_all_of_it(store: Store) -> None:

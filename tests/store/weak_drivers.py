@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from patience import PATIENCE
 from weft.config import Tuning
 from weft.store import Store, sql
 from weft.store.database import Cursor, Database, Row, Transaction
@@ -46,7 +47,7 @@ class _Turnless(Sqlite):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._loose = sqlite3.connect(
-            path, isolation_level=None, timeout=30, check_same_thread=False
+            path, isolation_level=None, timeout=PATIENCE, check_same_thread=False
         )
         self._loose.row_factory = sqlite3.Row
 

@@ -21,6 +21,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from patience import PATIENCE
 from store.signs import Signs
 from weft.paths import conflicts
 
@@ -39,7 +40,7 @@ def window(url: str) -> Iterator[Ask]:
     connection: Any
     if url.startswith("sqlite"):
         path = Path(url.removeprefix("sqlite:///"))
-        connection = sqlite3.connect(path, timeout=60, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
         connection.row_factory = sqlite3.Row
     else:
         connection = psycopg.connect(url, autocommit=True, row_factory=dict_row)
@@ -76,7 +77,7 @@ class Witness:
 
     def __exit__(self, *_: object) -> None:
         self._enough.set()
-        self._thread.join(60)
+        self._thread.join(PATIENCE)
 
     def _watch(self) -> None:
         with window(self._url) as ask:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +17,11 @@ from typing import Any
 
 import httpx
 
+from patience import PATIENCE, wait_until
 from repositories import make_repository
 from weft.store import Store, open_store
 from weft.store.tokens import create_token
 
-PATIENCE = 60.0
 _numbers = itertools.count(1)
 PATIENT = "[tuning]\nheartbeat = 0.2\n"
 HASTY = """
@@ -214,10 +214,3 @@ def serving(
         yield server
     finally:
         server.close()
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)

@@ -69,7 +69,7 @@ def run_schemathesis(server: Server, directory: Path, *arguments: str) -> None:
     assert "No issues found" in done.stdout or "passed" in done.stdout
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_requests_made_up_from_the_document_are_answered_as_it_says(tmp_path: Path) -> None:
     with serving(tmp_path, f"sqlite:///{tmp_path / 'weft.db'}") as server:
         # By one worker: Python 3.11 does not always survive two threads that read its own syntax.

@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 
-from web.server import Client, Server, wait_until
+from patience import wait_until
+from web.server import Client, Server
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from patience import PATIENCE
 from weft.web.protocol import BoundedProtocol
 
 
@@ -58,12 +59,12 @@ def ended(connection: socket.socket) -> bool:
 
 
 def test_who_says_nothing_is_sent_away(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         assert ended(connection)
 
 
 def test_a_head_that_comes_byte_by_byte_is_not_waited_for(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         sent = 0
         try:
             while sent < 1000:
@@ -79,7 +80,7 @@ def test_a_head_that_comes_byte_by_byte_is_not_waited_for(port: int) -> None:
 
 
 def test_the_head_of_a_second_request_has_its_time_too(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(b"GET /some HTTP/1.1\r\nHost: localhost\r\n\r\n")
         read = b""
         while not read.endswith(b"\r\n0\r\n\r\n"):
@@ -89,7 +90,7 @@ def test_the_head_of_a_second_request_has_its_time_too(port: int) -> None:
 
 
 def test_a_request_that_takes_its_time_is_let_alone(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
 
@@ -97,7 +98,7 @@ def test_a_request_that_takes_its_time_is_let_alone(port: int) -> None:
 def test_an_answer_that_nobody_reads_is_not_kept(port: int) -> None:
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.settimeout(30)
+        connection.settimeout(PATIENCE)
         connection.connect(("127.0.0.1", port))
         connection.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(1.5)  # longer than it is given: what is tested is that it was not read

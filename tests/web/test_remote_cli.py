@@ -18,8 +18,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cli.project import Project, plan, wait_until, without_marks
+from cli.project import Project, plan, without_marks
 from cli.shell import assert_one_sentence
+from patience import PATIENCE, wait_until
 from repositories import git, make_repository
 from web.servers import Served, make_token, served
 from weft.cli import COMMANDS
@@ -229,7 +230,7 @@ def test_who_follows_goes_on_when_the_server_is_back(yard: Served) -> None:
             yard.stop()
             yard.start_again()
             for process in (run, logs, watch):
-                said, complaints = process.communicate(timeout=60)
+                said, complaints = process.communicate(timeout=PATIENCE)
                 assert process.returncode == 0, (process.args, said, complaints)
                 assert "Traceback" not in complaints
     assert git(yard.project.root, "show", f"weft/{name}:s.txt").strip() == "s"
@@ -350,7 +351,7 @@ def test_a_task_is_cancelled_by_whoever_does_not_wait_for_it(yard: Served) -> No
         assert do.stdout is not None
         assert "attempt 1" in do.stdout.readline()
         do.send_signal(signal.SIGINT)
-        _, complaints = do.communicate(timeout=60)
+        _, complaints = do.communicate(timeout=PATIENCE)
         assert do.returncode == 130, complaints
     [task] = yard.project.rows("SELECT state FROM tasks ORDER BY id DESC LIMIT 1")
     assert task["state"] == "cancelled"

@@ -21,8 +21,9 @@ import pytest
 
 from cli.shell import TRY, assert_one_sentence, make_project, weft
 from databases import fresh_database
+from patience import PATIENCE, wait_until
 from store_helpers import url
-from web.server import PATIENCE, Client, Server, serving, wait_until
+from web.server import Client, Server, serving
 
 __all__ = ["url"]
 

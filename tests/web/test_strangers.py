@@ -9,7 +9,8 @@ import time
 import httpx
 import pytest
 
-from web.server import Server, wait_until
+from patience import PATIENCE, wait_until
+from web.server import Server
 from weft.store.tokens import create_token, revoke_token
 from weft.web.auth import Redaction
 
@@ -182,7 +183,7 @@ def test_ten_megabytes_are_refused_whether_announced_or_not(server: Server) -> N
         f"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {client.token}\r\n"
         "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(head.encode())
         sent = 0
         answer = b""

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import httpx
 
-from web.server import PATIENCE, PATIENT, Client, Server, serving, wait_until
+from patience import PATIENCE, wait_until
+from web.server import PATIENT, Client, Server, serving
 
 
 @contextmanager

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from patience import wait_until
 from repositories import git, is_kept, make_repository, prepare, write
 from weft.errors import BranchTaken
 from weft.workspace import Workspace, branch_ref, changes, clean, compare, fingerprint
@@ -94,13 +94,6 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_one_copes(root: Path, tmp_
 def state(root: Path) -> tuple[str, list[str]]:
     files = (root / ".git" / "weft").rglob("*")
     return git(root, "for-each-ref"), sorted(str(path) for path in files)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_many_starts_at_once_all_succeed_and_share_nothing(root: Path) -> None:
