@@ -120,7 +120,8 @@ class Stream:
     async def _tell(self) -> None:
         with self._store.listen("events") as listener:
             while True:
-                await self._joined.wait()
+                while not self._followers:  # who joined may have left again
+                    await self._joined.wait()
                 self._after = max(self._after, min(one.after for one in self._followers))
                 told = await self._read(self._after)
                 if told:
@@ -186,8 +187,8 @@ class Stream:
 
     def _leave(self, follower: Follower) -> None:
         self._followers.discard(follower)
-        if not self._followers:
-            self._joined = anyio.Event()
+        if not self._followers and self._joined.is_set():
+            self._joined = anyio.Event()  # one that is not set yet may be waited for
 
     def close(self) -> None:
         """Send everybody away; they may come back to another server."""
