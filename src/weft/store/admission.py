@@ -45,9 +45,10 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
     yielding = scene.ledger.yielding
     rows = tx.all("bucket_heads")
     heads = _with_reserved(scene, [row for row in rows if row["aside"] is None])
-    chosen, held_up = _choose(tx, scene, place, [h for h in heads if h["tenant"] != yielding])
-    if chosen is None and yielding is not None:
-        rest = [h for h in heads if h["tenant"] == yielding]
+    others = [head for head in heads if head["tenant"] != yielding]
+    chosen, held_up = _choose(tx, scene, place, others)
+    if chosen is None and len(others) < len(heads):
+        rest = [head for head in heads if head["tenant"] == yielding]
         chosen, also_held_up = _choose(tx, scene, place, rest)
         held_up = _better(held_up, also_held_up)
     if chosen is None:
@@ -122,6 +123,8 @@ def _choose(
     tx: Transaction, scene: Scene, place: Place, heads: Sequence[Row]
 ) -> tuple[Candidate | None, Candidate | None]:
     """The first in order that can be admitted, and the first before it that cannot."""
+    if not heads:
+        return None, None
     held_up: Candidate | None = None
     crowds = Crowds(tx)
     heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]

@@ -13,6 +13,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
+
 from weft.config import Tuning
 from weft.errors import InputError
 from weft.store.wake import Listener, Outward, Topic
@@ -21,18 +23,11 @@ T = TypeVar("T")
 
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _LOG_ENCODER: Final = json.JSONEncoder(default=str)
+_QUICK_ENCODER: Final = msgspec.json.Encoder(enc_hook=str)
 
 
-class Row(Protocol):
-    def __getitem__(self, column: str, /) -> Any: ...
-
-
-def as_dict(row: Row) -> dict[str, Any]:
-    """A row by the names of its columns. One of SQLite's looks each name up from the first on."""
-    if isinstance(row, dict):
-        return row
-    plain: Any = row
-    return dict(zip(plain.keys(), plain, strict=True))
+Row = dict[str, Any]
+"""A row by the names of its columns."""
 
 
 class Cursor(Protocol):
@@ -139,7 +134,7 @@ class Transaction:
 
 def _refuse_unstorable(parameters: Mapping[str, Any]) -> None:
     for value in parameters.values():
-        if isinstance(value, str):
+        if isinstance(value, str) and ("\0" in value or not value.isascii()):
             _refuse_unstorable_text(value)
 
 
@@ -153,7 +148,11 @@ def _refuse_unstorable_text(text: str) -> None:
 
 def encode_ascii(value: object) -> str:
     """JSON of what others wrote: whatever is in it, half a character included, can be stored."""
-    return _LOG_ENCODER.encode(value)
+    try:
+        quickly = _QUICK_ENCODER.encode(value)
+    except (ValueError, TypeError, OverflowError):
+        return _LOG_ENCODER.encode(value)
+    return quickly.decode() if quickly.isascii() else _LOG_ENCODER.encode(value)
 
 
 def storable(text: str) -> str:

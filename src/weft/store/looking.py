@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from weft.model import Entry, Event, Filter, Summary, Task
 from weft.store import records
-from weft.store.database import Row, Transaction, as_dict, encode_keys
+from weft.store.database import Row, Transaction, encode_keys
 from weft.store.store import reads
 from weft.store.tasks import numbers_in
 
@@ -81,8 +81,7 @@ def list_lines(
 
     For those who only pass them on: nothing else is asked for as often.
     """
-    rows, more = _page(tx, which, after=after, most=most)
-    return [as_dict(row) for row in rows], more
+    return _page(tx, which, after=after, most=most)
 
 
 def _page(tx: Transaction, which: Filter, *, after: int, most: int) -> tuple[list[Row], int | None]:

@@ -63,7 +63,6 @@ class Sqlite:
         except sqlite3.Error as error:
             raise StoreError(f"Cannot open the store {self.path}: {error}.") from error
         try:
-            connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA foreign_keys = OFF")
             self._migrate(connection)
             connection.execute("PRAGMA synchronous = FULL")
@@ -204,7 +203,13 @@ class _Cursor:
         self._queries = queries
 
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
-        return self._connection.execute(self._queries[query], parameters).fetchall()
+        cursor = self._connection.execute(self._queries[query], parameters)
+        found = cursor.fetchall()
+        if not found:
+            return found
+        # sqlite3.Row would look each name up from the first column on, at every question.
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in found]
 
     def run(self, query: str, parameters: Mapping[str, Any]) -> None:
         self._connection.execute(self._queries[query], parameters)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
@@ -82,19 +81,24 @@ class Store:
         return self.write(lambda tx: function(OneTransaction(self, tx), *args, **kwargs))
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        with self._alone():
+        self._enter()
+        try:
             return self.database.read(lambda cursor: work(Transaction(cursor, self.tuning)))
+        finally:
+            self._here.busy = False
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         def body(cursor: Cursor) -> tuple[T, Outward]:
             transaction = Transaction(cursor, self.tuning)
             return work(transaction), transaction.outward
 
-        with self._alone():
+        self._enter()
+        try:
             return self.database.write(body)
+        finally:
+            self._here.busy = False
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _enter(self) -> None:
         """Refuse a transaction inside another: SQLite cannot, and PostgreSQL would wait for it."""
         if getattr(self._here, "busy", False):
             raise RuntimeError(
@@ -102,10 +106,6 @@ class Store:
                 "call the function it wraps, or call it afterwards."
             )
         self._here.busy = True
-        try:
-            yield
-        finally:
-            self._here.busy = False
 
     def listen(self, topic: Topic) -> Listener:
         """A listener that is rung after each change of that kind, by any process."""
