@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+
+import anyio
 
 from attempt.ground import Ground, either, ground, url
 from databases import look
-from patience import wait_until
-from weft.model import State
+from patience import PATIENCE, wait_until
+from weft.engine import serving
+from weft.model import Grant, NewTask, State
 from weft.scheduler import Scheduler
+from weft.store.admission import admit
 from weft.store.leases import list_open
 from weft.store.limits import list_limits
-from weft.store.tasks import cancel
+from weft.store.tasks import cancel, submit
 
 __all__ = ["either", "ground", "url"]
 
@@ -61,6 +66,34 @@ def test_a_task_that_is_cancelled_while_it_is_set_up_never_runs(ground: Ground) 
 
     ground.serve(until)
     assert not ground.directory(task).joinpath("stdout").exists()
+    ground.assert_nothing_left()
+
+
+def test_a_barrier_that_is_cancelled_as_it_is_passed_ends_alone(ground: Ground) -> None:
+    """Weakened, the refusal left the task group, and the engine with all it ran."""
+    barrier = submit(
+        ground.store,
+        NewTask(name="barrier", demand={"worker:@": 1}),
+        repo=str(ground.root / ".git"),
+        now=time.time(),
+    )
+    other = ground.submit("write a new", files=["a"])
+
+    def take(worker: str) -> Sequence[Grant]:
+        grants = admit(ground.store, worker, now=time.time())
+        if barrier in {one.task for one in grants}:
+            cancel(ground.store, barrier, now=time.time())
+        return grants
+
+    async def main() -> None:
+        with ground.site() as site:
+            async with serving(site, slots=2, take=take):
+                with anyio.fail_after(PATIENCE):
+                    while not ground.is_settled():
+                        await anyio.sleep(0.02)
+
+    anyio.run(main)
+    assert (ground.state(barrier), ground.state(other)) == (State.CANCELLED, State.DONE)
     ground.assert_nothing_left()
 
 

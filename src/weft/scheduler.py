@@ -178,15 +178,10 @@ class Scheduler:
             waits.cancel_scope.cancel()
 
     async def _carry_out(self, grant: Grant) -> None:
-        if grant.agent is None:  # a mere barrier: whatever it waited for has happened
-            done = Outcome(state=State.DONE)
-            await run_sync(lambda: finish(self._site.store, grant.fence, done, now=time.time()))
-            del self._starting[grant.fence]
-            self._ring()
-            return
+        start = self._pass_barrier if grant.agent is None else self._start
         try:
             with self._site.changeover.one():
-                attempt = await run_sync(self._start, grant, limiter=self._starts)
+                attempt = await run_sync(start, grant, limiter=self._starts)
         finally:
             del self._starting[grant.fence]
         if attempt is None:
@@ -312,6 +307,14 @@ class Scheduler:
         self._ends.set()
         self._ends = anyio.Event()
 
+    def _pass_barrier(self, grant: Grant) -> None:
+        """Whatever it waited for has happened, and nothing is to be run for it."""
+        try:
+            finish(self._site.store, grant.fence, Outcome(state=State.DONE), now=time.time())
+        except WeftError as error:
+            log.info("task %s could not be passed: %s", grant.task, error)
+            self._hand_back(grant)
+
     def _start(self, grant: Grant) -> Attempt | None:
         try:
             return Attempt.start(self._site, grant, renewed=lambda: self._sent)
@@ -323,13 +326,19 @@ class Scheduler:
         return None
 
     def _come_to_nothing(self, grant: Grant, error: Exception) -> None:
+        if self._stopping or grant.fence in self._unwanted or isinstance(error, StoreError):
+            self._hand_back(grant)
+            return
         try:
-            if self._stopping or grant.fence in self._unwanted or isinstance(error, StoreError):
-                hand_back_unstarted(self._site, grant, "handed_back")
-            else:
-                fail_to_start(self._site, grant, error)
+            fail_to_start(self._site, grant, error)
         except WeftError as again:  # nothing runs, so the reaper can free it
-            log.warning("task %s could not be handed back: %s", grant.task, again)
+            log.warning("that task %s failed could not be stored: %s", grant.task, again)
+
+    def _hand_back(self, grant: Grant) -> None:
+        try:
+            hand_back_unstarted(self._site, grant, "handed_back")
+        except WeftError as error:  # nothing runs, so the reaper can free it
+            log.warning("task %s could not be handed back: %s", grant.task, error)
 
     def _until_due(self) -> float:
         """How long to wait when there was nothing: until a parked task is due, at most."""
