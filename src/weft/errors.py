@@ -16,7 +16,7 @@
     ├── Unauthenticated    who asks has not shown who it is             exit 1
     ├── Forbidden          it has, and may not do this                  exit 1
     └── Refused            the store answered no, and changed nothing   exit 1
-        ├── NotFound       no such task, run, worker or limit
+        ├── NotFound       no such task, run, worker or limit           exit 2
         ├── StaleFence     the caller no longer owns what it acts on
         ├── AlreadyEnded   the task has its one terminal outcome already
         ├── AtCapacity     the worker asked for has no room

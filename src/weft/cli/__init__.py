@@ -17,7 +17,7 @@ import click
 
 from weft import __version__
 from weft.cli.output import print_nowhere, print_what_can_be, printable
-from weft.errors import InputError, LimitsDiffer, StoreError, WeftError
+from weft.errors import InputError, LimitsDiffer, NotFound, StoreError, WeftError
 
 COMMANDS: Final = {
     "agents": "weft.cli.agents",
@@ -156,4 +156,4 @@ def _run() -> int:
 
 
 def exit_code(error: WeftError) -> int:
-    return 2 if isinstance(error, InputError | StoreError | LimitsDiffer) else 1
+    return 2 if isinstance(error, InputError | StoreError | LimitsDiffer | NotFound) else 1

@@ -22,6 +22,7 @@ from weft.policy.capacity import attempt_demand
 from weft.store import Store
 from weft.store.agents import list_stopped
 from weft.store.hosted import hosted
+from weft.store.limits import require_agreement
 from weft.store.tasks import get_task, list_attempts, submit
 from weft.workspace import branch_ref
 
@@ -67,6 +68,7 @@ def ask_for(project: Project, text: str, *, files: Sequence[str], agent: str) ->
 def hand_in(project: Project, store: Store, request: Request) -> int:
     """Submit an ad-hoc task; returns its number. Without files it claims the whole repository."""
     agent = request.agent
+    require_agreement(store, project.config.stated)
     stopped = list_stopped(store, now=time.time()).get(agent.name)
     if stopped is not None:
         raise InputError(explain_stopped(agent.name, stopped))

@@ -36,6 +36,7 @@ from weft.policy import pipeline
 from weft.policy.capacity import attempt_demand
 from weft.store import Store
 from weft.store.hosted import hosted
+from weft.store.limits import require_agreement
 from weft.store.runs import submit_run
 
 _SPEC: Final = "spec.md"
@@ -104,6 +105,7 @@ def submit(
     common = git.common_directory(project.root)
     if not os.access(common, os.W_OK):
         raise InputError(f"weft cannot write to {common}, where its workspaces and branches are.")
+    require_agreement(store, project.config.stated)
     base = git.get_commit(project.root, wishes.base).id
     run = _new_id(sheet.stem)
     tasks = list(_Tasks(project, checked, sheet.spec, run, wishes).build())

@@ -133,6 +133,12 @@ def _differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
     ]
 
 
+@reads
+def require_agreement(tx: Transaction, stated: Mapping[str, Stated]) -> None:
+    """Refuse a configuration that differs, before anything is handed in under it."""
+    refuse_difference(tx, stated)
+
+
 def refuse_difference(tx: Transaction, stated: Mapping[str, Stated]) -> None:
     different = _differences(tx, stated)
     if different:
