@@ -1,9 +1,8 @@
-"""What supervision costs: the start of an agent, memory beside it, and reading what it prints."""
+"""What supervision costs by itself: wrappers that wait, and reading what agents print."""
 
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from weft.process.launcher import Launcher
 from weft.process.place import boottime
 from weft.process.tail import Tail
 
-_STARTS = 60
 _AGENTS = 200
 _LINE = (
     b'{"type":"assistant","message":{"content":[{"type":"text","text":"' + b"x" * 200 + b'"}]}}\n'
@@ -47,21 +45,6 @@ def spawn(directory: Path, name: str, *argv: str) -> Spawn:
     )
 
 
-@figure("start_overhead_ms", "ms", at_most=30)
-def start_overhead_ms() -> float:
-    """From the call of start() to the agent reading the clock: `date`, which starts in 1 ms."""
-    overheads = []
-    with agents_directory() as directory, Launcher() as launcher:
-        for number in range(_STARTS):
-            one = spawn(directory, str(number), "date", "+%s.%N")
-            began = time.time()
-            running = start(one, launcher, renewed=boottime())
-            anyio.run(running.wait_ended)
-            told = float((one.directory / records.STDOUT).read_text())
-            overheads.append(1000 * (told - began))
-    return statistics.median(overheads)
-
-
 @contextmanager
 def sleeping_agents() -> Iterator[list[int]]:
     """Many agents that sleep; gives the pids of weft's own processes beside them."""
@@ -81,14 +64,6 @@ def sleeping_agents() -> Iterator[list[int]]:
 def _end(running: Running) -> None:
     running.kill()
     anyio.run(running.wait_ended)
-
-
-@figure("memory_mb_per_agent", "MB", at_most=6)
-def memory_mb_per_agent() -> float:
-    """PSS of weft's own processes, this one, launcher and wrappers, per sleeping agent."""
-    with sleeping_agents() as own:
-        used = sum(psutil.Process(pid).memory_full_info().pss for pid in own)
-        return used / _AGENTS / 1e6
 
 
 @figure("agents_idle_cpu_percent", "%")

@@ -1,84 +1,194 @@
-"""What a follower of many agents costs: from an agent's word to the store."""
+"""What an attempt costs beside its agent's work: its start, memory, and hearing what it says."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import anyio
+import psutil
 from anyio.to_thread import run_sync
 
 from bench.figures import figure
+from weft import git, workspace
+from weft.attempt.site import Site
 from weft.config import Config
 from weft.engine import open_site, serving
-from weft.model import Event, NewTask
+from weft.model import Event, NewTask, State
 from weft.policy.capacity import attempt_demand
+from weft.process import records
 from weft.store import Store, open_store
 from weft.store.events import last_event, read_events
-from weft.store.tasks import submit
+from weft.store.leases import list_open
+from weft.store.tasks import count_states, submit
+from weft.workspace import branch_ref
 
-_AGENTS = 50
+_STARTS = 40
+_SLEEPERS = 200
+_TALKERS = 50
 _WORDS = 8
-_AGENT = """\
----
-runs: [sh, {script}]
----
-{{{{ task.text }}}}
-"""
-# Says the time, which is then compared with when the store had it.
-_SCRIPT = """\
+# Says the time as claude does, which is then compared with when the store had it.
+_TALK = """\
+#!/bin/sh
 while ! test -e {go}; do sleep 0.1; done
-for n in {words}; do sleep 0.$(od -An -N1 -tu1 /dev/urandom | tr -d ' '); date +word-%s.%N; done
+for n in {words}; do
+    sleep 0.$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')
+    date '+{{"type":"assistant","message":{{"content":[{{"type":"text","text":"word-%s.%N"}}]}}}}'
+done
+echo '{{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}}'
 """
+
+
+class Project:
+    """A repository with one agent, and a store of its own."""
+
+    def __init__(self, place: Path, runs: str) -> None:
+        self.place, self.root = place, place / "project"
+        self.url = f"sqlite:///{place}/weft.db"
+        agents = self.root / ".weft" / "agents"
+        agents.mkdir(parents=True)
+        (agents / "one.md").write_text(f"---\nruns: {runs}\n---\n{{{{ task.text }}}}\n")
+        who = ("-c", "user.name=b", "-c", "user.email=b@localhost")
+        for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "first")):
+            subprocess.run(["git", *command], cwd=self.root, check=True)
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(place)}
+
+    def open_store(self) -> Store:
+        return open_store(self.url, limits={"requests": 1000, "llm": 1000})
+
+    def submit(self, store: Store, count: int) -> None:
+        demand = attempt_demand(run=None, stage=None, agent="one", provider=None)
+        for number in range(count):
+            task = NewTask(
+                name=f"t{number}", text="Go.", demand=demand, agent="one", stage="implement"
+            )
+            submit(store, task, repo=str(self.root / ".git"), now=time.time())
+
+
+@contextmanager
+def project(runs: str) -> Iterator[Project]:
+    # Memory where there is such a file system: disks of test machines are slow in odd ways.
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=shared) as place:
+        yield Project(Path(place), runs)
+
+
+@figure("start_overhead_ms", "ms", at_most=30)
+def start_overhead_ms() -> float:
+    """From the granting of a lease to its agent reading the clock, in a real worker with one slot.
+
+    The agent is `date`, which starts in 1 ms. What making a workspace takes, measured by itself in
+    the same repository, is taken off.
+    """
+    with project("[date, +%s.%N]") as one, one.open_store() as store:
+        one.submit(store, _STARTS)
+
+        async def main(site: Site) -> None:
+            async with serving(site, slots=1):
+                while set(await run_sync(count_states, store)) & {State.READY, State.RUNNING}:
+                    await anyio.sleep(0.05)
+
+        granted = {
+            (event.task, event.data["attempt"]): event.at
+            for event in _events_of(store, one, main)
+            if event.kind == "task_admitted"
+        }
+        overheads = []
+        for told in _attempts(one, records.STDOUT):
+            task, _, number = told.parent.name.partition(".")
+            overheads.append(float(told.read_text()) - granted[int(task), int(number)])
+        return 1000 * (statistics.median(overheads) - _preparing(one, store))
+
+
+def _events_of(store: Store, one: Project, main: object) -> list[Event]:
+    with open_site(store, one.root, Config(), one.environment) as site:
+        anyio.run(main, site)  # type: ignore[arg-type]
+    return read_events(store)
+
+
+def _preparing(one: Project, store: Store) -> float:
+    """Seconds that a workspace takes, one after another as in a single slot."""
+    base = git.get_commit(one.root, "HEAD").id
+    taken = []
+    with open_site(store, one.root, Config(), one.environment) as site:
+        settings = site.looks.settings(one.root)
+        for number in range(_STARTS):
+            began = time.perf_counter()
+            ref = branch_ref("bench", "t", number + 1)
+            made = workspace.prepare(one.root, ref, base, owner=f"b{number}", settings=settings)
+            taken.append(time.perf_counter() - began)
+            workspace.release(made)
+    return statistics.median(taken)
+
+
+@figure("memory_mb_per_agent", "MB", at_most=6)
+def memory_mb_per_agent() -> float:
+    """PSS of a worker, its launcher and wrappers with many sleeping agents, per agent."""
+    with project("[sleep, '1000']") as one, one.open_store() as store:
+        one.submit(store, _SLEEPERS)
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "weft", "worker", "--slots", str(_SLEEPERS)],
+            cwd=one.root,
+            env={**one.environment, "WEFT_STORE": one.url},
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            while len(list(_attempts(one, records.AGENT))) < _SLEEPERS:
+                assert worker.poll() is None
+                time.sleep(0.2)
+            wrappers = [records.find(str(path)) for path in _attempts(one, records.WRAPPER)]
+            own = [psutil.Process(record["pid"]) for record in wrappers if record is not None]
+            assert len(own) == _SLEEPERS
+            own += [psutil.Process(worker.pid), *psutil.Process(worker.pid).children()]
+            return sum(process.memory_full_info().pss for process in own) / _SLEEPERS / 1e6
+        finally:
+            worker.terminate()
+            time.sleep(0.5)
+            worker.terminate()  # twice: it does not wait for them
+            worker.wait()
+            assert list_open(store) == []
+
+
+def _attempts(one: Project, name: str) -> Iterator[Path]:
+    """These files of all attempts that have them."""
+    return (one.root / ".git" / "weft" / "attempts").glob(f"*/*/{name}")
 
 
 @figure("line_lag_ms", "ms", at_most=200)
 def line_lag_ms() -> float:
-    """From an agent's line to its event in the store, with 50 agents talking at random."""
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=shared) as place:
-        root, go = _make_project(Path(place))
-        limits = {"requests": _AGENTS}
-        with open_store(f"sqlite:///{place}/weft.db", limits=limits) as store:
-            for _ in range(_AGENTS):
-                _submit(store, root)
-            lags: list[float] = []
-            anyio.run(_follow, store, root, go, lags)
+    """From an agent's event, a line of JSON, to the store, with 50 agents talking at random."""
+    with project("claude") as one, one.open_store() as store:
+        go, programs = one.place / "go", one.place / "programs"
+        programs.mkdir()
+        words = " ".join(map(str, range(_WORDS)))
+        (programs / "claude").write_text(_TALK.format(go=go, words=words))
+        (programs / "claude").chmod(0o755)
+        one.environment["PATH"] = f"{programs}:{os.environ['PATH']}"
+        one.submit(store, _TALKERS)
+        lags: list[float] = []
+        anyio.run(_follow, store, one, go, lags)
+        assert len(lags) == _TALKERS * _WORDS
     return statistics.median(lags) * 1000
 
 
-def _make_project(place: Path) -> tuple[Path, Path]:
-    root, go, script = place / "project", place / "go", place / "script"
-    words = " ".join(map(str, range(_WORDS)))
-    script.write_text(_SCRIPT.format(go=go, words=words))
-    (root / ".weft" / "agents").mkdir(parents=True)
-    (root / ".weft" / "agents" / "talker.md").write_text(_AGENT.format(script=script))
-    who = ("-c", "user.name=b", "-c", "user.email=b@localhost")
-    for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "first")):
-        subprocess.run(["git", *command], cwd=root, check=True)
-    return root, go
-
-
-def _submit(store: Store, root: Path) -> None:
-    demand = attempt_demand(run=None, stage=None, agent="talker", provider=None)
-    task = NewTask(name="", text="Talk.", demand=demand, agent="talker", stage="implement")
-    submit(store, task, repo=str(root / ".git"), now=time.time())
-
-
-async def _follow(store: Store, root: Path, go: Path, lags: list[float]) -> None:
-    environment = {"PATH": os.environ["PATH"]}
-    with open_site(store, root, Config(), environment) as site:
-        async with serving(site, slots=_AGENTS) as scheduler, anyio.create_task_group() as group:
-            while len(list(root.glob(".git/weft/attempts/*/*/agent"))) < _AGENTS:
+async def _follow(store: Store, one: Project, go: Path, lags: list[float]) -> None:
+    with open_site(store, one.root, Config(), one.environment) as site:
+        async with serving(site, slots=_TALKERS) as scheduler, anyio.create_task_group() as group:
+            while len(list(_attempts(one, records.AGENT))) < _TALKERS:
                 await anyio.sleep(0.1)
             group.start_soon(_read, store, lags)
             go.touch()
             await scheduler.wait_idle()
+            while len(lags) < _TALKERS * _WORDS:
+                await anyio.sleep(0.05)
             group.cancel_scope.cancel()
 
 
@@ -96,4 +206,5 @@ async def _read(store: Store, lags: list[float]) -> None:
 
 def _words(event: Event) -> list[float]:
     said = event.data.get("events", ()) if event.kind == "progress" else ()
-    return [float(one["text"].removeprefix("word-")) for one in said]
+    words = [one["text"] for one in said if one.get("text", "").startswith("word-")]
+    return [float(one.removeprefix("word-")) for one in words]
