@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from weft.cli.output import say
+from weft.cli.rhythm import ONE_TASK
 from weft.model import TERMINAL, Event, State
 from weft.store import Store
 from weft.store.agents import list_stopped
@@ -19,6 +20,8 @@ _PATIENCE: Final = 1.0  # seconds a task may wait before people are told what fo
 
 class Follower:
     """Prints what happens to a task, from an event on, until it has ended or needs a person."""
+
+    rhythm = ONE_TASK
 
     def __init__(self, store: Store, task: int, *, after: int, quiet: bool) -> None:
         self._store = store

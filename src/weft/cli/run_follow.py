@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from weft import git
 from weft.cli.output import say
+from weft.cli.rhythm import A_RUN, LIVE
 from weft.cli.run_text import Out, RunLines
 from weft.cli.serving import attend, look_on_there
 from weft.engine import Interrupted
@@ -130,6 +131,7 @@ class _Watch:
         mirror: Mirror | None,
     ) -> None:
         self.code = 1
+        self.rhythm = A_RUN if view is None else LIVE
         self.track = Track(store, what.run, now=time.time())
         self._events = Events(store, after=what.after)
         self._lines = RunLines(what.run, out)

@@ -11,14 +11,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import anyio
 from anyio.to_thread import run_sync
-from msgspec import Struct
 
 from weft import git
 from weft.attempt.site import Site
+from weft.cli.rhythm import NET, Rhythm
 from weft.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
 from weft.errors import StoreError, WeftError
 from weft.operations.project import Project
@@ -28,18 +28,7 @@ from weft.store import Store
 log = logging.getLogger(__name__)
 
 _SWITCH = 0.0005  # seconds
-_NET = 1.0  # seconds after which to look although nobody rang
 _RESTS = 10  # times as long as the look took
-
-
-class Rhythm(Struct, frozen=True, kw_only=True):
-    rest: float  # seconds between two looks; less where looking costs little
-    net: float  # seconds after which to look although nobody rang
-
-
-_SELDOM: Final = Rhythm(rest=0.0, net=_NET)
-_OFTEN: Final = Rhythm(rest=0.1, net=0.15)
-"""Of those who follow many talkative tasks, and show the time."""
 
 
 Beside = Callable[[Site, str], Coroutine[Any, Any, None]]
@@ -47,6 +36,9 @@ Beside = Callable[[Site, str], Coroutine[Any, Any, None]]
 
 
 class Watch(Protocol):
+    @property
+    def rhythm(self) -> Rhythm: ...
+
     def look(self) -> bool:
         """Take in what has happened since; True if there is nothing more to wait for."""
         ...
@@ -71,7 +63,7 @@ def serve(
     """
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
     shutdown_seconds(project.environment)  # a mistake there shows before anything starts
-    _run(_serve, project, store, watch, slots, take, beside, _SELDOM, leaving, mcp)
+    _run(_serve, project, store, watch, slots, take, beside, leaving, mcp)
 
 
 def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
@@ -132,14 +124,14 @@ async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> N
     while await run_sync(is_served, store, repo):
         if await _look_on(store, watch, repo):
             return
-    await _serve(project, store, lambda worker: watch, slots, None, guard, _OFTEN)
+    await _serve(project, store, lambda worker: watch, slots, None, guard)
 
 
 async def _look_on(store: Store, watch: Watch, repo: str | None) -> bool:
     """Whether all was seen; False if nobody serves the repository any more."""
     async with anyio.create_task_group() as group:
         group.start_soon(_raise_at_signal)
-        seen = await _watch(store, watch, _OFTEN, repo)
+        seen = await _watch(store, watch, repo)
         group.cancel_scope.cancel()
     return seen
 
@@ -157,7 +149,6 @@ async def _serve(
     slots: int,
     take: Take | None,
     beside: Beside | None,
-    rhythm: Rhythm = _SELDOM,
     leaving: Callable[[], None] | None = None,
     mcp: str | None = None,
 ) -> None:
@@ -168,21 +159,21 @@ async def _serve(
         ):
             if beside is not None:
                 group.start_soon(beside, site, scheduler.worker)
-            await _watch(store, watch(scheduler.worker), rhythm)
+            await _watch(store, watch(scheduler.worker))
             group.cancel_scope.cancel()
 
 
-async def _watch(store: Store, watch: Watch, rhythm: Rhythm, served: str | None = None) -> bool:
+async def _watch(store: Store, watch: Watch, served: str | None = None) -> bool:
     """Look until all was seen; or, given a repository, until nobody serves that any more."""
     with store.listen("events") as listener:
         asked = anyio.current_time()
-        looks = _Looks(watch)
+        looks, rhythm = _Looks(watch), watch.rhythm
         while not await run_sync(looks.look):
             await anyio.sleep(min(rhythm.rest, _RESTS * looks.took))
             with anyio.move_on_after(rhythm.net):
                 await anyio.wait_readable(listener)
             listener.wait(0)
-            if served is not None and anyio.current_time() > asked + _NET:
+            if served is not None and anyio.current_time() > asked + NET:
                 asked = anyio.current_time()
                 if not await run_sync(is_served, store, served):
                     return False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weft.cli.output import json_option, say
+from weft.cli.rhythm import LIVE
 
 if TYPE_CHECKING:
     from weft.cli.run_text import Out, RunLines
@@ -66,6 +67,8 @@ def _view(store: Store, no_tty: bool) -> AbstractContextManager[View | None]:
 
 class Onlooker:
     """Follows one run, or all that have not ended, those included that begin meanwhile."""
+
+    rhythm = LIVE
 
     def __init__(self, store: Store, run: str | None, view: View, out: Out) -> None:
         from weft.operations.tracking import Events

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weft.cli.output import json_option, say
+from weft.cli.rhythm import ONE_TASK
 
 if TYPE_CHECKING:
     from weft.model import Event
@@ -54,6 +55,8 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
 
 class Journal:
     """A line for each attempt of this worker that starts or ends."""
+
+    rhythm = ONE_TASK
 
     def __init__(self, store: Store, *, after: int, as_json: bool) -> None:
         self._store = store
