@@ -187,10 +187,6 @@ def rejects_at_once(scene: Scene) -> Plan:
     )
 
 
-def settles_while_checks_run(scene: Scene) -> Plan:
-    return replace(step(scene), settled=not scene.queue)
-
-
 def forgets_needs(scene: Scene) -> Plan:
     return step(replace(scene, queue=tuple(replace(one, needs=frozenset()) for one in scene.queue)))
 
@@ -201,7 +197,6 @@ def forgets_needs(scene: Scene) -> Plan:
         (lands_what_was_found_good_apart, "", "landed a tree that never passed"),
         (takes_any_tip_for_this_one, "bp", "landed a tree that never passed"),
         (rejects_at_once, "b", "rejected without a retry"),
-        (settles_while_checks_run, "b", "settled while a check runs"),
         (forgets_needs, "bn", "checked without what it needs"),
     ],
 )
@@ -239,7 +234,6 @@ def test_two_that_pass_apart_and_fail_together_send_the_later_back(slots: int) -
     gate = ended(Faults(pairs=frozenset({frozenset({"c03", "c21"})})), ids, slots)
     assert gate.landed == [one for one in ids if one != "c21"]
     assert gate.rejected["c21"].combination == ("c03", "c21")
-    assert not gate.flakes
 
 
 def test_three_that_only_fail_together_are_all_named() -> None:
@@ -257,7 +251,7 @@ def test_one_that_is_bad_by_itself_is_named_alone() -> None:
     assert [check.purpose for check in gate.runs].count(Purpose.RETRY) == 1
 
 
-def test_a_flake_is_noted_and_lands() -> None:
+def test_a_flake_is_tried_again_and_lands() -> None:
     candidate = Candidate(id="a", base="t")
     failed = Verdict(base="t", candidates=("a",), passed=False)
     scene = Scene(tip="t", queue=(candidate,), slots=1, odds=0.1, verdicts=(failed,))
@@ -265,7 +259,6 @@ def test_a_flake_is_noted_and_lands() -> None:
     assert step(scene).start == (retry,)
     plan = step(replace(scene, verdicts=(failed, replace(failed, passed=True))))
     assert plan.land == ("a",)
-    assert plan.flakes == (failed,)
     plan = step(replace(scene, verdicts=(failed, failed)))
     assert [one.candidate for one in plan.reject] == ["a"]
 

@@ -107,8 +107,6 @@ def _step(
         wait=found.stranded,
         start=tuple(slots.started),
         cancel=tuple(check for check in scene.running if check not in useful),
-        flakes=tuple(found.evidence.flakes()),
-        settled=not (scene.running or scene.queue),
     )
 
 

@@ -106,5 +106,3 @@ class Plan(Struct, frozen=True, kw_only=True):
     wait: tuple[str, ...] = ()  # candidates that need one that is not here any more
     start: tuple[Check, ...] = ()
     cancel: tuple[Check, ...] = ()  # running, and of no use any more
-    flakes: tuple[Verdict, ...] = ()  # failures known so far of trees that passed as well
-    settled: bool = False  # nothing runs and nothing is left to decide

@@ -85,15 +85,12 @@ class Evidence:
     def __init__(self, trunk: Trunk, verdicts: Sequence[Verdict]) -> None:
         self.trunk = trunk
         self._tallies: dict[Tree, Tally] = {}
-        self._failed: dict[Tree, Verdict] = {}
         for verdict in verdicts:
             if verdict.base in trunk:
                 tree = trunk.tree(verdict.base, verdict.candidates)
                 tally = self._tallies.setdefault(tree, Tally())
                 tally.passed += verdict.passed
                 tally.failed += not verdict.passed
-                if not verdict.passed:
-                    self._failed.setdefault(tree, verdict)
 
     def tree_of(self, check: Check) -> Tree:
         return self.trunk.tree(check.base, check.candidates)
@@ -133,10 +130,6 @@ class Evidence:
             if self.failed(tree) and all(one in known for one in tree[1])
         }
         return list(narrowed)
-
-    def flakes(self) -> list[Verdict]:
-        """The failed verdicts of trees that passed as well, as they were recorded."""
-        return [verdict for tree, verdict in self._failed.items() if self._tallies[tree].passed]
 
     def _narrow(self, base: str, candidates: Combination) -> Failure:
         """Cut a failed tree down to the part that is known to fail first."""
