@@ -90,6 +90,7 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     first_port: int = 21_000  # tasks that use ports get theirs from here on
     ports: int = 100
     spare_ram_mb: int = 1024  # what is left for everything else on this machine
+    spare_disk_mb: int = 500  # who takes most is ended before less than this is left
 
 
 class GateSettings(Struct, frozen=True, kw_only=True):
@@ -284,7 +285,7 @@ def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
         timeout=_seconds(section.get("timeout", WorkspaceSettings().timeout), where),
         **{
             name: _count(section[name], f"{name} of {where}")
-            for name in ("first_port", "ports", "spare_ram_mb")
+            for name in ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")
             if name in section
         },
     )

@@ -24,6 +24,7 @@ from weft.attempt.adoption import adopt
 from weft.attempt.attempt import Attempt
 from weft.attempt.begin import StillRuns
 from weft.attempt.remains import find_orphans
+from weft.attempt.room import find_shortage
 from weft.attempt.settle import fail_to_start, hand_back_unstarted
 from weft.attempt.site import Site
 from weft.errors import StoreError, WeftError
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _LOOK: Final = 0.1  # seconds between looks at what agents print
+_MEASURE: Final = 5.0  # seconds between two looks at all files of all workspaces
 _SOON: Final = 0.02  # the shortest wait for a task that is due
 _FOLLOWED: Final = 0.03  # seconds in which whoever has ended is followed by another
 _CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although others start
@@ -66,6 +68,7 @@ class Scheduler:
         self._doubtful: set[int] = set()  # those the store may have, since it did not answer
         self._turn = anyio.Lock()  # held by whoever looks at output and stores reports
         self._sent = boottime()  # when the last renewal that succeeded was sent
+        self._measured = -_MEASURE  # when it was last looked at what agents take of the disk
         self._draining = self._stopping = self._killing = False
         self._ends = anyio.Event()  # set, and replaced, whenever an attempt has ended
         # Threads of their own: starts may all be busy with slow set-ups, signs of life may not.
@@ -270,7 +273,19 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001 - the other attempts are looked at as well
                 attempt.break_off(error)
             self._gather(attempt)
+        self._leave_room()
         return self._try_to_store() or []
+
+    def _leave_room(self) -> None:
+        """End who takes most of a disk that runs full, before nothing can be written any more."""
+        short = find_shortage(self._site.common, self._site.config.workspace.spare_disk_mb << 20)
+        if short is None or time.monotonic() < self._measured + _MEASURE:
+            return
+        self._measured = time.monotonic()
+        taken = [(one.taken_room(), one.fence, one) for one in list(self._attempts.values())]
+        for most, _, greedy in sorted(taken)[-1:]:
+            if most >= short.wanted:  # it alone: the others may just be in its way
+                greedy.end_for_room(most, short.left)
 
     def _gather(self, attempt: Attempt) -> bool:
         """Take an attempt's next report, once the one before it is stored."""

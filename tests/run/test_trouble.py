@@ -81,6 +81,30 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(small: Path)
         yard.close()
 
 
+def test_an_agent_that_fills_the_disk_is_ended_while_there_is_room_and_the_rest_lands(
+    small: Path,
+) -> None:
+    """Weakened, nothing could be written any more, not even that it has ended."""
+    yard = Yard(small)
+    try:
+        slowly = "while :; do head -c 200000 /dev/zero >> src/fill; sleep 0.1; done"
+        yard.shell(
+            "filler",
+            f"cat > /dev/null; mkdir -p src; head -c 40000000 /dev/zero > src/fill; {slowly}",
+        )
+        yard.commit()
+        greedy = "- [ ] Task 4: Fill it\n  <!-- files: src/fill; agent: filler -->\n"
+        yard.plan.write_text(f"{plan(3, 0.5)}\n{greedy}")
+        with yard.untouched():
+            answer = yard.run("plan.md", "--slots", "2", code=1)
+        states = {one["name"]: one["state"] for one in answer["tasks"]}
+        assert states == {"1.1": "done", "1.2": "done", "1.3": "done", "1.4": "blocked"}
+        assert "MB of the disk" in yard.reason("1.4")
+        yard.assert_nothing_left()
+    finally:
+        yard.close()
+
+
 def test_a_read_only_repository_is_refused_before_anything_starts(small: Path) -> None:
     yard = Yard(small, f"sqlite:///{small.parent / 'weft.db'}")
     try:

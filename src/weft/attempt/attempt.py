@@ -23,6 +23,7 @@ from weft.attempt import begin
 from weft.attempt import settle as settling
 from weft.attempt.follow import Follower
 from weft.attempt.order import Order
+from weft.attempt.room import taken_since
 from weft.attempt.site import Site
 from weft.errors import Refused, StoreError, WeftError
 from weft.model import Grant, Lease, State
@@ -102,6 +103,17 @@ class Attempt:
         if not self._fault:
             log.error("task %s is broken off: %r", self.order.task, error)
             self._end_for(f"weft could not follow the agent: {error!r}")
+
+    def taken_room(self) -> int:
+        """Bytes of the disk that its agent has taken; looks at all files of the workspace."""
+        return taken_since(self._workspace.path, self.order.started)
+
+    def end_for_room(self, taken: int, left: int) -> None:
+        """It takes most of a disk that runs full."""
+        self._end_for(
+            f"The agent was ended: it took {taken >> 20} MB of the disk, on which only "
+            f"{left >> 20} MB were left."
+        )
 
     def _end_for(self, fault: str) -> None:
         self._fault = fault

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -69,12 +68,13 @@ def command(
     from weft.cli.run_follow import Follow, follow
     from weft.cli.run_summary import figures, figures_as_dict, summary_lines
     from weft.cli.run_text import print_forecast, print_problems
+    from weft.cli.warn import show_warnings
     from weft.operations import plans, project
     from weft.operations.running import find_unfinished, get_to_resume, look, move_into, summary
     from weft.operations.submission import Wishes, hand_in
     from weft.store.events import last_event
 
-    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    show_warnings()
     if (file is None) == (resumed is None):
         raise InputError("Name a plan to run, or --resume to go on with a run.")
     found = project.find(directory, os.environ)

@@ -19,6 +19,7 @@ from anyio.to_thread import run_sync
 from weft import git
 from weft.attempt.site import Site
 from weft.cli.rhythm import NET, Rhythm
+from weft.cli.warn import show_warnings
 from weft.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
 from weft.errors import StoreError, WeftError
 from weft.operations.project import Project
@@ -61,7 +62,7 @@ def serve(
     a person first asks for the end. `mcp` is where its agents find weft's tools. Raises
     `engine.Interrupted` if one would not wait for the end.
     """
-    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    show_warnings()
     shutdown_seconds(project.environment)  # a mistake there shows before anything starts
     _run(_serve, project, store, watch, slots, take, beside, leaving, mcp)
 
@@ -71,7 +72,7 @@ def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
 
     Raises `engine.Interrupted` if a person would not wait for the end.
     """
-    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    show_warnings()
     shutdown_seconds(project.environment)
     _run(_attend, project, store, watch, slots)
 
@@ -80,7 +81,7 @@ def run_until_asked(
     work: Callable[[], Coroutine[Any, Any, None]], leaving: Callable[[], None]
 ) -> None:
     """Do something that is no work of an agent's, until a person asks for its end."""
-    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    show_warnings()
     _run(_until_asked, work, leaving)
 
 
@@ -98,13 +99,13 @@ async def _until_asked(
 
 def look_on(store: Store, watch: Watch) -> None:
     """Watch what others do, and do nothing. Raises `engine.Interrupted`."""
-    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    show_warnings()
     _run(_look_on, store, watch, None)
 
 
 def look_on_there(store: Store, repo: str, watch: Watch) -> None:
     """Watch what others do in the repository that a server has. Raises `engine.Interrupted`."""
-    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    show_warnings()
     if not is_served(store, repo):
         log.warning("nobody takes tasks there just now; `weft worker` there does")
     look_on(store, watch)
