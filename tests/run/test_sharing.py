@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from databases import postgres_later
 from patience import PATIENCE, wait_until
 from run.watcher import Watcher
 from run.yard import Yard, overlap
@@ -34,44 +35,46 @@ def test_workers_help_a_run_and_all_keep_to_its_limits(either: Yard) -> None:
     either.assert_nothing_left()
 
 
-def test_two_runs_share_what_is_scarce(yard: Yard) -> None:
+@postgres_later
+def test_two_runs_share_what_is_scarce(either: Yard) -> None:
     """Seed 001: permits of an agent hold across processes, whoever asks first."""
-    yard.agent("scarce", front="max_concurrency: 2\n")
-    yard.commit()
+    either.agent("scarce", front="max_concurrency: 2\n")
+    either.commit()
     for name in ("one.md", "two.md"):
         text = parallel(3, 0.3, "scarce").replace("src/p", f"src/{name[:3]}")
-        (yard.root / name).write_text(text)
-    workers = [yard.start("worker", "--slots", "3") for _ in range(2)]
-    wait_until(lambda: len(yard.rows("SELECT * FROM workers")) == 2)
-    with Watcher(yard) as watcher:
-        both = [yard.start("run", name, "--slots", "4") for name in ("one.md", "two.md")]
+        (either.root / name).write_text(text)
+    workers = [either.start("worker", "--slots", "3") for _ in range(2)]
+    wait_until(lambda: len(either.rows("SELECT * FROM workers")) == 2)
+    with Watcher(either) as watcher:
+        both = [either.start("run", name, "--slots", "4") for name in ("one.md", "two.md")]
         for process in both:
             out, err = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, (out, err)
     watcher.assert_saw_nothing()
     for worker in workers:
-        assert yard.stop(worker) == 0
+        assert either.stop(worker) == 0
     assert watcher.most["agent:scarce"] == 2
-    assert set(yard.states().values()) == {"done"}
-    yard.assert_nothing_left()
+    assert set(either.states().values()) == {"done"}
+    either.assert_nothing_left()
 
 
-def test_a_permit_is_taken_up_at_once_when_its_holder_is_killed(yard: Yard) -> None:
+@postgres_later
+def test_a_permit_is_taken_up_at_once_when_its_holder_is_killed(either: Yard) -> None:
     """Seed 001: a permit ends with whoever held it, and is waited for until then."""
-    yard.agent("scarce", front="max_concurrency: 1\n")
-    yard.commit()
-    yard.plan.write_text(parallel(2, 0.5, "scarce"))
-    first = yard.start("run", "plan.md", "--slots", "2")
-    wait_until(lambda: yard.rows("SELECT * FROM workers"))
-    second = yard.start("worker", "--slots", "2")
-    wait_until(lambda: yard.rows("SELECT * FROM attempts"))
-    with Watcher(yard) as watcher:
-        yard.kill(first, whole=True)
-        wait_until(lambda: set(yard.states().values()) == {"done"})
-    assert yard.stop(second) == 0
+    either.agent("scarce", front="max_concurrency: 1\n")
+    either.commit()
+    either.plan.write_text(parallel(2, 0.5, "scarce"))
+    first = either.start("run", "plan.md", "--slots", "2")
+    wait_until(lambda: either.rows("SELECT * FROM workers"))
+    second = either.start("worker", "--slots", "2")
+    wait_until(lambda: either.rows("SELECT * FROM attempts"))
+    with Watcher(either) as watcher:
+        either.kill(first, whole=True)
+        wait_until(lambda: set(either.states().values()) == {"done"})
+    assert either.stop(second) == 0
     watcher.assert_saw_nothing()
-    assert not overlap(yard.spans("1.1", "1.2"))
-    yard.assert_landed_once()
+    assert not overlap(either.spans("1.1", "1.2"))
+    either.assert_landed_once()
 
 
 def test_whoever_is_left_goes_on_with_the_gate_and_the_rest(yard: Yard) -> None:
