@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agents.streams import LINES, RECORDED, agent, events_of, recorded
+from weft.agents import places
 from weft.agents.adapters import ADAPTERS, adapter_of
 from weft.agents.adapters.base import Facts, Launch, Mcp, Reading, Start, environment
 from weft.agents.agent import PROGRAMS
@@ -162,6 +163,53 @@ def test_each_program_ends_by_the_signal_it_takes_well() -> None:
     first = {name: one.FACTS.first_signal for name, one in ADAPTERS.items()}
     assert {name for name, number in first.items() if number == signal.SIGINT} == {"codex"}
     assert ADAPTERS["gemini"].FACTS.idle > ADAPTERS["claude"].FACTS.idle  # silent while it retries
+
+
+HOME = "/home/me"
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "directories"),
+    [
+        ("claude", {}, [".claude", ".local/state/claude", ".cache/claude-cli-nodejs"]),
+        (
+            "claude",
+            {"CLAUDE_CONFIG_DIR": "/c", "XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": ""},
+            ["/c", "/s/claude", ".cache/claude-cli-nodejs"],
+        ),
+        ("codex", {}, [".codex"]),
+        ("codex", {"CODEX_HOME": "/x"}, ["/x"]),
+        ("codex", {"CODEX_HOME": "in/the/workspace"}, []),
+        ("gemini", {}, [".gemini"]),
+        ("gemini", {"GEMINI_CLI_HOME": "/g"}, ["/g/.gemini"]),
+        (
+            "opencode",
+            {"OPENCODE_CONFIG_DIR": "/o"},
+            [
+                ".config/opencode",
+                ".local/share/opencode",
+                ".local/state/opencode",
+                ".cache/opencode",
+                "/o",
+            ],
+        ),
+        ("command", {"XDG_CONFIG_HOME": "/c"}, []),
+        ("scripted", {}, []),
+    ],
+)
+def test_a_program_has_places_of_its_own_and_no_others(
+    name: str, variables: dict[str, str], directories: list[str]
+) -> None:
+    facts = ADAPTERS[name].FACTS
+    below = [one if one.startswith("/") else f"{HOME}/{one}" for one in directories]
+    assert places.find_all(facts.directories, {"HOME": HOME, **variables}) == below
+    homeless = places.find_all((*facts.directories, *facts.files), variables)
+    assert homeless == [one for one in directories if one.startswith("/")]
+
+
+def test_paths_of_an_agent_file_are_below_home_or_absolute() -> None:
+    assert places.expand(["~/a b", "/c"], {"HOME": HOME}) == ["/home/me/a b", "/c"]
+    assert places.expand(["~/a b", "/c"], {}) == ["/c"]
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")

@@ -29,6 +29,7 @@ budget: {usd: $2.50, tokens: 2M}
 sandbox:
   kind: bwrap
   network: no
+  write: [~/.config/some, /srv/cache]
 env:
   - OPENAI_API_KEY
   - RUST_LOG: debug
@@ -51,7 +52,7 @@ def test_every_setting_is_understood() -> None:
         name="some",
         file="agents/some.md",
         template="Do {{ task.text }}\n",
-        template_line=21,
+        template_line=22,
         runs="codex",
         description="Everything: at once",
         model="gpt-5.5-codex",
@@ -69,6 +70,7 @@ def test_every_setting_is_understood() -> None:
         budget=Budget(micro_usd=2_500_000, tokens=2_000_000),
         sandbox=Sandbox.BWRAP,
         network=False,
+        write=("~/.config/some", "/srv/cache"),
         env_passed=("OPENAI_API_KEY",),
         env_set={"RUST_LOG": "debug"},
     )
@@ -151,6 +153,8 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(start: str) -> None:
         ("---\nruns: claude\nprices:\n  input: 1\n  outptu: 2\n---\n", 5, "made of input, output"),
         ("---\nruns: claude\nsandbox: jail\n---\n", 3, "off, landlock or bwrap"),
         ("---\nruns: claude\nsandbox:\n  kind: bwrap\n  network: maybe\n---\n", 5, "yes or no"),
+        ("---\nruns: claude\nsandbox:\n  kind: bwrap\n  write: [x/y]\n---\n", 5, "/ or ~/"),
+        ("---\nruns: claude\nsandbox:\n  kind: bwrap\n  write: {a: b}\n---\n", 5, "/ or ~/"),
         ("---\nruns: claude\nenv: [A B]\n---\n", 3, "environment variable"),
         ("---\nruns: claude\nenv:\n  WEFT_TASK: x\n---\n", 4, "set by weft"),
         ("---\nruns: claude\nstage: a b\n---\n", 3, "without spaces"),

@@ -131,6 +131,58 @@ def test_a_sandboxed_agent_writes_in_its_workspace_alone(ground: Ground, tmp_pat
     assert content(ground.root, str(ground.attempts(task)[0].candidate), "a") == "new\n"
 
 
+HOOK = "[core]\\n\\thooksPath = /elsewhere\\n"
+FAKE = """#!/bin/sh
+# Writes where it is told, and says how it went, as the real program would.
+{attempts}
+echo new > a
+said='{{"type":"result","subtype":"success","is_error":false,"result":"done"}}'
+echo "$said"
+"""
+
+
+@pytest.mark.skipif(sandbox.available().landlock == 0, reason="this kernel has no Landlock")
+def test_a_sandboxed_agent_writes_what_is_its_own_and_nothing_else_of_the_users(
+    ground: Ground, tmp_path: Path
+) -> None:
+    home = Path(ground.environment["HOME"])
+    for name in (".config/git", ".codex", ".config/opencode", ".cache/pip", ".local/share", "tmp"):
+        (home / name).mkdir(parents=True)
+    for name in (".bashrc", ".config/git/config", ".claude.json", ".codex/config.toml"):
+        (home / name).write_text("mine\n")
+    others = [
+        ".config/git/config",
+        ".config/git/ignore",
+        ".config/new",
+        ".bashrc",
+        ".claude.json.new",
+        ".codex/config.toml",
+        ".config/opencode/opencode.json",
+        ".cache/pip/x",
+        ".local/share/x",
+    ]
+    own = [".claude/settings.json", ".claude.json", ".local/state/claude/x", "named/x"]
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    writes = (f"printf '{HOOK}' > {home / name}" for name in (*others, *own))
+    program.write_text(FAKE.format(attempts="\n".join(writes)))
+    program.chmod(0o755)
+    ground.environment["PATH"] = f"{program.parent}:{ground.environment['PATH']}"
+    ground.environment["TMPDIR"] = str(home / "tmp")
+    front = "sandbox:\n  kind: landlock\n  write: ~/named\n"
+    ground.agent("fenced", front, runs="claude")
+    task = ground.submit(agent="fenced", files=["a"])
+    ground.serve()
+    assert ground.state(task) is State.DONE, ground.task(task).reason
+    written = [name for name in others if _content(home / name) not in (None, "mine\n")]
+    assert written == []
+    assert [name for name in own if "hooksPath" not in (_content(home / name) or "")] == []
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None
+
+
 def test_a_sandbox_that_is_not_to_be_had_is_warned_of(ground: Ground) -> None:
     if sandbox.available().bwrap:
         pytest.skip("this machine has bwrap")

@@ -21,7 +21,6 @@ from weft.process.sandbox import (
     available,
     bwrap_prefix,
     choose,
-    own_directories,
 )
 
 NOTHING = Able(landlock=0, bwrap=False)
@@ -126,11 +125,3 @@ def test_bubblewrap_binds_what_is_writable_over_a_world_that_is_not() -> None:
     assert words[:4] == ("bwrap", "--ro-bind", "/", "/")
     assert words[6:9] == ("--bind-try", "/w s", "/w s")
     assert words[-2:] == ("--unshare-net", "--")
-
-
-def test_a_programs_own_directories_lie_below_home_or_where_it_was_told() -> None:
-    found = own_directories({"HOME": "/home/me", "XDG_CACHE_HOME": "/cache"})
-    assert Path("/home/me/.config") in found
-    assert Path("/cache") in found
-    assert Path("/home/me") not in found
-    assert own_directories({}) == ()

@@ -6,6 +6,7 @@
     spec        the part of a spec.md that concerns one task
     adapters    one module for each program: Agent + prompt -> Launch, output line -> events
     events      what an output line can mean        lines     hostile JSON lines, read gently
+    places      where programs keep what is their own
     usage       events + prices -> tokens and dollars of one attempt
     classify    how an attempt ended -> Failure     trouble   statuses and phrases of failures
 

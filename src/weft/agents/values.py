@@ -105,6 +105,18 @@ def names(field: Field) -> tuple[str, ...]:
     raise Unexpected(field, "a list of names")
 
 
+def paths(field: Field) -> tuple[str, ...]:
+    """A path or several, absolute or below home."""
+    parts = field.value if isinstance(field.value, tuple) else (field,)
+    return tuple(_path(part) for part in parts)
+
+
+def _path(field: Field) -> str:
+    if not isinstance(field.value, str) or not field.value.startswith(("/", "~/")):
+        raise Unexpected(field, "paths that start with / or ~/")
+    return text(field)
+
+
 def words(field: Field) -> tuple[str, ...]:
     """A list of arguments, or one text that is taken apart as a shell would, without a shell."""
     if isinstance(field.value, tuple):

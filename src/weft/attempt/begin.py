@@ -26,13 +26,14 @@ from weft.agents.usage import Spent
 from weft.attempt import order, surroundings
 from weft.attempt.beginning import Beginning, choose
 from weft.attempt.brief import brief, title
+from weft.attempt.confine import confine
 from weft.attempt.order import Order
 from weft.attempt.site import Site
 from weft.errors import StaleFence, StoreError, WeftError
 from weft.model import LEAD, Attempt, Grant, Lease, Message, Task
 from weft.policy.capacity import is_consumable
 from weft.process import agent as process
-from weft.process import sandbox, table
+from weft.process import table
 from weft.process.agent import Running, Spawn
 from weft.process.death import find_strays, proof_of_death
 from weft.process.environment import build
@@ -197,12 +198,11 @@ def _fill(
     given |= environment(agent, launch, adapter.FACTS, site.environment)
     given |= prompt.environment(briefing)
     spawn = _spawn(site, grant, adapter, launch, prepared, directory, given)
-    spawn, warning = _fenced(site, agent, spawn, prepared)
+    spawn, warnings = confine(site, agent, spawn, prepared)
     order.save(directory, ordered)
     surroundings.remember(site, directory)
     running = process.start(spawn, site.launcher, renewed=renewed())
     _confirm(site, messages)
-    warnings = (warning,) if warning else ()
     return Begun(order=ordered, workspace=prepared, running=running, warnings=warnings)
 
 
@@ -314,39 +314,3 @@ def _spawn(
         output_limit=tuning.output,
         cgroup=site.cgroup,
     )
-
-
-def _fenced(
-    site: Site, agent: Agent, spawn: Spawn, prepared: Workspace
-) -> tuple[Spawn, str | None]:
-    wanted = sandbox.Sandbox(
-        kind=sandbox.Kind(agent.sandbox),
-        writable=(
-            prepared.path,
-            prepared.admin,
-            prepared.common / "objects",
-            *_branch_places(prepared),
-            Path(spawn.environment.get("TMPDIR") or "/tmp"),  # noqa: S108 - where programs put it
-            *sandbox.own_directories(spawn.environment),
-            *_own_places(spawn.environment),
-        ),
-        network=sandbox.Network.OPEN if agent.network else sandbox.Network.NONE,
-    )
-    chosen, warning = sandbox.choose(wanted, site.able)
-    return sandbox.apply(chosen, spawn), warning
-
-
-def _branch_places(prepared: Workspace) -> list[Path]:
-    """Where git keeps the attempt's branch and its log, so that the agent can commit; they hold
-    nothing but attempts of the same task."""
-    places = [prepared.common / part / os.path.dirname(prepared.branch) for part in (".", "logs")]
-    for place in places:
-        place.mkdir(parents=True, exist_ok=True)
-    return places
-
-
-def _own_places(variables: Mapping[str, str]) -> list[Path]:
-    """Where the known programs keep themselves, beside what XDG says."""
-    home = variables.get("HOME")
-    names = (".claude", ".claude.json", ".codex", ".gemini", ".opencode")
-    return [Path(home) / name for name in names] if home else []

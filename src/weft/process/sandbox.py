@@ -6,10 +6,8 @@ program that saves by renaming. What really changed is read from git afterwards.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -80,23 +78,6 @@ def bwrap_prefix(sandbox: Sandbox) -> tuple[str, ...]:
     network = ["--unshare-net"] if sandbox.network is Network.NONE else []
     # The process table stays the host's, so that the agent's processes are found by their mark.
     return ("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", *binds, *network, "--")
-
-
-def own_directories(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where programs keep their own settings, sessions and caches: below home, not home itself."""
-    home = environment.get("HOME")
-    if not home:
-        return ()
-    defaults = {
-        "XDG_CONFIG_HOME": ".config",
-        "XDG_DATA_HOME": ".local/share",
-        "XDG_STATE_HOME": ".local/state",
-        "XDG_CACHE_HOME": ".cache",
-    }
-    return tuple(
-        Path(environment.get(name) or os.path.join(home, default))
-        for name, default in defaults.items()
-    )
 
 
 def _without(wanted: Sandbox, reason: str) -> tuple[Sandbox, str]:

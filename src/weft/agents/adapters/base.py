@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from weft.agents.agent import Agent
 from weft.agents.events import Event
+from weft.agents.places import Place
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 """Linux takes no longer one, whatever the whole command line may measure."""
@@ -22,6 +23,9 @@ class Facts(Struct, frozen=True, kw_only=True):
     idle: float  # seconds without a line after which it is taken to hang
     says_result: bool  # whether ending well shows in its output; otherwise exit code 0 does
     passes: tuple[str, ...] = ()  # variables of the user's it needs, such as its keys
+    # What it must be able to write besides its work, and nobody else's:
+    directories: tuple[Place, ...] = ()
+    files: tuple[Place, ...] = ()
 
 
 class Mcp(Struct, frozen=True, kw_only=True):

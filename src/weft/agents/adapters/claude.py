@@ -27,6 +27,7 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
+from weft.agents.places import Place, xdg
 from weft.model import ErrorClass
 
 _ENVIRONMENT: Final = {
@@ -48,6 +49,14 @@ FACTS: Final = Facts(
         "CLAUDE_CONFIG_DIR",
         *_ENVIRONMENT,
     ),
+    # Not where its installer puts the program itself: it is told not to update.
+    directories=(
+        Place(variable="CLAUDE_CONFIG_DIR", home=".claude"),
+        xdg("STATE", "claude"),
+        xdg("CACHE", "claude-cli-nodejs"),
+    ),
+    # Written in place when no file may be made beside it.
+    files=(Place(home=".claude.json"),),
 )
 
 _MCP_FILE: Final = "mcp.json"

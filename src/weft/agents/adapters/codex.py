@@ -29,6 +29,7 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
+from weft.agents.places import Place
 from weft.model import ErrorClass
 
 FACTS: Final = Facts(
@@ -37,6 +38,7 @@ FACTS: Final = Facts(
     idle=900,
     says_result=True,
     passes=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY", "CODEX_HOME"),
+    directories=(Place(variable="CODEX_HOME", home=".codex"),),
 )
 
 _TOKEN: Final = "WEFT_MCP_TOKEN"  # noqa: S105 - the name of a variable

@@ -24,6 +24,7 @@ from weft.agents.adapters.base import (
 )
 from weft.agents.agent import Agent
 from weft.agents.events import Error, Event, Extent, RateLimit, Result, Text, Tokens, Unknown, Usage
+from weft.agents.places import Place
 from weft.model import ErrorClass
 
 FACTS: Final = Facts(
@@ -39,7 +40,9 @@ FACTS: Final = Facts(
         "GOOGLE_CLOUD_LOCATION",
         "GOOGLE_GENAI_USE_VERTEXAI",
         "GOOGLE_GEMINI_BASE_URL",
+        "GEMINI_CLI_HOME",
     ),
+    directories=(Place(variable="GEMINI_CLI_HOME", home="", name=".gemini"),),
 )
 
 _SETTINGS: Final = "gemini.json"

@@ -26,6 +26,7 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
+from weft.agents.places import Place, xdg
 from weft.model import ErrorClass
 
 FACTS: Final = Facts(
@@ -41,6 +42,11 @@ FACTS: Final = Facts(
         "OPENCODE_API_KEY",
         "OPENCODE_CONFIG",
         "OPENCODE_CONFIG_DIR",
+    ),
+    # It ends at once if it cannot write to one of them.
+    directories=(
+        *(xdg(kind, "opencode") for kind in ("CONFIG", "DATA", "STATE", "CACHE")),
+        Place(variable="OPENCODE_CONFIG_DIR"),
     ),
 )
 

@@ -24,6 +24,7 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
+from weft.agents.places import Place
 from weft.model import ErrorClass
 
 FACTS: Final = Facts(
@@ -32,6 +33,7 @@ FACTS: Final = Facts(
     idle=600,
     says_result=True,
     passes=("WEFT_SCRIPTED_STATE",),
+    directories=(Place(variable="WEFT_SCRIPTED_STATE"),),
 )
 
 

@@ -1,0 +1,54 @@
+"""Where programs keep what is their own, settings, sessions and caches: as paths. Pure.
+
+Programs look at a variable first and below home otherwise; so does this. Whether anything is
+there, and who may write to it, is left to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+_XDG: Final = {
+    "CONFIG": ".config",
+    "DATA": ".local/share",
+    "STATE": ".local/state",
+    "CACHE": ".cache",
+}
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    variable: str = ""  # says where, if it is set
+    home: str | None = None  # where it is otherwise, below the home directory; None: nowhere
+    name: str = ""  # its name there, where others have theirs, too
+
+
+def xdg(kind: str, name: str) -> Place:
+    """A directory among those of other programs."""
+    return Place(variable=f"XDG_{kind}_HOME", home=_XDG[kind], name=name)
+
+
+def find_all(places: Iterable[Place], environment: Mapping[str, str]) -> list[str]:
+    """The paths of those that are anywhere in this environment."""
+    found = (_find(place, environment) for place in places)
+    # A relative one is in the workspace, wherever that will be.
+    return [path for path in found if path is not None and path.startswith("/")]
+
+
+def expand(paths: Iterable[str], environment: Mapping[str, str]) -> list[str]:
+    """Paths as an agent file spells them: absolute, or below home with `~/` in front."""
+    home = environment.get("HOME")
+    spelled = (f"{home}{path[1:]}" if home and path.startswith("~/") else path for path in paths)
+    return [path for path in spelled if path.startswith("/")]
+
+
+def _find(place: Place, environment: Mapping[str, str]) -> str | None:
+    base = environment.get(place.variable)
+    if not base:
+        home = environment.get("HOME")
+        if not home or place.home is None:
+            return None
+        base = f"{home}/{place.home}" if place.home else home
+    return f"{base}/{place.name}" if place.name else base
