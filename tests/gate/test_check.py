@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -285,3 +285,67 @@ def test_a_check_whose_weft_slept_too_long_is_run_again(stage: Stage, home: Path
     drive(slept, lambda: slept.are(a="done"), run=wait)
     assert started(home) == 2
     assert [one.passed for one in read_gate(stage.store, RUN).verdicts] == [True]
+
+
+def test_a_verdict_counts_only_for_what_was_copied_and_linked_then(stage: Stage) -> None:
+    """Weakened, a way of checking is named by the names of what is brought alone: the second run
+    lands by the verdict of the first, without a check."""
+    (stage.root / ".git/info/exclude").write_text(".env\ndeps\n")
+    (stage.root / ".env").write_text("ok\n")
+    (stage.root / "deps").mkdir()
+    (stage.root / "deps/lock").write_text("1\n")
+    how: dict[str, Any] = {
+        "workspace": WorkspaceSettings(copy=(".env",), link=("deps",)),
+        "run": sh("grep -q ok .env && grep -q 1 deps/lock"),
+    }
+    for name, (env, lock, state) in {
+        "r1": ("ok", "1", "done"),
+        "r2": ("no", "1", "ready"),
+        "r3": ("ok", "2 and more", "ready"),
+        "r4": ("ok", "1", "done"),
+    }.items():
+        (stage.root / ".env").write_text(f"{env}\n")
+        (stage.root / "deps/lock").write_text(f"{lock}\n")
+        one = replace(stage, run=name)
+        bring_one(one)
+        drive(one, lambda one=one, state=state: one.are(a=state), **how)  # type: ignore[misc]  # bound now
+        assert one.check_runs() > 0, name
+
+
+def test_a_tree_that_passed_with_the_same_things_copied_is_not_checked_again(stage: Stage) -> None:
+    (stage.root / ".git/info/exclude").write_text(".env\n")
+    how: dict[str, Any] = {"workspace": WorkspaceSettings(copy=(".env",)), "run": sh("true")}
+    for name in ("r1", "r2"):
+        (stage.root / ".env").write_text("ok\n")
+        one = replace(stage, run=name)
+        bring_one(one)
+        drive(one, lambda one=one: one.are(a="done"), **how)  # type: ignore[misc]  # bound now
+        assert one.check_runs() == (1 if name == "r1" else 0)
+
+
+def test_a_verdict_on_what_is_not_copied_any_more_is_found_out_again(
+    stage: Stage, home: Path
+) -> None:
+    """Weakened, the check that got the old file answers for the new one."""
+    (stage.root / ".git/info/exclude").write_text(".env\n")
+    (stage.root / ".env").write_text("ok\n")
+    bring_one(stage)
+    # The check itself stands for a user who edits the file while it runs.
+    line = f"mkdir {home}/once && echo no > {stage.root}/.env; grep -q ok .env"
+    how: dict[str, Any] = {"workspace": WorkspaceSettings(copy=(".env",)), "run": sh(line)}
+    drive(stage, lambda: stage.are(a="ready"), **how)
+    assert [one.passed for one in read_gate(stage.store, RUN).verdicts] == [False, False]
+
+
+def test_what_is_copied_may_change_all_the_time(stage: Stage) -> None:
+    """Weakened, every check finds that the file has changed, and nothing ever lands."""
+    (stage.root / ".git/info/exclude").write_text("rows\n")
+    (stage.root / "rows").write_text("1\n")
+    bring_one(stage)
+    how: dict[str, Any] = {
+        "workspace": WorkspaceSettings(copy=("rows",)),
+        "run": sh(f"echo >> {stage.root}/rows"),
+    }
+    drive(stage, lambda: stage.are(a="done"), **how)
+    assert len(read_gate(stage.store, RUN).verdicts) == 1
+    stage.judge()

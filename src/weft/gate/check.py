@@ -24,7 +24,7 @@ from typing import Final
 import anyio
 from anyio.to_thread import run_sync
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from weft import git, workspace
 from weft.attempt.site import Site
@@ -60,12 +60,19 @@ class Forsaken(Exception):
     """weft was silent for too long, and its watchdog ended the check: nobody can tell."""
 
 
-def check_id(commands: Sequence[Command], config: Config, environment: Mapping[str, str]) -> str:
-    """Names a way of checking: two trees checked in one way can be compared."""
+def check_id(
+    commands: Sequence[Command], config: Config, environment: Mapping[str, str], brought: str
+) -> str:
+    """Names a way of checking: two trees checked in one way can be compared.
+
+    `brought` names what workspaces get besides their tree.
+    """
+    settings = config.workspace
     about = [
         commands,
         sorted(environment.items()),
-        astuple(config.workspace)[:3],
+        (settings.copy, settings.link, settings.setup),
+        brought,
         platform.machine(),
         platform.system(),
         sys.version_info[:2],

@@ -33,6 +33,7 @@ class Job(Struct, frozen=True, kw_only=True):
     tree: str
     commands: tuple[Command, ...]
     way: str
+    brought: str  # what names the rest of what the check will find
 
 
 class _Under(Struct, frozen=True, kw_only=True):

@@ -48,6 +48,7 @@ from weft.store.gate import (
 from weft.store.leases import renew
 from weft.store.runs import get_run
 from weft.store.tasks import get_task
+from weft.workspace import Brought
 from weft.workspace.names import trunk_ref
 
 log = logging.getLogger(__name__)
@@ -56,10 +57,11 @@ _TRIALS: Final = (Purpose.RETRY, Purpose.BLAME)
 
 
 class _Seen(Struct, frozen=True, kw_only=True):
-    """The rows at one moment, and where trunk was."""
+    """The rows at one moment, where trunk was, and what checks were brought."""
 
     rows: GateRows
     tip: str
+    brought: str
 
     def named(self, combination: Sequence[str]) -> list[Entry]:
         entries = {one.id: one for one in self.rows.entries}
@@ -88,7 +90,8 @@ class Tenure:
         self._firsts: set[Check] = set()  # checks of what is looked at before it lands
         self._opened = False  # trunk was seen to be where it should be
         self._tasks: dict[int, Task] = {}  # as submitted: their names and their own checks
-        self._ways: dict[tuple[Command, ...], str] = {}
+        self._brought = Brought(site.root, site.config.workspace)
+        self._ways: dict[tuple[tuple[Command, ...], str], str] = {}
         self._merged: dict[tuple[str, Combination], Steps | Clash] = {}
         self.changed = anyio.Event()  # set when a check has ended
         self._pool = Pool(
@@ -142,7 +145,7 @@ class Tenure:
         tip = self._find_tip(rows)
         if any(one.state == "queued" and one.base is None for one in rows.entries):
             see_entries(store, self._fence, run, tip)
-        return _Seen(rows=rows, tip=tip)
+        return _Seen(rows=rows, tip=tip, brought=self._brought.name())
 
     def _find_tip(self, rows: GateRows) -> str:
         """Where trunk is; refuses to go on if that is not where it was left."""
@@ -177,7 +180,7 @@ class Tenure:
             seen.tip,
             slots=self._site.config.gate.slots,
             running=[one for one in self._pool.running if one not in self._firsts],
-            way_of=lambda entries: self._way(entries)[1],
+            way_of=lambda entries: self._way(self._commands(entries), seen.brought),
         )
 
     async def _follow(self, plan: Plan, seen: _Seen) -> bool:
@@ -299,8 +302,10 @@ class Tenure:
         if isinstance(merged, Clash):
             self._record_clash(check, merged)
             return None
-        commands, way = self._way(combination)
-        job = Job(about=check, tree=merged[-1][-1].tree, commands=commands, way=way)
+        commands = self._commands(combination)
+        way = self._way(commands, seen.brought)
+        tree = merged[-1][-1].tree
+        job = Job(about=check, tree=tree, commands=commands, way=way, brought=seen.brought)
         output = find_pass(self._site.store, job.tree, way)
         if output is None:
             return job
@@ -316,7 +321,7 @@ class Tenure:
     def _record_clash(self, check: Check, clash: Clash) -> None:
         said = report(clash.conflicts)
         if check.purpose in _TRIALS:
-            job = Job(about=check, tree="", commands=(), way=MERGE)
+            job = Job(about=check, tree="", commands=(), way=MERGE, brought="")
             self._record(job, Checked(passed=False, seconds=0, output=said))
             return
         conflict = MergeConflict(
@@ -327,15 +332,19 @@ class Tenure:
         )
         record_conflict(self._site.store, self._fence, self._run, conflict, now=time.time())
 
-    def _way(self, entries: Sequence[Entry]) -> tuple[tuple[Command, ...], str]:
-        """The commands that a combination has to pass, and what names them."""
-        config = self._site.config
+    def _commands(self, entries: Sequence[Entry]) -> tuple[Command, ...]:
+        """The commands that a combination has to pass."""
         own = [self._own_check(task) for entry in entries for task in entry.tasks]
-        commands = tuple(dict.fromkeys(one for one in (config.gate.run, *own) if one))
-        if commands not in self._ways:
+        return tuple(dict.fromkeys(one for one in (self._site.config.gate.run, *own) if one))
+
+    def _way(self, commands: tuple[Command, ...], brought: str) -> str:
+        """What names these commands, run with what is brought."""
+        key = (commands, brought)
+        if key not in self._ways:
+            config = self._site.config
             environment = checks.environment(config, self._site.environment)
-            self._ways[commands] = checks.check_id(commands, config, environment)
-        return commands, self._ways[commands]
+            self._ways[key] = checks.check_id(commands, config, environment, brought)
+        return self._ways[key]
 
     def _own_check(self, task: int) -> Command | None:
         own = self._get_task(task).details.get("check")
@@ -348,6 +357,10 @@ class Tenure:
 
     def _settle(self, job: Job, found: Checked) -> None:
         self._at("checked")
+        if not self._brought.keeps(job.brought):
+            # Nobody knows which of it this check got: its verdict would be in the wrong name.
+            log.info("run %s: what is copied has changed, a check is run again", self._run)
+            return
         self._record(job, found)
 
     def _record(self, job: Job, found: Checked) -> None:

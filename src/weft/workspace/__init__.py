@@ -1,5 +1,6 @@
 """Workspaces: one checkout per attempt, what changed there, and nothing lost when it ends."""
 
+from weft.workspace.brought import Brought
 from weft.workspace.candidate import Author, Candidate, NoChange, candidate
 from weft.workspace.changes import Changes, changes
 from weft.workspace.clean import Item, Report, clean, survey
@@ -13,6 +14,7 @@ from weft.workspace.setup import port_variables, set_up
 
 __all__ = [
     "Author",
+    "Brought",
     "Candidate",
     "Changes",
     "Fingerprint",

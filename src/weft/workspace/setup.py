@@ -38,7 +38,7 @@ def set_up(
     environment: Mapping[str, str],
 ) -> None:
     """Bring ignored files from the user's checkout and run the set-up command."""
-    names = [_normalise(name) for name in (*settings.copy, *settings.link)]
+    names = [normalise(name) for name in (*settings.copy, *settings.link)]
     if names:
         root = _get_root(repository)
         _refuse_unignored(root, names)
@@ -52,7 +52,8 @@ def set_up(
         _run(workspace, settings.setup, settings.timeout, environment)
 
 
-def _normalise(name: str) -> str:
+def normalise(name: str) -> str:
+    """A path of [workspace] as it is meant."""
     path = paths.normalise(name.rstrip("/"))
     if not paths.is_literal(path):
         raise SetUpFailed(f"[workspace] names {name!r}; write plain paths, without wildcards.")
