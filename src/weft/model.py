@@ -452,6 +452,7 @@ class Landing(Struct, frozen=True, kw_only=True):
     tree: str
     entries: tuple[str, ...]
     commits: tuple[str, ...]  # of each entry, in that order
+    every_commit: bool  # all of its commits must have passed, not only the last
     state: str
 
 

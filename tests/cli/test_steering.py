@@ -171,6 +171,7 @@ def test_cancelling_a_run_names_what_is_landing(store: Store, tell: Tell) -> Non
         tree="t",
         entries=[entry.id],
         commits=[C],
+        every_commit=False,
         now=time.time(),
     )
     with pytest.raises(Refused, match="is landing and can no longer be stopped"):

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -55,12 +56,13 @@ def test_stale_gate_holder(stage: Stage, fresh: Callable[[Store], Stage]) -> Non
             passed=True,
             seconds=1,
         )
-        landing = {"old": scene.base, "new": made, "tree": "t", "commits": [made]}
+        landing: dict[str, Any] = {"old": scene.base, "new": made, "tree": "t", "commits": [made]}
+        landing |= {"entries": ["1.1"], "every_commit": False}
         verbs: Sequence[Callable[[], object]] = (
             lambda: see_entries(store, stale, RUN, scene.base),
             lambda: record_verdict(store, stale, RUN, verdict, "", now=9),
             lambda: reject(store, stale, RUN, ["1.1"], "red", "", now=9),
-            lambda: intend(store, stale, RUN, entries=["1.1"], now=9, **landing),  # type: ignore[arg-type]  # as given
+            lambda: intend(store, stale, RUN, now=9, **landing),
             lambda: complete(store, stale, RUN, 1, now=9),
             lambda: block_gate(store, stale, RUN, "no", now=9),
         )

@@ -90,6 +90,7 @@ def test_everything_good_lands_and_nothing_bad_does(stage: Stage, home: Path, se
     late = len(brought)
     drive(stage, is_settled, **how)
     judge(stage, brought)
+    assert {one.every_commit for one in read_gate(stage.store, "r1").landings} <= {every_commit}
     if every_commit:
         judge_every_commit(stage)
 

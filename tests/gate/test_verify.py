@@ -104,3 +104,52 @@ def test_rows_that_do_not_fit_are_found(landed: Stage) -> None:
     rest = "run, story, state, looked_at, base, tasks, work, needs, alone, at"
     change(landed.store.url, f"INSERT INTO entries SELECT '9.9', 9, {rest} FROM entries")
     assert "landed 2 times" in problems(landed)
+
+
+@pytest.fixture
+def at_once(home: Path) -> Iterator[Stage]:
+    """A run of which three tasks have landed at once, each commit of them checked by itself."""
+    root = make_project(home / "project")
+    with open_store(f"sqlite:///{home / 'weft.db'}") as store:
+        for run in ("before", RUN):  # the verdicts of the first are known in the second
+            stage = Stage(store, root, run=run)
+            stage.submit([task(name) for name in "abc"])
+            for name in "abc":
+                stage.bring(name, {f"src/{name}": f"{name} = 2\n"})
+            drive(
+                stage,
+                lambda stage=stage: stage.are(a="done", b="done", c="done"),  # type: ignore[misc]  # bound now
+                every_commit=True,
+                slots=3,
+            )
+        yield stage
+
+
+def test_where_every_commit_must_pass_each_one_is_proved(at_once: Stage) -> None:
+    [landing] = read_gate(at_once.store, RUN).landings
+    assert len(landing.commits) == 3
+    assert verify(at_once.store, at_once.root, RUN).holds
+    for commit in landing.commits[:2]:
+        tree = run_git(at_once.root, "rev-parse", f"{commit}^{{tree}}")
+        where = f"WHERE run = '{RUN}' AND tree = '{tree}'"
+        change(at_once.store.url, f"UPDATE verdicts SET passed = 0 {where}")
+        assert f"{tree} of commit {commit} never passed" in problems(at_once)
+        change(at_once.store.url, f"UPDATE verdicts SET passed = 1 {where}")
+    assert verify(at_once.store, at_once.root, RUN).holds
+
+
+def test_a_commit_slipped_in_before_one_that_passed_is_found(at_once: Stage) -> None:
+    """Trunk and rows are forged so that they fit each other, and end in the tree that passed.
+
+    Weakened, only the last tree of a landing is looked at, and the proof holds.
+    """
+    [landing] = read_gate(at_once.store, RUN).landings
+    slipped = candidate(at_once.root, at_once.base, {"src/a": "broken\n"}, "Slipped in")
+    last = run_git(at_once.root, "commit-tree", landing.tree, "-p", slipped, "-m", "Change c")
+    run_git(at_once.root, "update-ref", "refs/heads/weft/r1", last)
+    commits = json.dumps([slipped, last, last])
+    forged = f"new = '{last}', commits = '{commits}' WHERE run = '{RUN}'"
+    change(at_once.store.url, f"UPDATE landings SET {forged}")
+    assert f"of commit {slipped} never passed" in problems(at_once)
+    change(at_once.store.url, "UPDATE landings SET every_commit = 0")
+    assert verify(at_once.store, at_once.root, RUN).holds, "as if nobody had asked for it"

@@ -107,6 +107,8 @@ def test_files_that_are_gone_are_an_error_and_no_deletion_of_everything(root: Pa
         ("", "Work of an agent\n\nKey: v w\n"),
         ("x\0y\n", "xy\n\nKey: v w\n"),
         ("Fix\n\nSigned-off-by: A <a@b>", "Fix\n\nSigned-off-by: A <a@b>\nKey: v w\n"),
+        ("Fix\n\nNote: \nSee: it", "Fix\n\nNote: \nSee: it\nKey: v w\n"),  # as git reads it
+        ("Fix\n\nSee: it\nand more", "Fix\n\nSee: it\nand more\n\nKey: v w\n"),
         ("Fix: it", "Fix: it\n\nKey: v w\n"),
         ("\udcff", "\udcff\n\nKey: v w\n"),
     ],

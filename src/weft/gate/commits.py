@@ -6,7 +6,6 @@ was interrupted can be built again. Moving trunk is left to whoever holds the ga
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,9 +13,9 @@ from msgspec import Struct
 
 from weft.gate.objects import Object, commit, identify, read_commit
 from weft.gate.plumbing import Plumbing
+from weft.git import split_trailers
 
 _COMMITTER: Final = b"weft <weft@localhost>"
-_TRAILER: Final = re.compile(rb"[A-Za-z0-9-]+: .*")
 
 
 class Landing(Struct, frozen=True, kw_only=True):
@@ -59,9 +58,9 @@ def _build(landing: Landing, sources: Sequence[bytes], parent: str, committed: i
     encoding = headers.get(b"encoding")
     if landing.message is not None:
         message, encoding = landing.message.encode(errors="surrogateescape"), None
-    text, _ = _split_trailers(message)
+    text, _ = split_trailers(message)
     trailers = [
-        *(line for one in (*(one for _, one in read), message) for line in _split_trailers(one)[1]),
+        *(line for one in (*(one for _, one in read), message) for line in split_trailers(one)[1]),
         *_co_authors([head[b"author"] for head, _ in read]),
         *(f"{key}: {' '.join(value.split())}".encode() for key, value in landing.trailers),
     ]
@@ -80,13 +79,3 @@ def _co_authors(authors: Sequence[bytes]) -> list[bytes]:
     """A trailer for everyone but the last, who is the author."""
     people = [author[: author.rindex(b">") + 1] for author in authors]
     return [b"Co-authored-by: " + one for one in people if one != people[-1]]
-
-
-def _split_trailers(message: bytes) -> tuple[bytes, list[bytes]]:
-    """A message without its closing paragraph of `Key: value` lines, and those lines."""
-    text = message.strip(b"\n")
-    start = text.rfind(b"\n\n") + 2 if b"\n\n" in text else len(text)
-    lines = text[start:].split(b"\n")
-    if start < len(text) and all(map(_TRAILER.fullmatch, lines)):
-        return text[:start].rstrip(b"\n"), lines
-    return text, []

@@ -264,7 +264,7 @@ class Tenure:
     def _land(self, combination: Combination, seen: _Seen) -> None:
         entries = seen.named(combination)
         steps = self._combine(seen.tip, entries)
-        if isinstance(steps, Clash) or not _has_passed(steps[-1][-1].tree, combination, seen.rows):
+        if isinstance(steps, Clash) or not self._have_passed(steps, combination, seen.rows):
             raise WeftError(f"The tree of {', '.join(combination)} never passed; it cannot land.")
         chain = [
             (entry, trunk.commits_of(entry, its, self._story(entry)))
@@ -280,6 +280,7 @@ class Tenure:
                 self._run,
                 tip=seen.tip,
                 chain=chain,
+                every_commit=self._site.config.gate.every_commit,
                 at=self._at,
             )
         except StaleFence:
@@ -287,6 +288,15 @@ class Tenure:
         except Refused as refused:  # cancelled just now: what remains is another matter
             log.info("run %s: %s", self._run, refused)
         self._merged.clear()
+
+    def _have_passed(self, steps: Steps, combination: Combination, rows: GateRows) -> bool:
+        """Whether what is to land was checked, with each commit of it where that is asked for."""
+        whole = len(combination)
+        lengths = range(1, whole + 1) if self._site.config.gate.every_commit else (whole,)
+        return all(
+            _has_passed(steps[length - 1][-1].tree, combination[:length], rows)
+            for length in lengths
+        )
 
     def _story(self, entry: Entry) -> str | None:
         """What to call a story that is to be one commit; None where it is one per task."""

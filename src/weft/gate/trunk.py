@@ -44,9 +44,11 @@ def land(
     *,
     tip: str,
     chain: Sequence[tuple[Entry, Sequence[Commit]]],
+    every_commit: bool,
     at: Fault,
 ) -> None:
-    """Land entries, given with the commits to make of each; the last one's tree was checked."""
+    """Land entries, given with the commits to make of each; the last one's tree was checked, and
+    if it is said so each one's."""
     commits = [one for _, its in chain for one in its]
     made = commit_chain(plumbing, tip, commits, committed=int(time.time()))
     ends = accumulate(len(its) for _, its in chain)
@@ -60,6 +62,7 @@ def land(
         tree=commits[-1].tree,
         entries=[entry.id for entry, _ in chain],
         commits=[made[end - 1] for end in ends],
+        every_commit=every_commit,
         now=time.time(),
     )
     at("intended")

@@ -1,7 +1,8 @@
 """Proof, from git and the store alone, that what landed is what was checked.
 
 For every landing of a run: trunk moved from the tip before it to the one recorded, the commit
-there holds exactly the recorded tree, that tree passed its checks, and each task landed once.
+there holds exactly the recorded tree, that tree passed its checks, and each task landed once. Of
+a landing under `every_commit` the tree of each of its commits passed.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def verify(store: Store, repository: Path, run: str) -> Proof:
         problems = [
             *_trunk(store, repository, run, rows),
             *_trees(plumbing, rows),
-            *_commits(repository, rows),
+            *_commits(plumbing, repository, rows),
             *_once(store, rows),
         ]
     landed = [one for one in rows.landings if one.state == "landed"]
@@ -78,7 +79,7 @@ def _trunk(store: Store, repository: Path, run: str, rows: GateRows) -> Iterator
 
 
 def _trees(plumbing: Plumbing, rows: GateRows) -> Iterator[str]:
-    passed = {one.tree for one in rows.verdicts if one.passed}
+    passed = _passed(rows)
     for landing in rows.landings:
         try:
             tree = tree_of(plumbing, landing.new)
@@ -91,8 +92,14 @@ def _trees(plumbing: Plumbing, rows: GateRows) -> Iterator[str]:
             yield f"the tree {landing.tree} of landing {landing.sequence} never passed"
 
 
-def _commits(repository: Path, rows: GateRows) -> Iterator[str]:
-    """The commit of each entry is one of those by which its landing moved trunk."""
+def _passed(rows: GateRows) -> set[str]:
+    return {one.tree for one in rows.verdicts if one.passed}
+
+
+def _commits(plumbing: Plumbing, repository: Path, rows: GateRows) -> Iterator[str]:
+    """The commit of each entry is one of those by which its landing moved trunk, and each of
+    these passed if it had to."""
+    passed = _passed(rows)
     for landing in rows.landings:
         try:
             moved = git.list_commits(repository, landing.old, landing.new)
@@ -101,6 +108,13 @@ def _commits(repository: Path, rows: GateRows) -> Iterator[str]:
         for entry, commit in zip(landing.entries, landing.commits, strict=True):
             if commit not in moved:
                 yield f"commit {commit} of entry {entry} is not among those of its landing"
+        for commit in moved if landing.every_commit else ():
+            tree = tree_of(plumbing, commit)
+            if tree not in passed and commit != landing.new:  # of that one it is told above
+                yield (
+                    f"the tree {tree} of commit {commit} never passed, and in landing "
+                    f"{landing.sequence} each had to"
+                )
 
 
 def _once(store: Store, rows: GateRows) -> Iterator[str]:

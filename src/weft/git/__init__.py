@@ -32,6 +32,7 @@ from weft.git.repository import (
     tracked_files,
     version,
 )
+from weft.git.trailers import split_trailers
 from weft.git.trees import Change, Kind, commit_tree, compare_trees
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "list_refs",
     "locate",
     "settings",
+    "split_trailers",
     "top_level",
     "tracked_files",
     "unreachable",

@@ -255,6 +255,7 @@ def intend(
     tree: str,
     entries: Sequence[str],
     commits: Sequence[str],
+    every_commit: bool,
     now: float,
 ) -> Landing:
     """Write down that trunk is about to move. From now on these entries cannot be stopped."""
@@ -274,6 +275,7 @@ def intend(
         tree=tree,
         entries=encode(list(entries)),
         commits=encode(list(commits)),
+        every_commit=every_commit,
         at=now,
     )
     tx.event("landing_intended", now=now, run=run, old=old, new=new, entries=list(entries))

@@ -231,5 +231,6 @@ def landing(row: Row) -> model.Landing:
         tree=row["tree"],
         entries=tuple(json.loads(row["entries"])),
         commits=tuple(json.loads(row["commits"])),
+        every_commit=bool(row["every_commit"]),
         state=row["state"],
     )

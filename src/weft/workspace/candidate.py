@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -13,8 +12,6 @@ from weft.git.refs import RefMoved, find_commits, heads, unreachable
 from weft.workspace import snapshot
 from weft.workspace.names import archive_ref
 from weft.workspace.records import Workspace
-
-_TRAILER = re.compile(r"[A-Za-z0-9-]+: \S.*")
 
 
 class Author(Struct, frozen=True, kw_only=True):
@@ -88,8 +85,5 @@ def compose(message: str, trailers: Mapping[str, str]) -> str:
     """A commit message that ends in these trailers."""
     text = message.replace("\0", "").strip() or "Work of an agent"
     lines = [f"{key}: {' '.join(value.split())}" for key, value in trailers.items()]
-    paragraphs = text.split("\n\n")
-    ends_in_trailers = len(paragraphs) > 1 and all(
-        _TRAILER.fullmatch(line) for line in paragraphs[-1].splitlines()
-    )
-    return text + ("\n" if ends_in_trailers else "\n\n") + "\n".join(lines).replace("\0", "") + "\n"
+    _, before = git.split_trailers(text.encode(errors="replace"))
+    return text + ("\n" if before else "\n\n") + "\n".join(lines).replace("\0", "") + "\n"

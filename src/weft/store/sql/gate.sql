@@ -93,9 +93,10 @@ WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY at, en
 
 -- name: add_landing
 -- Trunk is about to move.
-INSERT INTO landings (run, sequence, old, new, tree, entries, commits, state, at)
-SELECT :run, COALESCE(MAX(sequence), 0) + 1, :old, :new, :tree, :entries, :commits, 'intended',
-       :at
+INSERT INTO landings
+    (run, sequence, old, new, tree, entries, commits, every_commit, state, at)
+SELECT :run, COALESCE(MAX(sequence), 0) + 1, :old, :new, :tree, :entries, :commits, :every_commit,
+       'intended', :at
 FROM landings WHERE run = :run;
 
 -- name: open_landing

@@ -346,6 +346,7 @@ CREATE TABLE landings (
     tree TEXT NOT NULL,
     entries TEXT NOT NULL, -- in the order they land, as a JSON list
     commits TEXT NOT NULL, -- the commit of each, as a JSON list
+    every_commit BOOLEAN NOT NULL, -- not only the last of its commits must have passed
     state TEXT NOT NULL CHECK (state IN ('intended', 'landed')),
     at DOUBLE PRECISION NOT NULL,
     PRIMARY KEY (run, sequence)
