@@ -1,23 +1,30 @@
 """The user's checkout, branches, settings and hooks, before an attempt and after it.
 
-They may have changed because the user works there too; so it is told, and nothing follows.
+They may have changed because the user works there too; so it is told, and nothing follows. What
+weft itself writes there (marks in a plan, the issues of `bd`, a store) is not told.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import asdict
+from glob import escape
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from weft import workspace
 from weft.attempt.order import Order
 from weft.attempt.site import Site
 from weft.errors import Refused, StoreError, WeftError
 from weft.process import records
+from weft.store import Store
 from weft.store.leases import note
+from weft.store.runs import list_runs
 from weft.workspace import Fingerprint
 
 log = logging.getLogger(__name__)
@@ -40,7 +47,10 @@ def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) ->
         record = records.find(str(path))
         if record is None:
             return
-        found = workspace.compare(Fingerprint(**record), after.result())
+        before, now = Fingerprint(**record), after.result()
+        found = workspace.compare(before, now)
+        if found:
+            found = workspace.compare(before, now, ours=_own_files(site, order))
         if found:
             told = {"attempt": order.attempt, "changes": list(found[:_MOST]), "all": len(found)}
             note(site.store, fence, "surroundings_changed", told, now=time.time())
@@ -49,3 +59,29 @@ def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) ->
         log.info("what changed around task %s could not be told", order.task)
     except (WeftError, OSError, ValueError) as error:
         log.warning("the checkout could not be looked at: %s", error)
+
+
+def _own_files(site: Site, order: Order) -> list[str]:
+    """What weft itself writes in the checkout: marks in plans, issues, perhaps the store."""
+    plans = [
+        Path(run.plan if run.plan.startswith("/") else run.plan.partition(":")[2])
+        for run in list_runs(site.store)
+        if run.state != "ended" or run.id == order.run
+    ]
+    # What is about to replace a plan stands beside it.
+    beside = [one.parent / f".{one.name[:100]}.weft-" for one in plans]
+    found = [escape(one) for one in _within(site.root, [*plans, *_files_of(site.store)])]
+    found += [f"{escape(one)}*" for one in _within(site.root, beside)]
+    return [*found, ".beads/*"] if any(one.suffix == ".jsonl" for one in plans) else found
+
+
+def _within(root: Path, files: Iterable[Path]) -> list[str]:
+    root = root.resolve()
+    return [str(one.relative_to(root)) for one in files if one.is_relative_to(root)]
+
+
+def _files_of(store: Store) -> list[Path]:
+    if not store.url.startswith("sqlite:///"):
+        return []
+    path = os.path.realpath(unquote(store.url.removeprefix("sqlite:///")))
+    return [Path(path + ending) for ending in ("", "-wal", "-shm", "-journal")]
