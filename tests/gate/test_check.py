@@ -15,7 +15,7 @@ import pytest
 from gate.landing import RUN, Stage, drive, gate_site, task
 from weft import git
 from weft.config import WorkspaceSettings
-from weft.gate.check import judge
+from weft.gate.check import judge, point_of
 from weft.process.agent import Exit, Why
 from weft.store import Store
 from weft.store.database import Transaction
@@ -60,6 +60,21 @@ def test_falsy_error_counted_as_success() -> None:
     assert judge(PASSED, "").passed
     assert [how for how, ended in FAILED.items() if judge(ended, "").passed] == []
     assert len([how for how, ended in FAILED.items() if weakened(ended)]) > 1
+
+
+@pytest.mark.parametrize(
+    ("output", "point"),
+    [
+        ("", ""),
+        ("It ended with 1.", "It ended with 1."),
+        ("a = 3\n===== 1 failed in 0.1s =====\nIt ended with 1.", "===== 1 failed in 0.1s ====="),
+        ("x.py: bad\n-----\nmake: *** [test] Error 1\nIt ended with 2.", "x.py: bad"),
+        ("starting\nIt took too long and was ended.", "It took too long and was ended."),
+        ("x" * 1000, "x" * 119 + "…"),
+    ],
+)
+def test_one_line_of_a_failed_checks_output_tells_most(output: str, point: str) -> None:
+    assert point_of(output) == point
 
 
 def test_a_command_may_be_a_list_of_words(stage: Stage) -> None:

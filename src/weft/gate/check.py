@@ -42,6 +42,9 @@ from weft.workspace import Workspace
 log = logging.getLogger(__name__)
 
 _TAIL: Final = 16_000  # bytes of output that are kept
+_ENDED: Final = "It ended with "
+_FRAMES: Final = (_ENDED, "make: ", "make[")  # lines that say no more than that it failed
+_POINT: Final = 120  # characters of the line that tells most
 _OUTPUT: Final = 64 << 20  # bytes a command may print
 _PATIENCE: Final = 1.0  # seconds for which to wait for the end of what was killed
 
@@ -98,10 +101,18 @@ def judge(ended: Exit | None, output: str) -> Checked:
     elif ended.signal is not None:
         why = f"It was killed by signal {ended.signal}."
     elif ended.code != 0:
-        why = f"It ended with {ended.code}."
+        why = f"{_ENDED}{ended.code}."
     else:
         return Checked(passed=True, seconds=0, output=output)
     return Checked(passed=False, seconds=0, output=f"{output}\n{why}".lstrip("\n"))
+
+
+def point_of(output: str) -> str:
+    """The line of a failed check's output that tells most: the last that is no mere frame."""
+    lines = [one.strip() for one in output.splitlines() if any(map(str.isalnum, one))]
+    telling = [one for one in lines if not one.startswith(_FRAMES)]
+    found = (telling or lines or [""])[-1]
+    return found if len(found) <= _POINT else found[: _POINT - 1] + "…"
 
 
 class Check:

@@ -23,7 +23,7 @@ from weft.attempt.site import Site
 from weft.errors import Refused, StaleFence, StoreError, WeftError
 from weft.gate import check as checks
 from weft.gate import trunk
-from weft.gate.check import Checked, Command
+from weft.gate.check import Checked, Command, point_of
 from weft.gate.combination import Clash, Steps, combine
 from weft.gate.conflicts import report
 from weft.gate.plumbing import Plumbing
@@ -255,11 +255,12 @@ class Tenure:
         if rejection.reason is Reason.CONFLICT:
             conflict = find_conflict(rejection, seen.rows)
             after = f"after {others}" if others else "with what has landed since it was begun"
-            return f"It does not merge {after}:\n{conflict.report if conflict else ''}"
+            return f"It does not merge {after}: {conflict.report if conflict else 'git says no.'}"
         failure = find_failure(rejection, seen.rows, seen.tip)
         output = get_output(self._site.store, self._run, failure.number) if failure else ""
         together = f" together with {others}, which came first, and pass without" if others else ""
-        return f"Its checks fail{together}:\n{output}"
+        point = point_of(output)
+        return f"Its checks fail{together}{f': {point}' if point else '.'}\n{output}"
 
     def _land(self, combination: Combination, seen: _Seen) -> None:
         entries = seen.named(combination)
