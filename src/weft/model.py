@@ -467,6 +467,17 @@ class GateRows(Struct, frozen=True, kw_only=True):
     blocked: str  # why it waits for a person
     ended: bool  # the run is over
 
+    @property
+    def flaky(self) -> frozenset[int]:
+        """Verdicts, by number, on trees that were found otherwise before, checked the same way."""
+        before: set[tuple[str, str, bool]] = set()
+        found = set()
+        for one in self.verdicts:
+            if (one.tree, one.check_id, not one.passed) in before and one.tree:
+                found.add(one.number)
+            before.add((one.tree, one.check_id, one.passed))
+        return frozenset(found)
+
 
 class Use(Struct, frozen=True, kw_only=True):
     """What a lease took, whether or not it still does."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import time
@@ -26,7 +25,6 @@ from cli.telling import Tell, teller, told
 from patience import PATIENCE
 from repositories import content, git
 from store_helpers import hire, url
-from weft.cli import event_text
 from weft.cli import weft as group
 from weft.errors import InputError, Refused
 from weft.model import HUMAN, CheckVerdict, MergeConflict, NewRun, NewTask, Outcome, State
@@ -398,16 +396,6 @@ def test_watch_prints_what_happens_until_interrupted(store: Store, project: Path
         assert watching.wait(timeout=PATIENCE) == 130
     with started(project, "watch", "--json", WEFT_STORE=store.url) as watching:
         assert json.loads(wait_line(watching, "task_admitted"))["data"]["worker"] == "w"
-
-
-def test_every_kind_of_event_has_its_words() -> None:
-    folder = Path(event_text.__file__).parents[1] / "store"
-    sources = "\n".join(path.read_text() for path in folder.glob("*.py"))
-    kinds = set(re.findall(r'tx\.event\(\s*"(\w+)"', sources))
-    assert len(kinds) > 30
-    told_elsewhere = {"landed", "landing_intended", "lease_taken", "limit_dropped"}
-    worded = set(re.findall(r'"(\w+)"', Path(event_text.__file__).read_text()))
-    assert kinds - told_elsewhere <= worded
 
 
 def complete(directory: Path, url: str, *words: str) -> list[str]:

@@ -314,3 +314,33 @@ def test_the_subtasks_of_a_story_are_reviewed_and_land_as_one(project: Project) 
     assert len(project.rows("SELECT * FROM landings")) == 1
     run = str(project.rows("SELECT id FROM runs")[0]["id"])
     assert project.weft("verify", run).returncode == 0
+
+
+def test_what_is_odd_about_a_run_is_told_while_it_runs_and_in_the_end(project: Project) -> None:
+    """An agent that writes into the user's checkout, no sandbox where one is wanted, a flake."""
+    root, once = project.root, project.root.parent / "once"
+    reach = f"echo owned > {root}/notes.txt; git -C {root} config weft.owned yes; echo 1 > $0.txt"
+    project.agent(
+        "implement",
+        runs=f"[sh, -c, '{reach}', one]",
+        front="sandbox: {kind: off, network: false}\n",
+    )
+    project.settings(f"\n[gate]\nrun = 'mkdir {once} 2>/dev/null && exit 1 || exit 0'\n")
+    project.write(plan("Write a: one.txt: -"))
+    (root / "notes.txt").write_text("mine\n")
+    done = project.weft("run", "plan.md")
+    assert done.returncode == 0, done.stdout + done.stderr
+    during, _, summary = done.stdout.partition("\nrun plan")
+    [around] = [one for one in during.splitlines() if "something of yours changed" in one]
+    assert "] ! while 1.1 was under way" in around
+    assert "'notes.txt' changed" in around
+    assert "config" in around
+    assert "plan.md" not in around, "weft's own marks are no news"
+    assert during.count("! agent implement: The agent has network access") == 1
+    assert "! check of 1.1 passed when tried again" in during
+    assert "(1 flaky)" in summary
+    assert "    The untracked file 'notes.txt' changed. (1.1)" in summary
+    why = project.weft("why", "1").stdout
+    assert "something of yours changed" in why
+    assert ": flaky, the same had failed" in why
+    assert "(1 flaky)" in project.weft("report").stdout

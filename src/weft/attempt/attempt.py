@@ -149,7 +149,8 @@ class Attempt:
     def report(self) -> Mapping[str, Any] | None:
         """What there is to tell since the last report; None if nothing."""
         if self._warnings:
-            return {"warning": self._warnings.pop(0)}
+            about = {"attempt": self.order.attempt, "agent": self.order.agent}
+            return {**about, "warning": self._warnings.pop(0)}
         return self._follower.report()
 
     def is_stored(self, said: Mapping[str, Any]) -> bool:
@@ -237,7 +238,9 @@ def reported_before(site: Site, task: int, attempt: int) -> int:
     offsets = [
         event.data["offset"]
         for event in history(site.store, task)
-        if event.kind == "progress" and event.data.get("attempt") == attempt
+        if event.kind == "progress"
+        and event.data.get("attempt") == attempt
+        and "offset" in event.data
     ]
     return max(offsets, default=0)
 

@@ -6,7 +6,7 @@ import os
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from weft.model import Grant
     from weft.operations.project import Project
     from weft.store import Store
+
+_LINES: Final = 20  # of a long reason
 
 
 @click.command(name="do")
@@ -99,12 +101,14 @@ def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool)
 def lines(result: dict[str, Any]) -> list[str]:
     """The summary for people."""
     head = f"task {result['task']}: {result['state']}"
-    if result["reason"] and result["state"] != "blocked":  # why it is blocked was just said
+    if result["reason"] and result["state"] != "blocked":
         head += f" ({result['reason']})"
     cost = f", ${result['micro_usd'] / 1e6:.2f}" if result["micro_usd"] else ""
     tokens = f", {result['tokens']:,} tokens" if result["tokens"] else ""
     tries = f"{result['attempts']} attempt{'s' if result['attempts'] != 1 else ''}"
     found = ["", f"{head}: {tries}, {result['seconds']:.1f} s{tokens}{cost}"]
+    if result["state"] == "blocked":  # the first line of why was just said
+        found += [f"  {line}" for line in result["reason"].splitlines()[1:][-_LINES:]]
     if result["commit"]:
         base = result["base"][:12]
         found.append(f"commit {result['commit'][:12]} on branch {result['branch']}")

@@ -22,11 +22,11 @@ _NET: Final = 1.0  # seconds after which to look although nobody rang
 
 def stream(store: Store, run: str | None, *, as_json: bool) -> None:
     """Print the latest events and all that come: of one run until it has ended, or of all."""
-    names = _Names(store)
+    lines = _Lines(store)
     for event in follow(store):
         if run is not None and event.run != run:
             continue
-        line = _as_json(event) if as_json else _line(event, names)
+        line = _as_json(event) if as_json else lines.of(event)
         if line:
             click.echo(line)
         if run is not None and event.kind == "run_ended":
@@ -53,29 +53,31 @@ def follow(store: Store) -> Iterator[Event]:
             listener.wait(_NET)
 
 
-class _Names:
-    """What people call tasks, asked for once each."""
+class _Lines:
+    """Events for people, beside what they call the tasks, which is asked for once each."""
 
     def __init__(self, store: Store) -> None:
+        from weft.cli.event_text import About, Teller
+
         self._store = store
         self._known: dict[int, str] = {}
+        self._teller = Teller()
+        self._about = About(naming=self._name)
 
     def of(self, event: Event) -> str:
-        if event.task is None:
-            return event.run or ""
-        if event.task not in self._known:
+        said = self._teller.line(event, self._about)
+        if not said:
+            return ""
+        subject = (event.run or "") if event.task is None else self._name(event.task)
+        return printable(f"{clock(event.at)}  {subject}  {said}")
+
+    def _name(self, number: int) -> str:
+        if number not in self._known:
             from weft.store.tasks import get_task
 
-            task = get_task(self._store, event.task)
+            task = get_task(self._store, number)
             self._known[task.id] = f"{task.run}/{task.name}" if task.run else f"task {task.id}"
-        return self._known[event.task]
-
-
-def _line(event: Event, names: _Names) -> str:
-    from weft.cli.event_text import text
-
-    said = text(event)
-    return printable(f"{clock(event.at)}  {names.of(event)}  {said}") if said else ""
+        return self._known[number]
 
 
 def _as_json(event: Event) -> str:

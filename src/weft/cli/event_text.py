@@ -1,100 +1,205 @@
-"""What happened, in a line: the events of the store as people read them."""
+"""What happened, in a line: every event of the store as people read it.
+
+The one place for these words. Who shows them adds what tasks are called, times and colours, and
+leaves out what its reader knows anyway.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from weft.cli.words import first_line
+from msgspec import Struct
 
-if TYPE_CHECKING:
-    from weft.model import Event
+from weft.cli.words import first_line, whole_line
+from weft.model import Event
 
-_SIMPLE = {
-    "attempt_adopted": "▶ goes on, adopted from a weft that is gone",
-    "capacity_reserved": "  was passed over often: capacity is kept free for it",
+Naming = Callable[[int], str]
+"""What people call the task of a number."""
+
+Data = Mapping[str, Any]
+
+_CHANGES: Final = 3  # things around an attempt that are told one by one
+
+SILENT: Final = frozenset(
+    {
+        "entry_rejected",  # its tasks are sent back, or blocked, and that is told
+        "landed",  # its tasks have landed
+        "landing_intended",
+        "lease_taken",
+        "limit_dropped",
+    }
+)
+"""Kinds of events that only programs care about."""
+
+TEXTS: Final[Mapping[str, str]] = {
+    "agent_resumed": "agent {agent} may run again",
+    "agent_stopped": "! agent {agent} is stopped: {reason}",
+    "attempt_adopted": "▶ {who}goes on, adopted from a weft that is gone",
+    "attempt_released": "✗ {tried} handed back: {reason}",
+    "capacity_reserved": "  {who}was passed over often: capacity is kept free for it",
+    "claims_extended": "  {who}claims more: {files}",
     "drain_undone": "work starts again",
     "drained": "! drained: nothing starts any more",
-    "entry_withdrawn": "↩ withdrawn from the gate",
-    "offer_withdrawn": "the offer was not answered",
+    "entry_queued": "  {who}asks to land",
+    "entry_withdrawn": "↩ {who}withdrawn from the gate",
+    "gate_blocked": "! the gate needs you: {whole_reason}",
     "gate_unblocked": "the gate goes on",
+    "lease_reaped": "✗ {of}its process is gone: {proof}",
+    "limit_set": "limit {resource} is {capacity}",
+    "message_sent": "  {of}a message from {sender}",
+    "mirror_failed": "  {of}its issue is not up to date: {reason}",
+    "offer_rejected": "{of}the offer was turned down by {worker}",
+    "offer_withdrawn": "{of}the offer was not answered",
+    "preference_ended": "{of}{worker} did not take it; whoever can may",
+    "provider_penalised": "  {provider} is rate limited; fewer agents at a time",
     "run_ended": "■ run ended",
     "run_started": "▶ run started",
-    "task_paused": "‖ paused",
-    "task_resumed": "▶ resumed",
-    "task_submitted": "submitted",
-    "task_unparked": "▶ its time has come",
+    "run_submitted": "run submitted, {tasks} tasks",
+    "task_approved": "✓ {who}approved {note}",
+    "task_assigned": "{who}assigned to {worker}",
+    "task_blocked": "! {who}needs you: {whole_reason}",
+    "task_landed": "● {who}landed as {commit:.12}",
+    "task_offered": "{who}offered to {worker}",
+    "task_passed_on": "✓ {who}passed its checks; on to {stage}",
+    "task_paused": "‖ {who}paused",
+    "task_rejected": "↩ {who}rejected: {reason}",
+    "task_reopened": "▶ {who}reopened (it was {was})",
+    "task_resumed": "▶ {who}resumed",
+    "task_sent_back": "↩ {who}sent back: {reason}",
+    "task_submitted": "{who}submitted",
+    "task_unparked": "▶ {of}its time has come",
+    "token_created": "token {token} made for {name}: {scopes}",
+    "token_revoked": "token {token} revoked",
+    "worker_departed": "worker {worker} left",
+    "worker_registered": "worker {worker} came, with {slots} slots",
 }
 
 
-def text(event: Event) -> str:
-    """One event in a line; empty for what only programs care about."""
-    data = event.data
-    if event.kind in _SIMPLE:
-        return _SIMPLE[event.kind]
-    match event.kind:
-        case "task_admitted":
-            return f"▶ attempt {data['attempt']} at {data['worker']}"
-        case "attempt_finished" if data["outcome"] == "success":
-            return f"✓ attempt {data['attempt']} → {data['state']}"
-        case "attempt_finished":
-            why = first_line(data["reason"])
-            return f"✗ attempt {data['attempt']}: {data['outcome']}: {why} → {data['state']}"
-        case "attempt_released":
-            return f"✗ attempt {data['attempt']} handed back: {first_line(data['reason'])}"
-        case "claims_extended":
-            return f"  claims more: {', '.join(data['files'])}"
-        case "lease_reaped":
-            return f"✗ its process is gone: {data['proof']}"
-        case "task_sent_back":
-            return f"↩ sent back: {first_line(data['reason'])}"
-        case "task_rejected":
-            return f"↩ rejected: {first_line(data['reason'])}"
-        case "task_blocked" | "gate_blocked":
-            return f"! needs you: {first_line(data['reason'])}"
-        case "task_approved":
-            return f"✓ approved {data['note']}".rstrip()
-        case "task_reopened":
-            return f"▶ reopened (it was {data['was']})"
-        case "task_cancelled" | "task_skipped" | "task_evicted":
-            state = event.kind.removeprefix("task_")
-            return state if data["reason"] == state else f"{state}: {first_line(data['reason'])}"
-        case "task_landed":
-            return f"● landed as {data['commit'][:12]}"
-        case "task_offered" | "task_assigned":
-            return f"{event.kind.removeprefix('task_')} to {data['worker']}"
-        case "offer_rejected":
-            return f"the offer was turned down by {data['worker']}"
-        case "entry_queued":
-            return "  asks to land"
-        case "entry_rejected":
-            return f"↩ entry {data['entry']} goes back ({data['why']})"
-        case "task_passed_on":
-            return f"✓ passed its checks; on to {data['stage']}"
-        case "checked":
-            verdict = "passed" if data["passed"] else "failed"
-            return f"  check of {', '.join(data['entries'])} {verdict} in {data['seconds']:.1f} s"
-        case "run_submitted":
-            return f"run submitted, {data['tasks']} tasks"
-        case "message_sent":
-            return f"  a message from {data['sender']}"
-        case "preference_ended":
-            return f"{data['worker']} did not take it; whoever can may"
-        case "token_created":
-            return f"token {data['token']} made for {data['name']}: {', '.join(data['scopes'])}"
-        case "token_revoked":
-            return f"token {data['token']} revoked"
-        case "limit_set":
-            return f"limit {data['resource']} is {data['capacity']}"
-        case "worker_registered":
-            return f"worker {data['worker']} came, with {data['slots']} slots"
-        case "worker_departed":
-            return f"worker {data['worker']} left"
-        case "agent_stopped":
-            return f"! agent {data['agent']} is stopped: {first_line(data['reason'])}"
-        case "agent_resumed":
-            return f"agent {data['agent']} may run again"
-        case "mirror_failed":
-            return f"  its issue is not up to date: {first_line(data['reason'])}"
-        case "provider_penalised":
-            return f"{data['provider']} is rate limited; fewer agents at a time"
-    return ""
+_GOT: Final = {"gating": "has its candidate"}
+
+
+class About(Struct, frozen=True, kw_only=True):
+    """What people call what an event is about, where the line itself is to say it."""
+
+    task: str = ""
+    title: str = ""
+    naming: Naming = str  # of others that the event speaks of
+
+
+_UNNAMED: Final = About()
+Special = Callable[[Data, About], str | None]
+
+
+def line(event: Event, about: About = _UNNAMED) -> str | None:
+    """One event in a line; None for what only programs care about, or a newer weft wrote.
+
+    What agents say on the way is told elsewhere; of `progress`, this tells warnings alone.
+    """
+    if event.kind in TEXTS:
+        return TEXTS[event.kind].format_map(_fields(event.data, about)).rstrip()
+    special = SPECIAL.get(event.kind)
+    return None if special is None else special(event.data, about)
+
+
+class Teller:
+    """Events as lines for one reader, who need not hear of the same warning again."""
+
+    def __init__(self) -> None:
+        self._warned: set[tuple[str, str]] = set()
+
+    def line(self, event: Event, about: About = _UNNAMED) -> str | None:
+        if event.kind == "progress" and "warning" in event.data:
+            warning = (str(event.data.get("agent")), str(event.data["warning"]))
+            if warning in self._warned:
+                return None
+            self._warned.add(warning)
+        return line(event, about)
+
+
+def _fields(data: Data, about: About) -> dict[str, Any]:
+    given = {
+        name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        for name, value in data.items()
+    }
+    reason = str(data.get("reason", ""))
+    return {
+        **given,
+        "who": f"{about.task} " if about.task else "",
+        "of": f"{about.task}: " if about.task else "",
+        "tried": _tried(data, about),
+        "reason": first_line(reason),
+        "whole_reason": whole_line(reason),  # for whoever has to do something about it
+    }
+
+
+def _tried(data: Data, about: About) -> str:
+    return about.task or f"attempt {data.get('attempt')}"
+
+
+def _admitted(data: Data, about: About) -> str:
+    if not about.title:
+        return "▶ {of}attempt {attempt} at {worker}".format_map(_fields(data, about))
+    again = f", attempt {data['attempt']}" if data["attempt"] > 1 else ""
+    return f"▶ {about.task}{again}: {about.title}"
+
+
+def _finished(data: Data, about: About) -> str:
+    tried = _tried(data, about)
+    if data["outcome"] == "success":
+        return f"✓ {tried} " + _GOT.get(data["state"], f"→ {data['state']}")
+    needed = data["state"] == "blocked"
+    reason = whole_line(data["reason"]) if needed else first_line(data["reason"])
+    return f"✗ {tried}: {data['outcome']}: {reason} → {data['state']}"
+
+
+def _ended(state: str) -> Special:
+    def told(data: Data, about: About) -> str:
+        said = f"{about.task} {state}".lstrip()
+        return said if data["reason"] in ("", state) else f"{said}: {first_line(data['reason'])}"
+
+    return told
+
+
+def _checked(data: Data, about: About) -> str:
+    of = ", ".join(_entry(one, about.naming) for one in data["entries"])
+    took = f"in {data['seconds']:.1f} s"
+    if not data.get("flaked"):
+        return f"  check of {of} {'passed' if data['passed'] else 'failed'} {took}"
+    how = "passed when tried again" if data["passed"] else "failed although it had passed"
+    return f"! check of {of} {how}, {took}: flaky"
+
+
+def _entry(entry: str, naming: Naming) -> str:
+    """What asks to land is numbered after its task."""
+    number = entry.partition(".")[0]
+    return naming(int(number)) if number.isdecimal() else entry
+
+
+def _warned(data: Data, about: About) -> str | None:
+    if "warning" not in data:
+        return None
+    return f"! agent {data.get('agent')}: {data['warning']}"
+
+
+def _surroundings(data: Data, about: About) -> str:
+    changes = list(data["changes"])
+    more = int(data["all"]) - len(changes[:_CHANGES])
+    told = " ".join([*changes[:_CHANGES], *([f"And {more} more."] if more else [])])
+    return (
+        f"! while {_tried(data, about)} was under way, something of yours changed: {told} If that "
+        "was not you, its agent reached out of its workspace: look, undo it, and give the agent a "
+        "sandbox (`sandbox: landlock` in its file)."
+    )
+
+
+SPECIAL: Final[Mapping[str, Special]] = {
+    "attempt_finished": _finished,
+    "checked": _checked,
+    "progress": _warned,
+    "surroundings_changed": _surroundings,
+    "task_admitted": _admitted,
+    "task_cancelled": _ended("cancelled"),
+    "task_evicted": _ended("evicted"),
+    "task_skipped": _ended("skipped"),
+}

@@ -6,15 +6,18 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from weft.cli.event_text import Teller
 from weft.cli.output import say
 from weft.cli.rhythm import ONE_TASK
 from weft.model import TERMINAL, Event, State
+from weft.operations.said import said_lines
 from weft.store import Store
 from weft.store.agents import list_stopped
 from weft.store.events import read_events
 from weft.store.probe import probe
 from weft.store.tasks import cancel, get_task
 
+_KNOWN: Final = frozenset({"task_submitted"})  # to whoever asked for it
 _PATIENCE: Final = 1.0  # seconds a task may wait before people are told what for
 
 
@@ -28,6 +31,7 @@ class Follower:
         self._task = task
         self._after = after
         self._quiet = quiet
+        self._teller = Teller()
         self._last_text = ""
         self._told: list[str] = []
         self._ready_since = time.monotonic()
@@ -70,38 +74,21 @@ class Follower:
     def _tell_result(self, result: str) -> None:
         """The answer, unless it was the last thing the agent said anyway."""
         if result.strip() and result.strip() != self._last_text.strip():
-            self._text(result)
+            for line in result.splitlines():
+                self._say(f"  {line}")
 
     def tell(self, event: Event) -> None:
         """Print one event of the task."""
-        data = event.data
-        match event.kind:
-            case "task_admitted":
-                self._say(f"▶ attempt {data['attempt']}")
-            case "attempt_adopted":
-                self._say("▶ goes on, adopted from a weft that is gone")
-            case "progress":
-                for said in data.get("events", ()):
-                    self._agent(said)
-                if "warning" in data:
-                    self._say(f"! {data['warning']}")
-            case "attempt_finished" if data["outcome"] != "success":
-                self._say(f"✗ {data['outcome']}: {data['reason']} → {data['state']}")
-            case "attempt_released":
-                self._say(f"✗ handed back: {data['reason']}")
+        for said in event.data.get("events", ()) if event.kind == "progress" else ():
+            self._agent(said)
+        told = self._teller.line(event) if event.kind not in _KNOWN else None
+        if told:
+            self._say(told)
 
     def _agent(self, said: Mapping[str, Any]) -> None:
-        match said["type"]:
-            case "text":
-                self._text(said["text"])
-            case "tool":
-                self._say(f"  → {said['name']} {said['detail']}".rstrip())
-            case "rate_limit" | "retrying" | "error":
-                self._say(f"  ! {said['type']}: {said['text']}")
-
-    def _text(self, text: str) -> None:
-        self._last_text = text
-        for line in text.splitlines():
+        if said["type"] == "text":
+            self._last_text = said["text"]
+        for line in said_lines(said):
             self._say(f"  {line}")
 
     def _say(self, line: str) -> None:

@@ -72,7 +72,7 @@ def command(
     from weft.operations import plans, project
     from weft.operations.running import find_unfinished, get_to_resume, look, move_into, summary
     from weft.operations.submission import Wishes, hand_in
-    from weft.store.events import last_event
+    from weft.store.events import last_event, list_surroundings
 
     show_warnings()
     if (file is None) == (resumed is None):
@@ -127,11 +127,14 @@ def command(
             slots or plans.usual_slots(found.config),
             followed.track.ended_at,
         )
+        changed = list_surroundings(store, run)
         moved = move_into(found, run, into) if into and progress.ended else None
         if as_json:
-            print_json({**summary(progress), **figures_as_dict(told), "into": moved})
+            yours = [{"task": one.task, "changes": one.data["changes"]} for one in changed]
+            more = {**figures_as_dict(told), "surroundings_changed": yours, "into": moved}
+            print_json({**summary(progress), **more})
         else:
-            for line in summary_lines(progress, told, moved):
+            for line in summary_lines(progress, told, changed, moved):
                 say(line)
     return followed.code
 

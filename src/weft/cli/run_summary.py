@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
 from weft.cli.run_text import duration
 from weft.forecast import Bounds
-from weft.model import Attempt, State, Task
+from weft.model import Attempt, Event, State, Task
 from weft.operations.outlook import lower_bound
 from weft.operations.running import Progress, makespan
 
 _WIDTH: Final = 60
 _MOST: Final = 40  # tasks that get a bar each; of more, the slots do
 _NAME: Final = 24
+_CHANGES: Final = 10  # of what is the user's that are listed
 _WORTH_SAYING: Final = 1.05
 
 
@@ -30,6 +31,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     failed: int
     retries: int
     checks: int
+    flaky: int  # checks that passed or failed on what had been found otherwise
     rejected: int
     conflicts: int
     micro_usd: int
@@ -63,6 +65,7 @@ def figures(
         failed=sum(one.outcome not in (None, "success") for one in attempts),
         retries=len(attempts) - len(stages) if tried else 0,
         checks=sum(one.seconds > 0 for one in progress.gate.verdicts),
+        flaky=len(progress.gate.flaky),
         rejected=sum(entry.state == "rejected" for entry in progress.gate.entries),
         conflicts=len({one.entry for one in progress.gate.conflicts}),
         micro_usd=sum(one.micro_usd for one in attempts),
@@ -79,12 +82,16 @@ def figures_as_dict(told: Figures) -> dict[str, Any]:
         "attempts": told.attempts,
         "retries": told.retries,
         "checks": told.checks,
+        "flaky_checks": told.flaky,
         "sent_back": told.rejected,
         "conflicts": told.conflicts,
     }
 
 
-def summary_lines(progress: Progress, told: Figures, moved: str | None) -> Sequence[str]:
+def summary_lines(
+    progress: Progress, told: Figures, changed: Sequence[Event], moved: str | None
+) -> Sequence[str]:
+    """`changed` says what of the user's own did while agents were at work."""
     counts = progress.counts
     done = counts[State.DONE] + counts[State.SKIPPED]
     how = "" if progress.ended else ", not ended"
@@ -95,6 +102,7 @@ def summary_lines(progress: Progress, told: Figures, moved: str | None) -> Seque
         *_bars(told),
         *_counts(told),
     ]
+    lines += [*_changes(progress, changed)]
     lines += [f"! {question}" for question in progress.questions()]
     tip = progress.tip
     if moved:
@@ -104,6 +112,22 @@ def summary_lines(progress: Progress, told: Figures, moved: str | None) -> Seque
     elif not progress.ended:
         lines.append(f"next: weft run --resume {progress.run.id}")
     return lines
+
+
+def _changes(progress: Progress, changed: Sequence[Event]) -> Iterator[str]:
+    names = {task.id: task.name for task in progress.tasks}
+    found: dict[str, dict[str, None]] = {}  # during which tasks, by what changed
+    for event in changed:
+        for one in event.data["changes"]:
+            found.setdefault(one, {})[names.get(event.task or 0, "")] = None
+    if not found:
+        return
+    yield "! something of yours changed while agents were at work:"
+    for one, tasks in list(found.items())[:_CHANGES]:
+        yield f"    {one} ({', '.join(tasks)})"
+    if len(found) > _CHANGES:
+        yield f"    … and {len(found) - _CHANGES} more"
+    yield "  If that was not you, an agent reached out of its workspace; `weft why TASK` says more."
 
 
 def _bars(told: Figures) -> list[str]:
@@ -142,7 +166,7 @@ def _counts(told: Figures) -> list[str]:
         _many(told.attempts, "attempt"),
         f"{told.failed} failed",
         _many(told.retries, "retry", "retries"),
-        _many(told.checks, "check"),
+        _many(told.checks, "check") + (f" ({told.flaky} flaky)" if told.flaky else ""),
         f"{told.rejected} sent back by the gate",
         _many(told.conflicts, "conflict"),
     ]

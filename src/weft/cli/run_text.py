@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from weft.cli.event_text import About, Teller
 from weft.model import Event
 from weft.operations.running import Progress
 from weft.plan.records import Severity
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
     from weft.operations.plans import Checked
 
 Out = Callable[[str], None]
+
+_FOR_ALL: Final = frozenset(
+    {"agent_resumed", "agent_stopped", "drain_undone", "drained", "provider_penalised"}
+)
+"""What happens to no run in particular, and holds runs up or lets them go on."""
+_KNOWN: Final = frozenset({"entry_queued", "run_ended", "run_started", "run_submitted"})
+"""What follows from other lines, or from having asked for the run."""
 
 
 def print_problems(checked: Checked) -> None:
@@ -61,6 +69,7 @@ class RunLines:
         self._names: dict[int, str] = {}
         self._titles: dict[int, str] = {}
         self._silent: set[int] = set()
+        self._teller = Teller()
         self._began = time.monotonic()
         self._landed: set[int] = set()
         self._all = 0
@@ -75,53 +84,24 @@ class RunLines:
 
     def tell(self, events: Iterable[Event]) -> None:
         for event in events:
-            if event.run in (self._run, None) and event.task not in self._silent:
-                text = self._text(event)
+            if event.task not in self._silent and self._concerns(event):
+                text = self._teller.line(event, self._about(event))
+                if event.kind == "task_landed":
+                    self._landed.add(event.task or 0)
+                    text = f"{text} ({len(self._landed)}/{self._all})"
                 if text:
                     at = duration(time.monotonic() - self._began)
                     self._out(f"[{at:>7}] {self._prefix}{text}")
 
-    def _text(self, event: Event) -> str:
-        data = event.data
-        if event.kind == "provider_penalised":
-            return f"  {data['provider']} is rate limited; fewer agents at a time"
+    def _concerns(self, event: Event) -> bool:
         if event.run is None:
-            return ""
-        name = self._names.get(event.task or 0, "")
-        match event.kind:
-            case "task_admitted":
-                again = f", attempt {data['attempt']}" if data["attempt"] > 1 else ""
-                return f"▶ {name}{again}: {self._titles.get(event.task or 0, '')}"
-            case "attempt_adopted":
-                return f"▶ {name} goes on, adopted from a weft that is gone"
-            case "attempt_finished" if data["outcome"] == "success":
-                return f"✓ {name} has its candidate" if data["state"] == "gating" else f"✓ {name}"
-            case "attempt_finished":
-                return f"✗ {name}: {_first(data['reason'])} → {data['state']}"
-            case "attempt_released":
-                return f"✗ {name} handed back: {data['reason']}"
-            case "checked":
-                entries = ", ".join(self._entry(one) for one in data["entries"])
-                verdict = "passed" if data["passed"] else "failed"
-                return f"  check of {entries} {verdict} in {data['seconds']:.1f} s"
-            case "entry_rejected":
-                return f"↩ {self._entry(data['entry'])} goes back: {_first(data['reason'])}"
-            case "task_landed":
-                self._landed.add(event.task or 0)
-                return f"● {name} landed as {data['commit'][:9]} ({len(self._landed)}/{self._all})"
-            case "task_blocked" | "gate_blocked":
-                return f"! {name or 'the gate'} needs you: {_first(data['reason'])}"
-            case "mirror_failed":
-                return f"  the issue {name} is not up to date: {_first(data['reason'])}"
-            case "task_approved":
-                return f"✓ {name} approved"
-        return ""
+            return event.kind in _FOR_ALL
+        return event.run == self._run and event.kind not in _KNOWN
 
-    def _entry(self, entry: str) -> str:
-        number = entry.partition(".")[0]
-        return self._names.get(int(number), entry) if number.isdecimal() else entry
-
-
-def _first(reason: str) -> str:
-    line = next((one.strip() for one in reason.splitlines() if one.strip()), "")
-    return line if len(line) <= 120 else line[:119] + "…"
+    def _about(self, event: Event) -> About:
+        task = event.task or 0
+        return About(
+            task=self._names.get(task, ""),
+            title=self._titles.get(task, ""),
+            naming=lambda number: self._names.get(number, str(number)),
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from weft.cli.naming import task_argument
 from weft.cli.output import json_option, print_json, say
-from weft.cli.words import clock, dollars, duration, first_line
+from weft.cli.words import clock, dollars, duration, first_line, whole_line
 
 if TYPE_CHECKING:
     from weft.model import Attempt
@@ -57,7 +57,7 @@ def lines(why: Why, now: float) -> Iterator[str]:
     who = f" ({task.run}/{task.name})" if task.run else ""
     yield f"task {task.id}{who}: {task.details.get('title') or first_line(task.text)}"
     yield f"{task.state} since {clock(task.since)}, for {duration(now - task.since)}" + (
-        f": {first_line(task.reason)}" if task.reason else ""
+        f": {whole_line(task.reason)}" if task.reason else ""
     )
     if task.until is not None:
         yield f"until {clock(task.until)}, in {duration(task.until - now)}"
@@ -91,12 +91,14 @@ def _gate_lines(gate: AtGate) -> Iterator[str]:
     else:
         yield f"gate: {gate.entry.state}"
     if gate.blocked:
-        yield f"  the gate waits for a person: {first_line(gate.blocked)}"
+        yield f"  the gate waits for a person: {whole_line(gate.blocked)}"
     for verdict in gate.verdicts:
         mark = "✓" if verdict.passed else "✗"
         of = ", ".join(gate.names.get(one, one) for one in verdict.combination)
         took = f" in {duration(verdict.seconds)}" if verdict.seconds else ""
-        yield f"  {mark} check ({verdict.purpose}) of {of}{took}"
+        had = "failed" if verdict.passed else "passed"
+        flaky = f": flaky, the same had {had}" if verdict.number in gate.flaky else ""
+        yield f"  {mark} check ({verdict.purpose}) of {of}{took}{flaky}"
         if not verdict.passed:
             printed = gate.outputs[verdict.number].splitlines()[-_LINES:]
             yield from (f"      {line}" for line in printed)
@@ -107,12 +109,19 @@ def _gate_lines(gate: AtGate) -> Iterator[str]:
 
 
 def _history_lines(why: Why) -> Iterator[str]:
-    from weft.cli.event_text import text
+    from weft.cli.event_text import line
 
-    told = [(one.started, _began(one)) for one in why.attempts]
-    told += [(event.at, said) for event in why.events if (said := text(event))]
-    for at, said in sorted(told, key=lambda one: one[0]):
+    told: list[tuple[float, str, Sequence[str]]] = [
+        (one.started, _began(one), ()) for one in why.attempts
+    ]
+    told += [
+        (event.at, said, event.data.get("changes", ()))
+        for event in why.events
+        if (said := line(event))
+    ]
+    for at, said, changes in sorted(told, key=lambda one: one[0]):
         yield f"  {clock(at)}  {said}"
+        yield from (f"      {one}" for one in changes)
 
 
 def _began(one: Attempt) -> str:
@@ -151,7 +160,12 @@ def _gate_dict(gate: AtGate) -> dict[str, Any]:
         "alone": gate.entry.alone,
         "blocked": gate.blocked,
         "verdicts": [
-            {**asdict(one), "output": gate.outputs.get(one.number)} for one in gate.verdicts
+            {
+                **asdict(one),
+                "output": gate.outputs.get(one.number),
+                "flaky": one.number in gate.flaky,
+            }
+            for one in gate.verdicts
         ],
         "conflicts": [asdict(one) for one in gate.conflicts],
     }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
-_LONGEST = 160
+from weft.operations.wording import first_line, whole_line
+
+__all__ = ["clock", "dollars", "duration", "first_line", "whole_line"]
 
 
 def duration(seconds: float) -> str:
@@ -33,9 +35,3 @@ def clock(at: float) -> str:
 
 def dollars(micro_usd: int) -> str:
     return f"${micro_usd / 1_000_000:,.2f}"
-
-
-def first_line(text: str) -> str:
-    """The first line with something in it, not too long."""
-    line = next((one.strip() for one in text.splitlines() if one.strip()), "")
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -6,7 +6,7 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +16,8 @@ from weft.cli.rhythm import ONE_TASK
 if TYPE_CHECKING:
     from weft.model import Event
     from weft.store import Store
+
+_STARTS: Final = ("task_admitted", "attempt_adopted")
 
 
 @click.command(name="worker")
@@ -36,7 +38,8 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
     meanwhile is not lost. Ctrl-C once takes nothing more and lets what runs end, for up to 30 s
     (SHUTDOWN_TIMEOUT, in milliseconds); what has not ended then is handed back. Twice is at once.
 
-    With --json each attempt that starts or ends is one JSON object on a line.
+    With --json each attempt that starts or ends is one JSON object on a line, and so is each
+    warning.
     """
     from weft.cli.serving import serve
     from weft.engine import Interrupted, guard
@@ -54,11 +57,14 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
 
 
 class Journal:
-    """A line for each attempt of this worker that starts or ends."""
+    """A line for each attempt of this worker that starts or ends, and what is odd about it."""
 
     rhythm = ONE_TASK
 
     def __init__(self, store: Store, *, after: int, as_json: bool) -> None:
+        from weft.cli.event_text import Teller
+
+        self._teller = Teller()
         self._store = store
         self._after = after
         self._as_json = as_json
@@ -83,29 +89,20 @@ class Journal:
                 self._tell(event)
 
     def _tell(self, event: Event) -> None:
-        data = event.data
-        match event.kind:
-            case "task_admitted" | "attempt_adopted" if data["worker"] == self._worker:
-                self._fences.add(data["fence"])
-                how = "started" if event.kind == "task_admitted" else "adopted"
-                self._line(event, "▶", how)
-            case "attempt_finished" if data["fence"] in self._fences:
-                good = data["outcome"] == "success"
-                told = "" if good else f", {data['outcome']}: {data['reason']}"
-                self._line(event, "✓" if good else "✗", f"{data['state']}{told}")
-            case "attempt_released" if data["fence"] in self._fences:
-                self._line(event, "✗", f"handed back, {data['reason']}")
-
-    def _line(self, event: Event, sign: str, text: str) -> None:
+        from weft.cli.event_text import About, line
         from weft.store.tasks import get_task
 
-        assert event.task is not None
+        data = event.data
+        if event.kind in _STARTS and data["worker"] == self._worker:
+            self._fences.add(data["fence"])
+        if event.task is None or data.get("fence") not in self._fences or line(event) is None:
+            return
         task = get_task(self._store, event.task)
-        told = {"event": event.kind, "at": event.at, "task": task.id, "name": task.name}
-        self._say(
-            {**told, "agent": task.agent, **event.data},
-            f"{sign} task {task.id} ({task.name}, {task.agent}): {text}",
-        )
+        about = About(task=f"task {task.id} ({task.name}, {task.agent})")
+        text = self._teller.line(event, about)
+        if text:
+            told = {"event": event.kind, "at": event.at, "task": task.id, "name": task.name}
+            self._say({**told, "agent": task.agent, **data}, text)
 
     def _say(self, told: dict[str, Any], text: str) -> None:
         say(json.dumps(told, ensure_ascii=True) if self._as_json else text)

@@ -7,10 +7,10 @@ instead, which is less.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -25,6 +25,7 @@ from weft.attempt.site import home
 from weft.errors import InputError, NoAnswer, Refused
 from weft.model import TERMINAL, Attempt, State, Task
 from weft.operations.project import Project
+from weft.operations.said import said_lines
 from weft.operations.steering import called
 from weft.process import records
 from weft.process.tail import Line, Tail
@@ -152,13 +153,13 @@ class Readable:
                 self._last = text.strip()
                 return text.splitlines()
             case events.Tool(name, detail):
-                return [f"→ {name} {detail}".rstrip()]
+                return said_lines({"type": "tool", "name": name, "detail": detail})
             case events.RateLimit(text=text):
-                return [f"! rate limit: {text}".rstrip(": ")]
+                return said_lines({"type": "rate_limit", "text": text})
             case events.Retrying(text=text):
-                return [f"! tries again: {text}".rstrip(": ")]
+                return said_lines({"type": "retrying", "text": text})
             case events.Error(text=text):
-                return [f"! {one}" for one in text.splitlines()]
+                return said_lines({"type": "error", "text": text})
             case events.Result(ok=ok, text=text) if text.strip() != self._last:
                 mark = "✓" if ok else "✗"
                 return [f"{mark} {one}" for one in text.splitlines()]
@@ -211,7 +212,7 @@ class Log(Struct, frozen=True, kw_only=True, dict=True):
             for event in history(self.store, self.task.id)
             if event.kind == "progress" and event.data.get("attempt") == attempt.number
             for one in event.data.get("events", ())
-            for text in reported(one)
+            for text in said_lines(one)
         ]
         if not said or self.plain:
             raise Refused(
@@ -248,15 +249,3 @@ class Log(Struct, frozen=True, kw_only=True, dict=True):
                 if ended or state in TERMINAL or state is State.BLOCKED:
                     return
                 listener.wait(LOOK)
-
-
-def reported(said: Mapping[str, Any]) -> list[str]:
-    """A part of a report as lines."""
-    match said.get("type"):
-        case "text":
-            return str(said["text"]).splitlines()
-        case "tool":
-            return [f"→ {said['name']} {said['detail']}".rstrip()]
-        case "rate_limit" | "retrying" | "error":
-            return [f"! {said['text']}"]
-    return []

@@ -54,6 +54,7 @@ class AtGate(Struct, frozen=True, kw_only=True):
     of: int
     verdicts: tuple[CheckVerdict, ...]
     outputs: Mapping[int, str]  # what failed checks printed, by the verdict's number
+    flaky: frozenset[int]  # verdicts, by number, on what was found otherwise as well
     conflicts: tuple[MergeConflict, ...]
     blocked: str  # why the gate waits for a person
     names: Mapping[str, str]  # what people call the tasks of the entries in question
@@ -140,6 +141,7 @@ def _at_gate(store: Store, task: Task) -> AtGate | None:
             for one in verdicts
             if not one.passed
         },
+        flaky=rows.flaky,
         conflicts=tuple(conflicts),
         blocked=rows.blocked,
         names=name_entries(store, [one for one in rows.entries if one.id in named]),

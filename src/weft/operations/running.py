@@ -17,6 +17,7 @@ from weft.model import HUMAN, TERMINAL, Attempt, GateRows, Run, State, Task
 from weft.operations import plan_file
 from weft.operations.project import Project
 from weft.operations.server import is_loopback
+from weft.operations.wording import first_line
 from weft.plan.records import Plan, Source
 from weft.plan.writeback import Status, Written, write_back
 from weft.store import Store
@@ -81,7 +82,7 @@ class Progress(Struct, frozen=True, kw_only=True):
         for task in self.tasks:
             if task.state is State.BLOCKED:
                 found.append(
-                    f"{task.name} is blocked: {_short(task.reason)} "
+                    f"{task.name} is blocked: {first_line(task.reason)} "
                     f"(`weft retry {task.id}` or `weft skip {task.id}`)"
                 )
             elif task.state in (State.FAILED, State.CANCELLED, State.EVICTED) and self._needed(
@@ -213,15 +214,10 @@ def _statuses(progress: Progress) -> dict[str, Status]:
         task.name: Status(
             state=task.state,
             commit=landed[task.id][:_SHORT] if task.id in landed else None,
-            note=_short(task.reason) if task.state in (State.BLOCKED, State.FAILED) else "",
+            note=first_line(task.reason) if task.state in (State.BLOCKED, State.FAILED) else "",
         )
         for task in progress.tasks
     }
-
-
-def _short(reason: str) -> str:
-    first = next((line.strip() for line in reason.splitlines() if line.strip()), "")
-    return first if len(first) <= 160 else first[:159] + "…"
 
 
 @hosted("write")

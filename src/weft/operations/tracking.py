@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from weft.errors import StoreError
 from weft.model import Attempt, Event, State, Task
 from weft.operations.running import Progress, look
+from weft.operations.said import said_in_short
 from weft.store import Store
 from weft.store.agents import list_stopped
 from weft.store.events import last_event, read_events
@@ -216,24 +217,3 @@ class Track:
             tokens=data.get("tokens", before.tokens),
             micro_usd=data.get("micro_usd", before.micro_usd),
         )
-
-
-def said_in_short(said: Mapping[str, Any]) -> str:
-    """One line of what an agent said or did; empty for what says nothing of it."""
-    match said["type"]:
-        case "text":
-            return _last_line(said["text"])
-        case "tool":
-            return f"{said['name']} {_last_line(said['detail'])}".strip()
-        case "rate_limit":
-            return f"rate limited: {_last_line(said['text'])}"
-        case "retrying":
-            return f"tries again: {_last_line(said['text'])}"
-        case "error":
-            return f"error: {_last_line(said['text'])}"
-    return ""
-
-
-def _last_line(text: str) -> str:
-    lines = [one.strip() for one in text.splitlines() if one.strip()]
-    return lines[-1] if lines else ""

@@ -63,6 +63,12 @@ def history(tx: Transaction, task: int) -> list[Event]:
 
 
 @reads
+def list_surroundings(tx: Transaction, run: str) -> list[Event]:
+    """What of the user's own changed while the tasks of a run were worked on, oldest first."""
+    return [records.event(row) for row in tx.all("surroundings_of_run", run=run)]
+
+
+@reads
 def last_event(tx: Transaction) -> int:
     return int(tx.value("last_event"))
 

@@ -17,8 +17,9 @@ def lines(report: Report) -> Iterator[str]:
             f"at best {words.length(told.bound)}, bound by {told.bound_by}; "
             f"one by one {words.length(told.sequential)}"
         )
+    flaky = f" ({told.flaky} flaky)" if told.flaky else ""
     yield (
-        f"{told.attempts} attempts ({told.failed} failed), {told.checks} checks, "
+        f"{told.attempts} attempts ({told.failed} failed), {told.checks} checks{flaky}, "
         f"{told.sent_back} sent back, {told.tokens:,} tokens, {words.dollars(told.micro_usd)}"
     )
     for one in report.rejections:

@@ -58,7 +58,7 @@ def _cards(report: Report) -> Iterator[str]:
         (_times(told.sequential, told.makespan), "as fast as one by one"),
         (_times(told.makespan, told.bound), "the least time possible"),
         (f"{told.attempts}", f"attempts, {told.failed} failed"),
-        (f"{told.checks}", f"checks, {told.sent_back} sent back"),
+        (f"{told.checks}", f"checks, {told.flaky} flaky, {told.sent_back} sent back"),
         (words.dollars(told.micro_usd), f"{told.tokens:,} tokens"),
     )
     yield '<div class="cards">'

@@ -35,7 +35,8 @@ def gate(report: Report) -> Iterator[str]:
 def _verdict(check: CheckReport) -> str:
     took = "known" if check.reused else words.length(check.end - check.start)
     verdict, kind = ("passed", "passed") if check.passed else ("failed", "bad")
-    return _row(check.end, took, verdict, kind, check.tasks, check.purpose, check.output)
+    what = f"{check.purpose}, flaky" if check.flaky else check.purpose
+    return _row(check.end, took, verdict, kind, check.tasks, what, check.output)
 
 
 def _row(

@@ -7,6 +7,7 @@ steer the terminal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,6 +20,7 @@ from weft.cli.run_text import clock, duration
 from weft.cli.view.picture import AgentLine, Picture, RunPicture
 
 _FEW: Final = 3  # lines of a section that others must leave room for
+_WARNING: Final = re.compile(r"\[[^]]*\] (\S+ )?! ")  # its time, perhaps its run
 _NARROW: Final = 50  # columns below which an agent's line says less
 
 
@@ -56,7 +58,10 @@ def _sections(picture: Picture, width: int) -> list[_Section]:
     gate = [_plain(f"  {_prefix(run, several)}{one}") for run in picture.runs for one in run.gate]
     waits = [_plain(f"  {_prefix(run, several)}{one}") for run in picture.runs for one in run.waits]
     limits = [_styled(f"  {one}", "yellow") for one in picture.limits]
-    recent = [_styled(f"  {one}", "dim") for one in reversed(picture.recent)]
+    recent = [
+        _styled(f"  {one}", "bold yellow" if _WARNING.match(one) else "dim")
+        for one in reversed(picture.recent)
+    ]
     notice = [_styled(picture.notice, "bold")] if picture.notice else []
     if not picture.runs:
         head = [_plain("No run is under way.")]

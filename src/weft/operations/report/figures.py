@@ -37,6 +37,7 @@ def work_out(
         attempts=len(attempts),
         failed=sum(one.outcome not in ("success", "running") for one in attempts),
         checks=sum(not one.reused for one in checks),
+        flaky=sum(one.flaky for one in checks),
         check_seconds=sum(one.end - one.start for one in checks),
         sent_back=sent_back,
         landed=sum(one.commit is not None for one in work),

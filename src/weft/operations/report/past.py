@@ -129,6 +129,7 @@ class _Past:
                 end=self._since(event.at),
                 passed=verdict.passed,
                 reused=verdict.seconds == 0,
+                flaky=bool(event.data["flaked"]),
                 output=self._past.outputs.get(verdict.number, ""),
             )
             for verdict, event in told

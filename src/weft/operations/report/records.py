@@ -48,6 +48,7 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     end: float
     passed: bool
     reused: bool  # the verdict on the same tree was known
+    flaky: bool  # the same tree was found otherwise before
     output: str  # of one that failed
 
 
@@ -74,6 +75,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     attempts: int
     failed: int
     checks: int
+    flaky: int  # of these, on trees that had been found otherwise
     check_seconds: float
     sent_back: int
     landed: int

@@ -23,3 +23,9 @@ WHERE task = :task AND kind <> 'task_admitted' ORDER BY id;
 -- name: last_event
 -- The number of the newest event, 0 if there is none.
 SELECT COALESCE(MAX(id), 0) AS value FROM events;
+
+-- name: surroundings_of_run
+-- What changed around the attempts of a run, oldest first.
+SELECT e.id, e.at, e.kind, e.run, e.task, e.data
+FROM tasks t JOIN events e ON e.task = t.id
+WHERE t.run = :run AND e.kind = 'surroundings_changed' ORDER BY e.id;

@@ -1,0 +1,28 @@
+"""Long texts of others in one line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LONGEST: Final = 160
+_LONGEST_CURE: Final = 320
+_LITTLE: Final = 10  # characters that are not worth leaving out
+
+
+def whole_line(text: str) -> str:
+    """The first line with something in it."""
+    return next((one.strip() for one in text.splitlines() if one.strip()), "")
+
+
+def first_line(text: str) -> str:
+    """The same, not too long. Who is told what to do (in `backticks`) is told that to its end."""
+    line = whole_line(text)
+    if len(line) <= _LONGEST:
+        return line
+    start, end = line.find("`"), line.rfind("`") + 1
+    if not 1 < end - start <= _LONGEST_CURE:
+        return line[: _LONGEST - 1] + "…"
+    rest = line[end:] if len(line) - end < _LITTLE else "…"
+    room = max(_LONGEST - (end - start) - len(rest), _LONGEST // 2)
+    head = line[:start] if start <= room else f"{line[: room - 2]}… "
+    return head + line[start:end] + rest
