@@ -27,5 +27,7 @@ SELECT COALESCE(MAX(id), 0) AS value FROM events;
 -- name: surroundings_of_run
 -- What changed around the attempts of a run, oldest first.
 SELECT e.id, e.at, e.kind, e.run, e.task, e.data
-FROM tasks t JOIN events e ON e.task = t.id
-WHERE t.run = :run AND e.kind = 'surroundings_changed' ORDER BY e.id;
+FROM tasks t CROSS JOIN events e
+WHERE t.run = :run AND e.task = t.id AND e.kind <> 'task_admitted'
+    AND e.kind = 'surroundings_changed'
+ORDER BY e.id;
