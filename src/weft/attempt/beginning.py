@@ -75,7 +75,7 @@ def _looking(site: Site, task: Task, earlier: Sequence[Attempt]) -> Beginning:
 
 def _made_before(task: Task, grant: Grant, earlier: Sequence[Attempt]) -> Attempt | None:
     """Work to build on: the candidate a reviewer refused, or what the stage before made."""
-    if earlier and earlier[-1].outcome in pipeline.LOOKING:
+    if earlier and pipeline.looks(earlier[-1].outcome):
         mine = [one for one in earlier if one.stage == grant.stage and one.candidate]
         if mine:
             return mine[-1]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from weft.agents.prompt import Briefing, Change, Need, Sent, Word
 from weft.model import ErrorClass, Event, Grant, Message, Task
-from weft.policy.pipeline import LOOKING
+from weft.stages import LOOKING
 
 _TO_BLAME: Final = frozenset(
     {

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from weft import stages
 from weft.model import Class, Priority
 from weft.paths import BadPath, normalise
 from weft.plan.annotations import LIST_KEYS, Annotation, Item
@@ -258,14 +259,27 @@ def _depends(notes: Notes, given: list[Annotation], _: Problems) -> None:
 
 
 def _stages(notes: Notes, given: list[Annotation], problems: Problems) -> None:
-    found: list[str] = []
-    for annotation in given:
-        for item in annotation.items():
-            for word in _ARROW.split(item.text):
-                stage = _item_or_report(name, word.strip(), annotation, item, problems)
-                if stage is not None:
-                    found.append(stage)
-    notes.stages = tuple(found)
+    found = [
+        (word.strip(), annotation.place_of(item))
+        for annotation in given
+        for item in annotation.items()
+        for word in _ARROW.split(item.text)
+    ]
+    names = tuple(word for word, _ in found)
+    fault = stages.find_fault(names)
+    if fault is None:
+        notes.stages = names
+        return
+    where = found[fault.place][1] if found else given[0].place
+    close = problems.closest(names[fault.place], stages.STAGES, cutoff=0.6) if found else None
+    problems.error(
+        *where,
+        "bad-stages",
+        f"stages: {shorten(', '.join(names))!r} cannot be: {fault.why}.",
+        f"Did you mean {close!r}?"
+        if close and close not in names
+        else f"{stages.RULE[0].upper()}{stages.RULE[1:]}.",
+    )
 
 
 def _uses(notes: Notes, given: list[Annotation], problems: Problems) -> None:

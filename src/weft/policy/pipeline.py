@@ -7,20 +7,23 @@ changes nothing and says whether the candidate may land. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from weft.model import Stage
-
-LOOKING: Final = ("review", "judge")
-"""Stages that give a verdict on a candidate; all others make it."""
+from weft.stages import LOOKING
 
 
 def stages(details: Mapping[str, Any]) -> tuple[Stage, ...]:
-    """The pipeline of a task; none for one that was handed in without a plan."""
-    return tuple(
-        Stage(name=one["stage"], agent=one["agent"], demand=one["demand"])
-        for one in details.get("stages", ())
-    )
+    """The pipeline of a task; none for one that was handed in without a plan.
+
+    Whoever wrote it down, each stage is in it once: what follows a stage is then always a later
+    one, and a task comes to its end.
+    """
+    found: dict[str, Stage] = {}
+    for one in details.get("stages", ()):
+        stage = Stage(name=one["stage"], agent=one["agent"], demand=one["demand"])
+        found.setdefault(stage.name, stage)
+    return tuple(found.values())
 
 
 def looks(stage: str | None) -> bool:

@@ -312,7 +312,7 @@ def _move(
 def _looked_at_story(task: Row, outcome: Outcome) -> bool:
     """Whether this was the last word on the subtasks of a story, looked at as one."""
     story = pipeline.looks(task["stage"]) and pipeline.maker(json.loads(task["details"])) is None
-    judged = outcome.kind == "success" or outcome.kind in pipeline.LOOKING
+    judged = outcome.kind == "success" or pipeline.looks(outcome.kind)
     return story and judged and outcome.then is None
 
 
