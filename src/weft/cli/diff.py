@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from weft.cli.naming import task_argument
+from weft.cli.naming import say_which, task_argument
 from weft.cli.output import json_option, print_json, printable
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     from weft.operations import project
     from weft.operations.diffs import find_difference
 
-    change = find_difference(project.find(directory, os.environ), task)
+    found = project.find(directory, os.environ)
+    change = find_difference(found, task)
+    with found.open_store() as store:
+        say_which(store, task, change.task)
     if as_json:
         print_json(
             {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.naming import task_argument
+from weft.cli.naming import say_which, task_argument
 from weft.cli.output import json_option, printable
 
 if TYPE_CHECKING:
@@ -46,10 +46,12 @@ def command(
 
     found = project.find(directory, os.environ)
     with found.open_store() as store:
+        named = name_task(store, task)
+        say_which(store, task, named.id)
         log = Log(
             project=found,
             store=store,
-            task=name_task(store, task),
+            task=named,
             stream="stderr" if errors else "stdout",
             raw=raw,
         )

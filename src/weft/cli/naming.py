@@ -35,6 +35,14 @@ def run_argument(command: F) -> F:
     return click.argument("run", required=False, shell_complete=_complete_run)(command)
 
 
+def say_which(store: Store, text: str, task: int) -> None:
+    """Tell, beside the answer, which run's task it is about where others had one of that name."""
+    from weft.operations.naming import explain_choice
+
+    if text != str(task) and (choice := explain_choice(store, text, task)):
+        click.echo(f"weft: {choice}", err=True)
+
+
 def _complete_task(
     ctx: click.Context, _parameter: click.Parameter, beginning: str
 ) -> list[CompletionItem]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec.structs import asdict
 
-from weft.cli.naming import task_argument
+from weft.cli.naming import say_which, task_argument
 from weft.cli.output import json_option, print_json, say
 from weft.cli.words import clock, dollars, duration, first_line, whole_line
 
@@ -45,6 +45,7 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
         found = why(store, task, now=now)
+        say_which(store, task, found.task.id)
     if as_json:
         print_json(as_dict(found))
     else:

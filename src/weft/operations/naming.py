@@ -1,4 +1,7 @@
-"""What people call tasks and runs: a number, RUN/NAME, or a plan's id where only one is meant."""
+"""What people call tasks and runs: a number, RUN/NAME, or a plan's id.
+
+A plan's id is that of the run under way that has it, else of the latest run that had it.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,18 @@ from typing import Final
 from weft.errors import InputError, NotFound
 from weft.model import Run, Task
 from weft.store import Store
-from weft.store.looking import Name, list_called, list_names
+from weft.store.looking import Name, list_called, list_called_before, list_names
 from weft.store.runs import list_runs
 from weft.store.tasks import find_task, get_task
 
 _LARGEST: Final = 2**63
-_FINISHED: Final = 20  # of the latest finished runs, those in which a name is looked for
 
 
 def name_task(store: Store, text: str) -> Task:
     """The task that is meant; a number goes before a plan's id that looks like one."""
     found = _find_task(store, text)
     if found is None:
-        raise InputError(f"There is no task {text!r}.{_hint(text, _task_names(store, text))}")
+        raise InputError(f"There is no task {text!r}.{_hint(text, _task_names(store))}")
     return found
 
 
@@ -42,7 +44,7 @@ def name_either(store: Store, text: str) -> Task | Run:
                 return run
     found = _find_task(store, text)
     if found is None:
-        known = [*(run.id for run in runs), *_task_names(store, text)]
+        known = [*(run.id for run in runs), *_task_names(store)]
         raise InputError(f"There is no task or run {text!r}.{_hint(text, known)}")
     return found
 
@@ -81,21 +83,26 @@ def _find_task(store: Store, text: str) -> Task | None:
     if len(called) > 1:
         choices = " or ".join(f"{task.run}/{task.name}" for task in called)
         raise InputError(f"{text!r} is a task of several runs; say {choices}.")
-    return called[0] if called else None
+    return next(iter(called or list_called_before(store, text)), None)
+
+
+def explain_choice(store: Store, text: str, task: int) -> str:
+    """Which of several runs that have ended a plan's id was taken from; empty if it is plain."""
+    before = list_called_before(store, text)
+    if len(before) < 2 or before[0].id != task:
+        return ""
+    return f"{len(before)} runs had a task {text}; this is {before[0].run}/{text}, of the latest."
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) < _LARGEST
 
 
-def _task_names(store: Store, text: str) -> list[str]:
-    """What may have been meant: tasks of unfinished runs, and those so called of others."""
+def _task_names(store: Store) -> list[str]:
+    """What may have been meant: tasks of unfinished runs."""
     names = list_names(store)
     often = Counter(one.name for one in names)
-    known = [_shortest(one, often) for one in names] + [f"{one.run}/{one.name}" for one in names]
-    finished = [run for run in list_runs(store) if run.state == "ended"][:_FINISHED]
-    before = [run.id for run in finished if find_task(store, run.id, text) is not None]
-    return [*(f"{run}/{text}" for run in before), *known]
+    return [_shortest(one, often) for one in names] + [f"{one.run}/{one.name}" for one in names]
 
 
 def _hint(text: str, known: Iterable[str]) -> str:

@@ -52,6 +52,12 @@ def list_called(tx: Transaction, name: str) -> list[Task]:
 
 
 @reads
+def list_called_before(tx: Transaction, name: str) -> list[Task]:
+    """The tasks of a name in runs that have ended, the latest runs first."""
+    return [records.task(row) for row in tx.all("tasks_called_before", name=name)]
+
+
+@reads
 def list_names(tx: Transaction) -> list[Name]:
     """What the tasks of runs that have not ended are called, the latest runs first."""
     return [

@@ -56,6 +56,11 @@ WHERE state = 'ready' AND NOT head;
 SELECT t.* FROM runs r CROSS JOIN tasks t
 WHERE r.state <> 'ended' AND t.run = r.id AND t.name = :name ORDER BY t.id;
 
+-- name: tasks_called_before
+-- The tasks of a name in runs that have ended, the latest runs first.
+SELECT t.* FROM runs r CROSS JOIN tasks t
+WHERE r.state = 'ended' AND t.run = r.id AND t.name = :name ORDER BY r.submitted DESC, r.id;
+
 -- name: names
 -- What the tasks of runs that have not ended are called, the latest runs first.
 SELECT t.id, t.run, t.name, t.state, r.submitted FROM runs r CROSS JOIN tasks t
