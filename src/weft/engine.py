@@ -34,7 +34,7 @@ from weft.gate.check import bury
 from weft.gate.loop import Gate
 from weft.gate.merge import Candidate, merge
 from weft.gate.plumbing import open_plumbing
-from weft.model import ONE_TASK, Grant, Lease, Worker
+from weft.model import ONE_TASK, Grant, Lease, Run, TargetState, Worker
 from weft.presence import Presence
 from weft.process import cgroup, sandbox, table
 from weft.process.launcher import Launcher
@@ -253,8 +253,19 @@ def _running_here(site: Site) -> set[str]:
     """The runs of this repository that go on; what has nothing left to do is ended first."""
     for run in end_finished(site.store, now=time.time()):
         log.info("run %s has ended", run)
-    runs = list_runs(site.store)
-    return {one.id for one in runs if (one.state, one.repo) == ("running", str(site.common))}
+    runs = [one for one in list_runs(site.store) if one.repo == str(site.common)]
+    _move_targets(site, runs)
+    return {one.id for one in runs if one.state == "running"}
+
+
+def _move_targets(site: Site, runs: Sequence[Run]) -> None:
+    """The branches that runs were to move when they end, where nobody has done so yet."""
+    for run in runs:
+        if run.state == "ended" and run.target and run.target_state is TargetState.OPEN:
+            from weft.operations.target import move  # late: brings all that plans need with it
+
+            told = move(site.store, site.root, run)
+            log.info("run %s: %s", run.id, told.target_text)
 
 
 async def _learn_loop(site: Site) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct
@@ -85,6 +86,13 @@ class Forecast(Struct, frozen=True, kw_only=True):
     @property
     def seconds(self) -> float:
         return max((stint.end for stint in self.schedule), default=0.0)
+
+    @property
+    def at_once(self) -> int:
+        """How many jobs run at the busiest moment."""
+        changes = [(one.start, 1) for one in self.schedule]
+        changes += [(one.end, -1) for one in self.schedule]
+        return max(accumulate(change for _, change in sorted(changes)), default=0)
 
 
 def estimate(samples: Sequence[tuple[int, float]], size: int) -> float | None:

@@ -136,7 +136,17 @@ class NewRun(Struct, frozen=True, kw_only=True):
     tenant: str = "default"
     plan: str = ""
     base: str = ""
+    target: str = ""  # a branch that moves to what landed, once everything has
     limits: Mapping[str, int] = field(default_factory=dict)  # by name within the run: `agents`
+
+
+class TargetState(StrEnum):
+    """What became of the branch that a run was to move."""
+
+    OPEN = "open"  # nobody has tried: the run goes on, or nobody is there who serves it
+    MOVED = "moved"
+    LEFT = "left"  # not everything landed, or nothing had to
+    REFUSED = "refused"  # it could not be moved
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -148,6 +158,9 @@ class Run(Struct, frozen=True, kw_only=True):
     plan: str
     base: str
     blocked: str  # why its gate waits for a person
+    target: str  # a branch that moves to what landed, once everything has; '': none
+    target_state: TargetState
+    target_text: str  # what came of it, as a sentence
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -420,6 +433,10 @@ class Entry(Struct, frozen=True, kw_only=True):
     alone: bool  # in no batch with others
 
 
+UNCHECKED: Final = "none"
+"""Stands for a way of checking where no check is configured, which passes everything."""
+
+
 class CheckVerdict(Struct, frozen=True, kw_only=True):
     """How one run of the checks on the tree of a combination of entries ended."""
 
@@ -431,6 +448,11 @@ class CheckVerdict(Struct, frozen=True, kw_only=True):
     passed: bool
     seconds: float  # 0 where a verdict that was known already was taken over
     number: int = 0  # among those of its run; 0 until it is recorded
+
+    @property
+    def checked(self) -> bool:
+        """Whether anything was run for it."""
+        return self.check_id != UNCHECKED
 
 
 class MergeConflict(Struct, frozen=True, kw_only=True):

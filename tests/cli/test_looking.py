@@ -14,7 +14,6 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from cli.shell import (
-    assert_one_sentence,
     make_project,
     runs,
     started,

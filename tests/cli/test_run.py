@@ -112,15 +112,6 @@ def test_json_is_all_there_is_on_standard_output(project: Project) -> None:
     )
 
 
-def test_a_branch_that_is_checked_out_is_left_alone(project: Project) -> None:
-    project.write(plan("Write a: one.txt: write one.txt 1"))
-    head = git(project.root, "rev-parse", "main")
-    done = project.weft("run", "plan.md", "--into", "main")
-    assert done.returncode == 0
-    assert "main is checked out" in done.stdout
-    assert git(project.root, "rev-parse", "main") == head
-
-
 def test_a_budget_is_a_limit_of_the_run(project: Project) -> None:
     project.write(plan("Spends: one.txt: use 10 10 3.00; fail other No"))
     assert "--budget" in project.weft("run", "plan.md", "--budget", "much").stderr

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft.cli.words import first_line, whole_line
-from weft.model import Event
+from weft.model import UNCHECKED, Event
 
 Naming = Callable[[int], str]
 """What people call the task of a number."""
@@ -61,7 +61,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "task_blocked": "! {who}needs you: {whole_reason}",
     "task_landed": "● {who}landed as {commit:.12}",
     "task_offered": "{who}offered to {worker}",
-    "task_passed_on": "✓ {who}passed its checks; on to {stage}",
+    "task_passed_on": "✓ {who}on to {stage}",
     "task_paused": "‖ {who}paused",
     "task_rejected": "↩ {who}rejected: {reason}",
     "task_reopened": "▶ {who}reopened (it was {was})",
@@ -163,11 +163,17 @@ def _ended(state: str) -> Special:
 
 def _checked(data: Data, about: About) -> str:
     of = ", ".join(_entry(one, about.naming) for one in data["entries"])
+    if data["check_id"] == UNCHECKED:
+        return f"  no check is configured for {of}"
     took = f"in {data['seconds']:.1f} s"
     if not data.get("flaked"):
         return f"  check of {of} {'passed' if data['passed'] else 'failed'} {took}"
     how = "passed when tried again" if data["passed"] else "failed although it had passed"
     return f"! check of {of} {how}, {took}: flaky"
+
+
+def _target(data: Data, about: About) -> str:
+    return ("! " if data["state"] == "refused" else "  ") + str(data["text"])
 
 
 def _entry(entry: str, naming: Naming) -> str:
@@ -198,6 +204,7 @@ SPECIAL: Final[Mapping[str, Special]] = {
     "checked": _checked,
     "progress": _warned,
     "surroundings_changed": _surroundings,
+    "target_settled": _target,
     "task_admitted": _admitted,
     "task_cancelled": _ended("cancelled"),
     "task_evicted": _ended("evicted"),

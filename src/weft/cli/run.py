@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
+from click.core import ParameterSource
 
 from weft.cli.output import json_option, print_json, say
 from weft.errors import InputError
+from weft.model import TargetState
+
+if TYPE_CHECKING:
+    from weft.cli.run_ahead import Ahead
+    from weft.cli.run_follow import Follow
+    from weft.operations.project import Project
+    from weft.store import Store
+
+_OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
 
 
 @click.command(name="run")
@@ -31,21 +43,31 @@ from weft.errors import InputError
     metavar="NAME",
     help="For tasks that name none.",
 )
-@click.option("--stages", metavar="LIST", help="For tasks that name none: test,implement.")
+@click.option(
+    "--stages",
+    metavar="LIST",
+    help="For tasks that name none: of test,implement,review,judge those you want.",
+)
 @click.option(
     "--base", default="HEAD", show_default=True, metavar="REF", help="What the run starts from."
 )
-@click.option("--into", metavar="BRANCH", help="Move this branch to the result when all landed.")
+@click.option(
+    "--into",
+    metavar="BRANCH",
+    help="Move this branch to the result when all landed; with --resume too.",
+)
 @click.option("--budget", metavar="DOLLARS", help="What the whole run may spend.")
-@click.option("--dry-run", is_flag=True, help="Show what would happen, and do nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check everything, show what would happen, and do nothing."
+)
 @click.option(
     "--no-write", is_flag=True, help="Leave the marks in FILE alone, or its issues in bd."
 )
 @click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
 @json_option
-@click.pass_obj
+@click.pass_context
 def command(
-    directory: Path,
+    ctx: click.Context,
     file: str | None,
     resumed: str | None,
     slots: int | None,
@@ -65,78 +87,113 @@ def command(
     which everything that landed has passed the checks of weft.toml; your checkout is not
     touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume` goes on.
     """
-    from weft.cli.run_follow import Follow, follow
-    from weft.cli.run_summary import figures, figures_as_dict, summary_lines
-    from weft.cli.run_text import print_forecast, print_problems
+    from weft.cli.run_follow import Follow
     from weft.cli.warn import show_warnings
-    from weft.operations import plans, project
-    from weft.operations.running import find_unfinished, get_to_resume, look, move_into, summary
-    from weft.operations.submission import Wishes, hand_in
-    from weft.store.events import last_event, list_surroundings
+    from weft.operations import project
+    from weft.operations.submission import Wishes
+    from weft.store.events import last_event
 
     show_warnings()
     if (file is None) == (resumed is None):
         raise InputError("Name a plan to run, or --resume to go on with a run.")
+    directory: Path = ctx.obj
     found = project.find(directory, os.environ)
+    ahead = None
+    if file is None:
+        _refuse_for_old_runs(ctx)
+    else:
+        from weft.cli.run_ahead import as_dict, dry_run_lines, foresee
+
+        wishes = Wishes(
+            agent=agent,
+            stages=() if stages is None else tuple(one.strip() for one in stages.split(",")),
+            slots=slots,
+            base=base,
+            into=into,
+            micro_usd=_micro_dollars(budget),
+        )
+        ahead = foresee(found, directory, file, wishes)
+        if dry_run and as_json:
+            print_json(as_dict(ahead))
+        elif dry_run:
+            _say_all(dry_run_lines(ahead))
+        if dry_run:
+            return 0
     with found.open_store() as store:
         before = last_event(store)
-        if resumed is not None:
-            run = get_to_resume(store, resumed or None).id
-        else:
-            assert file is not None
-            path = directory / file
-            unfinished = find_unfinished(store, path)
-            if unfinished:
-                raise InputError(
-                    f"{file} is being run already as {unfinished[0].id}; "
-                    f"`weft run --resume {unfinished[0].id}` goes on with it."
-                )
-            with plans.setting(directory, os.environ) as around:
-                checked = plans.check(plans.load(directory, file), around, slots)
-            print_problems(checked)
-            if checked.failed:
-                raise InputError(f"{file} has errors; mend them first (`weft plan check {file}`).")
-            if not as_json:
-                print_forecast(checked)
-            wishes = Wishes(
-                agent=agent,
-                stages=tuple(one.strip() for one in (stages or "").split(",") if one.strip()),
-                slots=slots,
-                base=base,
-                micro_usd=_micro_dollars(budget),
-            )
-            if dry_run:
-                return 0
-            run = hand_in(found, store, checked, path, wishes).run
         what = Follow(
-            run=run,
+            run=_resume(found, store, resumed, into)
+            if ahead is None
+            else _submit(found, store, ahead, as_json),
             slots=slots or found.config.worker_slots,
             after=before,
             writes=not no_write,
             shows=_shows(no_tty, as_json),
         )
-        try:
-            followed = follow(found, store, what)
-        except KeyboardInterrupt:
-            click.echo(f"weft: interrupted; `weft run --resume {run}` goes on.", err=True)
-            raise
-        progress = look(store, run)
-        told = figures(
-            progress,
-            followed.track.edges,
-            slots or plans.usual_slots(found.config),
-            followed.track.ended_at,
-        )
-        changed = list_surroundings(store, run)
-        moved = move_into(found, run, into) if into and progress.ended else None
-        if as_json:
-            yours = [{"task": one.task, "changes": one.data["changes"]} for one in changed]
-            more = {**figures_as_dict(told), "surroundings_changed": yours, "into": moved}
-            print_json({**summary(progress), **more})
-        else:
-            for line in summary_lines(progress, told, changed, moved):
-                say(line)
-    return followed.code
+        return _see_through(found, store, what, slots)
+
+
+def _refuse_for_old_runs(ctx: click.Context) -> None:
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in _OF_NEW_RUNS
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise InputError(f"{' and '.join(given)} can be said of a new run only, not with --resume.")
+
+
+def _resume(found: Project, store: Store, name: str | None, into: str | None) -> str:
+    from weft.operations.running import get_to_resume
+    from weft.operations.target import aim
+
+    run = get_to_resume(store, name or None).id
+    if into is not None:
+        aim(found, run, into)
+    return run
+
+
+def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool) -> str:
+    from weft.cli.run_ahead import head_lines
+    from weft.operations.submission import hand_in
+
+    run = hand_in(found, store, ahead.checked, ahead.path, ahead.wishes).run
+    if not as_json:
+        _say_all(head_lines(ahead, run))
+    return run
+
+
+def _see_through(found: Project, store: Store, what: Follow, slots: int | None) -> int:
+    """Follow a run to its end, or until it needs a person, and tell how it went."""
+    from weft.cli.run_follow import follow
+    from weft.cli.run_summary import figures, figures_as_dict, summary_lines
+    from weft.operations.plans import usual_slots
+    from weft.operations.running import look, summary
+    from weft.operations.target import settle
+    from weft.store.events import list_surroundings
+
+    try:
+        followed = follow(found, store, what)
+    except KeyboardInterrupt:
+        click.echo(f"weft: interrupted; `weft run --resume {what.run}` goes on.", err=True)
+        raise
+    refused = settle(found, what.run).target_state is TargetState.REFUSED
+    progress = look(store, what.run)
+    at_once = slots or usual_slots(found.config)
+    told = figures(progress, followed.track.edges, at_once, followed.track.ended_at)
+    changed = list_surroundings(store, what.run)
+    if what.shows == "nothing":
+        yours = [{"task": one.task, "changes": one.data["changes"]} for one in changed]
+        more = {**figures_as_dict(told), "surroundings_changed": yours}
+        print_json({**summary(progress), **more})
+    else:
+        _say_all(summary_lines(progress, told, changed))
+    return 1 if refused else followed.code
+
+
+def _say_all(lines: Iterable[str]) -> None:
+    for line in lines:
+        say(line)
 
 
 def _shows(no_tty: bool, as_json: bool) -> str:

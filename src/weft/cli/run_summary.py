@@ -8,8 +8,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft.cli.run_text import duration
-from weft.forecast import Bounds
-from weft.model import Attempt, Event, State, Task
+from weft.forecast import WHOLE, Bounds
+from weft.model import Attempt, Event, State, TargetState, Task
 from weft.operations.outlook import lower_bound
 from weft.operations.running import Progress, makespan
 
@@ -64,7 +64,7 @@ def figures(
         attempts=len(attempts),
         failed=sum(one.outcome not in (None, "success") for one in attempts),
         retries=len(attempts) - len(stages) if tried else 0,
-        checks=sum(one.seconds > 0 for one in progress.gate.verdicts),
+        checks=sum(one.seconds > 0 and one.checked for one in progress.gate.verdicts),
         flaky=len(progress.gate.flaky),
         rejected=sum(entry.state == "rejected" for entry in progress.gate.entries),
         conflicts=len({one.entry for one in progress.gate.conflicts}),
@@ -88,9 +88,7 @@ def figures_as_dict(told: Figures) -> dict[str, Any]:
     }
 
 
-def summary_lines(
-    progress: Progress, told: Figures, changed: Sequence[Event], moved: str | None
-) -> Sequence[str]:
+def summary_lines(progress: Progress, told: Figures, changed: Sequence[Event]) -> Sequence[str]:
     """`changed` says what of the user's own did while agents were at work."""
     counts = progress.counts
     done = counts[State.DONE] + counts[State.SKIPPED]
@@ -104,10 +102,13 @@ def summary_lines(
     ]
     lines += [*_changes(progress, changed)]
     lines += [f"! {question}" for question in progress.questions()]
-    tip = progress.tip
-    if moved:
-        lines.append(moved)
-    elif tip is not None and tip != progress.run.base and progress.ended:
+    tip, run = progress.tip, progress.run
+    if run.target_text:
+        mark = "! " if run.target_state is TargetState.REFUSED else ""
+        lines.append(mark + run.target_text)
+    if run.target_state is TargetState.MOVED:
+        return lines
+    if tip is not None and tip != run.base and progress.ended:
         lines.append(f"next: git merge --ff-only weft/{progress.run.id}")
     elif not progress.ended:
         lines.append(f"next: weft run --resume {progress.run.id}")
@@ -143,21 +144,21 @@ def _bars(told: Figures) -> list[str]:
 
     lines = [bar("took", told.wall, "█", f", {told.wall / best:.2f} × at best" if best else "")]
     if best:
-        lines.append(bar("at best", best, "▒", f" ({_why(told)})"))
+        lines.append(bar("at best", best, "▒", f" ({limiting(told.bounds, told.chain)})"))
     if told.speed_up >= _WORTH_SAYING:
         remark = f", {told.speed_up:.1f} × as long"
         lines.append(bar("one by one", told.work, "░", remark))
     return lines
 
 
-def _why(told: Figures) -> str:
-    """What the lower bound comes from."""
-    bounds = told.bounds
+def limiting(bounds: Bounds, chain: Sequence[str]) -> str:
+    """What a lower bound comes from; `chain` is the longest path."""
     if bounds.lower == bounds.critical_path:
-        shown = told.chain if len(told.chain) <= 6 else (*told.chain[:5], "…", told.chain[-1])
+        shown = chain if len(chain) <= 6 else (*chain[:5], "…", chain[-1])
         return "the path " + " → ".join(shown) if len(shown) > 1 else "its longest task"
     if bounds.lower == bounds.busiest_file:
-        return f"all that changes {bounds.file}"
+        whole = bounds.file == WHOLE
+        return "what may change any file" if whole else f"all that changes {bounds.file}"
     return "all slots busy"
 
 

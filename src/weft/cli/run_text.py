@@ -1,20 +1,14 @@
-"""What `weft run` says: the plan ahead, and one line for each thing that happens."""
+"""What `weft run` says on the way: one line for each thing that happens."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
-
-import click
+from typing import Final
 
 from weft.cli.event_text import About, Teller
-from weft.model import Event
+from weft.model import UNCHECKED, Event
 from weft.operations.running import Progress
-from weft.plan.records import Severity
-
-if TYPE_CHECKING:
-    from weft.operations.plans import Checked
 
 Out = Callable[[str], None]
 
@@ -24,24 +18,6 @@ _FOR_ALL: Final = frozenset(
 """What happens to no run in particular, and holds runs up or lets them go on."""
 _KNOWN: Final = frozenset({"entry_queued", "run_ended", "run_started", "run_submitted"})
 """What follows from other lines, or from having asked for the run."""
-
-
-def print_problems(checked: Checked) -> None:
-    for problem in checked.problems:
-        if problem.severity is Severity.ERROR:
-            where = f"{problem.file}:{problem.line}:{problem.column}"
-            click.echo(f"{where}: {problem.message} {problem.suggestion}".rstrip(), err=True)
-
-
-def print_forecast(checked: Checked) -> None:
-    """What is about to happen, in two lines."""
-    left = [task for task in checked.compiled.plan.tasks if not task.settled]
-    ahead = checked.forecast
-    click.echo(
-        f"{checked.name}: {len(left)} tasks, up to {checked.compiled.width} at once, "
-        f"{ahead.slots} slots; about {duration(ahead.seconds)}, at best "
-        f"{duration(ahead.bounds.lower)}"
-    )
 
 
 def duration(seconds: float) -> str:
@@ -96,6 +72,8 @@ class RunLines:
     def _concerns(self, event: Event) -> bool:
         if event.run is None:
             return event.kind in _FOR_ALL
+        if event.kind == "checked" and event.data["check_id"] == UNCHECKED:
+            return False  # that there is no check was told before the run began
         return event.run == self._run and event.kind not in _KNOWN
 
     def _about(self, event: Event) -> About:

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from weft.cli.output import json_option, print_json
+
+if TYPE_CHECKING:
+    from weft.gate.verify import Proof
+
+
+def _claim(proof: Proof) -> str:
+    """What holds of the landings."""
+    if not proof.unchecked:
+        return "each one exactly what was checked"
+    if proof.unchecked == proof.landings:
+        return "each one exactly what was merged; nothing was checked: no check was configured"
+    return (
+        f"each one exactly what was checked, but for {proof.unchecked} for which no check was "
+        "configured"
+    )
 
 
 @click.command(name="verify")
@@ -31,6 +47,7 @@ def command(directory: Path, run: str, as_json: bool) -> int:
                 "holds": proof.holds,
                 "landings": proof.landings,
                 "tasks": proof.tasks,
+                "unchecked": proof.unchecked,
                 "problems": list(proof.problems),
             }
         )
@@ -39,7 +56,6 @@ def command(directory: Path, run: str, as_json: bool) -> int:
             click.echo(f"✗ {problem}")
         if proof.holds:
             click.echo(
-                f"✓ run {run}: {proof.tasks} tasks in {proof.landings} landings, each one "
-                "exactly what was checked"
+                f"✓ run {run}: {proof.tasks} tasks in {proof.landings} landings, {_claim(proof)}"
             )
     return 0 if proof.holds else 1

@@ -97,6 +97,9 @@ def _gate_lines(gate: AtGate) -> Iterator[str]:
         mark = "✓" if verdict.passed else "✗"
         of = ", ".join(gate.names.get(one, one) for one in verdict.combination)
         took = f" in {duration(verdict.seconds)}" if verdict.seconds else ""
+        if not verdict.checked:
+            yield f"  no check is configured for {of}"
+            continue
         had = "failed" if verdict.passed else "passed"
         flaky = f": flaky, the same had {had}" if verdict.number in gate.flaky else ""
         yield f"  {mark} check ({verdict.purpose}) of {of}{took}{flaky}"

@@ -30,6 +30,7 @@ from weft import git, workspace
 from weft.attempt.site import Site
 from weft.config import Config
 from weft.errors import SetUpFailed, WeftError
+from weft.model import UNCHECKED
 from weft.process import agent as process
 from weft.process import records, table
 from weft.process.agent import Exit, Running, Spawn, Why
@@ -70,6 +71,8 @@ def check_id(
 
     `brought` names what workspaces get besides their tree.
     """
+    if not commands:
+        return UNCHECKED
     settings = config.workspace
     about = [
         commands,

@@ -2,7 +2,8 @@
 
 For every landing of a run: trunk moved from the tip before it to the one recorded, the commit
 there holds exactly the recorded tree, that tree passed its checks, and each task landed once. Of
-a landing under `every_commit` the tree of each of its commits passed.
+a landing under `every_commit` the tree of each of its commits passed. Where no check was
+configured there was nothing to pass, and that is said.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     run: str
     landings: int
     tasks: int
+    unchecked: int  # landings for which no check was configured
     problems: tuple[str, ...]
 
     @property
@@ -55,7 +57,14 @@ def verify(store: Store, repository: Path, run: str) -> Proof:
         ]
     landed = [one for one in rows.landings if one.state == "landed"]
     tasks = {t for entry in rows.entries if entry.state == "landed" for t in entry.tasks}
-    return Proof(run=run, landings=len(landed), tasks=len(tasks), problems=tuple(problems))
+    checked = {one.tree for one in rows.verdicts if one.passed and one.checked}
+    return Proof(
+        run=run,
+        landings=len(landed),
+        tasks=len(tasks),
+        unchecked=sum(one.tree not in checked for one in landed),
+        problems=tuple(problems),
+    )
 
 
 def _trunk(store: Store, repository: Path, run: str, rows: GateRows) -> Iterator[str]:

@@ -62,6 +62,14 @@ def find_ref(repository: Path, ref: str) -> str | None:
     return list_refs(repository, ref).get(ref)
 
 
+def is_branch_name(repository: Path, name: str) -> bool:
+    """Whether a branch can be called so. What git would take for another one's name cannot."""
+    if "\0" in name:
+        return False
+    done = run(repository, "check-ref-format", "--branch", name)
+    return done.status == 0 and done.output.strip() == name
+
+
 def find_checkout(repository: Path, ref: str) -> str | None:
     """The working tree that has a branch checked out, if one has."""
     found = answer(repository, "for-each-ref", "--format=%(refname) %(worktreepath)", ref)

@@ -5,6 +5,7 @@ What is only good to know is told as well, and is no problem.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -91,6 +92,7 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
         good=True,
         text=f"ends an agent {found.config.tuning.gone_after:g} s after its weft was last heard of",
     )
+    yield _check(found)
     yield from _agents(found)
     if not found.has_store:
         file = found.store_file
@@ -103,6 +105,19 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
             yield from _store(found, store, now)
     except WeftError as error:
         yield Finding(name="store", good=False, text=str(error))
+
+
+def _check(found: Project) -> Finding:
+    command = found.config.gate.run
+    text = (
+        shlex.join(command)
+        if command
+        else (
+            "none: `run` in [gate] of weft.toml is empty, so only a task with a `check:` of its "
+            "own is checked before it lands"
+        )
+    )
+    return Finding(name="check", good=True, text=text, notable=command is None)
 
 
 def _agents(found: Project) -> Iterator[Finding]:

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from weft import git, plan
-from weft.errors import InputError, Refused, WeftError
-from weft.git import RefMoved, Update
+from weft import plan
+from weft.errors import InputError
 from weft.model import HUMAN, TERMINAL, Attempt, GateRows, Run, State, Task
 from weft.operations import plan_file
 from weft.operations.project import Project
@@ -23,10 +22,8 @@ from weft.plan.writeback import Status, Written, write_back
 from weft.store import Store
 from weft.store.agents import list_stopped
 from weft.store.gate import read_gate
-from weft.store.hosted import hosted
 from weft.store.runs import get_run, list_runs
 from weft.store.tasks import list_run, list_run_attempts
-from weft.workspace.names import trunk_ref
 
 _SHORT: Final = 9  # letters of a commit id in a plan
 _GOES_ON: Final = frozenset({State.READY, State.OFFERED, State.RUNNING, State.PARKED, State.GATING})
@@ -220,38 +217,6 @@ def _statuses(progress: Progress) -> dict[str, Status]:
     }
 
 
-@hosted("write")
-def move_into(project: Project, run: str, branch: str) -> str:
-    """Move a branch to what a run landed; what came of it, as a sentence."""
-    with project.open_store() as store:
-        base = get_run(store, run).base
-    tip = git.find_ref(project.root, trunk_ref(run))
-    if tip is None or tip == base:
-        return f"{branch} was left alone: nothing landed."
-    try:
-        move_branch(project.root, branch, base, tip)
-    except WeftError as error:
-        return str(error)
-    return f"{branch} is at {tip[:12]} now."
-
-
-def move_branch(root: Path, branch: str, old: str, new: str) -> None:
-    """Move the target of a run to what it landed, unless somebody has it checked out."""
-    ref = f"refs/heads/{branch}"
-    if ref in git.checked_out(root):
-        raise Refused(
-            f"{branch} is checked out, so weft leaves it alone; run "
-            f"`git merge --ff-only {new[:12]}` there."
-        )
-    where = git.find_ref(root, ref)
-    if where not in (None, old) and not git.is_ancestor(root, where, new):
-        raise Refused(f"{branch} has moved on its own since the run began; merge it yourself.")
-    try:
-        git.update_refs(root, [Update(ref=ref, old=where, new=new)], why="weft: run landed")
-    except RefMoved as error:
-        raise Refused(f"{branch} moved in this moment: {error}") from error
-
-
 def summary(progress: Progress) -> dict[str, Any]:
     """A run at one moment, for programs."""
     landed = progress.landed
@@ -260,6 +225,7 @@ def summary(progress: Progress) -> dict[str, Any]:
         "state": progress.run.state,
         "branch": f"weft/{progress.run.id}",
         "base": progress.run.base,
+        "into": _target(progress.run),
         "tasks": [
             {
                 "task": task.id,
@@ -274,6 +240,12 @@ def summary(progress: Progress) -> dict[str, Any]:
         "tokens": sum(one.tokens for one in progress.attempts),
         "micro_usd": sum(one.micro_usd for one in progress.attempts),
     }
+
+
+def _target(run: Run) -> dict[str, str] | None:
+    if not run.target:
+        return None
+    return {"branch": run.target, "state": run.target_state.value, "text": run.target_text}
 
 
 def makespan(attempts: Sequence[Attempt]) -> tuple[float, float]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from weft import forecast, git, paths
 from weft.agents import spec
@@ -31,9 +30,11 @@ from weft.operations.plans import (
 )
 from weft.operations.project import Project
 from weft.operations.running import from_afar
+from weft.operations.target import require_target
 from weft.plan.records import Compiled, Kind, PlanTask, Why
 from weft.policy import pipeline
 from weft.policy.capacity import attempt_demand
+from weft.stages import RULE, find_fault
 from weft.store import Store
 from weft.store.hosted import hosted
 from weft.store.limits import require_agreement
@@ -55,6 +56,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     stages: tuple[str, ...] = ()  # for tasks that name none
     slots: int | None = None
     base: str = "HEAD"
+    into: str | None = None  # a branch that moves to what landed, once everything has
     micro_usd: int | None = None
     tenant: str = "default"
 
@@ -78,11 +80,16 @@ def hand_in(
     project: Project, store: Store, checked: Checked, path: Path, wishes: Wishes
 ) -> Submitted:
     """Submit a plan that was checked here as a new run, wherever that is."""
-    spec = _read(path.parent / _SPEC)
-    sheet = Sheet(source=checked.source, stem=path.stem, place=str(path.resolve()), spec=spec)
+    sheet = sheet_of(project, checked, path)
     if project.server is None:
         return submit(project, store, checked, sheet, wishes)
-    return submit_sheet(project, replace(sheet, place=from_afar(path)), wishes)
+    return submit_sheet(project, sheet, wishes)
+
+
+def sheet_of(project: Project, checked: Checked, path: Path) -> Sheet:
+    place = str(path.resolve()) if project.server is None else from_afar(path)
+    spec = _read(path.parent / _SPEC)
+    return Sheet(source=checked.source, stem=path.stem, place=place, spec=spec)
 
 
 @hosted("write")
@@ -102,13 +109,33 @@ def submit(
     project: Project, store: Store, checked: Checked, sheet: Sheet, wishes: Wishes
 ) -> Submitted:
     """Submit a checked plan as a new run."""
+    require_agreement(store, project.config.stated)
+    prepared = prepare(project, checked, sheet, wishes)
+    numbers = submit_run(store, prepared.run, prepared.tasks, now=time.time())
+    return Submitted(run=prepared.run.id, tasks=numbers, base=prepared.run.base)
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A run that only has to be written down."""
+
+    run: NewRun
+    tasks: Sequence[NewTask]
+    agents: Mapping[str, Agent]  # that will be at work
+
+
+def prepare(project: Project, checked: Checked, sheet: Sheet, wishes: Wishes) -> Prepared:
+    """A plan as a run, or what is in its way; nothing is written."""
+    if wishes.stages and (fault := find_fault(wishes.stages)) is not None:
+        raise InputError(f"--stages {','.join(wishes.stages)}: {fault.why}; {RULE}.")
     common = git.common_directory(project.root)
     if not os.access(common, os.W_OK):
         raise InputError(f"weft cannot write to {common}, where its workspaces and branches are.")
-    require_agreement(store, project.config.stated)
-    base = git.get_commit(project.root, wishes.base).id
+    base = _base(project.root, wishes.base)
+    if wishes.into is not None:
+        require_target(project.root, wishes.into, base)
     run = _new_id(sheet.stem)
-    tasks = list(_Tasks(project, checked, sheet.spec, run, wishes).build())
+    building = _Tasks(project, checked, sheet.spec, run, wishes)
+    tasks = building.build()
     if not tasks:
         raise InputError(f"{checked.name} has nothing left to do.")
     limits: dict[str, int] = {}
@@ -122,10 +149,17 @@ def submit(
         tenant=wishes.tenant,
         plan=sheet.place,
         base=base,
+        target=wishes.into or "",
         limits=limits,
     )
-    numbers = submit_run(store, new, tasks, now=time.time())
-    return Submitted(run=run, tasks=numbers, base=base)
+    return Prepared(run=new, tasks=tasks, agents=building.agents)
+
+
+def _base(root: Path, name: str) -> str:
+    try:
+        return git.get_commit(root, name).id
+    except git.NoSuchCommit as error:
+        raise InputError(f"The run cannot start from --base {name}: {error}") from error
 
 
 def _new_id(name: str) -> str:
@@ -144,7 +178,7 @@ class _Tasks:
         self._compiled: Compiled = checked.compiled
         self._run = run
         self._wishes = wishes
-        self._agents: dict[str, Agent] = {}
+        self.agents: dict[str, Agent] = {}  # those that tasks ask for
         self._names = agent_names(project.root)
         self._spec = spec
         self._open = {task.id for task in self._compiled.plan.tasks if not task.settled}
@@ -216,7 +250,7 @@ class _Tasks:
         for stage in names:
             # The agent a task names makes the change; the other stages have their own.
             name = (task.agent or self._wishes.agent) if stage == USUAL_STAGE else stage
-            agent = self._agent(name, task)
+            agent = self._agent(name, task, stage)
             demand = attempt_demand(
                 run=self._run,
                 stage=stage,
@@ -227,16 +261,20 @@ class _Tasks:
             found.append({"stage": stage, "agent": name, "demand": demand})
         return found
 
-    def _agent(self, name: str, task: PlanTask) -> Agent:
-        if name not in self._agents:
+    def _agent(self, name: str, task: PlanTask, stage: str) -> Agent:
+        if name not in self.agents:
             if name not in self._names:
                 known = ", ".join(self._names) or "none; `weft init` writes a useful set"
+                where = "" if task.stages else " of --stages"
+                asks = f"the agent {name!r}" + (
+                    f" for the stage {stage}{where}" if stage != USUAL_STAGE else ""
+                )
                 raise InputError(
-                    f"Task {task.id} asks for the agent {name!r}, which has no file in "
+                    f"Task {task.id} asks for {asks}, which has no file in "
                     f".weft/agents (there are: {known})."
                 )
-            self._agents[name] = read_agent(self._project.root, name)
-        return self._agents[name]
+            self.agents[name] = read_agent(self._project.root, name)
+        return self.agents[name]
 
     def _uses(self, task: PlanTask, agent: Agent) -> dict[str, int]:
         uses: dict[str, int] = {}

@@ -148,6 +148,7 @@ def record_verdict(
         tree=verdict.tree,
         passed=verdict.passed,
         seconds=verdict.seconds,
+        check_id=verdict.check_id,
         purpose=verdict.purpose,
         flaked=flaked,
     )

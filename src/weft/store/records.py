@@ -51,6 +51,9 @@ def run(row: Row) -> model.Run:
         plan=row["plan"],
         base=row["base"],
         blocked=row["blocked"],
+        target=row["target"],
+        target_state=model.TargetState(row["target_state"]),
+        target_text=row["target_text"],
     )
 
 

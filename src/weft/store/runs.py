@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.errors import InputError, NotFound, Refused
-from weft.model import TERMINAL, NewRun, NewTask, Run
+from weft.model import TERMINAL, NewRun, NewTask, Run, TargetState
 from weft.policy import capacity
 from weft.store import ready, records
 from weft.store.database import Row, Transaction, encode
@@ -43,6 +43,7 @@ def submit_run(
         submitted=now,
         plan=run.plan,
         base=run.base,
+        target=run.target,
     )
     limits = _limits_of(tx, run)
     for resource, amount in limits.items():
@@ -138,6 +139,26 @@ def cancel_run(
     if not landing:
         _end(tx, run, now=now)
     return sorted(cancelled), sorted(landing)
+
+
+@writes
+def set_target(tx: Transaction, run: str, branch: str) -> None:
+    """This branch, and no other, is to move to what a run lands."""
+    _get_row(tx, run)
+    tx.run("set_target", id=run, target=branch)
+    tx.wake()
+
+
+@writes
+def settle_target(
+    tx: Transaction, run: str, branch: str, state: TargetState, text: str, *, now: float
+) -> None:
+    """What came of the branch of a run that has ended; one that it no longer has is let be."""
+    row = _get_row(tx, run)
+    if row["target"] != branch or (row["target_state"], row["target_text"]) == (state, text):
+        return
+    tx.run("settle_target", id=run, state=state.value, text=text)
+    tx.event("target_settled", now=now, run=run, branch=branch, state=state.value, text=text)
 
 
 @writes

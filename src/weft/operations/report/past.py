@@ -118,7 +118,8 @@ class _Past:
 
     def _checks(self) -> tuple[CheckReport, ...]:
         # A verdict and its event are written in one transaction, so they come in one order.
-        told = list(zip(self._past.gate.verdicts, self._events("checked"), strict=True))
+        every = zip(self._past.gate.verdicts, self._events("checked"), strict=True)
+        told = [(verdict, event) for verdict, event in every if verdict.checked]
         slots = iter(_slots([(event.at - one.seconds, event.at) for one, event in told]))
         return tuple(
             CheckReport(

@@ -2,8 +2,8 @@
 
 -- name: add_run
 -- A run is submitted; it waits for its place among the running ones.
-INSERT INTO runs (id, repo, tenant, state, submitted, plan, base)
-VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base);
+INSERT INTO runs (id, repo, tenant, state, submitted, plan, base, target)
+VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base, :target);
 
 -- name: run
 -- One run.
@@ -57,6 +57,14 @@ ORDER BY l.fence, c.resource;
 -- name: set_run_state
 -- A run starts or ends.
 UPDATE runs SET state = :state WHERE id = :id;
+
+-- name: set_target
+-- Another branch is to move to what a run lands.
+UPDATE runs SET target = :target, target_state = 'open', target_text = '' WHERE id = :id;
+
+-- name: settle_target
+-- What came of the branch that was to move to what a run landed.
+UPDATE runs SET target_state = :state, target_text = :text WHERE id = :id;
 
 -- name: waiting_tasks
 -- The tasks of a run that may be startable.

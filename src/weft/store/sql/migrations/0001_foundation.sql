@@ -21,7 +21,11 @@ CREATE TABLE runs (
     submitted DOUBLE PRECISION NOT NULL,
     plan TEXT NOT NULL,
     base TEXT NOT NULL,
-    blocked TEXT NOT NULL DEFAULT '' -- why its gate waits for a person
+    blocked TEXT NOT NULL DEFAULT '', -- why its gate waits for a person
+    target TEXT NOT NULL DEFAULT '', -- a branch that moves to what landed, once everything has
+    target_state TEXT NOT NULL DEFAULT 'open' CHECK (target_state IN
+        ('open', 'moved', 'left', 'refused')),
+    target_text TEXT NOT NULL DEFAULT '' -- what came of it
 );
 CREATE INDEX runs_running ON runs (id) WHERE state = 'running';
 CREATE INDEX runs_waiting ON runs (submitted, id) WHERE state = 'waiting';
