@@ -184,13 +184,17 @@ def test_a_plan_runs_to_its_end_over_a_server(yard: Served) -> None:
     path = yard.elsewhere / "later.md"
     text = plan("Three: c.txt: write c.txt three", "Four: d.txt: write d.txt four")
     path.write_text(text)
-    assert yard.weft("run", "later.md", "--dry-run").returncode == 0
+    done = yard.weft("run", "later.md", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  agent   " in done.stdout, "those that are there"
+    refused = yard.weft("run", "later.md", "--dry-run", "--into", "main")
+    assert_one_sentence(refused, 2, "--into main", "checked out")
     with worker(yard.project):
         done = yard.weft("run", "later.md", "--into", "taken", "--json")
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         assert {one["state"] for one in told["tasks"]} == {"done"}
-        assert told["into"].startswith("taken is at ")
+        assert told["into"]["text"].startswith("taken is at ")
         assert git(yard.project.root, "show", "taken:c.txt").strip() == "three"
         marked = path.read_text()
         assert marked.count("[x]") == 2

@@ -48,8 +48,9 @@ _MODULES: Final = (
     "weft.operations.do",
     "weft.operations.doctor",
     "weft.operations.logs",
-    "weft.operations.running",
+    "weft.operations.preview",
     "weft.operations.submission",
+    "weft.operations.target",
     "weft.operations.writing",
 )
 
