@@ -1,0 +1,208 @@
+"""The checks of one holder: none is answered for while it lives, each is answered for itself.
+
+That candidates land in the order of their arrival, whichever check ends first, follows from
+the verdicts alone and is proved of the policy in `test_batches`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.to_thread import run_sync
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gate.landing import RUN, WORKER, Stage, gate_site, marked_processes
+from gate.test_gate_scenarios import Hasty
+from patience import PATIENCE
+from weft.attempt.site import Site
+from weft.gate.check import Checked, bury
+from weft.gate.pool import Debts, Job, Pool, _Under
+from weft.policy.checks import Check
+from weft.process import table
+from weft.store.leases import list_open
+
+SLOTS = 4
+
+
+class Wish(Struct, frozen=True):
+    """How a check is to behave."""
+
+    pause: float  # how long it takes, in seconds
+    code: int
+    child: str = ""  # what it leaves behind
+
+
+class End(Struct, frozen=True):
+    """How the pool comes to its end: by itself, one cancelled, cancelled, or by an error."""
+
+    how: str
+    early: bool = False  # before a command is known to have begun
+
+
+class Answer(Struct, frozen=True):
+    job: Job
+    found: Checked
+    alive: list[int]  # processes of that check when it was answered for
+
+
+class Trouble(Exception):
+    pass
+
+
+CHILDREN = ("", "sleep 600 & ", "(trap '' TERM; exec sleep 600) & ")
+wishes = st.lists(
+    st.builds(Wish, st.sampled_from([0, 0.1, 0.3]), st.integers(0, 2), st.sampled_from(CHILDREN)),
+    min_size=1,
+    max_size=SLOTS,
+)
+APART = [Wish(1, 0), Wish(0, 1)]  # the later one ends first, and otherwise
+WAIT, LEAVE = End("wait"), End("leave")
+ends = st.builds(End, st.sampled_from(["wait", "cancel", "leave", "break"]), st.booleans())
+
+
+class Bench:
+    """Where pools are tried, one after the other."""
+
+    def __init__(self, stage: Stage, site: Site, home: Path) -> None:
+        self._base = stage.base
+        self.store = stage.store
+        self.site = site
+        self._home = home
+        self._numbers = itertools.count()
+        self.fences: dict[Check, int] = {}  # of every check that was started
+
+    def job(self, wish: Wish) -> Job:
+        name = f"c{next(self._numbers)}"
+        begin = f"{wish.child}echo {name}; touch {self._home / name}"
+        command = ("sh", "-c", f"{begin}; sleep {wish.pause}; exit {wish.code}")
+        about = Check(base=self._base, candidates=(name,))
+        return Job(about=about, tree=f"{self._base}^{{tree}}", commands=(command,), way="")
+
+    def has_begun(self, job: Job) -> bool:
+        return (self._home / job.about.candidates[0]).exists()
+
+    def living(self, fence: int) -> list[int]:
+        marker = self.site.check_marker(fence)
+        pids = [seen.process.pid for seen in table.everyone()]
+        return [pid for pid in pids if table.mark_of(pid) == marker]
+
+    async def play(self, kind: type[Pool], jobs: list[Job], end: End) -> list[Answer]:
+        answers: list[Answer] = []
+        failed: list[Exception] = []
+
+        def settle(job: Job, found: Checked) -> None:
+            answers.append(Answer(job, found, self.living(self.fences[job.about])))
+
+        with anyio.CancelScope() as scope, suppress(BaseExceptionGroup):
+            async with anyio.create_task_group() as group:
+                debts = Debts(self.site)
+                calls = {"settle": settle, "fail": failed.append, "ring": lambda: None}
+                pool = kind(self.site, WORKER, RUN, group, debts, **calls)  # type: ignore[arg-type]  # as named
+                for job in jobs:
+                    known = set(pool.fences)
+                    assert await pool.start(job)
+                    [self.fences[job.about]] = set(pool.fences) - known
+                await self._end(pool, jobs, end, scope)
+        assert failed == []
+        return answers
+
+    async def _end(self, pool: Pool, jobs: list[Job], end: End, scope: anyio.CancelScope) -> None:
+        order = [job.about for job in jobs]
+        with anyio.fail_after(PATIENCE):
+            while not end.early and not all(map(self.has_begun, jobs)):
+                assert list(pool.running) == [one for one in order if one in pool.running]
+                await anyio.sleep(0.02)
+        if end.how == "cancel":
+            pool.cancel(order[0])
+        elif end.how == "leave":
+            scope.cancel()
+        elif end.how == "break":
+            raise Trouble
+
+    def judge(self, kind: type[Pool], wished: list[Wish], end: End) -> None:
+        """27: all that a pool started has ended with it, and every answer is the right one."""
+        jobs = [self.job(wish) for wish in wished]
+        answers = anyio.run(self.play, kind, jobs, end)
+        assert marked_processes(self.store) == []
+        assert [one for one in list_open(self.store) if one.kind == "check"] == []
+        assert [one.alive for one in answers] == [[]] * len(answers)
+        told = {one.job.about: one.found for one in answers}
+        assert len(told) == len(answers), "one was answered for twice"
+        for job, wish in zip(jobs, wished, strict=True):
+            if job.about in told:
+                found = told[job.about]
+                assert found.passed == (wish.code == 0)
+                assert found.output.splitlines()[0] == job.about.candidates[0]
+            else:
+                assert end.how != "wait"
+                assert end.how != "cancel" or job is jobs[0]
+
+
+@pytest.fixture
+def bench(stage: Stage, home: Path) -> Iterator[Bench]:
+    stage.submit([])
+    with gate_site(stage, slots=SLOTS) as site:
+        yield Bench(stage, site, home)
+
+
+def test_a_pool_ends_with_the_last_of_its_checks_and_answers_each_for_itself(
+    bench: Bench,
+) -> None:
+    @settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+    @given(wishes, ends)
+    @example(APART, WAIT)
+    @example(APART, LEAVE)
+    def play(wished: list[Wish], end: End) -> None:
+        bench.judge(Pool, wished, end)
+
+    play()
+
+
+class Early(Pool):
+    """A pool that leaves a cancelled check to itself."""
+
+    async def _see_through(self, job: Job, under: _Under) -> None:
+        check = Hasty(self._site, under.fence, self._run)
+        await super()._see_through(job, replace(under, check=check))
+
+
+class ByEnding(Pool):
+    """A pool that takes the first result for that of the first check."""
+
+    async def start(self, job: Job) -> bool:
+        vars(self).setdefault("jobs", []).append(job)
+        return await super().start(job)
+
+    async def _see_through(self, job: Job, under: _Under) -> None:
+        found = await under.check.carry_out(job.tree, job.about.base, job.commands)
+        await run_sync(self._settle, vars(self)["jobs"].pop(0), found)
+        await self._debts.settle(under.fence)
+        del self._under[job.about]
+
+
+class Twofaced(Pool):
+    """A pool that answers when the first command has, and not when its processes have ended."""
+
+    async def _see_through(self, job: Job, under: _Under) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(super()._see_through, job, under)
+            found = Checked(passed=True, seconds=1, output=job.about.candidates[0])
+            while job.about in self._under and not self._site.check_directory(under.fence).exists():
+                await anyio.sleep(0.02)
+            await run_sync(self._settle, job, found)
+
+
+@pytest.mark.parametrize(("kind", "end"), [(Early, LEAVE), (ByEnding, WAIT), (Twofaced, WAIT)])
+def test_a_weakened_pool_is_caught(bench: Bench, kind: type[Pool], end: End) -> None:
+    with pytest.raises(AssertionError):
+        bench.judge(kind, APART, end)
+    for fence in bench.fences.values():
+        assert bury(bench.site, RUN, fence) is not None
