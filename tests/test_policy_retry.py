@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,13 +74,23 @@ def test_every_class_has_an_answer_and_waits_are_bounded(
         assert NOW < found.until <= NOW + 9 * 86_400
 
 
-@given(st.integers(0, 10_000))
-def test_no_number_of_rate_limits_fails_a_task_for_good(earlier: int) -> None:
-    """rate-limited-task-fails-for-good: the weakened variant counts them like time-outs."""
-    assert decide(ErrorClass.RATE_LIMIT, earlier).state is State.PARKED
-    assert decide(ErrorClass.RATE_LIMIT, earlier, NOW + 60).state is State.PARKED
-    weakened = decide(ErrorClass.TIMEOUT, earlier)
-    assert (weakened.state is State.BLOCKED) == (earlier >= TUNING.timeout_retries)
+def check_rate_limits(decide: Callable[[ErrorClass, int, float | None], Next]) -> None:
+    for earlier in (*range(100), 10_000):
+        for reset in (None, NOW + 60):
+            assert decide(ErrorClass.RATE_LIMIT, earlier, reset).state is State.PARKED
+
+
+def like_any_other(kind: ErrorClass, earlier: int, reset: float | None) -> Next:
+    """A policy that does not tell rate limits from failures of the task, which it counts."""
+    counted = ErrorClass.TIMEOUT if kind is ErrorClass.RATE_LIMIT else kind
+    return decide(counted, earlier, reset)
+
+
+def test_no_number_of_rate_limits_fails_a_task_for_good() -> None:
+    """rate-limited-task-fails-for-good."""
+    check_rate_limits(decide)
+    with pytest.raises(AssertionError):
+        check_rate_limits(like_any_other)
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1))

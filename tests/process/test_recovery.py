@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -126,19 +127,47 @@ def test_killed_at_any_moment_of_a_start_weft_leaves_what_can_be_found_and_ended
         assert one.living() == []
 
 
-def test_children_of_a_killed_orchestrator_are_found_alive_and_then_ended(stage: Stage) -> None:
-    """orchestrator-killed-children-live."""
+Proof = Callable[[Path, str], bool]
+
+
+def orphan(stage: Stage) -> Process:
+    """An agent at work whose orchestrator was killed; returns who that was."""
     supervisor = supervise(stage, "real", 10**9)
     wait_until(lambda: (stage.directory / records.STDOUT).exists() and len(stage.output()) > 100)
+    orchestrator = table.find_process(supervisor.pid)
+    assert orchestrator is not None
     supervisor.kill()
     supervisor.wait()
-    assert stage.living()  # a build that takes its orchestrator's death for theirs is caught here
-    assert not proof_of_death(stage.directory, stage.marker)
+    return orchestrator
+
+
+def check_orphan(stage: Stage, is_dead: Proof) -> None:
+    """Nobody takes for dead what lives, and what was ended is."""
+    taken_for_dead = is_dead(stage.directory, stage.marker)
+    alive = bool(stage.living())
     running = attach(stage.directory)
-    assert running.ended() is None
+    ended = running.ended()
     assert anyio.run(running.stop).why is Why.ASKED
     assert stage.living() == []
-    assert proof_of_death(stage.directory, stage.marker)
+    assert (alive, ended) == (True, None)
+    assert not taken_for_dead
+    assert is_dead(stage.directory, stage.marker)
+
+
+def test_children_of_a_killed_orchestrator_are_found_alive_and_then_ended(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """orchestrator-killed-children-live.
+
+    Weakened: a build that takes the death of who started them for theirs.
+    """
+    orphan(stage)
+    check_orphan(stage, proof_of_death)
+    (tmp_path / "weak").mkdir()
+    other = Stage(tmp_path / "weak" / "attempt", stage.launcher)
+    orchestrator = orphan(other)
+    with pytest.raises(AssertionError, match="not True"):
+        check_orphan(other, lambda *_: not table.is_alive(orchestrator))
 
 
 @pytest.mark.parametrize("own", ["stay", "ignore"])

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Container
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -15,9 +17,17 @@ from repositories import (
     prepare,
     write,
 )
-from weft.workspace import Report, attach, clean, release, survey
+from weft.git import Update, list_refs, update_refs
+from weft.workspace import Report, Workspace, attach, clean, discard, release, survey
+from weft.workspace.names import BRANCHES
 from weft.workspace.records import Phase, Pool
-from weft.workspace.release import POOL
+from weft.workspace.release import POOL, remove
+
+
+class Sweep(Protocol):
+    """A way of cleaning: `clean`, or one weakened in one respect."""
+
+    def __call__(self, root: Path, /, wanted: Container[str] = ()) -> Report: ...
 
 
 @pytest.fixture
@@ -77,28 +87,48 @@ def test_releasing_leaves_the_candidate_on_its_branch(root: Path) -> None:
     assert git(root, "rev-parse", place.branch).strip() == commit
 
 
-def test_clean_exit_deletes_unlanded_branch(root: Path) -> None:
-    """A branch with a candidate that no other reference reaches outlives everything.
+def forgets_what_is_wanted(root: Path, wanted: Container[str] = ()) -> Report:
+    return clean(root)
 
-    Weakened in place: `git branch -D`, which is how careless programs tidy up.
-    """
+
+def archives_nothing(root: Path, wanted: Container[str] = ()) -> Report:
+    """Cleaning without the step that keeps what only a branch reaches."""
+    dropped = [
+        Update(ref=ref, old=tip, new=None)
+        for ref, tip in list_refs(root, BRANCHES).items()
+        if ref not in wanted
+    ]
+    update_refs(root, dropped)
+    return clean(root, wanted)
+
+
+def check_unlanded(root: Path, end: Callable[[Workspace], object], sweep: Sweep) -> None:
+    """A branch with a candidate that no other reference reaches outlives everything."""
     place = prepare(root)
     write(place.path, a="unlanded\n")
     commit = make_candidate(place)
-    release(place)
-    report = clean(root, wanted=[place.branch])
-    assert git(root, "rev-parse", place.branch).strip() == commit
-    assert report.archived == ()
-    report = clean(root)
-    assert report.archived == (f"refs/weft/archive/r/t/1/{commit}",)
-    assert git(root, "for-each-ref", "refs/heads/weft-work") == ""
+    end(place)
+    kept = sweep(root, wanted=[place.branch])
+    assert list_refs(root, BRANCHES) == {place.branch: commit}
+    assert kept.archived == ()
+    report = sweep(root)
+    assert list_refs(root, BRANCHES) == {}
     assert is_kept(root, "unlanded\n")
-    careless = prepare(root, attempt=2)
-    write(careless.path, a="lost\n")
-    make_candidate(careless)
-    release(careless)
-    git(root, "branch", "-q", "-D", careless.branch.removeprefix("refs/heads/"))
-    assert not is_kept(root, "lost\n")
+    assert report.archived == (f"refs/weft/archive/r/t/1/{commit}",)
+
+
+def test_clean_exit_deletes_unlanded_branch(tmp_path: Path) -> None:
+    """Weakened: an attempt's end that keeps nothing, as that of a check does; a cleaner that does
+    not ask what is wanted; one that does not archive."""
+    check_unlanded(make_repository(tmp_path / "real"), release, clean)
+    weakened: list[tuple[Callable[[Workspace], object], Sweep]] = [
+        (discard, clean),
+        (release, forgets_what_is_wanted),
+        (release, archives_nothing),
+    ]
+    for number, (end, sweep) in enumerate(weakened):
+        with pytest.raises(AssertionError):
+            check_unlanded(make_repository(tmp_path / f"weak{number}"), end, sweep)
 
 
 def test_a_landed_branch_goes_without_an_archive(root: Path) -> None:
@@ -112,35 +142,55 @@ def test_a_landed_branch_goes_without_an_archive(root: Path) -> None:
     assert place.branch in [item.name for item in report.freed]
 
 
-def test_gc_removes_a_humans_worktree(root: Path, tmp_path: Path) -> None:
-    """A person's worktrees stay: elsewhere, inside weft's directory, or on a drive not mounted.
+def prunes(root: Path, wanted: Container[str] = ()) -> Report:
+    """Cleaning that has git forget worktrees it does not find, as many programs do."""
+    git(root, "worktree", "prune")
+    return clean(root, wanted)
 
-    Weakened in place: `git worktree prune`, as many programs run it to tidy up, forgets the
-    one on the drive that is away.
-    """
-    place = prepare(root)
-    release(place)
+
+def ignores_records(root: Path, wanted: Container[str] = ()) -> Report:
+    """Cleaning that takes whatever lies where workspaces do for one of them."""
+    pool = Pool(common=root / ".git")
+    for directory in pool.directory.iterdir():
+        if directory.name.isdecimal():
+            remove(pool.slot(int(directory.name)))
+    return clean(root, wanted)
+
+
+def check_humans(home: Path, sweep: Sweep) -> None:
+    """A person's worktrees stay: elsewhere, inside weft's directory, or on a drive not mounted."""
+    root = make_repository(home / "repository")
+    release(prepare(root))
     inside = root / ".git" / "weft" / "workspaces"
-    git(root, "worktree", "add", "-q", "-b", "one", str(tmp_path / "elsewhere"))
-    git(root, "worktree", "add", "-q", "-b", "two", str(inside / "mine"))
-    git(root, "worktree", "add", "-q", "-b", "three", str(inside / "2"))
-    git(root, "worktree", "add", "-q", "-b", "four", str(tmp_path / "drive"))
-    (tmp_path / "drive").rename(tmp_path / "unplugged")
-    write(tmp_path / "elsewhere", a="human's\n")
+    elsewhere, drive, unplugged = (home / name for name in ("elsewhere", "drive", "unplugged"))
+    for branch, directory in {
+        "one": elsewhere,
+        "two": inside / "mine",
+        "three": inside / "2",
+        "four": drive,
+    }.items():
+        git(root, "worktree", "add", "-q", "-b", branch, str(directory))
+    drive.rename(unplugged)
+    write(elsewhere, a="human's\n")
     write(inside / "2", a="human's\n")
     busy = [prepare(root, attempt=number) for number in (2, 3, 4)]
     for one in busy:
         release(one)
-    clean(root)
-    for directory in (tmp_path / "elsewhere", inside / "mine", inside / "2"):
+    sweep(root)
+    for directory in (elsewhere, inside / "mine", inside / "2"):
+        assert directory.is_dir()
         assert git(directory, "rev-parse", "--show-toplevel").strip() == str(directory)
     assert (inside / "2" / "a").read_text() == "human's\n"
-    assert (tmp_path / "elsewhere" / "a").read_text() == "human's\n"
-    (tmp_path / "unplugged").rename(tmp_path / "drive")
-    assert git(tmp_path / "drive", "status", "--porcelain") == ""
-    (tmp_path / "drive").rename(tmp_path / "unplugged")
-    git(root, "worktree", "prune")
-    assert not (root / ".git" / "worktrees" / "drive").exists()
+    assert (elsewhere / "a").read_text() == "human's\n"
+    unplugged.rename(drive)
+    assert git(drive, "status", "--porcelain") == ""
+
+
+def test_gc_removes_a_humans_worktree(tmp_path: Path) -> None:
+    check_humans(tmp_path / "real", clean)
+    for weakened in (prunes, ignores_records):
+        with pytest.raises(AssertionError):
+            check_humans(tmp_path / weakened.__name__, weakened)
 
 
 def test_a_repository_with_work_of_its_own_keeps_its_workspace(root: Path) -> None:

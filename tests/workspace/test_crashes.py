@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,10 +20,11 @@ import pytest
 
 from patience import wait_until
 from repositories import git, is_kept, make_repository, prepare, write
-from weft.errors import BranchTaken
+from weft.errors import BranchTaken, WorkspaceError
+from weft.process.table import find_process
 from weft.workspace import Workspace, branch_ref, changes, clean, compare, fingerprint
 from weft.workspace.locks import Lock
-from weft.workspace.records import Phase, Pool, Record
+from weft.workspace.records import Phase, Pool, Record, Slot
 
 PROGRAM = Path(__file__).with_name("attempt_program.py")
 KILLS = 60 if os.environ.get("WEFT_CHAOS") else 8
@@ -158,48 +161,57 @@ def test_whatever_a_death_left_is_started_over_from(root: Path, phase: Phase, le
     assert list((root / ".git").glob("worktrees/*")) == []
 
 
-def test_stale_lock_two_cleaners(tmp_path: Path) -> None:
-    """However many find a dead owner's lock, one gets it, and no time must pass.
+CONTENDERS = 8
 
-    Weakened: a file with the owner's process id, removed and made anew by whoever finds that
-    process dead. Both find it dead; the second removes what the first just made.
+
+class ByName(Lock):
+    """A file with its owner's process id, made anew by whoever finds that process dead.
+
+    All find it dead; each removes what another just made.
     """
-    path = tmp_path / "lock"
+
+    all_saw_it_dead = threading.Barrier(CONTENDERS)
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path = path
+
+    def attempt(self) -> bool:
+        if find_process(int(self._path.read_text())) is not None:
+            return False
+        self.all_saw_it_dead.wait()
+        self._path.unlink(missing_ok=True)
+        self._path.write_text(str(os.getpid()))
+        return True
+
+
+def check_stale_lock(path: Path, kind: type[Lock]) -> None:
+    """However many find a dead owner's lock, one gets it, and no time must pass."""
     hold = (
-        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.flock(file, 2); print(1); input()"
+        "import fcntl, os, sys; file = open(sys.argv[1], 'w'); fcntl.flock(file, 2); "
+        "file.write(str(os.getpid())); file.flush(); print(1); input()"
     )
     owner = subprocess.Popen(
         [sys.executable, "-uc", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert owner.stdout is not None
     assert owner.stdout.readline() == b"1\n"
-    late = Lock(path)
-    assert not late.attempt()
-    late.close()
+    contenders = [kind(path) for _ in range(CONTENDERS)]
+    early = contenders[0].attempt()
     owner.kill()
     owner.communicate()
-    contenders = [Lock(path) for _ in range(8)]
-    with ThreadPoolExecutor(8) as threads:
-        assert sum(threads.map(Lock.attempt, contenders)) == 1
+    with ThreadPoolExecutor(CONTENDERS) as threads:
+        got = list(threads.map(kind.attempt, contenders))
     for one in contenders:
         one.close()
+    assert not early
+    assert sum(got) == 1
 
-    stale = tmp_path / "stale"
-    stale.write_text("999999999")
-    both_saw_it_dead = threading.Barrier(2)
-    owners = []
 
-    def careless(name: str) -> None:
-        assert stale.read_text() == "999999999"
-        both_saw_it_dead.wait()
-        stale.unlink(missing_ok=True)
-        with stale.open("w") as file:
-            file.write(name)
-        owners.append(name)
-
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(careless, ["first", "second"]))
-    assert len(owners) == 2, "the careless way gives it to both"
+def test_stale_lock_two_cleaners(tmp_path: Path) -> None:
+    check_stale_lock(tmp_path / "lock", Lock)
+    with pytest.raises(AssertionError):
+        check_stale_lock(tmp_path / "weak", ByName)
 
 
 def test_a_git_that_outlives_weft_keeps_the_workspace_taken(root: Path, tmp_path: Path) -> None:
@@ -229,30 +241,51 @@ def test_a_git_that_outlives_weft_keeps_the_workspace_taken(root: Path, tmp_path
     wait_until(lambda: clean(root).kept == ())
 
 
-def test_create_then_write_window(root: Path) -> None:
-    """A record is never seen empty or half, whoever reads while it is written.
+Write = Callable[[Slot, Record, Callable[[], None]], None]
 
-    Weakened: opened for writing and then written, a reader meets the empty file in between.
-    """
-    place = prepare(root)
-    slot, record = Pool(common=root / ".git").registered()[0]
-    done = threading.Event()
-    seen: list[Record | None] = []
 
-    def read() -> None:
-        while not done.is_set():
-            seen.append(slot.find_record())
+def in_place(slot: Slot, record: Record, wait_for_reader: Callable[[], None]) -> None:
+    """Opened for writing and then written: a reader meets the empty file in between."""
+    with (slot.directory / "record.json").open("w") as file:
+        wait_for_reader()
+        json.dump(msgspec.structs.asdict(record), file)
 
-    reader = threading.Thread(target=read)
-    reader.start()
-    for _ in range(300):
-        slot.write_record(record)
-    done.set()
-    reader.join()
+
+def check_window(root: Path, write: Write) -> None:
+    """A record is never seen empty or half, whoever reads while it is written."""
+    with prepare(root):
+        slot, record = Pool(common=root / ".git").registered()[0]
+        done = threading.Event()
+        seen: list[Record | WorkspaceError | None] = []
+
+        def read() -> None:
+            while not done.is_set():
+                try:
+                    seen.append(slot.find_record())
+                except WorkspaceError as damaged:
+                    seen.append(damaged)
+
+        def wait_for_reader() -> None:
+            before = len(seen)
+            wait_until(lambda: len(seen) > before + 1)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            for _ in range(300):
+                write(slot, record, wait_for_reader)
+                if seen and seen[-1] != record:
+                    break
+        finally:
+            done.set()
+            reader.join()
     assert seen
     assert all(one == record for one in seen)
-    place.close()
-    careless = slot.directory / "careless.json"
-    with careless.open("w") as file:
-        assert careless.read_text() == "", "the window"
-        file.write("{}")
+
+
+def test_create_then_write_window(tmp_path: Path) -> None:
+    check_window(
+        make_repository(tmp_path / "real"), lambda slot, record, _: slot.write_record(record)
+    )
+    with pytest.raises(AssertionError):
+        check_window(make_repository(tmp_path / "weak"), in_place)
