@@ -54,7 +54,10 @@ _OPTIONS: Final = (
 class Postgres:
     """A pool of connections, one per thread at work."""
 
-    def __init__(self, url: str, *, next_turn: str = _NEXT_TURN) -> None:
+    def __init__(
+        self, url: str, *, next_turn: str = _NEXT_TURN, steps: texts.Steps | None = None
+    ) -> None:
+        """`steps` are those of the schema that this program knows."""
         self.url = url
         self._secret, self.place = _place(url)
         self._queries = texts.queries("postgres")
@@ -64,7 +67,7 @@ class Postgres:
         self._ears_lock = threading.Lock()
         try:
             with self._connect() as connection:
-                _migrate(connection)
+                _migrate(connection, steps or texts.migrations("postgres"))
         except psycopg.Error as error:
             raise self._explain(error) from error
         self._pool = ConnectionPool(
@@ -301,28 +304,20 @@ def _bound_transactions(connection: psycopg.Connection[DictRow]) -> None:
         connection.execute("SET transaction_timeout = '120s'")
 
 
-def _migrate(connection: psycopg.Connection[DictRow]) -> None:
-    steps = texts.migrations("postgres")
+def _migrate(connection: psycopg.Connection[DictRow], steps: texts.Steps) -> None:
     newest = steps[-1][0]
-    version = _version(connection)
-    if version is not None and version > newest:
-        raise NewerStore(
-            f"The store has schema {version}, this weft knows {newest}; upgrade weft to use it."
-        )
-    if version == newest:
+    if _version(connection, newest) == newest:
         return
     connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
     try:
         # A new statement, hence a new snapshot: another process may have been faster.
-        _apply(connection, _version(connection), steps)
+        _apply(connection, _version(connection, newest), steps)
     finally:
         connection.execute("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
 
 
 def _apply(
-    connection: psycopg.Connection[DictRow],
-    version: int | None,
-    steps: Sequence[tuple[int, tuple[str, ...]]],
+    connection: psycopg.Connection[DictRow], version: int | None, steps: texts.Steps
 ) -> None:
     with connection.transaction():
         if version is None:
@@ -336,8 +331,8 @@ def _apply(
                 connection.execute("UPDATE weft.schema_version SET version = %s", (number,))
 
 
-def _version(connection: psycopg.Connection[DictRow]) -> int | None:
-    """The schema's version; None if there is no schema yet."""
+def _version(connection: psycopg.Connection[DictRow], newest: int) -> int | None:
+    """The schema's version, None if there is no schema yet; refuses one newer than is known."""
     found = connection.execute(
         "SELECT to_regclass('weft.schema_version') IS NOT NULL AS ours, "
         "EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -353,7 +348,12 @@ def _version(connection: psycopg.Connection[DictRow]) -> int | None:
     row = connection.execute("SELECT version FROM weft.schema_version").fetchone()
     if row is None:
         raise ForeignStore("The store's schema has no version; restore it from a backup.")
-    return int(row["version"])
+    version = int(row["version"])
+    if version > newest:
+        raise NewerStore(
+            f"The store has schema {version}, this weft knows {newest}; upgrade weft to use it."
+        )
+    return version
 
 
 def _place(url: str) -> tuple[str, str]:

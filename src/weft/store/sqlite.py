@@ -30,7 +30,10 @@ _OLDEST: Final = (3, 35, 0)  # RETURNING
 class Sqlite:
     """One connection, used by one thread at a time; transactions are short."""
 
-    def __init__(self, path: Path, *, patience: float = 30.0) -> None:
+    def __init__(
+        self, path: Path, *, patience: float = 30.0, steps: sql.Steps | None = None
+    ) -> None:
+        """`steps` are those of the schema that this program knows."""
         if sqlite3.sqlite_version_info < _OLDEST:
             raise StoreError(
                 f"Python's SQLite is {sqlite3.sqlite_version}; weft needs 3.35 or newer."
@@ -41,6 +44,7 @@ class Sqlite:
         self.bells = Bells(path.with_name(f"{path.name}.bells"))
         self._patience = patience
         self._queries = sql.queries("sqlite")
+        self._steps = steps or sql.migrations("sqlite")
         self._lock = threading.RLock()
         self._file = StoreFile(path)
         try:
@@ -83,31 +87,36 @@ class Sqlite:
                 connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
-        steps = sql.migrations("sqlite")
-        newest = steps[-1][0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version < newest:
-            # Another process may be doing the same: look again under the lock.
+        if self._version(connection) < self._steps[-1][0]:
             self._begin(connection)
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
             try:
-                if version == 0:
-                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                for number, statements in steps:
-                    if number > version:
-                        for statement in statements:
-                            connection.execute(statement)
-                        connection.execute(f"PRAGMA user_version = {number:d}")
+                self._apply(connection)
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-        elif version > newest:
+        self._retry_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+
+    def _apply(self, connection: sqlite3.Connection) -> None:
+        version = self._version(connection)  # again: another process may have been faster
+        if version == 0:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        for number, statements in self._steps:
+            if number > version:
+                for statement in statements:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number:d}")
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """The schema's version; refuses one this program does not know."""
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        newest = self._steps[-1][0]
+        if version > newest:
             raise NewerStore(
                 f"The store {self.path} has schema {version}, this weft knows {newest}; "
                 "upgrade weft to use it."
             )
-        self._retry_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        return version
 
     def read(self, work: Callable[[Cursor], T]) -> T:
         def body() -> T:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 Dialect = Literal["sqlite", "postgres"]
+Steps = tuple[tuple[int, tuple[str, ...]], ...]
+"""The schema's history: numbers from 1 on, each with the statements that lead there."""
 
 _HERE: Final = Path(__file__).parent
 _FILES: Final = (
@@ -47,7 +49,7 @@ def queries(dialect: Dialect) -> dict[str, str]:
 
 
 @functools.cache
-def migrations(dialect: Dialect) -> tuple[tuple[int, tuple[str, ...]], ...]:
+def migrations(dialect: Dialect) -> Steps:
     """The numbered steps of the schema, each as its single statements."""
     steps = []
     for file in sorted(_HERE.joinpath("migrations").iterdir()):
