@@ -1,0 +1,182 @@
+"""A store that was made by an earlier weft, opened by a later one, and by the earlier again."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from databases import look
+from patience import PATIENCE, wait_until
+from store_helpers import put, snapshot
+from weft.config import Tuning
+from weft.errors import NewerStore, StoreError
+from weft.store import Store, open_store, sql
+from weft.store.limits import list_limits
+from weft.store.postgres import _MIGRATION_LOCK, Postgres
+from weft.store.sqlite import Sqlite
+
+PROGRAM = Path(__file__).with_name("upgrade_program.py")
+SECOND = (
+    "ALTER TABLE tasks ADD COLUMN colour TEXT NOT NULL DEFAULT 'none'",
+    "CREATE TABLE looms (name TEXT PRIMARY KEY)",
+    "INSERT INTO looms (name) SELECT name FROM tasks",
+    # Done twice, this would show.
+    "UPDATE limits SET capacity = capacity + 1 WHERE resource = 'llm'",
+)
+
+
+def known(url: str, *more: tuple[str, ...]) -> sql.Steps:
+    """The steps of today, and those of weft's later versions."""
+    steps = sql.migrations("sqlite" if url.startswith("sqlite") else "postgres")
+    return (*steps, *enumerate(more, start=len(steps) + 1))
+
+
+def open_later(url: str, *more: tuple[str, ...]) -> Store:
+    steps = known(url, *more)
+    if url.startswith("sqlite"):
+        driver: Any = Sqlite(Path(url.removeprefix("sqlite:///")), steps=steps)
+    else:
+        driver = Postgres(url, steps=steps)
+    return Store(driver, Tuning())
+
+
+def version(url: str) -> int:
+    question = "PRAGMA user_version" if url.startswith("sqlite") else "SELECT * FROM schema_version"
+    [row] = look(url, question)
+    return int(next(iter(row.values())))
+
+
+def has_changed(url: str) -> list[dict[str, Any]]:
+    """What the second step has made of the tasks."""
+    return look(url, "SELECT name, colour FROM tasks JOIN looms USING (name) ORDER BY name")
+
+
+def capacity(url: str) -> int:
+    [row] = look(url, "SELECT capacity FROM limits WHERE resource = 'llm'")
+    return int(row["capacity"])
+
+
+@pytest.fixture
+def old(url: str) -> str:
+    """A store that an earlier weft made and used."""
+    with open_store(url) as store:
+        put(store, "a")
+        put(store, "b", files=("b.py",))
+    return url
+
+
+@contextmanager
+def nobody_upgrades(url: str) -> Iterator[Any]:
+    """Keep everybody from changing the schema; gives a connection that may."""
+    connection: Any
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+    else:
+        connection = psycopg.connect(url, autocommit=True)
+        connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
+    with closing(connection):
+        yield connection
+        if url.startswith("sqlite"):
+            connection.execute("COMMIT")
+
+
+def start(url: str, *more: tuple[str, ...]) -> subprocess.Popen[str]:
+    steps = msgspec.json.encode(known(url, *more)).decode()
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), url, steps],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_begun(url: str, programs: list[subprocess.Popen[str]]) -> None:
+    """Until each has seen the version before, and waits for its turn."""
+    for program in programs:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begins\n"
+    if not url.startswith("sqlite"):
+        waiting = (
+            "SELECT COUNT(*) AS n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        wait_until(lambda: look(url, waiting) == [{"n": len(programs)}])
+
+
+def answers(programs: list[subprocess.Popen[str]]) -> list[str]:
+    return [program.communicate(timeout=PATIENCE)[0].strip() for program in programs]
+
+
+def test_a_later_weft_upgrades_an_old_store_once_and_keeps_what_is_in_it(old: str) -> None:
+    before = snapshot(old)
+    limit = capacity(old)
+    with nobody_upgrades(old):
+        programs = [start(old, SECOND) for _ in range(2)]
+        wait_begun(old, programs)
+    assert answers(programs) == ["opened", "opened"]
+    assert version(old) == len(known(old)) + 1
+    assert has_changed(old) == [{"name": "a", "colour": "none"}, {"name": "b", "colour": "none"}]
+    assert capacity(old) == limit + 1
+    after = snapshot(old)
+    untouched = before.keys() - {"tasks", "limits"}
+    assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
+    assert len(after["tasks"]) == 2
+
+
+def test_an_earlier_weft_refuses_an_upgraded_store_and_leaves_it_alone(old: str) -> None:
+    newest = len(known(old))
+    with nobody_upgrades(old):
+        program = start(old, SECOND)
+        wait_begun(old, [program])
+    assert answers([program]) == ["opened"]
+    before = snapshot(old)
+    told = f"has schema {newest + 1}, this weft knows {newest}; upgrade weft to use it"
+    with pytest.raises(NewerStore, match=told):
+        open_store(old)
+    assert snapshot(old) == before
+    assert version(old) == newest + 1
+
+
+def test_a_store_upgraded_while_one_waits_to_upgrade_it_is_refused_too(old: str) -> None:
+    """The version it saw was an old one; the one it finds when its turn has come is too new."""
+    newest = len(known(old))
+    with nobody_upgrades(old) as connection:
+        program = start(old, SECOND)
+        wait_begun(old, [program])
+        if old.startswith("sqlite"):
+            connection.execute(f"PRAGMA user_version = {newest + 2:d}")
+        else:
+            connection.execute(f"UPDATE weft.schema_version SET version = {newest + 2:d}")
+    [said] = answers([program])
+    assert said.startswith("NewerStore: ")
+    assert f"has schema {newest + 2}, this weft knows {newest + 1}" in said
+    assert version(old) == newest + 2
+    assert capacity(old) == 12
+
+
+@pytest.mark.parametrize("good", range(len(SECOND) + 1))
+def test_an_upgrade_that_fails_in_the_middle_leaves_the_store_as_it_was(
+    old: str, good: int
+) -> None:
+    before = snapshot(old)
+    broken = (*SECOND[:good], "INSERT INTO nowhere VALUES (1)", *SECOND[good:])
+    with pytest.raises(StoreError, match=r"cannot be used: .*nowhere"):
+        open_later(old, broken)
+    assert version(old) == len(known(old))
+    assert snapshot(old) == before
+    with open_store(old) as store:
+        put(store, "c")
+        assert {one.resource: one.capacity for one in list_limits(store, now=0)}["llm"] == 12
+    open_later(old, SECOND).close()  # nothing of the first try is in its way
+    assert len(has_changed(old)) == 3
