@@ -1,13 +1,19 @@
 """An outside observer: reads the database with SQL of its own and judges what it sees.
 
+Whoever watches, a state machine, a witness beside many processes or one beside a whole run,
+judges by the same `Picture`; they differ in what they read and how often.
+
 Nothing here uses the store's code. The rules are written a second time, in the plainest
 way there is, so that a mistake in the clever way shows.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -49,6 +55,8 @@ TABLES = [
     "workers",
     "events",
 ]
+_conflict = functools.lru_cache(maxsize=None)(conflicts)  # the same few, at every look
+
 TERMINAL = {"done", "failed", "cancelled", "skipped", "evicted"}
 
 
@@ -132,14 +140,55 @@ class Picture:
     @property
     def used(self) -> dict[str, int]:
         """What open leases take, and what was spent of consumables."""
-        used: dict[str, int] = {}
+        used: Counter[str] = Counter()
+        for row in [*self.open_costs, *self.tables["spending"]]:
+            used[row["resource"]] += row["amount"]
+        return dict(used)
+
+    @property
+    def open_costs(self) -> list[Row]:
         fences = {row["fence"] for row in self.open_leases}
-        for row in self.tables["lease_costs"]:
-            if row["fence"] in fences:
-                used[row["resource"]] = used.get(row["resource"], 0) + row["amount"]
-        for row in self.tables["spending"]:
-            used[row["resource"]] = used.get(row["resource"], 0) + row["amount"]
-        return used
+        return [row for row in self.tables["lease_costs"] if row["fence"] in fences]
+
+    @property
+    def adopted(self) -> set[int]:
+        """Fences of adopted attempts: their worker may hold more than it has slots for."""
+        return {
+            json.loads(row["data"])["fence"]
+            for row in self.tables["events"]
+            if row["kind"] == "attempt_adopted"
+        }
+
+    def over(self) -> list[str]:
+        """Where more is in use than there is, for those who lower no limit meanwhile."""
+        used = Counter(self.used)
+        adopted = self.adopted
+        for row in self.open_costs:
+            if row["fence"] in adopted and row["resource"].startswith("worker:"):
+                used[row["resource"]] -= row["amount"]
+        limits = self.limits
+        return [
+            f"1: {name} {amount}/{limits[name]}"
+            for name, amount in used.items()
+            if amount > limits.get(name, amount)
+        ]
+
+    def unleased(self, alive: Iterable[str]) -> list[str]:
+        """What these attempts, `task.number`, seen alive after the rows were read, contradict.
+
+        One that the rows do not know may have been begun since.
+        """
+        names = sorted(set(alive))
+        begun = {f"{row['task']}.{row['number']}" for row in self.tables["attempts"]}
+        held = {f"{row['task']}.{row['attempt']}" for row in self.open_leases}
+        found = [
+            f"6: attempt {one} runs without a lease"
+            for one in names
+            if one in begun and one not in held
+        ]
+        tasks = Counter(one.partition(".")[0] for one in names if not one.startswith("check."))
+        twice = [task for task, number in tasks.items() if number > 1]
+        return found + [f"12: task {task} runs twice: {names}" for task in twice]
 
     def nominal(self) -> dict[str, int]:
         """Limits, with those that penalised providers have by default."""
@@ -164,20 +213,18 @@ class Picture:
 
     def broken(self) -> list[str]:
         """Every statement of INVARIANTS.md that these rows contradict."""
-        return [
-            *self._ownership(),
-            *self._claims(),
-            *self._attempts(),
-            *self._units(),
-            *self._ready_index(),
-        ]
+        return [*self.misheld(), *self._attempts(), *self._ready_index()]
+
+    def misheld(self) -> list[str]:
+        """The same for who holds what now: leases, claims and units, and nothing of the past."""
+        return [*self._ownership(), *self._claims(), *self._units()]
 
     def _ownership(self) -> list[str]:
         tasks = [row["task"] for row in self.open_leases if row["task"] is not None]
         doubled = {task for task in tasks if tasks.count(task) > 1}
         found = [f"12: task {task} has two open leases" for task in doubled]
         running = {row["id"] for row in self.tables["tasks"] if row["state"] == "running"}
-        found += [f"14: {task} runs without a lease" for task in running - set(tasks)]
+        found += [f"14: task {task} runs without a lease" for task in running - set(tasks)]
         going_on = {row["task"] for row in self.tables["attempts"] if row["ended"] is None}
         found += [f"14: {task} runs, but its attempt ended" for task in running - going_on]
         return found
@@ -192,15 +239,25 @@ class Picture:
                 one["task"] != other["task"]
                 and one["repo"] == other["repo"]
                 and True not in kin
-                and conflicts(one["pattern"], other["pattern"])
+                and _conflict(one["pattern"], other["pattern"])
             ):
                 found.append(f"16: {one} and {other} intersect")
-        found += self._waiting_holders()
+        found += [*self._waiting_holders(), *self._unclaimed()]
         over = TERMINAL | {"blocked"}
         return found + [
             f"16: {row} outlived its task"
             for row in self.tables["claims"]
             if tasks[row["task"]]["state"] in over
+        ]
+
+    def _unclaimed(self) -> list[str]:
+        held = {(row["task"], row["pattern"]) for row in self.tables["claims"]}
+        return [
+            f"16: task {row['id']} runs without its claim on {pattern}"
+            for row in self.tables["tasks"]
+            if row["state"] == "running"
+            for pattern in json.loads(row["files"])
+            if (row["id"], pattern) not in held
         ]
 
     def _waiting_holders(self) -> list[str]:
@@ -230,7 +287,16 @@ class Picture:
         open_fences = {row["fence"] for row in self.open_leases}
         found = [f"1: unit {unit} is held twice" for unit in units if units.count(unit) > 1]
         stray = [row for row in self.tables["lease_units"] if row["fence"] not in open_fences]
-        return found + [f"1: {row} outlived its lease" for row in stray]
+        found += [
+            f"1: a unit of {row['resource']} outlived its fence {row['fence']}" for row in stray
+        ]
+        given = Counter((row["fence"], row["resource"]) for row in self.tables["lease_units"])
+        return found + [
+            f"1: fence {row['fence']} has {given[row['fence'], row['resource']]} units of {row}"
+            for row in self.open_costs
+            if row["resource"].endswith("/port")
+            and given[row["fence"], row["resource"]] != row["amount"]
+        ]
 
     def _ready_index(self) -> list[str]:
         """Nothing that is ready may be hidden: silent-queue-stall."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -16,6 +17,7 @@ import pytest
 
 from attempt.ground import Ground, either, ground, url
 from databases import fresh_database, look, postgres_later
+from observer import Observer, Picture
 from patience import PATIENCE, wait_until
 from weft.model import State
 from weft.store.workers import list_workers
@@ -32,34 +34,12 @@ class Watch:
         self.most = 0
 
     def look(self) -> None:
-        began = time.time()
+        """The rows of one moment, then the processes as they are after it."""
+        with closing(Observer(self.ground.url)) as eye:
+            picture = Picture(eye.everything())
         living = set(self.ground.marked().values())
-        leases = look(
-            self.ground.url,
-            "SELECT fence, task, attempt, released FROM leases WHERE kind = 'attempt'",
-        )
         self.most = max(self.most, len(living))
-        for name in living:
-            held = [
-                row
-                for row in leases
-                if f"{row['task']}.{row['attempt']}" == name
-                and (row["released"] is None or row["released"] >= began)
-            ]
-            if not held:
-                self.wrong.append(f"attempt {name} runs without a lease")
-        tasks = [name.partition(".")[0] for name in living]
-        if len(set(tasks)) < len(tasks):
-            self.wrong.append(f"a task runs twice: {sorted(living)}")
-        over = look(
-            self.ground.url,
-            "SELECT limits.resource FROM limits JOIN lease_costs USING (resource) "
-            "JOIN leases USING (fence) WHERE leases.state <> 'released' "
-            "AND limits.resource NOT LIKE 'worker:%' "
-            "GROUP BY limits.resource, limits.capacity "
-            "HAVING SUM(lease_costs.amount) > limits.capacity",
-        )
-        self.wrong += [f"{row['resource']} is exceeded" for row in over]
+        self.wrong += [*picture.broken(), *picture.over(), *picture.unleased(living)]
 
     def until(self, condition: object, seconds: float = PATIENCE) -> None:
         end = time.monotonic() + seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import Counter
@@ -47,34 +46,8 @@ class Watcher:
 
     def _look(self, picture: Picture) -> None:
         """The rows of one moment, then the processes as they are after it."""
-        found = [*picture.broken(), *self._over(picture), *self._unleased(picture)]
+        alive = self._yard.marked().values()
+        found = [*picture.broken(), *picture.over(), *picture.unleased(alive)]
         self.broken += [f"{time.time():.2f}: {one}" for one in found]
+        self.most |= Counter(picture.used)
         self.samples += 1
-
-    def _over(self, picture: Picture) -> list[str]:
-        used = picture.used
-        fences = _adopted(picture)
-        adopted = {row["worker"] for row in picture.open_leases if row["fence"] in fences}
-        self.most |= Counter(used)
-        return [
-            f"1: {name} is used {amount} times, of {picture.limits[name]}"
-            for name, amount in used.items()
-            if amount > picture.limits.get(name, amount)
-            and name.removeprefix("worker:") not in adopted
-        ]
-
-    def _unleased(self, picture: Picture) -> list[str]:
-        """Attempts that the rows know and that have processes, but no lease."""
-        begun = {f"{row['task']}.{row['number']}" for row in picture.tables["attempts"]}
-        held = {f"{row['task']}.{row['attempt']}" for row in picture.open_leases}
-        alive = set(self._yard.marked().values())
-        return [f"6: attempt {one} runs without a lease" for one in (alive & begun) - held]
-
-
-def _adopted(picture: Picture) -> set[int]:
-    """Fences of adopted attempts: their worker may hold more than it has slots for."""
-    return {
-        json.loads(row["data"])["fence"]
-        for row in picture.tables["events"]
-        if row["kind"] == "attempt_adopted"
-    }

@@ -462,7 +462,7 @@ def both_ask_for_the_total(
         rival.join(PATIENCE)
         with Witness(first.url, signs) as witness:
             pass
-    return answers, sorted({text.split(": ")[1] for text in witness.broken})
+    return answers, sorted({text.split(": ")[-1] for text in witness.broken})
 
 
 def has_answered(rival: threading.Thread) -> bool:

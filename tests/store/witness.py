@@ -1,13 +1,12 @@
 """An outside observer that samples the database and the locks while others work.
 
 It has a connection and SQL of its own and uses nothing of the store. What it sees at one
-moment must be right at that moment; what happened in between is judged by `replay`.
+moment must be right at that moment, as `observer` says; what happened in between is judged by
+`replay`.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import json
 import sqlite3
 import threading
@@ -21,17 +20,26 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from observer import Picture
 from patience import PATIENCE
 from store.signs import Signs
-from weft.paths import conflicts
 
 Row = dict[str, Any]
 Ask = Callable[[str], list[Row]]
 
-_conflict = functools.lru_cache(maxsize=None)(conflicts)
-
-_OPEN = """SELECT l.fence, l.kind, l.task, l.attempt, l.worker, c.resource, c.amount
-FROM leases l LEFT JOIN lease_costs c ON c.fence = l.fence WHERE l.state <> 'released'"""
+_HELD = {
+    "leases": "SELECT * FROM leases WHERE state <> 'released'",
+    "lease_costs": "SELECT c.* FROM lease_costs c JOIN leases l ON l.fence = c.fence "
+    "WHERE l.state <> 'released'",
+    "limits": "SELECT * FROM limits",
+    "spending": "SELECT resource, CAST(SUM(amount) AS BIGINT) AS amount FROM spending "
+    "GROUP BY resource",
+    "claims": "SELECT * FROM claims",
+    "lease_units": "SELECT * FROM lease_units",
+    "attempts": "SELECT * FROM attempts WHERE ended IS NULL",
+    "tasks": "SELECT * FROM tasks WHERE state = 'running' OR id IN (SELECT task FROM claims)",
+}
+"""All that is held at one moment; it samples often, and the past only grows."""
 
 
 @contextmanager
@@ -68,7 +76,7 @@ class Witness:
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="witness", daemon=True)
         self._begun: set[tuple[int, int]] = set()
-        self._adopted: set[int] = set()
+        self._adoptions: list[Row] = []
         self._unknown: set[tuple[int, int]] = set()
 
     def __enter__(self) -> Witness:
@@ -97,19 +105,13 @@ class Witness:
         """One moment of the database, then the locks as they are after it."""
         ask("BEGIN")
         self._read_events(ask)
-        costs = ask(_OPEN)
-        limits = {row["resource"]: row["capacity"] for row in ask("SELECT * FROM limits")}
-        spent = ask("SELECT resource, SUM(amount) AS amount FROM spending GROUP BY resource")
-        claims = ask("SELECT repo, task, pattern FROM claims")
-        units = ask("SELECT resource, unit, fence FROM lease_units")
-        running = ask("SELECT id, files FROM tasks WHERE state = 'running'")
+        picture = Picture({name: ask(question) for name, question in _HELD.items()})
         ask("COMMIT")
-        leases = {row["fence"]: row for row in costs}
-        self._check_capacity(costs, spent, limits)
-        self._check_claims(claims, running)
-        self._check_units(units, leases, costs)
-        self._check_ownership(list(leases.values()), running)
-        self._check_life({(row["task"], row["attempt"]) for row in leases.values()})
+        picture.tables["events"] = self._adoptions
+        for broken in [*picture.misheld(), *picture.over()]:
+            self._say(broken)
+        self.most |= Counter(picture.used)
+        self._check_life({(row["task"], row["attempt"]) for row in picture.open_leases})
         self.samples += 1
 
     def _say(self, broken: str) -> None:
@@ -124,55 +126,7 @@ class Witness:
             if row["kind"] == "task_admitted":
                 self._begun.add((row["task"], data["attempt"]))
             elif row["kind"] == "attempt_adopted":
-                self._adopted.add(data["fence"])
-
-    def _check_capacity(self, costs: list[Row], spent: list[Row], limits: dict[str, int]) -> None:
-        used: Counter[str] = Counter()
-        for row in [row for row in costs if row["resource"] is not None]:
-            # An adopted attempt may exceed the slots of its new worker.
-            if not (row["fence"] in self._adopted and row["resource"].startswith("worker:")):
-                used[row["resource"]] += row["amount"]
-        for row in spent:
-            used[row["resource"]] += int(row["amount"])
-        self.most |= used
-        for resource, amount in used.items():
-            if amount > limits.get(resource, amount):
-                self._say(f"{resource} {amount}/{limits[resource]}")
-
-    def _check_claims(self, claims: list[Row], running: list[Row]) -> None:
-        for one, other in itertools.combinations(claims, 2):
-            apart = one["task"] == other["task"] or one["repo"] != other["repo"]
-            if not apart and _conflict(one["pattern"], other["pattern"]):
-                self._say(f"{one} and {other} intersect")
-        held = {(row["task"], row["pattern"]) for row in claims}
-        for row in running:
-            for pattern in json.loads(row["files"]):
-                if (row["id"], pattern) not in held:
-                    self._say(f"task {row['id']} runs without its claim on {pattern}")
-
-    def _check_units(self, units: list[Row], leases: dict[int, Row], costs: list[Row]) -> None:
-        numbers = Counter((row["resource"], row["unit"]) for row in units)
-        for number, holders in numbers.items():
-            if holders > 1:
-                self._say(f"unit {number} is held {holders} times")
-        held = Counter((row["fence"], row["resource"]) for row in units)
-        for fence, resource in held:
-            if fence not in leases:
-                self._say(f"a unit of {resource} outlived its fence {fence}")
-        for row in costs:
-            if (row["resource"] or "").endswith("/port"):
-                given = held[row["fence"], row["resource"]]
-                if given != row["amount"]:
-                    self._say(f"fence {row['fence']} has {given} units of {row['resource']}")
-
-    def _check_ownership(self, leases: list[Row], running: list[Row]) -> None:
-        owners = Counter(row["task"] for row in leases if row["task"] is not None)
-        for task, fences in owners.items():
-            if fences > 1:
-                self._say(f"task {task} has {fences} open leases")
-        for row in running:
-            if row["id"] not in owners:
-                self._say(f"task {row['id']} runs without a lease")
+                self._adoptions.append(row)
 
     def _check_life(self, held: set[tuple[int, int]]) -> None:
         """Whatever is worked on has an open lease.
