@@ -436,7 +436,12 @@ class Reference:
         """The group for which capacity is reserved, if reserving helps it."""
         for row in self.picture.tables["reservation"]:
             for group in self._groups():
-                if row["reserved"] and row["task"] in {one["id"] for one in group}:
+                if (
+                    row["reserved"]
+                    and row["task"] in {one["id"] for one in group}
+                    and self._could_go(group)
+                    and not self._waits_for_a_person(group)
+                ):
                     home = group[0]["pinned"] or "@"
                     limits = self.picture.effective(self.now, self.tuning)
                     short = shortages(self._demand(group, home), limits, self.picture.used)
@@ -449,6 +454,29 @@ class Reference:
                     ):
                         return group
         return []
+
+    def _could_go(self, group: list[Row]) -> bool:
+        """Whether there is a worker where a group would fit if nothing else ran."""
+        nominal = self.picture.nominal()
+        return any(
+            group[0]["pinned"] in (None, place["id"])
+            and not shortages(self._demand(group, place["id"]), nominal, {})
+            for place in self.picture.tables["workers"]
+            if place["departed"] is None
+        )
+
+    def _waits_for_a_person(self, group: list[Row]) -> bool:
+        """Whether its files are held by a task that others, or a person, must let go on."""
+        kin = self._kin(group)
+        own = {row["id"] for row in [*group, *kin]} | {row["story"] for row in group}
+        wanted = [f for r in group for f in json.loads(r["files"])] + self._files(kin)
+        tasks = self.picture.tasks
+        return any(
+            _conflict(row["pattern"], file)
+            for row in self.picture.tables["claims"]
+            if row["task"] not in own and tasks[row["task"]]["state"] in ("paused", "waiting")
+            for file in wanted
+        )
 
 
 def _sum(*demands: dict[str, int]) -> dict[str, int]:
