@@ -99,7 +99,7 @@ def event(kind: str, task: int | None = 1, run: str | None = "r", **data: Any) -
 
 
 NAMED = About(task="1.1", title="Write a", naming={1: "1.1", 2: "1.2"}.__getitem__)
-CHECK: dict[str, Any] = {"entries": ["1.1", "2.1"], "seconds": 0.5}
+CHECK: dict[str, Any] = {"check_id": "c", "entries": ["1.1", "2.1"], "seconds": 0.5}
 CHANGES = [f"The file '{name}' changed in the checkout." for name in "abcde"]
 SAID = [
     (event("task_admitted", attempt=1, worker="w"), "▶ attempt 1 at w", "▶ 1.1: Write a"),
