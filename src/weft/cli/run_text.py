@@ -45,6 +45,7 @@ class RunLines:
         self._names: dict[int, str] = {}
         self._titles: dict[int, str] = {}
         self._silent: set[int] = set()
+        self._stories: set[int] = set()
         self._teller = Teller()
         self._began = time.monotonic()
         self._landed: set[int] = set()
@@ -55,7 +56,9 @@ class RunLines:
         self._landed |= progress.landed.keys()
         self._names = {task.id: task.name for task in progress.tasks}
         self._titles = {task.id: str(task.details.get("title", "")) for task in progress.tasks}
-        self._silent = {task.id for task in progress.tasks if task.details.get("barrier")}
+        nobodys = [task for task in progress.tasks if task.details.get("barrier")]
+        self._stories = {task.id for task in nobodys if "stages" in task.details}
+        self._silent = {task.id for task in nobodys} - self._stories
         self._all = len(progress.work)
 
     def tell(self, events: Iterable[Event]) -> None:
@@ -74,6 +77,8 @@ class RunLines:
             return event.kind in _FOR_ALL
         if event.kind == "checked" and event.data["check_id"] == UNCHECKED:
             return False  # that there is no check was told before the run began
+        if event.kind == "task_landed" and event.task in self._stories:
+            return False  # its subtasks are told of
         return event.run == self._run and event.kind not in _KNOWN
 
     def _about(self, event: Event) -> About:
