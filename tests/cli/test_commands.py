@@ -99,6 +99,13 @@ def test_limits_are_shown_set_and_kept(repository: Path) -> None:
     assert next(one for one in after if one["resource"] == "llm")["capacity"] == 5
 
 
+@pytest.mark.parametrize("number", ["-1", "1.5", "many", "--9"])
+def test_a_limit_is_0_or_more(repository: Path, number: str) -> None:
+    done = weft(repository, "limits", "set", "llm", number)
+    assert done.returncode == 2
+    assert f"A limit is a whole number, 0 or more and at most {2**50}, not" in done.stderr
+
+
 def test_a_new_store_takes_its_limits_from_file_and_environment(repository: Path) -> None:
     (repository / "weft.toml").write_text('[limits]\nllm = 3\nrequests = 9\n"stage/test" = 2\n')
     shown = answer(repository, "limits", "--json", WEFT_LIMIT_LLM="7")["limits"]

@@ -35,3 +35,12 @@ def clock(at: float) -> str:
 
 def dollars(micro_usd: int) -> str:
     return f"${micro_usd / 1_000_000:,.2f}"
+
+
+def micro_dollars(text: str) -> int | None:
+    """`12`, `12.50` or `$12.50` in millionths; None if it is no sum below a million."""
+    try:
+        number = float(text.strip().removeprefix("$"))
+    except ValueError:
+        return None
+    return round(number * 1_000_000) if 0 <= number < 1_000_000 else None
