@@ -103,11 +103,11 @@ def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
     assert lines[0] == "NEEDS YOU"
     assert [line for line in lines if line.startswith("  ! ")] == [
         lines[1],  # since when it is drained
-        "  ! gate of plan-1: trunk moved",
-        "  ! agent a: is stopped: not logged in",
-        f"  ! {numbers['1.2']} plan-1/1.2: Which",
-        f"  ! {numbers['1.4']} plan-1/1.4: asks you: Agree?",
-        f"  ! {numbers['1.5']} plan-1/1.5: cancelled, and others need it",
+        "  ! the gate of plan-1 waits for you: trunk moved",
+        "  ! agent a is stopped: not logged in",
+        f"  ! {numbers['1.2']} plan-1/1.2 is blocked: Which",
+        f"  ! {numbers['1.4']} plan-1/1.4 asks you: Agree?",
+        f"  ! {numbers['1.5']} plan-1/1.5 is cancelled, and others need it",
     ]
     assert "drained" in lines[1]
     assert f"`weft retry {numbers['1.2']}` or `weft skip {numbers['1.2']}`" in shown
@@ -121,6 +121,27 @@ def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
         ["weft resume plan-1"],
     ]
     assert found["runs"][0]["tasks"]["running"] == 1
+
+
+def test_ps_counts_what_belongs_to_no_run_by_its_state(store: Store, tell: Tell) -> None:
+    for name in ("1", "2"):
+        submit(store, work(name), repo="r", now=time.time())
+    assert "  without a run: 2 ready" in tell("ps").splitlines()
+    assert told(tell, "ps")["runs"] == [
+        {"run": None, "waiting": False, "gate": None, "tasks": {"ready": 2}}
+    ]
+
+
+def test_the_budget_of_a_run_is_shown_and_set_in_dollars(store: Store, tell: Tell) -> None:
+    run(store, work("1.1"), usd=3_000_000)
+    assert tell("limits", "set", "run:plan-1/usd", "$4.50") == "run:plan-1/usd: $3.00 → $4.50\n"
+    assert any(
+        line.split()[:3] == ["run:plan-1/usd", "$0.00", "$4.50"]
+        for line in tell("limits").splitlines()
+    )
+    for odd in ("-1", "4500000", "nan", "much"):
+        with pytest.raises(InputError, match="is in dollars, 0 or more and below a million"):
+            tell("limits", "set", "run:plan-1/usd", odd)
 
 
 def test_ps_says_that_the_agent_of_a_paused_task_goes_on(store: Store, tell: Tell) -> None:

@@ -239,7 +239,7 @@ def test_people_are_told_when_they_are_needed_and_when_it_has_ended(project: Pro
         assert run == project.run_id()
         told.append((event, json.loads(summary)))
     assert [event for event, _ in told] == ["person_needed", "run_ended"]
-    assert f"weft retry {number}" in told[0][1]["needs_you"][0]
+    assert f"weft retry {number}" in told[0][1]["needs_you"][0]["do"]
     assert told[1][1]["state"] == "ended"
 
 

@@ -84,7 +84,9 @@ class Bench:
         begin = f"{wish.child}echo {name}; touch {self._home / name}"
         command = ("sh", "-c", f"{begin}; sleep {wish.pause}; exit {wish.code}")
         about = Check(base=self._base, candidates=(name,))
-        return Job(about=about, tree=f"{self._base}^{{tree}}", commands=(command,), way="", brought="")
+        return Job(
+            about=about, tree=f"{self._base}^{{tree}}", commands=(command,), way="", brought=""
+        )
 
     def has_begun(self, job: Job) -> bool:
         return (self._home / job.about.candidates[0]).exists()

@@ -54,11 +54,14 @@ class Aftermath:
     def __init__(self, yard: Yard, answer: dict[str, Any]) -> None:
         self.yard = yard
         self.states = {one["name"]: one["state"] for one in answer["tasks"]}
-        self.needs_you: list[str] = answer["needs_you"]
+        self.needs_you: list[dict[str, Any]] = answer["needs_you"]
 
     def assert_blocked(self, name: str, why: str) -> None:
         assert self.states[name] == "blocked"
-        assert any(one.startswith(f"{name} is blocked") for one in self.needs_you)
+        assert any(
+            one["subject"].endswith(f"/{name}") and one["text"].startswith("is blocked")
+            for one in self.needs_you
+        )
         assert why in self.yard.reason(name)
         listing = self.yard.tree_listing()
         assert f"src/{name}" not in listing

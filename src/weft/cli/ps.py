@@ -15,10 +15,10 @@ from weft.cli.output import json_option, print_json, say
 from weft.cli.words import clock, duration, first_line
 
 if TYPE_CHECKING:
+    from weft.operations.needs import Needs
     from weft.store.overview import Overview, Seen
 
 _MOST: Final = 200  # tasks shown
-_ENDED_IN_VAIN: Final = ("failed", "cancelled", "evicted")
 _ORDER: Final = (
     ("running", "running"),
     ("gating", "at the gate"),
@@ -35,23 +35,25 @@ _MET: Final = ("done", "skipped")
 def command(directory: Path, as_json: bool) -> None:
     """Show what needs you, what runs, and how far each run is."""
     from weft.operations import project
+    from weft.operations.needs import look_for_needs
     from weft.store.overview import overview
 
+    now = time.time()
     with project.find(directory, os.environ).open_store() as store:
         seen = overview(store, most=_MOST)
-    now = time.time()
+        needs = look_for_needs(store, now=now)
     if as_json:
-        print_json(as_dict(seen))
+        print_json(as_dict(seen, needs))
     else:
-        for line in lines(seen, now):
+        for line in lines(seen, needs, now):
             say(line)
 
 
-def as_dict(seen: Overview) -> dict[str, Any]:
+def as_dict(seen: Overview, needs: Needs) -> dict[str, Any]:
+    from weft.operations.needs import as_dict as need_as_dict
+
     return {
-        "needs_you": [
-            {"subject": subject, "text": text, "do": cures} for subject, text, cures in needs(seen)
-        ],
+        "needs_you": [need_as_dict(need) for need in needs.all],
         "tasks": [asdict(one) for one in seen.tasks],
         "runs": [
             {
@@ -67,14 +69,12 @@ def as_dict(seen: Overview) -> dict[str, Any]:
     }
 
 
-def lines(seen: Overview, now: float) -> list[str]:
-    found: list[str] = []
-    wanted = needs(seen)
-    if wanted:
-        found += ["NEEDS YOU"]
-        for subject, text, cures in wanted:
-            found.append(f"  ! {subject}: {text}")
-            found.append(f"      {' or '.join(f'`{cure}`' for cure in cures)}")
+def lines(seen: Overview, needs: Needs, now: float) -> list[str]:
+    found = ["NEEDS YOU"] if needs.all else []
+    for need in needs.all:
+        since = "" if need.since is None else f", since {clock(need.since)}"
+        found.append(f"  ! {need.subject} {need.text}{since}")
+        found.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
     for state, heading in _ORDER:
         tasks = [one for one in seen.tasks if _shown_as(one) == state]
         if tasks:
@@ -86,29 +86,6 @@ def lines(seen: Overview, now: float) -> list[str]:
     if len(seen.tasks) >= _MOST:
         found.append(f"  … only the first {_MOST} tasks are shown.")
     return found or ["Nothing is under way."]
-
-
-def needs(seen: Overview) -> list[tuple[str, str, list[str]]]:
-    """What a person is needed for: what it is, why, and the commands that help."""
-    found: list[tuple[str, str, list[str]]] = []
-    if seen.drained is not None:
-        since = f"nothing starts, since {clock(seen.drained)}"
-        found.append(("drained", since, ["weft drain --undo"]))
-    for run, reason in seen.gates.items():
-        found.append((f"gate of {run}", first_line(reason), [f"weft resume {run}"]))
-    for agent, reason in seen.stopped.items():
-        text = f"is stopped: {first_line(reason)}"
-        found.append((f"agent {agent}", text, [f"weft agents resume {agent}"]))
-    for one in seen.tasks:
-        again = [f"weft retry {one.id}", f"weft skip {one.id}"]
-        if one.state == "blocked":
-            found.append((called(one), first_line(one.reason) or "blocked", again))
-        elif one.state == "ready":
-            asked = [f"weft approve {one.id}", f'weft reject {one.id} "…"']
-            found.append((called(one), f"asks you: {one.title}", asked))
-        elif one.state in _ENDED_IN_VAIN:
-            found.append((called(one), f"{one.state}, and others need it", again))
-    return found
 
 
 def called(one: Seen) -> str:
@@ -136,8 +113,8 @@ def _doing(one: Seen, now: float) -> str:
 
 def _progress(run: str, counts: Mapping[str, int], seen: Overview) -> str:
     if not run:
-        waiting = sum(counts.values())
-        return f"without a run: {waiting} waiting"
+        told = ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
+        return f"without a run: {told}"
     done = sum(counts.get(state, 0) for state in _MET)
     rest = [f"{n} {state}" for state, n in sorted(counts.items()) if state not in _MET]
     place = ", waits for a place among the runs" if run in seen.waiting else ""

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
 from weft.cli.output import json_option, print_json, say
+from weft.cli.words import micro_dollars
 from weft.errors import InputError
 from weft.model import TargetState
 
@@ -110,7 +112,7 @@ def command(
             slots=slots,
             base=base,
             into=into,
-            micro_usd=_micro_dollars(budget),
+            micro_usd=_budget(budget),
         )
         ahead = foresee(found, directory, file, wishes)
         if dry_run and as_json:
@@ -178,7 +180,8 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
         click.echo(f"weft: interrupted; `weft run --resume {what.run}` goes on.", err=True)
         raise
     refused = settle(found, what.run).target_state is TargetState.REFUSED
-    progress = look(store, what.run)
+    # What was needed while this process worked: nobody is told of a host once it has left.
+    progress = replace(look(store, what.run), needs=followed.track.progress.needs)
     at_once = slots or usual_slots(found.config)
     told = figures(progress, followed.track.edges, at_once, followed.track.ended_at)
     changed = list_surroundings(store, what.run)
@@ -207,13 +210,10 @@ def _shows(no_tty: bool, as_json: bool) -> str:
     return "view" if is_possible() else "lines"
 
 
-def _micro_dollars(text: str | None) -> int | None:
+def _budget(text: str | None) -> int | None:
     if text is None:
         return None
-    try:
-        dollars = float(text.strip().removeprefix("$"))
-    except ValueError:
-        dollars = -1.0
-    if not 0 < dollars < 1_000_000:
-        raise InputError(f"--budget must be dollars, above 0, not {text!r}.")
-    return round(dollars * 1_000_000)
+    found = micro_dollars(text)
+    if not found:
+        raise InputError(f"--budget must be dollars, above 0 and below a million, not {text!r}.")
+    return found

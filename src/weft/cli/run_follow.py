@@ -167,7 +167,10 @@ class _Watch:
             self._notifier.tell(ENDED, progress.run.id, summary(progress))
             return True
         self._stuck_since = (self._stuck_since or now) if progress.stuck else None
-        return self._stuck_since is not None and now - self._stuck_since > _SETTLES
+        if self._stuck_since is None or now - self._stuck_since <= _SETTLES:
+            return False
+        self.track.read_needs(now=time.time())  # somebody may have helped in this moment
+        return self.track.progress.stuck
 
     def bring_marks_up_to_date(self) -> None:
         """A plan file that cannot be written is no reason to stop."""
@@ -181,7 +184,7 @@ class _Watch:
 
     def _ask(self, progress: Progress) -> None:
         """Tell people once of each thing they are needed for."""
-        questions = set(progress.questions())
+        questions = {str(need) for need in progress.questions}
         if questions - self._asked and not progress.ended:
             self._notifier.tell(PERSON_NEEDED, progress.run.id, summary(progress))
         self._asked = questions

@@ -18,6 +18,7 @@ _MOST: Final = 40  # tasks that get a bar each; of more, the slots do
 _NAME: Final = 24
 _CHANGES: Final = 10  # of what is the user's that are listed
 _WORTH_SAYING: Final = 1.05
+_CURES: Final = 3  # commands that the last line names
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -101,7 +102,7 @@ def summary_lines(progress: Progress, told: Figures, changed: Sequence[Event]) -
         *_counts(told),
     ]
     lines += [*_changes(progress, changed)]
-    lines += [f"! {question}" for question in progress.questions()]
+    lines += [f"! {need}" for need in progress.questions]
     tip, run = progress.tip, progress.run
     if run.target_text:
         mark = "! " if run.target_state is TargetState.REFUSED else ""
@@ -111,7 +112,7 @@ def summary_lines(progress: Progress, told: Figures, changed: Sequence[Event]) -
     if tip is not None and tip != run.base and progress.ended:
         lines.append(f"next: git merge --ff-only weft/{progress.run.id}")
     elif not progress.ended:
-        lines.append(f"next: weft run --resume {progress.run.id}")
+        lines.append(_next(progress))
     return lines
 
 
@@ -129,6 +130,14 @@ def _changes(progress: Progress, changed: Sequence[Event]) -> Iterator[str]:
     if len(found) > _CHANGES:
         yield f"    … and {len(found) - _CHANGES} more"
     yield "  If that was not you, an agent reached out of its workspace; `weft why TASK` says more."
+
+
+def _next(progress: Progress) -> str:
+    """What sets a run going that stands: without its cures it would stand again at once."""
+    cures = list(dict.fromkeys(need.do[0] for need in progress.questions))
+    more = ", …" if len(cures) > _CURES else ""
+    first = f"{', '.join(cures[:_CURES])}{more}, then " if cures else ""
+    return f"next: {first}weft run --resume {progress.run.id}"
 
 
 def _bars(told: Figures) -> list[str]:

@@ -1,10 +1,11 @@
-"""A run under way: how far it is, what it needs a person for, and its plan file's marks."""
+"""A run under way: how far it is, and its plan file's marks."""
 
 from __future__ import annotations
 
 import socket
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,21 +13,21 @@ from msgspec import Struct
 
 from weft import plan
 from weft.errors import InputError
-from weft.model import HUMAN, TERMINAL, Attempt, GateRows, Run, State, Task
+from weft.model import Attempt, GateRows, Run, State, Task
 from weft.operations import plan_file
+from weft.operations.needs import Need, Needs, look_for_needs
+from weft.operations.needs import as_dict as need_as_dict
 from weft.operations.project import Project
 from weft.operations.server import is_loopback
 from weft.operations.wording import first_line
 from weft.plan.records import Plan, Source
 from weft.plan.writeback import Status, Written, write_back
 from weft.store import Store
-from weft.store.agents import list_stopped
 from weft.store.gate import read_gate
 from weft.store.runs import get_run, list_runs
 from weft.store.tasks import list_run, list_run_attempts
 
 _SHORT: Final = 9  # letters of a commit id in a plan
-_GOES_ON: Final = frozenset({State.READY, State.OFFERED, State.RUNNING, State.PARKED, State.GATING})
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...]
     attempts: tuple[Attempt, ...]
     gate: GateRows
-    stopped: Mapping[str, str]  # agents that cannot run, and why
+    needs: Needs  # what people are needed for, in this run and around it
 
     @property
     def work(self) -> tuple[Task, ...]:
@@ -73,52 +74,15 @@ class Progress(Struct, frozen=True, kw_only=True):
             for task in entry.tasks
         }
 
-    def questions(self) -> list[str]:
-        """What a person is needed for, each with what to do."""
-        found = [f"The gate waits: {self.run.blocked}"] if self.run.blocked else []
-        for task in self.tasks:
-            if task.state is State.BLOCKED:
-                found.append(
-                    f"{task.name} is blocked: {first_line(task.reason)} "
-                    f"(`weft retry {task.id}` or `weft skip {task.id}`)"
-                )
-            elif task.state in (State.FAILED, State.CANCELLED, State.EVICTED) and self._needed(
-                task
-            ):
-                found.append(
-                    f"{task.name} is {task.state}, and others need it "
-                    f"(`weft retry {task.id}` or `weft skip {task.id}`)"
-                )
-            elif task.state is State.PAUSED:
-                found.append(f"{task.name} is paused (`weft resume {task.id}`)")
-            elif task.agent == HUMAN and task.state is State.READY:
-                found.append(
-                    f"{task.name} is for you: {task.text.splitlines()[0]} "
-                    f"(`weft approve {task.id}`)"
-                )
-        waiting = {task.agent for task in self.tasks if task.state is State.READY}
-        for agent, reason in self.stopped.items():
-            if agent in waiting:
-                found.append(f"agent {agent} is stopped: {reason} (`weft agents resume {agent}`)")
-        return found
-
-    def _needed(self, task: Task) -> bool:
-        return any(other.state is State.WAITING for other in self.tasks if other.id != task.id)
+    @property
+    def questions(self) -> tuple[Need, ...]:
+        """What a person is needed for."""
+        return () if self.ended else self.needs.of(self.run.id)
 
     @property
     def stuck(self) -> bool:
         """Whether nothing can go on without a person."""
-        if self.ended or self.run.state == "waiting":
-            return False
-        moving = [
-            task
-            for task in self.tasks
-            if task.state in _GOES_ON
-            and not (task.agent == HUMAN and task.state is State.READY)
-            and not (task.agent in self.stopped and task.state is State.READY)
-            and not (self.run.blocked and task.state is State.GATING)
-        ]
-        return not moving and any(task.state not in TERMINAL for task in self.tasks)
+        return self.run.id in self.needs.stuck
 
 
 def look(store: Store, run: str) -> Progress:
@@ -127,7 +91,7 @@ def look(store: Store, run: str) -> Progress:
         tasks=tuple(list_run(store, run)),
         attempts=tuple(list_run_attempts(store, run)),
         gate=read_gate(store, run),
-        stopped=list_stopped(store, now=0),
+        needs=look_for_needs(store, now=time.time()),
     )
 
 
@@ -236,7 +200,7 @@ def summary(progress: Progress) -> dict[str, Any]:
             }
             for task in progress.work
         ],
-        "needs_you": progress.questions(),
+        "needs_you": [need_as_dict(need) for need in progress.questions],
         "tokens": sum(one.tokens for one in progress.attempts),
         "micro_usd": sum(one.micro_usd for one in progress.attempts),
     }

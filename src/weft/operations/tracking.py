@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from weft.errors import StoreError
 from weft.model import Attempt, Event, State, Task
+from weft.operations.needs import look_for_needs
 from weft.operations.running import Progress, look
 from weft.operations.said import said_in_short
 from weft.store import Store
-from weft.store.agents import list_stopped
 from weft.store.events import last_event, read_events
 from weft.store.gate import read_gate
 from weft.store.leases import list_open
@@ -26,6 +26,7 @@ from weft.store.runs import get_run
 from weft.store.tasks import find_tasks, list_run_edges, list_run_states
 
 _WHOLE: Final = 60.0  # seconds after which everything is read again
+_NEEDS: Final = 0.5  # seconds after which it is asked again what people are needed for
 _BEFORE: Final = 1000  # events of before that say what goes on just now
 _OF_THE_GATE: Final = frozenset(
     {
@@ -40,7 +41,6 @@ _OF_THE_GATE: Final = frozenset(
     }
 )
 _OF_THE_RUN: Final = frozenset({"run_started", "run_ended", "gate_blocked", "gate_unblocked"})
-_OF_AGENTS: Final = frozenset({"agent_stopped", "agent_resumed"})
 
 
 class Doing(Struct, frozen=True, kw_only=True):
@@ -87,6 +87,7 @@ class Track:
     _tasks: dict[int, Task]
     _attempts: dict[int, list[Attempt]]
     _read_at: float
+    _needs_at: float
 
     def __init__(self, store: Store, run: str, *, now: float) -> None:
         self.run = run
@@ -104,6 +105,17 @@ class Track:
 
     def take_in(self, events: Iterable[Event], *, now: float) -> bool:
         """Bring it up to date; whether anything but what agents say has changed."""
+        changed = self._take_in(events, now=now)
+        if changed or not 0 <= now - self._needs_at < _NEEDS:
+            self.read_needs(now=now)
+        return changed
+
+    def read_needs(self, *, now: float) -> None:
+        """What people are needed for. Other runs and limits decide it too, hence this verb."""
+        self.progress = replace(self.progress, needs=look_for_needs(self._store, now=now))
+        self._needs_at = now
+
+    def _take_in(self, events: Iterable[Event], *, now: float) -> bool:
         mine = [one for one in events if one.run == self.run or one.run is None]
         for event in mine:
             self._listen(event)
@@ -122,8 +134,6 @@ class Track:
             self.read_checks()
         if kinds & _OF_THE_RUN:
             changes["run"] = get_run(self._store, self.run)
-        if kinds & _OF_AGENTS:
-            changes["stopped"] = list_stopped(self._store, now=now)
         self.progress = replace(
             self.progress,
             tasks=tuple(self._tasks.values()),
@@ -167,6 +177,7 @@ class Track:
 
     def _read_everything(self, now: float) -> None:
         self.progress = look(self._store, self.run)
+        self._needs_at = now
         self._tasks = {task.id: task for task in self.progress.tasks}
         self._attempts = {}
         for attempt in self.progress.attempts:

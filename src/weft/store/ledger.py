@@ -47,6 +47,7 @@ class Ledger:
         self.nominal: dict[str, int] = {}
         self.owners: dict[str, str | None] = {}
         self.used: dict[str, int] = {}
+        self.spent: dict[str, int] = {}  # the part of it that does not come back
         self.stopped: dict[str, str] = {}  # agents nobody should start, and why
         self.places: dict[str, Place] = {}
         self.held_up: Bypassed | None = None
@@ -71,6 +72,8 @@ class Ledger:
                 )
             elif kind in ("used", "spent"):
                 self.used[name] = self.used.get(name, 0) + amount
+                if kind == "spent":
+                    self.spent[name] = amount
             elif kind == "penalty":
                 penalties[name] = pressure.Penalty(
                     level=amount, since=row["at"], successes=row["other"]

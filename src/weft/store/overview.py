@@ -64,7 +64,7 @@ def _seen(row: Row) -> Seen:
         id=row["id"],
         run=row["run"],
         name=row["name"],
-        title=_title(row),
+        title=title(row),
         state=row["state"],
         since=row["since"],
         reason=row["reason"],
@@ -77,6 +77,6 @@ def _seen(row: Row) -> Seen:
     )
 
 
-def _title(row: Row) -> str:
+def title(row: Row) -> str:
     given = json.loads(row["details"]).get("title") or row["text"]
     return next((line.strip() for line in str(given).splitlines() if line.strip()), row["name"])

@@ -123,7 +123,7 @@ class Scenery(Struct, kw_only=True):
             all=len(progress.work),
             counts=tuple((str(one), counts[one]) for one in _ORDER if counts[one]),
             micro_usd=track.micro_usd,
-            needs=tuple(progress.questions()),
+            needs=tuple(str(need) for need in progress.questions),
             agents=tuple(
                 AgentLine(
                     task=task.name,

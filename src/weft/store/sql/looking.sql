@@ -40,6 +40,51 @@ ORDER BY CASE t.state WHEN 'running' THEN 1 WHEN 'gating' THEN 2 WHEN 'offered' 
          WHEN 'parked' THEN 4 WHEN 'paused' THEN 5 ELSE 0 END, t.id
 LIMIT :most;
 
+-- name: leases_at_work
+-- The attempts and checks under way, each with its run; '': of none.
+SELECT l.task, CASE WHEN l.kind = 'check' THEN l.holder ELSE COALESCE(t.run, '') END AS run
+FROM leases l LEFT JOIN tasks t ON t.id = l.task
+WHERE l.state <> 'released' AND l.kind IN ('attempt', 'check');
+
+-- name: runs_coming_back
+-- Runs with tasks that time brings back.
+SELECT DISTINCT run FROM tasks
+WHERE state IN ('parked', 'offered') AND state NOT IN ('ready', 'running');
+
+-- name: runs_at_the_gate
+-- Runs in which something asks to land.
+SELECT DISTINCT run, state FROM entries WHERE state IN ('queued', 'landing');
+
+-- name: runs_with_more
+-- Runs that have not ended, and have tasks that have not.
+SELECT r.id FROM runs r WHERE r.state <> 'ended' AND EXISTS (
+    SELECT 1 FROM tasks t WHERE t.run = r.id
+      AND t.state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted'));
+
+-- name: ready_alike
+-- Of every bucket the first of those that wait for the same claim, or for none.
+SELECT b.repo, b.run, b.tenant, b.demand, b.agent, b.pinned, b.gang, f.id, f.name, k.aside
+FROM (SELECT bucket, aside, MIN(id) AS id FROM tasks WHERE head GROUP BY bucket, aside) k
+JOIN buckets b ON b.id = k.bucket JOIN tasks f ON f.id = k.id
+ORDER BY f.id;
+
+-- name: tasks_for_people
+-- Tasks that stand until a person does something; of the paused ones some may still have an
+-- agent at work. What is asked of a person claims no files, and so is always the head of its line.
+SELECT t.id, t.run, t.name, t.state, t.reason, t.text, t.details
+FROM (
+    SELECT id FROM tasks
+    WHERE state IN ('blocked', 'paused') AND state NOT IN ('ready', 'running')
+    UNION ALL
+    SELECT n.id FROM tasks n WHERE n.state IN ('failed', 'cancelled', 'evicted')
+      AND n.state NOT IN ('ready', 'running') AND EXISTS (
+          SELECT 1 FROM edges e JOIN tasks w ON w.id = e.task
+          WHERE e.needs = n.id AND w.state = 'waiting')
+    UNION ALL
+    SELECT v.id FROM buckets b CROSS JOIN tasks v
+    WHERE b.agent = 'human' AND v.bucket = b.id AND v.head) k
+CROSS JOIN tasks t WHERE t.id = k.id ORDER BY t.id;
+
 -- name: stopped_agents
 -- Agents nobody should start before a person has looked.
 SELECT agent, reason, since FROM stopped_agents ORDER BY agent;
