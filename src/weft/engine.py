@@ -41,6 +41,7 @@ from weft.process.launcher import Launcher
 from weft.process.place import Place, boottime, here
 from weft.process.table import Process
 from weft.reaper import Here, Silence, sweep
+from weft.redaction import known
 from weft.scheduler import Scheduler
 from weft.store import Store
 from weft.store.admission import admit
@@ -76,6 +77,7 @@ def open_site(
 ) -> Iterator[Site]:
     """`mcp` is where this process serves weft's tools itself; else the configuration may name a
     server on the same store."""
+    store.learn(known(environment, config.gate.env))
     with Launcher() as launcher:
         site = Site(
             store=store,

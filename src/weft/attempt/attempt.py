@@ -51,7 +51,9 @@ class Attempt:
         self._workspace: Workspace = begun.workspace
         self._running: Running = begun.running
         self._directory = site.directory(self.order.task, self.order.attempt)
-        self._follower = Follower(self.order, self._directory, reported=reported or 0)
+        self._follower = Follower(
+            self.order, self._directory, hide=site.store.hide, reported=reported or 0
+        )
         self._adopted = reported is not None
         self._warnings = list(begun.warnings)
         self._stopped = _find_stop(begun.running)

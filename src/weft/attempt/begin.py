@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +30,7 @@ from weft.attempt.brief import brief, title
 from weft.attempt.confine import confine
 from weft.attempt.order import Order
 from weft.attempt.site import Site
-from weft.errors import StaleFence, StoreError, WeftError
+from weft.errors import InputError, StaleFence, StoreError, WeftError
 from weft.model import LEAD, Attempt, Grant, Lease, Message, Task
 from weft.policy.capacity import is_consumable
 from weft.process import agent as process
@@ -74,6 +75,7 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     task = get_task(site.store, grant.task)
     assert task.agent is not None, "a task without an agent is a person's"
     agent = site.read_agent(task.agent)
+    site.learn_secrets(agent)
     beginning = choose(site, task, grant)
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
     marker = site.marker(grant.task, grant.attempt)
@@ -95,6 +97,8 @@ def find(site: Site, lease: Lease) -> Begun:
     ordered = order.find(directory)
     if ordered is None:
         raise WeftError(f"Attempt {lease.attempt} of task {lease.task} was never started here.")
+    with suppress(InputError):  # its file is gone since, or broken: what names tell is known
+        site.learn_secrets(site.read_agent(ordered.agent))
     prepared = workspace.attach(site.root, ordered.branch)
     try:
         running = process.attach(directory)

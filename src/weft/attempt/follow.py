@@ -8,31 +8,33 @@ not reported again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from weft.agents import events, usage
 from weft.agents.adapters import ADAPTERS
 from weft.agents.adapters.base import Reading
 from weft.agents.classify import Seen
 from weft.agents.events import Event
-from weft.agents.secrets import without_tokens
 from weft.agents.usage import Meter, Spent
 from weft.attempt.order import Order
 from weft.process import records
 from weft.process.tail import Line, Tail
+from weft.redaction import Redactor
 
 _MOST: Final = 500  # events in one report; of more, the latest
 _LARGEST: Final = 200_000  # and characters
 _LONGEST: Final = 2_000  # characters of a text
 _ERRORS: Final = 4_096  # bytes of standard error that are looked at
-_MORE: Final = 100  # and before them, so that no half of a token is left
 
 
 class Follower:
-    def __init__(self, order: Order, directory: Path, *, reported: int = 0) -> None:
+    def __init__(self, order: Order, directory: Path, *, hide: Redactor, reported: int = 0) -> None:
         self.seen = Seen()
+        self._hide = hide
         self._attempt = order.attempt
         self._adapter = ADAPTERS[order.adapter]
         self._reading = Reading()
@@ -99,18 +101,20 @@ class Follower:
         """The end of its standard error."""
         try:
             with (self._directory / records.STDERR).open("rb") as file:
-                file.seek(max(0, _size(self._directory / records.STDERR) - _ERRORS - _MORE))
-                end = without_tokens(file.read(_ERRORS + _MORE))[-_ERRORS:]
+                looked_at = _ERRORS + self._hide.reach
+                file.seek(max(0, _size(self._directory / records.STDERR) - looked_at))
+                end = self._hide.line(file.read(looked_at))[-_ERRORS:]
                 return end.decode(errors="replace")
         except FileNotFoundError:
             return ""
 
-    def _take_in(self, found: Iterable[Line]) -> None:
-        for line in found:
-            said = without_tokens(line.text)
+    def _take_in(self, found: Sequence[Line]) -> None:
+        in_pieces = self._adapter.FACTS.in_pieces
+        for line, said in zip(found, shown(found, self._hide), strict=True):
             happened, self._reading = self._adapter.read(said, self._reading)
             self._offset = line.end
             for event in happened:
+                event = hidden(event, self._hide) if in_pieces else event
                 self.seen = self.seen.after(event)
                 self._meter = usage.counted(self._meter, event)
                 if line.end > self._reported:
@@ -145,6 +149,23 @@ def told(event: Event) -> dict[str, Any] | None:
         case events.Result(ok=ok, text=text):
             return {"type": "result", "ok": ok, "text": text[:_LONGEST]}
     return None
+
+
+def shown(found: Sequence[Line], hide: Redactor) -> list[bytes]:
+    """Lines without secrets; where one was cut, without what may be a piece of one."""
+    clean = hide.lines([line.text for line in found])
+    return [
+        said[: -hide.reach] if line.cut else said for line, said in zip(found, clean, strict=True)
+    ]
+
+
+def hidden(event: Event, hide: Redactor) -> Event:
+    """An event without secrets that came in pieces and were put together."""
+    match event:
+        case events.Text(text) | events.Result(text=text) | events.Error(text=text):
+            clean = hide.text(text)
+            return event if clean is text else replace(event, text=clean)
+    return event
 
 
 def _weight(said: dict[str, Any]) -> int:

@@ -15,6 +15,7 @@ from weft.config import Config
 from weft.errors import InputError
 from weft.process.launcher import Launcher
 from weft.process.sandbox import Able
+from weft.redaction import known
 from weft.store import Store
 
 AGENTS: Final = ".weft/agents"
@@ -67,6 +68,10 @@ class Site(Struct, frozen=True, kw_only=True):
         """An agent as its file says now."""
         return read_agent(self.root, name)
 
+    def learn_secrets(self, agent: Agent) -> None:
+        """From now on keep nothing of what this agent is given to know."""
+        self.store.learn(secrets_of(agent, self.environment))
+
 
 def home(common: Path, identity: str) -> Path:
     """Where the attempts of one store on one repository have their directories."""
@@ -91,6 +96,15 @@ def read_agent(root: Path, name: str) -> Agent:
     if len(data) > _LARGEST:
         raise InputError(f"{AGENTS}/{name}.md is too large; an agent file is a page or two.")
     return parse(text, name=name, file=f"{AGENTS}/{name}.md")
+
+
+def secrets_of(agent: Agent, environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What an agent is given to know, by name, with the values that whoever asks has himself:
+    they are kept nowhere."""
+    from weft.agents.adapters import adapter_of  # late: few who look for an agent start it
+
+    passed_on = (*adapter_of(agent).FACTS.passes, *agent.env_passed, *agent.env_set)
+    return known({**environment, **agent.env_set}, passed_on)
 
 
 def agent_names(root: Path) -> list[str]:

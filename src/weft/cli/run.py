@@ -90,9 +90,9 @@ def command(
     touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume` goes on.
     """
     from weft.cli.run_follow import Follow
-    from weft.cli.warn import show_warnings
     from weft.operations import project
     from weft.operations.submission import Wishes
+    from weft.operations.warnings import show_warnings
     from weft.store.events import last_event
 
     show_warnings()

@@ -19,11 +19,11 @@ from anyio.to_thread import run_sync
 from weft import git
 from weft.attempt.site import Site
 from weft.cli.rhythm import NET, Rhythm
-from weft.cli.warn import show_warnings
 from weft.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
 from weft.errors import StoreError, WeftError
 from weft.operations.project import Project
 from weft.operations.served import is_served
+from weft.operations.warnings import show_warnings
 from weft.store import Store
 
 log = logging.getLogger(__name__)

@@ -38,6 +38,7 @@ from weft.process.death import find_strays, proof_of_death
 from weft.process.environment import build
 from weft.process.launcher import LaunchFailed
 from weft.process.place import boottime
+from weft.redaction import Redactor
 from weft.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -231,7 +232,7 @@ class Check:
             self._running = None
         if ended is not None and ended.why is Why.FORSAKEN:
             raise Forsaken
-        return judge(ended, _tail(spawn.directory))
+        return judge(ended, _tail(spawn.directory, self._site.store.hide))
 
     async def _start(self, spawn: Spawn) -> Running:
         try:
@@ -284,12 +285,13 @@ def _kill(directory: Path, marker: str) -> None:
             table.send_signal(one, signal.SIGKILL)
 
 
-def _tail(directory: Path) -> str:
-    """The end of what a command printed, errors last."""
+def _tail(directory: Path, hide: Redactor) -> str:
+    """The end of what a command printed, errors last, without secrets."""
+    most = _TAIL // 2
     parts = []
     for name in (records.STDOUT, records.STDERR):
         path = directory / name
         with path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL // 2))
-            parts.append(file.read(_TAIL // 2).decode(errors="replace"))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most - hide.reach))
+            parts.append(hide.line(file.read(most + hide.reach))[-most:].decode(errors="replace"))
     return "\n".join(part.strip("\n") for part in parts if part.strip())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final, Literal
@@ -19,9 +20,9 @@ from weft.agents import events, lines
 from weft.agents.adapters import ADAPTERS
 from weft.agents.adapters.base import Adapter, Reading
 from weft.agents.events import Event
-from weft.agents.secrets import without_tokens
 from weft.attempt import order
-from weft.attempt.site import home
+from weft.attempt.follow import hidden, shown
+from weft.attempt.site import home, read_agent, secrets_of
 from weft.errors import InputError, NoAnswer, Refused
 from weft.model import TERMINAL, Attempt, State, Task
 from weft.operations.project import Project
@@ -29,6 +30,7 @@ from weft.operations.said import said_lines
 from weft.operations.steering import called
 from weft.process import records
 from weft.process.tail import Line, Tail
+from weft.redaction import Redactor, known
 from weft.store import Store
 from weft.store.events import history
 from weft.store.hosted import hosted
@@ -80,8 +82,18 @@ def read_piece(
         return None
     tail = Tail(directory / stream, offset)
     found = next((one for one in tail.rest() if one), []) if ended else _next(tail)
-    shown = tuple(line._replace(text=without_tokens(line.text)) for line in found)
-    return Piece(adapter=ordered.adapter, lines=shown, more=tail.is_behind())
+    hide = _hiding(project, ordered.agent)
+    clean = zip(found, shown(found, hide), strict=True)
+    printed = tuple(line._replace(text=said) for line, said in clean)
+    return Piece(adapter=ordered.adapter, lines=printed, more=tail.is_behind())
+
+
+def _hiding(project: Project, agent: str) -> Redactor:
+    """What takes out an agent's secrets, as far as whoever looks knows them himself."""
+    values = known(project.environment, project.config.gate.env)
+    with suppress(InputError):  # its file is gone since, or broken: what names tell is known
+        values += secrets_of(read_agent(project.root, agent), project.environment)
+    return Redactor(values)
 
 
 @cache
@@ -122,7 +134,7 @@ class Output:
     def _printed(self, piece: Piece | None, ended: bool) -> Iterator[Printed]:
         while piece is not None:
             if self._told is None:
-                self._told = raw if self._log.plain else Readable(ADAPTERS[piece.adapter])
+                self._told = self._log.reader(piece.adapter)
             for line in piece.lines:
                 self._offset = line.end
                 for text in self._told(line):
@@ -138,14 +150,16 @@ def raw(line: Line) -> list[str]:
 class Readable:
     """Lines as their adapter understands them."""
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Adapter, hide: Redactor) -> None:
         self._adapter = adapter
+        self._hide = hide
         self._reading = Reading()
         self._last = ""  # what was said last: a result often says it again
 
     def __call__(self, line: Line) -> list[str]:
         happened, self._reading = self._adapter.read(line.text, self._reading)
-        return [text for event in happened for text in self._event(event, line)]
+        clean = (hidden(event, self._hide) for event in happened)
+        return [text for event in clean for text in self._event(event, line)]
 
     def _event(self, event: Event, line: Line) -> list[str]:
         match event:
@@ -185,6 +199,12 @@ class Log(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def plain(self) -> bool:
         return self.raw or self.stream == records.STDERR
+
+    def reader(self, adapter: str) -> Told:
+        """What makes text of lines."""
+        if self.plain:
+            return raw
+        return Readable(ADAPTERS[adapter], _hiding(self.project, self.task.agent or ""))
 
     def attempts(self) -> list[Attempt]:
         return list_attempts(self.store, self.task.id)

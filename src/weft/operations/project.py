@@ -19,6 +19,7 @@ from weft import config
 from weft.config import Config
 from weft.errors import InputError, WeftError
 from weft.operations.server import SERVER, find_server, token_file
+from weft.redaction import Redactor, known
 from weft.store import Store, default_url, open_store
 
 if TYPE_CHECKING:
@@ -43,7 +44,12 @@ class Project(Struct, frozen=True, kw_only=True):
             from weft.store.remote import RemoteStore  # late: nothing else speaks HTTP
 
             return RemoteStore(self.server)
-        return open_store(self.store_url, tuning=self.config.tuning, limits=self.config.limits)
+        return open_store(
+            self.store_url,
+            tuning=self.config.tuning,
+            limits=self.config.limits,
+            hide=Redactor(known(self.environment, self.config.gate.env)),
+        )
 
     @property
     def has_store(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from weft.model import AgentUse
 from weft.policy.capacity import MOST
-from weft.store.database import Transaction, storable
+from weft.store.database import Transaction
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 
@@ -18,7 +18,7 @@ def stop_agent(tx: Transaction, agent: str, reason: str, *, now: float) -> None:
 
 
 def write_stop(tx: Transaction, agent: str, reason: str, *, now: float) -> None:
-    tx.run("stop_agent", agent=agent, reason=storable(reason), since=now)
+    tx.run("stop_agent", agent=agent, reason=tx.told(reason), since=now)
     tx.event("agent_stopped", now=now, agent=agent, reason=reason)
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from weft.config import Tuning
 from weft.errors import InputError
+from weft.redaction import SHAPES_ALONE, Redactor
 from weft.store.wake import Listener, Outward, Topic
 
 T = TypeVar("T")
@@ -60,13 +61,15 @@ class Transaction:
     """A transaction as the store's functions see it.
 
     Text that one database would keep and the other would not is refused by both, whatever it
-    is; texts that are only there to be read by people go through `storable` instead.
+    is; texts that are only there to be read by people go through `storable` instead, and what
+    programs said through `told`, as everything does that is logged.
     """
 
-    __slots__ = ("_cursor", "outward", "tuning")
+    __slots__ = ("_cursor", "_hide", "outward", "tuning")
 
-    def __init__(self, cursor: Cursor, tuning: Tuning) -> None:
+    def __init__(self, cursor: Cursor, tuning: Tuning, hide: Redactor = SHAPES_ALONE) -> None:
         self._cursor = cursor
+        self._hide = hide
         self.tuning = tuning
         self.outward = Outward()
 
@@ -125,7 +128,14 @@ class Transaction:
     ) -> None:
         """The same for data whose names are not ours."""
         self.outward.events = True
-        self.run("append_event", at=now, kind=kind, run=run, task=task, data=encode_ascii(data))
+        told = encode_ascii(data)
+        if self._hide.finds(told):
+            told = encode_ascii(self._hide.within(data))
+        self.run("append_event", at=now, kind=kind, run=run, task=task, data=told)
+
+    def told(self, said: str) -> str:
+        """What a program said, as it is kept: storable, and without secrets."""
+        return storable(self._hide.text(said))
 
     def wake(self) -> None:
         """Something may have become admissible: wake whoever waits for work."""

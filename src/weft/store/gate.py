@@ -15,7 +15,7 @@ from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict,
 from weft.policy import pipeline
 from weft.store import ready, records
 from weft.store.claims import family, give_up
-from weft.store.database import Row, Transaction, encode, encode_keys, storable
+from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import back_to_its_maker, set_stage
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
@@ -137,7 +137,7 @@ def record_verdict(
         combination=encode(list(verdict.combination)),
         purpose=verdict.purpose,
         seconds=verdict.seconds,
-        output=storable(output),
+        output=tx.told(output),
         at=now,
     )
     tx.event(
@@ -165,7 +165,7 @@ def record_conflict(
         base=conflict.base,
         entry=conflict.entry,
         others=encode(list(conflict.others)),
-        report=storable(conflict.report),
+        report=tx.told(conflict.report),
         at=now,
     )
 
@@ -325,7 +325,7 @@ def _done(tx: Transaction, task: Row, commit: str, *, now: float) -> None:
 def block_gate(tx: Transaction, fence: int, run: str, reason: str, *, now: float) -> None:
     """The gate of a run needs a person; nothing lands before one has looked."""
     _holds(tx, fence, run)
-    tx.run("block_run", run=run, reason=storable(reason))
+    tx.run("block_run", run=run, reason=tx.told(reason))
     tx.event("gate_blocked", now=now, run=run, reason=reason)
 
 

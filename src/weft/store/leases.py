@@ -16,7 +16,7 @@ from weft.policy import capacity, pipeline
 from weft.store import ready, records
 from weft.store.agents import write_stop
 from weft.store.claims import family, give_up, pass_to_story
-from weft.store.database import Row, Transaction, encode, encode_keys, storable
+from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_story, set_stage
 from weft.store.gate import send_back
 from weft.store.grants import write_lease
@@ -129,7 +129,7 @@ def let_go(
         raise StaleFence(f"Fence {fence} is a run's, which is released when the run ends.")
     if lease["state"] == "released":
         return False
-    _let_go(tx, lease, storable(reason), spent or {}, now=now)
+    _let_go(tx, lease, tx.told(reason), spent or {}, now=now)
     return True
 
 
@@ -247,7 +247,7 @@ def _after(
         task=task["id"],
         attempt=lease["attempt"],
         kind=outcome.kind,
-        signature=storable(outcome.signature),
+        signature=tx.told(outcome.signature),
         at=now,
     )
     goes_on = outcome.state in (State.READY, State.PARKED)
@@ -256,7 +256,7 @@ def _after(
             "failures_alike",
             task=task["id"],
             kind=outcome.kind,
-            signature=storable(outcome.signature),
+            signature=tx.told(outcome.signature),
         )
         if alike >= tx.tuning.pattern:
             return State.BLOCKED, f"failed {alike} times in the same way: {outcome.reason}"
@@ -290,7 +290,7 @@ def _move(
         _judge_story(tx, task, state, reason, outcome.kind, now=now)
         return
     if outcome.result:
-        tx.run("set_result", id=number, result=storable(outcome.result))
+        tx.run("set_result", id=number, result=tx.told(outcome.result))
     if outcome.then is not None:
         capacity.refuse_odd_amounts(outcome.then.demand, f"Stage {outcome.then.name}")
         set_stage(tx, number, outcome.then)

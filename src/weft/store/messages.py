@@ -8,7 +8,7 @@ from typing import Final
 from weft.errors import AlreadyEnded, InputError, QueueFull
 from weft.model import TERMINAL, Message, State
 from weft.store import records
-from weft.store.database import Transaction, encode_keys, storable
+from weft.store.database import Transaction, encode_keys
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
@@ -46,7 +46,7 @@ def _refuse_unusable(text: str) -> None:
 def _post(
     tx: Transaction, task: int | None, worker: str | None, sender: str, text: str, now: float
 ) -> Message:
-    kept = storable(text)
+    kept = tx.told(text)
     tx.run("add_message", to_task=task, to_worker=worker, sender=sender, text=kept, now=now)
     number = int(tx.value("last_message"))
     return Message(id=number, to_task=task, to_worker=worker, sender=sender, text=kept, at=now)

@@ -20,7 +20,7 @@ from weft.model import State
 from weft.paths import conflicts
 from weft.store import records
 from weft.store.claims import Claims, bring_back, family, give_up
-from weft.store.database import Row, Transaction, encode, encode_keys, storable
+from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter_rest, withdraw
 
 
@@ -190,7 +190,7 @@ def leave(
         id=row["id"],
         state=state,
         now=now,
-        reason=storable(reason),
+        reason=tx.told(reason),
         until=until,
         offered_to=offered_to,
     )

@@ -21,6 +21,7 @@ from weft.errors import (
     Unauthenticated,
     WeftError,
 )
+from weft.redaction import SHAPES_ALONE
 from weft.store.calling import Unreadable, convert, decode, encode, hints_of
 from weft.store.database import Transaction
 from weft.store.server import Client, Reply, Server
@@ -50,6 +51,7 @@ class RemoteStore(Store):
         self._client = Client(server)
         self._known: Tuning | None = None
         self._bells = _Bells(server)
+        self.hide = SHAPES_ALONE  # whoever has the store sees to what is kept
 
     @property
     def url(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from weft.config import DEFAULT_LIMITS, Tuning
 from weft.errors import InputError
+from weft.redaction import SHAPES_ALONE, Redactor
 from weft.store.database import Cursor, Database, Transaction
 from weft.store.wake import Listener, Outward, Topic
 
@@ -39,9 +40,12 @@ VERBS: Final[dict[str, Verb]] = {}
 class Store:
     """Runs transactions. Safe to share between threads; each process opens its own."""
 
-    def __init__(self, database: Database, tuning: Tuning) -> None:
+    def __init__(
+        self, database: Database, tuning: Tuning, *, hide: Redactor = SHAPES_ALONE
+    ) -> None:
         self.database = database
         self.tuning = tuning
+        self.hide = hide  # takes out what must not be kept of what programs say
         self._here = threading.local()  # whether this thread is in a transaction
 
     @property
@@ -89,7 +93,7 @@ class Store:
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         def body(cursor: Cursor) -> tuple[T, Outward]:
-            transaction = Transaction(cursor, self.tuning)
+            transaction = Transaction(cursor, self.tuning, self.hide)
             return work(transaction), transaction.outward
 
         self._enter()
@@ -106,6 +110,10 @@ class Store:
                 "call the function it wraps, or call it afterwards."
             )
         self._here.busy = True
+
+    def learn(self, secrets: Iterable[tuple[str, str]]) -> None:
+        """From now on keep nothing that has these values in it, given by their names."""
+        self.hide = self.hide.knowing(secrets)
 
     def listen(self, topic: Topic) -> Listener:
         """A listener that is rung after each change of that kind, by any process."""
@@ -129,7 +137,7 @@ class OneTransaction(Store):
     """
 
     def __init__(self, store: Store, transaction: Transaction) -> None:
-        super().__init__(store.database, store.tuning)
+        super().__init__(store.database, store.tuning, hide=store.hide)
         self._transaction = transaction
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -216,10 +224,14 @@ def default_url(git_common_directory: Path) -> str:
 
 
 def open_store(
-    url: str, *, tuning: Tuning | None = None, limits: Mapping[str, int] = DEFAULT_LIMITS
+    url: str,
+    *,
+    tuning: Tuning | None = None,
+    limits: Mapping[str, int] = DEFAULT_LIMITS,
+    hide: Redactor = SHAPES_ALONE,
 ) -> Store:
     """Open the store a URL names, bring its schema up to date, and give a new one its limits."""
-    store = Store(_driver(url), tuning or Tuning())
+    store = Store(_driver(url), tuning or Tuning(), hide=hide)
     try:
         if not store.read(lambda tx: tx.one("identity")):
             from weft.store.limits import start_with  # late: few commands need what it imports

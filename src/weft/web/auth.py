@@ -1,13 +1,11 @@
 """Who asks: a bearer token becomes an identity, in the transaction that serves the request.
 
 No cookies, so no page can ask on behalf of whoever looks at it. A token in an address would end
-up in logs, so there is none; what is logged passes through `redacted` all the same.
+up in logs, so there is none.
 """
 
 from __future__ import annotations
 
-import logging
-import re
 from typing import Final
 
 from fastapi import Request
@@ -21,8 +19,6 @@ OWN: Final = "own"
 """Instead of a scope: whatever may be asked with a token made for one attempt too.
 
 What of it that token may see and touch is decided by the operation."""
-
-_SECRET: Final = re.compile(r"(weft_[0-9a-f]{12}_)[A-Za-z0-9_-]+")
 
 
 def bearer(request: Request) -> str:
@@ -38,19 +34,3 @@ def admit(tx: Transaction, bearer: str, scope: str, *, now: float) -> Identity:
     if scope != OWN:
         need(who, scope)
     return who
-
-
-def redacted(text: str) -> str:
-    """A text without the secrets of tokens."""
-    return _SECRET.sub(r"\1…", text)
-
-
-class Redaction(logging.Filter):
-    """Takes the secrets of tokens out of whatever is logged."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        said = record.getMessage()
-        clean = redacted(said)
-        if clean != said:
-            record.msg, record.args = clean, None
-        return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import resource
 import socket
 from collections.abc import Iterator
@@ -14,8 +13,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from weft.errors import InputError
+from weft.operations.warnings import hide_in_logs
 from weft.web.app import close, parts_of, stop_waiting, work_beside
-from weft.web.auth import Redaction
 from weft.web.protocol import HEAD_BYTES, BoundedProtocol
 
 _BACKLOG: Final = 2048
@@ -42,8 +41,7 @@ def bind(host: str, port: int) -> socket.socket:
 async def listen(app: FastAPI, listening: socket.socket) -> None:
     """Answer requests until cancelled; then those under way, for a moment, and no more."""
     _allow_many_connections()
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(Redaction())
+    hide_in_logs(parts_of(app).store.hide)
     server = _Server(
         uvicorn.Config(
             app,

@@ -22,6 +22,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     first_signal: signal.Signals  # what makes it end cleanly
     idle: float  # seconds without a line after which it is taken to hang
     says_result: bool  # whether ending well shows in its output; otherwise exit code 0 does
+    in_pieces: bool = False  # whether it prints a text a few words at a time
     passes: tuple[str, ...] = ()  # variables of the user's it needs, such as its keys
     # What it must be able to write besides its work, and nobody else's:
     directories: tuple[Place, ...] = ()

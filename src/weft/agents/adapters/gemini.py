@@ -32,6 +32,7 @@ FACTS: Final = Facts(
     first_signal=signal.SIGTERM,
     idle=1200,
     says_result=True,
+    in_pieces=True,
     passes=(
         "GEMINI_API_KEY",
         "GOOGLE_API_KEY",

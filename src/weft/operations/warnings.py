@@ -1,0 +1,62 @@
+"""What weft tells whoever started it while it works: warnings, each once in a while, no secrets."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from weft.redaction import Redactor, known
+
+_AGAIN: Final = 60.0  # seconds
+
+
+class OnceInAWhile(logging.Filter):
+    """What goes wrong is tried again and again; it need not be said as often."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text, now = record.getMessage(), time.monotonic()
+        if now < self._said.get(text, now):
+            return False
+        self._said[text] = now + _AGAIN
+        return True
+
+
+class Redaction(logging.Filter):
+    """Takes secrets out of whatever is logged, tracebacks included."""
+
+    def __init__(self, hide: Redactor) -> None:
+        super().__init__()
+        self._hide = hide
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        said = record.getMessage()
+        clean = self._hide.text(said)
+        if clean is not said:
+            record.msg, record.args = clean, None
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = self._hide.text(record.exc_text)
+        return True
+
+
+def show_warnings(environment: Mapping[str, str] = os.environ) -> None:
+    """Let warnings reach standard error, unless somebody has seen to that already."""
+    if logging.getLogger().handlers:
+        return
+    logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
+    hide_in_logs(Redactor(known(environment)))
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(OnceInAWhile())
+
+
+def hide_in_logs(hide: Redactor) -> None:
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Redaction(hide))

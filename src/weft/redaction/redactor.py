@@ -1,0 +1,139 @@
+"""Secrets taken out of text, with a visible mark in their place. Pure.
+
+What is known to be secret (values, each with the name under which it is passed on) is found
+however JSON may have escaped it, once or over again. What only looks like a credential is found by
+its shape. Neither is found in base64, percent-encoded or otherwise disguised: somebody who wants a
+secret out gets it out, and this is against mistakes. Which values are secret, `secrets` says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+_HIDDEN: Final = b"[hidden]"
+_OUTSIDE: Final = rb"(?<![A-Za-z0-9_])"
+
+
+class _Rule(NamedTuple):
+    anchor: bytes  # in whatever matches: looked for in a great many lines at once, it costs little
+    pattern: re.Pattern[bytes]
+    replacement: bytes | Callable[[re.Match[bytes]], bytes]
+
+
+def _after_its_prefix(found: re.Match[bytes]) -> bytes:
+    return found[1] + _HIDDEN
+
+
+def _shape(anchor: bytes, prefix: bytes, rest: bytes) -> _Rule:
+    return _Rule(anchor, re.compile(b"(" + prefix + b")" + rest), _after_its_prefix)
+
+
+_SHAPES: Final = (
+    _shape(b"weft_", rb"weft_", rb"[0-9a-f]{12}_[A-Za-z0-9_-]{20,}"),
+    # A run without dashes and a digit in it: `sk-learn-pipelines-of-all-kinds` is no key.
+    _shape(b"sk-", _OUTSIDE + rb"sk-(?:ant-)?", rb"(?=[\w-]*\w{16})(?=[\w-]*\d)[\w-]{20,}"),
+    _shape(b"gh", rb"gh[pousr]_", rb"[A-Za-z0-9]{30,}"),
+    _shape(b"github_pat_", rb"github_pat_", rb"\w{30,}"),
+    _shape(b"glpat-", rb"glpat-", rb"[\w-]{20,}"),
+    _shape(b"xox", rb"xox[abeoprs]-", rb"[\w-]{20,}"),
+    _shape(b"AKIA", _OUTSIDE + rb"AKIA", rb"[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _shape(b"ASIA", _OUTSIDE + rb"ASIA", rb"[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _shape(b"AIza", _OUTSIDE + rb"AIza", rb"[\w-]{35}"),
+    _shape(b".eyJ", _OUTSIDE + rb"eyJ", rb"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"),
+    _shape(b"earer ", rb"[Bb]earer +", rb"(?=[A-Za-z._~+/=-]*\d)[A-Za-z0-9._~+/=-]{16,}"),
+    # A password in an address, unless it is a place to fill in.
+    _shape(
+        b"://",
+        rb"://[^\s:/@\"'\\]{0,100}:",
+        rb"(?![$<{*\[%])[^\s@/\"'\\]{3,300}(?=@[A-Za-z0-9\[])",
+    ),
+)
+
+
+class Redactor:
+    """Takes out values, given by name, and whatever looks like a credential."""
+
+    __slots__ = ("_rules", "_values", "reach")
+
+    def __init__(self, values: Iterable[tuple[str, str]] = ()) -> None:
+        by_value = {value: name for name, value in reversed(list(values)) if value}
+        self._values = tuple((name, value) for value, name in by_value.items())
+        longest_first = sorted(by_value.items(), key=lambda one: -len(one[0]))
+        self._rules = (*(_rule(name, value) for value, name in longest_first), *_SHAPES)
+        # How much of a text has to be seen before its beginning and after its end, so that no
+        # piece of a secret is left where it was cut.
+        self.reach = 300 + 2 * max((len(value.encode(*_UTF8)) for value in by_value), default=0)
+
+    def knowing(self, values: Iterable[tuple[str, str]]) -> Redactor:
+        """One that knows these too; itself if it does already."""
+        more = [one for one in values if one not in self._values]
+        return Redactor([*self._values, *more]) if more else self
+
+    def line(self, said: bytes) -> bytes:
+        return _applied(self._rules, said)
+
+    def lines(self, said: Sequence[bytes]) -> Sequence[bytes]:
+        """The same for many: nearly always there is nothing to be found in any of them."""
+        together = b"\n".join(said)
+        rules = [rule for rule in self._rules if rule.anchor in together]
+        return [_applied(rules, one) for one in said] if rules else said
+
+    def text(self, said: str) -> str:
+        before = said.encode(*_UTF8)
+        after = self.line(before)
+        return said if after is before or after == before else after.decode(*_UTF8)
+
+    def finds(self, said: str) -> bool:
+        """Whether there is a secret in a text, which may be JSON."""
+        return self.text(said) is not said
+
+    def within(self, value: Any) -> Any:
+        """A value with every string in it redacted, names of fields apart."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {name: self.within(one) for name, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.within(one) for one in value]
+        return value
+
+
+def _applied(rules: Iterable[_Rule], said: bytes) -> bytes:
+    for anchor, pattern, replacement in rules:
+        if anchor in said:
+            said = pattern.sub(replacement, said)
+    return said
+
+
+_UTF8: Final = ("utf-8", "surrogatepass")
+
+SHAPES_ALONE: Final = Redactor()
+"""For who knows no values."""
+
+
+def _rule(name: str, value: str) -> _Rule:
+    anchor = max(re.findall(r"[A-Za-z0-9]+", value), key=len, default="")
+    pattern = re.compile(b"".join(map(_escaped, value.replace("\r\n", "\n"))))
+    return _Rule(anchor.encode(), pattern, f"[{name}]".encode().replace(b"\\", rb"\\"))
+
+
+_NAMED: Final = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
+
+
+def _escaped(char: str) -> bytes:
+    """A character as it is, or as JSON has it, or JSON within JSON, however deep."""
+    if char.isascii() and char.isalnum():
+        return char.encode()
+    units = char.encode("utf-16-be", "surrogatepass")
+    by_number = b"".join(
+        rb"\\+u(?i:%02x%02x)" % (units[at], units[at + 1]) for at in range(0, len(units), 2)
+    )
+    plain = re.escape(char.encode(*_UTF8))
+    if char == "\n":
+        return rb"(?:\r?\n|(?:\\+r)?\\+n|" + by_number + b")"
+    if char == "\\":
+        return rb"(?:\\+|" + by_number + b")"
+    short = rb"|\\+" + _NAMED[char] if char in _NAMED else b""
+    return rb"(?:\\*" + plain + short + b"|" + by_number + b")"

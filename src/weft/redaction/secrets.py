@@ -1,0 +1,91 @@
+"""Which variables are secret: a rule over names and values. Pure.
+
+To hide too little leaks, and to hide too much destroys what people and agents have to read. So a
+name that says so is enough, unless the value is a word, a small number or a path; and without such
+a name only what is handed to a program, and can hardly be anything but random, is a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+_SECRET: Final = re.compile(
+    r"(?:KEYS?|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|PASS|PWD|PAT|JWT|CREDENTIALS?|AUTH"
+    r"|AUTHORIZATION|BEARER|COOKIE|PRIVATE|SALT|\w*(?:PASSWORD|PASSWD|TOKEN|SECRET|APIKEY))"
+)
+_TELLS_ABOUT: Final = re.compile(
+    r"(?:IDS?|NAME|TYPE|KIND|URL|URI|HOST|PORT|SERVER|ENDPOINT|FILE|PATH|DIR|HOME|SOCK|LIMIT|SIZE"
+    r"|LENGTH|COUNT|MAX|MIN|TTL|EXPIRY|EXPIRES|ALGORITHM|METHOD|MODE|REGION|USER|PROVIDER|PREFIX"
+    r"|HEADER|VERSION|SHA|COMMIT|REF|REVISION|HASH|DIGEST|CHECKSUM|UUID)"
+)
+"""A name that ends so tells of a secret, or of something else, and is none."""
+
+_SHORTEST: Final = 8  # characters of a secret that goes by its name
+_LONGEST_WORD: Final = 16
+_LONGEST_NUMBER: Final = 12
+_RANDOM: Final = 20  # characters below which nothing is known to be random
+_TURNS: Final = 0.25  # of what is random at least so many characters differ in kind from the last
+
+_WORD: Final = re.compile(r"[A-Za-z](?:[a-z]*|[A-Z]*)")
+_PATH: Final = re.compile(r"(?:/|~|\.\.?/)")
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s:/@]*:([^\s@/]+)@)?(\S*)")
+_TURN: Final = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])|(?<=[a-z])(?=[A-Z])")
+
+
+def known(environment: Mapping[str, str], passed_on: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """The secrets among variables, each with its name; `passed_on` are those that programs get."""
+    asked = frozenset(passed_on)
+    return [
+        (name, secret)
+        for name, value in environment.items()
+        for secret in _secrets(name, value.strip(), asked=name in asked)
+    ]
+
+
+def _secrets(name: str, value: str, *, asked: bool) -> Iterator[str]:
+    address = _ADDRESS.fullmatch(value)
+    if address is not None:
+        if address[1] and _is_telling(address[1]):
+            yield address[1]
+        if asked:
+            yield from filter(_is_random, re.split(r"[/?&=#]", address[2]))
+    elif _is_named_secret(name):
+        if _is_telling(value):
+            yield value
+            yield from _lines(value)
+    elif asked and not _tells_about(name) and not _PATH.match(value) and _is_random(value):
+        yield value
+
+
+def _lines(value: str) -> Iterator[str]:
+    """A value of several lines may be printed line by line."""
+    if "\n" in value:
+        yield from filter(_is_random, map(str.strip, value.splitlines()))
+
+
+def _is_named_secret(name: str) -> bool:
+    says_so = any(map(_SECRET.fullmatch, name.upper().split("_")))
+    return says_so and not _tells_about(name)
+
+
+def _tells_about(name: str) -> bool:
+    return _TELLS_ABOUT.fullmatch(name.upper().rpartition("_")[2]) is not None
+
+
+def _is_telling(value: str) -> bool:
+    """Whether a value that is called secret is one: no word, no small number, no path."""
+    if len(value) < _SHORTEST or (value.isdigit() and len(value) < _LONGEST_NUMBER):
+        return False
+    if _WORD.fullmatch(value) and len(value) < _LONGEST_WORD:
+        return False
+    return not _PATH.match(value) or _is_random(value)
+
+
+def _is_random(value: str) -> bool:
+    """Letters and digits in no order that people give them."""
+    dense = re.sub(r"[-_.+/=~]", "", value)
+    if len(dense) < _RANDOM or not (dense.isascii() and dense.isalnum()):
+        return False
+    return len(_TURN.findall(dense)) >= _TURNS * len(dense)
