@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from weft import paths
 from weft.errors import AtCapacity, Forbidden, InputError, Refused
 from weft.model import MET, SWARM, Capacity, NewTask, Worker
@@ -34,6 +36,9 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Sent:
     """
     need(who, WORK)
     _refuse_unusable(who, work)
+    if who.fence is not None:  # an agent's words, and the prompt of another
+        hide = store.hide.text
+        work = replace(work, title=hide(work.title), text=hide(work.text))
     sender = get_sender(store, who, work.sender, now=now)
     member = None if work.to is None else get_called(store, work.to, now=now)
     tenant = _tenant(who, work, member)
