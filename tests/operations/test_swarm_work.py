@@ -21,11 +21,13 @@ from weft.errors import (
 from weft.model import Class, ErrorClass, NewRun, NewTask, Priority, State
 from weft.operations.swarm import looking, members, polling, working
 from weft.operations.swarm.identity import LOCAL
+from weft.operations.swarm.inbox import send_message
 from weft.operations.swarm.records import Filter, Result
 from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.events import history
 from weft.store.limits import set_limit
+from weft.store.messages import list_to_task
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import get_task
@@ -456,3 +458,20 @@ def test_results_repeat_and_first_ones_stand(store: Store) -> None:
         end(store, claimed, FAILED, now=5)
     assert snapshot(store.url) == before
     assert not admit(store, "m", now=6)
+
+
+def test_what_a_member_says_is_kept_without_the_secrets_that_are_known(store: Store) -> None:
+    key = 'k3y-"9f8e7d6c5b'
+    store.learn([("MY_KEY", key)])
+    join(store)
+    post(store)
+    claimed = take(store)
+    said = {"deep": [key, {"down": f"x{key}"}], "count": 3}
+    working.progress(store, OWNER, claimed.fence, text=f"have {key}", data=said, now=3)
+    send_message(store, OWNER, f"take {key}", task=claimed.task, now=3)
+    end(store, claimed, Result(status="completed", text=f"with {key}"))
+    [told] = [event.data for event in history(store, claimed.task) if event.kind == "progress"]
+    assert told["events"] == [{"type": "text", "text": "have [MY_KEY]"}]
+    assert told["said"] == {"deep": ["[MY_KEY]", {"down": "x[MY_KEY]"}], "count": 3}
+    assert get_task(store, claimed.task).result == "with [MY_KEY]"
+    assert [one.text for one in list_to_task(store, claimed.task)] == ["take [MY_KEY]"]
