@@ -1,4 +1,5 @@
-"""What made-up requests leave out: nobody waits long for work that will not come."""
+"""What made-up requests leave out: nobody waits long for work that will not come. And what their
+answers may not say: that a request does not obey the document, when it does."""
 
 from __future__ import annotations
 
@@ -19,3 +20,15 @@ def before_call(
         wait = body.get("wait_ms", 60_000)
         if type(wait) is int and 0 <= wait <= _LONGEST:
             body["wait_ms"] = min(wait, _SHORT)
+
+
+@schemathesis.check
+def what_obeys_the_document_is_not_called_malformed(
+    context: schemathesis.CheckContext,
+    response: schemathesis.Response,
+    case: schemathesis.Case[Any],
+) -> None:
+    """422 is also for what has the right shape and is wrong all the same; this is its other half."""
+    obeys = case.meta is not None and case.meta.generation.mode.is_positive
+    if obeys and response.status_code == 422:
+        assert response.json()["type"] != "malformed", response.json()["detail"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from web.server import Server, serving
+from weft.web.document import by_name
 
 _CONFIG = """
 [checks.positive_data_acceptance]
@@ -18,7 +20,8 @@ expected-statuses = ["2xx", "403", "404", "409", "422", "429"]
 [checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "409", "414", "415", "422", "431"]
 """
-"""What has the right shape may still be refused: a used key, an agent that is not there."""
+"""What has the right shape may still be refused: a used key, an agent that is not there. That it
+is never refused for its shape is a check of our own, in `schemathesis_hooks`."""
 
 
 def test_every_operation_says_who_may_ask_and_what_can_go_wrong(server: Server) -> None:
@@ -31,6 +34,71 @@ def test_every_operation_says_who_may_ask_and_what_can_go_wrong(server: Server) 
                 assert "application/problem+json" in operation["responses"][status]["content"]
             keyed = [one["name"] for one in operation["parameters"]]
             assert ("Idempotency-Key" in keyed) == (method == "post")
+
+
+def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            if "requestBody" in operation:
+                content = operation["requestBody"]["content"]["application/json"]
+                yield method, path, content["schema"]
+
+
+def resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    name = schema.get("$ref", "").removeprefix("#/components/schemas/")
+    return dict(document["components"]["schemas"][name]) if name else schema
+
+
+def smallest(document: dict[str, Any], schema: dict[str, Any]) -> Any:
+    """The least that obeys a schema of a request."""
+    schema = resolved(document, schema)
+    if "enum" in schema or "const" in schema:
+        return schema.get("enum", [schema.get("const")])[0]
+    match schema["type"]:
+        case "object":
+            fields, needed = schema.get("properties", {}), schema.get("required", [])
+            return {name: smallest(document, fields[name]) for name in needed}
+        case "array":
+            return [smallest(document, schema["items"])] * schema.get("minItems", 0)
+        case "string":
+            return "a" * schema.get("minLength", 0)
+        case "integer" | "number":
+            least = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
+            return max(int(least), 0)
+    raise AssertionError(schema)
+
+
+def test_the_least_that_every_operation_asks_for_has_the_right_shape(server: Server) -> None:
+    client = server.client()
+    document = client.get("/openapi.json")
+    tried = 0
+    for method, path, schema in bodies(document):
+        assert resolved(document, schema)["additionalProperties"] is False, path
+        body = smallest(document, schema)
+        where = path.replace("{id}", "999").replace("{resource}", "nothing")
+        answer = client.http.request(method, where, json=body)
+        malformed = answer.status_code == 422 and answer.json()["type"] == "malformed"
+        assert not malformed, (method, path, body, answer.text)
+        tried += 1
+    assert tried >= 15
+
+
+def test_a_token_is_asked_for_by_what_its_maker_says_and_a_reason_by_itself(
+    server: Server,
+) -> None:
+    document = server.client().get("/openapi.json")
+    asked = {
+        path: set(resolved(document, schema)["properties"]) for _, path, schema in bodies(document)
+    }
+    assert asked["/v1/tokens"] == {"name", "scopes", "tenant", "expires_in"}
+    assert asked["/v1/tasks/{id}/cancel"] == asked["/v1/tasks/{id}/reject"] == {"reason"}
+
+
+def test_no_name_in_the_document_stands_for_two_things() -> None:
+    asked, answered = {"Why": {"type": "object"}}, {"Why": {"type": "string"}}
+    with pytest.raises(RuntimeError, match=r"two things by one name \(Why\)"):
+        by_name(asked, answered)
+    assert by_name(asked, {"Because": {}}) == {**asked, "Because": {}}
 
 
 def test_a_wrong_method_is_told_the_right_ones(server: Server) -> None:

@@ -92,7 +92,7 @@ class NewTask(Body):
         )
 
 
-class Why(Body):
+class Reason(Body):
     reason: Short = ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -68,7 +69,8 @@ _TAKING: Final = ("/claim", "/accept", "/reject")
 
 def answers(kind: Any) -> dict[str, Any]:
     """For a route: what it answers, once it is encoded."""
-    _KINDS[kind.__name__] = kind
+    if _KINDS.setdefault(kind.__name__, kind) is not kind:
+        raise _taken({kind.__name__})
     return {_ANSWER: kind.__name__}
 
 
@@ -83,14 +85,32 @@ def tell_the_truth(app: FastAPI) -> None:
                 for method, operation in methods.items():
                     _complete(path, method, operation)
             parts = document.setdefault("components", {})
-            parts.setdefault("schemas", {}).update(_describe(document), Problem=_PROBLEM)
+            asked = parts.get("schemas", {})
             for unused in ("HTTPValidationError", "ValidationError"):
-                parts["schemas"].pop(unused, None)
+                asked.pop(unused, None)
+            parts["schemas"] = by_name(asked, _describe(document), {"Problem": _PROBLEM})
             parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             app.openapi_schema = document
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI wants it
+
+
+def by_name(*schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """All of them under their names, each of which stands for one thing only."""
+    found: dict[str, Any] = {}
+    for some in schemas:
+        if found.keys() & some.keys():
+            raise _taken(found.keys() & some.keys())
+        found.update(some)
+    return found
+
+
+def _taken(names: Collection[str]) -> RuntimeError:
+    return RuntimeError(
+        f"The document would say two things by one name ({', '.join(sorted(names))}): call what "
+        "is asked and what is answered by names of their own."
+    )
 
 
 def _describe(document: dict[str, Any]) -> dict[str, Any]:

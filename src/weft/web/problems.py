@@ -38,6 +38,8 @@ from weft.web.document import allowed_methods
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+MALFORMED: Final = "malformed"
+"""The type of what does not even have the shape that the document asks for."""
 
 _STATUSES: Final[Mapping[type[WeftError], int]] = {
     Unauthenticated: 401,
@@ -96,12 +98,17 @@ def answer(status: int, detail: str, name: str | None = None) -> Response:
 
 def from_weft(_: Request, error: Exception) -> Response:
     assert isinstance(error, WeftError)
-    status = status_of(error)
-    if status >= 500:
+    if status_of(error) >= 500:
         log.warning("a request could not be answered: %s", error)
+    return answer(*told(error))
+
+
+def told(error: WeftError) -> tuple[int, str, str]:
+    """The status of an error, what is said of it, and its name."""
+    status = status_of(error)
     # What the store says of its own troubles is for whoever runs it.
     said = "The store does not answer just now; ask again." if status == 503 else str(error)
-    return answer(status, storable(said), name_of(type(error)))
+    return status, storable(said), name_of(type(error))
 
 
 def from_http(request: Request, error: Exception) -> Response:
@@ -121,7 +128,7 @@ def from_validation(_: Request, error: Exception) -> Response:
     if any(one["type"] == "json_invalid" for one in found):
         return answer(400, "The body is not JSON.")
     told = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found[:5]]
-    return answer(422, storable("; ".join(told)) + ".")
+    return answer(422, storable("; ".join(told)) + ".", MALFORMED)
 
 
 def from_defect(_: Request, error: Exception) -> Response:

@@ -223,7 +223,7 @@ class Token(TypedDict):
     revoked: float | None
 
 
-class NewToken(Token):
+class MadeToken(Token):
     secret: str  # the token itself; shown this once
 
 

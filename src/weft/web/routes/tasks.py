@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
-from weft.errors import StaleFence
+from weft.errors import AlreadyEnded, Refused, StaleFence
 from weft.model import State
 from weft.operations import looking as explaining
 from weft.operations.diffs import find_difference
@@ -99,17 +99,17 @@ async def accept(request: Request, id: TaskNumber) -> Response:
     return await _take(request, id, working.accept)
 
 
-async def _take(request: Request, id: int, verb: Callable[..., Claimed]) -> Response:
+async def _take(request: Request, id: int, verb: Callable[..., Claimed | Refused]) -> Response:
     named = request.headers.get("x-weft-agent")
 
-    def work(store: Store, who: Identity, now: float) -> Claimed:
+    def work(store: Store, who: Identity, now: float) -> Claimed | Refused:
         return verb(store, who, acting(store, who, named, now=now), id, now=now)
 
     return await act(request, WORK, work)
 
 
 @router.post("/tasks/{id}/reject", openapi_extra=answers(wire.Changed))
-async def reject(request: Request, id: TaskNumber, body: bodies.Why) -> Response:
+async def reject(request: Request, id: TaskNumber, body: bodies.Reason) -> Response:
     """Leave an offered task to others."""
     named = request.headers.get("x-weft-agent")
 
@@ -151,15 +151,16 @@ async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Respo
     """Say how it ended. The first that is said counts; the same again is answered the same."""
     result = body.result()
 
-    def work(store: Store, who: Identity, now: float) -> wire.State:
+    def work(store: Store, who: Identity, now: float) -> wire.State | AlreadyEnded:
         _refuse_other_task(store, id, body.fence)
-        return {"task": id, "state": working.finish(store, who, body.fence, result, now=now)}
+        state = working.finish(store, who, body.fence, result, now=now)
+        return state if isinstance(state, AlreadyEnded) else {"task": id, "state": state}
 
     return await act(request, OWN, work)
 
 
 @router.post("/tasks/{id}/cancel", openapi_extra=answers(wire.Changed))
-async def cancel(request: Request, id: TaskNumber, body: bodies.Why) -> Response:
+async def cancel(request: Request, id: TaskNumber, body: bodies.Reason) -> Response:
     def work(store: Store, who: Identity, now: float) -> wire.Changed:
         changed = working.cancel(store, who, id, reason=body.reason, now=now)
         return {"task": id, "changed": changed}

@@ -16,7 +16,7 @@ from weft.web.document import answers
 router = APIRouter(prefix="/tokens", tags=["tokens"])
 
 
-@router.post("", status_code=201, openapi_extra=answers(wire.NewToken))
+@router.post("", status_code=201, openapi_extra=answers(wire.MadeToken))
 async def create(request: Request, body: bodies.NewToken) -> Response:
     """Make a token. It is shown this once: a repetition by the same key gets an empty secret."""
 
