@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
+from weft.errors import Refused
 from weft.model import State
 from weft.operations.swarm import members, polling, sending, working
 from weft.operations.swarm.identity import Identity
 from weft.operations.swarm.records import Claimed, Member, NewWork, Result, Sent
 from weft.store import Store
+
+T = TypeVar("T")
 
 OWNER = Identity("t-owner", "owner", frozenset({"work"}))
 ACME = Identity("t-acme", "acme", frozenset({"work"}), tenant="acme")
@@ -51,4 +54,11 @@ def take_all(
 def end(
     store: Store, claimed: Claimed, result: Result = DONE, *, who: Identity = OWNER, now: float = 3
 ) -> State:
-    return working.finish(store, who, claimed.fence, result, now=now)
+    return done(working.finish(store, who, claimed.fence, result, now=now))
+
+
+def done(answer: T | Refused) -> T:
+    """What came of something; raises what was refused."""
+    if isinstance(answer, Refused):
+        raise answer
+    return answer

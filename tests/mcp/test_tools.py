@@ -119,6 +119,24 @@ async def everything(house: House, tools: Tools) -> None:
     assert names((await tools("get_tasks", run=run["run"]))["tasks"]) == list(run["tasks"])
 
 
+async def test_an_offer_that_cannot_start_is_for_others_and_who_accepted_is_told_why(
+    house: House,
+) -> None:
+    with anyio.fail_after(PATIENCE):
+        async with house.over_http(house.give_token(*WORKER, tenant="nine")) as tools:
+            me = await tools("join_swarm", name="nina", max_tasks=2)
+            first = await tools("send_task", text="This", files=["a.py"])
+            await tools("task_action", action="claim", task=first["task"])
+            offer = {"to": me["id"], "how": "offer", "files": ["a.py"]}
+            offered = (await tools("send_task", text="That", **offer))["task"]
+            said = await tools.refused("task_action", action="accept", task=offered)
+            assert said == (
+                f"Task {offered} cannot start now: a.py held by task {first['task']}; "
+                "it is in the pool again."
+            )
+            assert (await tools("get_task", task=offered))["state"] == "ready"
+
+
 async def test_members_hear_how_what_they_sent_ended(house: House) -> None:
     with anyio.fail_after(PATIENCE):
         async with (

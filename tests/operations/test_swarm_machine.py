@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 
 from databases import fresh_database, wipe
 from observer import TERMINAL, Observer, Picture
+from swarm_helpers import done
 from weft.config import Tuning
 from weft.errors import Forbidden, InputError, Refused
 from weft.operations.swarm import inbox, members, polling, sending, working
@@ -82,7 +83,7 @@ class SwarmMachine(RuleBasedStateMachine):
         """Ask for something. Who is refused has changed nothing, but what time had changed."""
         before = self.picture().tables
         try:
-            return verb(self.store, *args, **said, now=self.now)
+            return done(verb(self.store, *args, **said, now=self.now))
         except (Refused, Forbidden, InputError):
             after = self.picture().tables
             if verb not in (working.claim, working.accept, working.finish):

@@ -8,7 +8,7 @@ from databases import look
 from store_helpers import drain, go, hire, snapshot
 from store_helpers import put as put_into_repository
 from store_helpers import url as url
-from swarm_helpers import ACME, DONE, FAILED, OWNER, end, join, post, take, take_all
+from swarm_helpers import ACME, DONE, FAILED, OWNER, done, end, join, post, take, take_all
 from weft.errors import (
     AlreadyEnded,
     AtCapacity,
@@ -180,7 +180,7 @@ def test_an_offer_is_told_until_it_is_answered(store: Store) -> None:
     assert (found.kind, found.offer.task, found.offer.until) == ("offer", sent.task, 61)
     assert members.get_member(store, OWNER, "m", now=2).offers == (sent.task,)
     assert polling.poll(store, OWNER, "other", now=2) is None
-    claimed = working.accept(store, OWNER, "m", sent.task, now=3)
+    claimed = done(working.accept(store, OWNER, "m", sent.task, now=3))
     assert (claimed.task, get_task(store, sent.task).state) == (sent.task, State.RUNNING)
     with pytest.raises(Refused):
         working.accept(store, OWNER, "m", sent.task, now=4)
@@ -199,8 +199,10 @@ def test_an_offer_without_room_stands_and_one_that_cannot_start_goes_to_the_pool
     assert snapshot(store.url) == before
     end(store, first)
     set_limit(store, "llm", 0, now=3)
-    with pytest.raises(Refused, match="in the pool again"):
-        working.accept(store, OWNER, "m", offered.task, now=4)
+    refused = working.accept(store, OWNER, "m", offered.task, now=4)
+    assert str(refused) == (
+        f"Task {offered.task} cannot start now: llm is paused; it is in the pool again."
+    )
     assert get_task(store, offered.task).state is State.READY
 
 

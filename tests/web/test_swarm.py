@@ -131,6 +131,40 @@ def test_an_agent_at_capacity_is_refused_more_but_may_be_offered_it(server: Serv
     assert client.capacity(agent) == {"current": 1, "max": 1, "available": 0}
 
 
+def test_an_offer_that_cannot_start_is_in_the_pool_again_and_the_answer_says_why(
+    server: Server,
+) -> None:
+    client = server.tenant()
+    agent = client.join(max_tasks=2)
+    client.send("first", files=["a.py"])
+    holder, _ = client.take(agent)
+    offered = client.send("then", files=["a.py"], to=agent, how="offer")
+    for _ in range(2):
+        refused = client.http.post(
+            f"/v1/tasks/{offered}/accept", json={}, headers={"Idempotency-Key": "once"}
+        )
+        assert (refused.status_code, refused.json()["type"]) == (409, "refused")
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert refused.json()["detail"] == (
+            f"Task {offered} cannot start now: a.py held by task {holder}; it is in the pool again."
+        )
+        about = client.get(f"/v1/tasks/{offered}")
+        assert (about["state"], about["offered_to"]) == ("ready", None)
+    again = client.http.post(f"/v1/tasks/{offered}/accept", json={})
+    assert "not offered" in again.json()["detail"]
+
+
+def test_who_ends_a_cancelled_task_is_told_so_and_has_room_again(server: Server) -> None:
+    client = server.tenant()
+    agent = client.join(max_tasks=1)
+    client.send()
+    task, fence = client.take(agent)
+    client.post(f"/v1/tasks/{task}/cancel")
+    body = {"fence": fence, "status": "completed"}
+    assert client.refused(409, "POST", f"/v1/tasks/{task}/finish", body) == "already_ended"
+    assert client.capacity(agent) == {"current": 0, "max": 1, "available": 1}
+
+
 def test_an_assignment_may_wait_for_capacity(server: Server) -> None:
     client = server.tenant()
     agent = client.join(max_tasks=1)
@@ -220,7 +254,7 @@ def test_a_cancelled_task_stays_cancelled(server: Server) -> None:
     end_ = {"fence": fence, "status": "completed"}
     assert client.http.post(f"/v1/tasks/{task}/finish", json=end_).status_code == 409
     assert client.state(task) == "cancelled"
-    assert not client.get("/v1/me")["agent"]["tasks"][0]["current"]
+    assert client.get("/v1/me")["agent"]["tasks"] == []  # and its slot is free
     client.post(f"/v1/tasks/{task}/release", {"fence": fence})
     assert client.capacity(agent)["current"] == 0
 

@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import anyio
 from anyio.to_thread import run_sync
 
+from weft.errors import Refused
 from weft.operations.project import Project
 from weft.operations.swarm.identity import Identity
 from weft.store import Store
@@ -29,10 +30,13 @@ class Call:
 
     async def ask(
         self,
-        function: Callable[Concatenate[Store, Identity, P], T],
+        function: Callable[Concatenate[Store, Identity, P], T | Refused],
         /,
         *args: P.args,
         **named: P.kwargs,
     ) -> T:
         """Ask an operation of the swarm as the caller, in a thread of its own."""
-        return await run_sync(partial(function, self.store, self.who, *args, **named))
+        done = await run_sync(partial(function, self.store, self.who, *args, **named))
+        if isinstance(done, Refused):  # what was done all the same is stored by now
+            raise done
+        return done

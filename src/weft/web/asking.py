@@ -18,7 +18,7 @@ import msgspec
 from anyio.to_thread import run_sync
 from fastapi import Request, Response
 
-from weft.errors import InputError, StoreBusy, WeftError
+from weft.errors import InputError, Refused, StoreBusy, WeftError
 from weft.operations.project import Project
 from weft.operations.swarm.identity import Identity
 from weft.store import Store
@@ -27,6 +27,7 @@ from weft.store.database import Transaction
 from weft.store.replies import Asked, Reply, fill, find_reply, keep_reply, reserve
 from weft.store.store import OneMoment, OneTransaction
 from weft.waiting import Room
+from weft.web import problems
 from weft.web.auth import admit, bearer
 from weft.web.counting import Counts
 from weft.web.following import Stream
@@ -114,10 +115,8 @@ async def act(request: Request, scope: str, work: Work, *, status: int = 200) ->
         done = work(OneTransaction(store, tx), who, now)
         if asked is not None:
             kept = done.kept if isinstance(done, ShownOnce) else done
-            reply = Reply(status=status, body=encode(kept).decode())
-            keep_reply(tx, asked, reply, now=now)
-        shown = done.shown if isinstance(done, ShownOnce) else done
-        return Reply(status=status, body=encode(shown).decode())
+            keep_reply(tx, asked, _reply(status, kept), now=now)
+        return _reply(status, done.shown if isinstance(done, ShownOnce) else done)
 
     return _response(await in_thread(request, lambda: store.write(do)))
 
@@ -192,8 +191,18 @@ async def _key(request: Request) -> tuple[str, str] | None:
     return key, digest.hexdigest()
 
 
+def _reply(status: int, done: object) -> Reply:
+    """The answer to what was done; also if that was refused in the end, which is then no reason
+    to undo it."""
+    if isinstance(done, Refused):
+        refused, *said = problems.told(done)
+        return Reply(status=refused, body=problems.encode(refused, *said).decode())
+    return Reply(status=status, body=encode(done).decode())
+
+
 def _response(reply: Reply) -> Response:
-    return Response(reply.body, reply.status, media_type=_JSON)
+    kind = _JSON if reply.status < 400 else problems.MEDIA_TYPE
+    return Response(reply.body, reply.status, media_type=kind)
 
 
 def encode(value: object) -> bytes:

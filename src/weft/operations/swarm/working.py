@@ -46,23 +46,24 @@ def claim(store: Store, who: Identity, member: str, task: int, *, now: float) ->
     return _taken(store, member, task, now=now)
 
 
-def accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed:
+def accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | Refused:
     """Take what was offered. Without room for it the offer stands; if it cannot start for
-    another reason, it is for everybody again."""
-    claimed = _accept(store, who, member, task, now=now)
-    if claimed is None:
-        raise Refused(f"Task {task} cannot start just now; it is in the pool again.")
-    return claimed
+    another reason, it is for everybody again, and that is the answer."""
+    found = _accept(store, who, member, task, now=now)
+    if isinstance(found, str):
+        return Refused(f"Task {task} cannot start now: {found}; it is in the pool again.")
+    return found
 
 
 @at_once
-def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | None:
+def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | str:
+    """What it is, or what keeps it from starting."""
     worker = get_acting(store, who, member, now=now)
     about = _get_for(store, who, worker, task)
     if about.state is State.OFFERED and about.offered_to == member:
         _refuse_full(worker)
     if not offers.accept(store, task, member, now=now):
-        return None
+        return _held_up(store, tasks.get_task(store, task), now=now)
     return _taken(store, member, task, now=now)
 
 
@@ -98,10 +99,12 @@ def _refuse_full(worker: Worker) -> None:
 def _why_not(store: Store, task: Task, *, now: float) -> Refused:
     if task.state in TERMINAL:
         return AlreadyEnded(f"Task {task.id} is {task.state} already.")
+    return Refused(f"Task {task.id} cannot be claimed now: {_held_up(store, task, now=now)}.")
+
+
+def _held_up(store: Store, task: Task, *, now: float) -> str:
     waits = "; ".join(one.text for one in probe(store, task.id, now=now))
-    if not waits:
-        waits = "others go first" if task.state is State.READY else f"it is {task.state}"
-    return Refused(f"Task {task.id} cannot be claimed now: {waits}.")
+    return waits or ("others go first" if task.state is State.READY else f"it is {task.state}")
 
 
 def _taken(store: Store, member: str, task: int, *, now: float) -> Claimed:
@@ -158,14 +161,16 @@ def progress(
     )
 
 
-def finish(store: Store, who: Identity, fence: int, result: Result, *, now: float) -> State:
+def finish(
+    store: Store, who: Identity, fence: int, result: Result, *, now: float
+) -> State | AlreadyEnded:
     """Say how it ended: the first word stands, the same again answers the same.
 
-    Of a task that was cancelled meanwhile the slot is freed all the same.
+    Of a task that was cancelled meanwhile the slot is freed all the same, and that is the answer.
     """
     state, ended = _finish(store, who, fence, result, now=now)
     if ended:
-        raise AlreadyEnded(f"The task is {state} already; nobody waits for this result.")
+        return AlreadyEnded(f"The task is {state} already; nobody waits for this result.")
     return state
 
 
