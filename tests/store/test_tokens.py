@@ -12,7 +12,7 @@ from store_helpers import DONE, go, hire, put, url
 from weft.errors import InputError, NotFound, Unauthenticated
 from weft.store import Store
 from weft.store.leases import adopt, finish, suspect_overdue
-from weft.store.tokens import create_token, identify, list_tokens, revoke_token
+from weft.store.tokens import create_token, identify, list_tokens, page_tokens, revoke_token
 from weft.store.workers import depart
 
 __all__ = ["url"]
@@ -95,3 +95,18 @@ def test_what_no_token_can_be_is_refused(store: Store) -> None:
             create_token(store, **wrong, now=1)
     with pytest.raises(NotFound):
         revoke_token(store, "nobody", now=1)
+
+
+def test_tokens_come_in_pages_oldest_first(store: Store) -> None:
+    made = [create_token(store, name=str(n), scopes=("read",), now=n // 2)[0] for n in range(5)]
+    found: list[Any] = []
+    after: str | None = None
+    for size in (2, 2, 1):
+        page, after = page_tokens(store, after=after, most=2)
+        assert len(page) == size
+        found += page
+    assert after is None
+    assert found == list_tokens(store)
+    assert {one.id for one in found} == {one.id for one in made}
+    with pytest.raises(NotFound):
+        page_tokens(store, after="nobody", most=2)

@@ -28,7 +28,7 @@ def what_obeys_the_document_is_not_called_malformed(
     response: schemathesis.Response,
     case: schemathesis.Case[Any],
 ) -> None:
-    """422 is also for what has the right shape and is wrong all the same; this is its other half."""
+    """422 is also for what has the right shape and is wrong otherwise; this is its other half."""
     obeys = case.meta is not None and case.meta.generation.mode.is_positive
     if obeys and response.status_code == 422:
         assert response.json()["type"] != "malformed", response.json()["detail"]

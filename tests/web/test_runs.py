@@ -9,7 +9,7 @@ import pytest
 
 from cli.shell import TRY
 from repositories import commit_all
-from web.server import Server, serving
+from web.server import Client, Server, serving
 
 PLAN = "# P\n\n## Phase 1: All\n\n- [ ] Task 1.1: First\n  <!-- files: a.txt -->\n"
 
@@ -20,6 +20,33 @@ def planned(tmp_path: Path) -> Iterator[Server]:
     with serving(tmp_path, url, agents={"implement": TRY}) as server:
         commit_all(server.root, "agents")
         yield server
+
+
+def pages(client: Client, path: str, what: str) -> list[list[str]]:
+    """All pages of a list, each by what its items are known by."""
+    found, after = [], ""
+    while True:
+        page = client.get(path, params={"most": 2, **({"after": after} if after else {})})
+        found.append([str(one.get("id", one.get("run"))) for one in page[what]])
+        after = page["after"]
+        if after is None:
+            return found
+
+
+def test_every_list_comes_in_pages_of_the_size_asked_for(planned: Server) -> None:
+    admin = planned.client()
+    runs = [admin.post("/v1/runs", {"plan": PLAN})["submitted"]["run"] for _ in range(3)][::-1]
+    agents = sorted(admin.join(name) for name in ("ann", "bob", "cat"))
+    tokens = [admin.post("/v1/tokens", {"name": "x", "scopes": ["read"]})["id"] for _ in range(2)]
+    assert pages(admin, "/v1/runs", "runs") == [runs[:2], runs[2:]]
+    assert pages(admin, "/v1/cost", "runs") == [runs[:2], runs[2:]]
+    assert pages(admin, "/v1/agents", "agents") == [agents[:2], agents[2:]]
+    assert [one for page in pages(admin, "/v1/tokens", "tokens") for one in page][1:] == tokens
+    for path in ("runs", "cost", "agents", "tokens", "tasks", "queue"):
+        for odd in ("0", "201", "x"):
+            assert admin.refused(422, "GET", f"/v1/{path}?most={odd}") == "malformed"
+    for path in ("runs", "cost", "tokens"):
+        assert admin.refused(404, "GET", f"/v1/{path}?after=nobody") == "not_found"
 
 
 def test_a_plan_is_submitted_once_and_steered(planned: Server) -> None:

@@ -151,7 +151,7 @@ def test_a_server_killed_under_a_hundred_who_wait_loses_and_doubles_nothing(
         client = server.client()
         crew = Crew(client, 100)
         try:
-            wait_until(lambda: len(client.get("/v1/agents")["agents"]) == 100)
+            wait_until(lambda: len(client.get("/v1/agents?most=200")["agents"]) == 100)
             tasks = [client.send(str(number)) for number in range(10)]
             server.kill()
             server.start()

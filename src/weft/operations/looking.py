@@ -33,7 +33,7 @@ from weft.store.looking import (
     milestones,
 )
 from weft.store.probe import order, probe, queue
-from weft.store.runs import list_runs
+from weft.store.runs import list_runs, page_runs
 from weft.store.tasks import get_task, list_attempts
 
 
@@ -188,11 +188,25 @@ class RunCost(Struct, frozen=True, kw_only=True):
 def look_at_costs(store: Store, name: str | None) -> list[RunCost]:
     """What one run took, or every run and what belongs to none."""
     if name is not None:
-        return [_run_cost(store, name_run(store, name).id)]
-    found = [_run_cost(store, run.id) for run in list_runs(store)]
+        return [get_cost(store, name_run(store, name).id)]
+    found = [get_cost(store, run.id) for run in list_runs(store)]
     rest = list_costs(store, None)
     return [*found, RunCost(run=None, budget=None, costs=tuple(rest))] if rest else found
 
 
-def _run_cost(store: Store, run: str) -> RunCost:
+def page_costs(
+    store: Store, *, tenant: str | None, after: str | None, most: int
+) -> tuple[list[RunCost], str | None]:
+    """What a page of runs took, newest first, and the run to ask on with; None: that was all.
+
+    What belongs to no run comes last, and is told to no tenant.
+    """
+    runs, more = page_runs(store, tenant=tenant, after=after, most=most)
+    found = [get_cost(store, run.id) for run in runs]
+    rest = list_costs(store, None) if more is None and tenant is None else []
+    return [*found, RunCost(run=None, budget=None, costs=tuple(rest))] if rest else found, more
+
+
+def get_cost(store: Store, run: str) -> RunCost:
+    """What the run of this id took."""
     return RunCost(run=run, budget=get_budget(store, run), costs=tuple(list_costs(store, run)))

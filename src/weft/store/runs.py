@@ -204,3 +204,15 @@ def get_run(tx: Transaction, run: str) -> Run:
 @reads
 def list_runs(tx: Transaction) -> list[Run]:
     return [records.run(row) for row in tx.all("runs")]
+
+
+@reads
+def page_runs(
+    tx: Transaction, *, tenant: str | None, after: str | None, most: int
+) -> tuple[list[Run], str | None]:
+    """Runs after one, newest first, and the one to ask on with; None: that was all."""
+    if after is not None and tenant not in (None, _get_row(tx, after)["tenant"]):
+        raise NotFound(f"There is no run {after}.")
+    rows = tx.all("runs_after", tenant=tenant, after=after, most=most + 1)
+    found = [records.run(row) for row in rows[:most]]
+    return found, found[-1].id if len(rows) > most else None

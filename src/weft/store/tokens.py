@@ -76,6 +76,16 @@ def list_tokens(tx: Transaction) -> list[Token]:
     return [_token(row) for row in tx.all("tokens")]
 
 
+@reads
+def page_tokens(tx: Transaction, *, after: str | None, most: int) -> tuple[list[Token], str | None]:
+    """The same after one of them, and the one to ask on with; None: that was all."""
+    if after is not None:
+        get_token_row(tx, after)
+    rows = tx.all("tokens_after", after=after, most=most + 1)
+    found = [_token(row) for row in rows[:most]]
+    return found, found[-1].id if len(rows) > most else None
+
+
 @writes
 def revoke_token(tx: Transaction, id: str, *, now: float) -> bool:
     """Good for nothing from now on; False if that was so before."""

@@ -13,6 +13,7 @@ from weft.operations.swarm.records import NewWork, Result
 
 LARGEST: Final = 2**53  # what every reader of JSON keeps exactly
 LONGEST_WAIT: Final = 300_000  # milliseconds
+LONGEST_PAGE: Final = 200
 LONGEST_TEXT: Final = 1 << 20
 _DETAILS: Final = 64  # names of a task's details
 
@@ -23,6 +24,11 @@ Number = Annotated[int, Field(ge=1, le=LARGEST)]
 Amount = Annotated[int, Field(ge=0, le=LARGEST)]
 TaskNumber = Annotated[int, Path(ge=1, le=LARGEST, description="A task's number.")]
 Ack = Annotated[str | None, Query(max_length=1000)]
+Most = Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="How many at once.")]
+After = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="The `after` of the page before."),
+]
 WaitMs = Annotated[int, Field(ge=0, le=LONGEST_WAIT)]
 
 ClassName = Literal["interactive", "standard", "batch"]

@@ -20,6 +20,7 @@ from weft.operations.swarm import records
 from weft.operations.swarm.identity import Identity
 from weft.store.looking import Budget, Cost
 
+_COSTS: Final = 200  # of a run, at most
 _CLASSES: Final = {one.value: one.name.lower() for one in model.Class}
 _PRIORITIES: Final = {one.value: one.name.lower() for one in model.Priority}
 
@@ -50,6 +51,7 @@ class Agent(TypedDict):
 
 class Agents(TypedDict):
     agents: list[Agent]
+    after: str | None  # to ask on with; null: that was all
 
 
 class Caller(TypedDict):
@@ -184,6 +186,7 @@ class Queue(TypedDict):
 
 class Runs(TypedDict):
     runs: list[model.Run]
+    after: str | None  # to ask on with; null: that was all
 
 
 class Run(TypedDict):
@@ -206,11 +209,13 @@ class RunCost(TypedDict):
     tokens: int
     micro_usd: int
     budget: Budget | None
-    tasks: list[Cost]
+    tasks: list[Cost]  # those that took the most
+    left_out: int  # how many more there are; the sums are of all
 
 
 class Costs(TypedDict):
     runs: list[RunCost]
+    after: str | None  # to ask on with; null: that was all
 
 
 class Token(TypedDict):
@@ -229,6 +234,7 @@ class MadeToken(Token):
 
 class Tokens(TypedDict):
     tokens: list[Token]
+    after: str | None  # to ask on with; null: that was all
 
 
 class Revoked(TypedDict):
@@ -346,12 +352,14 @@ def queue(one: looking.Queue, tenant: str | None, runs: frozenset[str]) -> Queue
 
 
 def run_cost(one: looking.RunCost) -> RunCost:
+    told = sorted(one.costs, key=lambda cost: (-cost.micro_usd, -cost.tokens, cost.task))
     return {
         "run": one.run,
         "tokens": one.tokens,
         "micro_usd": one.micro_usd,
         "budget": one.budget,
-        "tasks": list(one.costs),
+        "tasks": told[:_COSTS],
+        "left_out": max(0, len(told) - _COSTS),
     }
 
 

@@ -118,6 +118,15 @@ def list_members(store: Store, who: Identity, *, now: float) -> list[Member]:
     ]
 
 
+def page_members(
+    store: Store, who: Identity, *, after: str | None, most: int, now: float
+) -> tuple[list[Member], str | None]:
+    """The same after an id, in their order, and the id to ask on with; None: that was all."""
+    found = list_members(store, who, now=now)
+    rest = sorted((one for one in found if one.id > (after or "")), key=lambda one: one.id)
+    return rest[:most], rest[most - 1].id if len(rest) > most else None
+
+
 @at_once
 def ping(store: Store, who: Identity, id: str, *, now: float) -> Member:
     """A sign of life, also for all it holds."""

@@ -13,6 +13,15 @@ SELECT * FROM runs WHERE id = :id;
 -- Every run, newest first.
 SELECT * FROM runs ORDER BY submitted DESC, id;
 
+-- name: runs_after
+-- A page of runs in the same order, after one of them or from the first; :tenant is whose, or NULL
+-- for everybody's.
+SELECT r.* FROM runs r
+WHERE (CAST(:tenant AS TEXT) IS NULL OR r.tenant = :tenant)
+  AND (CAST(:after AS TEXT) IS NULL
+       OR (-r.submitted, r.id) > (SELECT -b.submitted, b.id FROM runs b WHERE b.id = :after))
+ORDER BY r.submitted DESC, r.id LIMIT :most;
+
 -- name: waiting_runs
 -- Runs that wait for a place, oldest first.
 SELECT * FROM runs WHERE state = 'waiting' ORDER BY submitted, id;

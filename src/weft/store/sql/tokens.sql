@@ -15,6 +15,14 @@ FROM tokens t LEFT JOIN leases l ON l.fence = t.fence WHERE t.id = :id;
 SELECT t.*, NULL AS lease_task, NULL AS lease_state
 FROM tokens t WHERE t.fence IS NULL ORDER BY t.created, t.id;
 
+-- name: tokens_after
+-- A page of them in the same order, after one of them or from the first.
+SELECT t.*, NULL AS lease_task, NULL AS lease_state FROM tokens t
+WHERE t.fence IS NULL
+  AND (CAST(:after AS TEXT) IS NULL
+       OR (t.created, t.id) > (SELECT b.created, b.id FROM tokens b WHERE b.id = :after))
+ORDER BY t.created, t.id LIMIT :most;
+
 -- name: revoke_token
 -- A token is good for nothing from now on.
 UPDATE tokens SET revoked = :now WHERE id = :id AND revoked IS NULL;

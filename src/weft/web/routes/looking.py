@@ -59,20 +59,23 @@ async def queue(request: Request, most: Annotated[int, Query(ge=1, le=200)] = 10
 
 @router.get("/cost", openapi_extra=answers(wire.Costs))
 async def cost(
-    request: Request, run: Annotated[str | None, Query(max_length=200)] = None
+    request: Request,
+    run: Annotated[str | None, Query(max_length=200)] = None,
+    after: bodies.After = None,
+    most: bodies.Most = 50,
 ) -> Response:
-    """What runs, their tasks and agents have cost, in tokens and millionths of a dollar."""
+    """What runs, their tasks and agents have cost, in tokens and millionths of a dollar.
+
+    One run, or runs newest first, as many as asked for; `after` of the answer asks on, and what
+    belongs to no run comes with the last of them. Of each, the tasks that took the most are told.
+    """
 
     def work(store: Store, who: Identity, now: float) -> wire.Costs:
         if run is not None:
             need_tenant(who, get_run(store, run).tenant)
-        hidden = _of_others(store, who)
-        found = [
-            one
-            for one in looking.look_at_costs(store, run)
-            if (one.run is None and who.tenant is None) or (one.run and one.run not in hidden)
-        ]
-        return {"runs": [wire.run_cost(one) for one in found]}
+            return {"runs": [wire.run_cost(looking.get_cost(store, run))], "after": None}
+        found, more = looking.page_costs(store, tenant=who.tenant, after=after, most=most)
+        return {"runs": [wire.run_cost(one) for one in found], "after": more}
 
     return await look(request, READ, work)
 

@@ -45,11 +45,14 @@ async def join(request: Request, body: bodies.Join) -> Response:
 
 
 @router.get("/agents", openapi_extra=answers(wire.Agents))
-async def list_agents(request: Request) -> Response:
-    """Who is in the swarm, with what each has to do."""
+async def list_agents(
+    request: Request, after: bodies.After = None, most: bodies.Most = 50
+) -> Response:
+    """Who is in the swarm, with what each has to do, by id; `after` of the answer asks on."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Agents:
-        return {"agents": [wire.agent(one) for one in members.list_members(store, who, now=now)]}
+        found, more = members.page_members(store, who, after=after, most=most, now=now)
+        return {"agents": [wire.agent(one) for one in found], "after": more}
 
     return await look(request, READ, work)
 

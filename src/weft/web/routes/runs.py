@@ -13,7 +13,7 @@ from weft.operations.steering import Done
 from weft.operations.swarm.identity import ADMIN, READ, Identity, need_tenant
 from weft.operations.swarm.plans import PlanSent, submit_text
 from weft.store import Store
-from weft.store.runs import get_run, list_runs
+from weft.store.runs import get_run, page_runs
 from weft.store.tasks import list_run
 from weft.web import bodies, wire
 from weft.web.asking import act, act_slowly, in_thread, look, parts_of
@@ -42,9 +42,14 @@ async def submit(request: Request, body: bodies.NewRun) -> Response:
 
 
 @router.get("/runs", openapi_extra=answers(wire.Runs))
-async def list_all(request: Request) -> Response:
+async def list_all(
+    request: Request, after: bodies.After = None, most: bodies.Most = 50
+) -> Response:
+    """Runs, newest first, as many as asked for; `after` of the answer asks on."""
+
     def work(store: Store, who: Identity, now: float) -> wire.Runs:
-        return {"runs": [one for one in list_runs(store) if who.tenant in (None, one.tenant)]}
+        found, more = page_runs(store, tenant=who.tenant, after=after, most=most)
+        return {"runs": found, "after": more}
 
     return await look(request, READ, work)
 

@@ -27,7 +27,6 @@ from weft.web.routes.members import acting
 
 router = APIRouter(tags=["tasks"])
 
-_PAGE: Final = 200  # tasks at once, at most
 _LINES: Final = 10_000  # lines of a log at once, at most
 
 Named = Annotated[str | None, Query(max_length=200)]
@@ -65,7 +64,7 @@ async def list_tasks(
     tenant: Named = None,
     created_by: Named = None,
     after: Annotated[int, Query(ge=0, le=bodies.LARGEST)] = 0,
-    most: Annotated[int, Query(ge=1, le=_PAGE)] = 50,
+    most: bodies.Most = 50,
 ) -> Response:
     """Tasks by number, as many as asked for; `after` of the answer asks on."""
     which = Filter(

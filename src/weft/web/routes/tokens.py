@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from weft.operations.swarm.identity import ADMIN, Identity
 from weft.store import Store
-from weft.store.tokens import create_token, list_tokens, revoke_token
+from weft.store.tokens import create_token, page_tokens, revoke_token
 from weft.web import bodies, wire
 from weft.web.asking import ShownOnce, act, look
 from weft.web.document import answers
@@ -36,9 +36,14 @@ async def create(request: Request, body: bodies.NewToken) -> Response:
 
 
 @router.get("", openapi_extra=answers(wire.Tokens))
-async def list_all(request: Request) -> Response:
+async def list_all(
+    request: Request, after: bodies.After = None, most: bodies.Most = 50
+) -> Response:
+    """Tokens, oldest first, as many as asked for; `after` of the answer asks on."""
+
     def work(store: Store, who: Identity, now: float) -> wire.Tokens:
-        return {"tokens": [wire.token(one) for one in list_tokens(store)]}
+        found, more = page_tokens(store, after=after, most=most)
+        return {"tokens": [wire.token(one) for one in found], "after": more}
 
     return await look(request, ADMIN, work)
 
