@@ -97,6 +97,15 @@ def test_a_tenant_sees_and_touches_nothing_of_another(server: Server) -> None:
         answer = theirs.http.request(method, path, json=body)
         assert answer.status_code in (403, 404), (method, path, answer.text)
         assert "secret work" not in answer.text
+    mine.send("more secret work")
+    waiting = theirs.send(needs=[])
+    assert [one["task"] for one in theirs.get("/v1/queue")["ready"]] == [waiting]
+    assert theirs.get("/v1/queue")["count"] == 1
+    assert theirs.get(f"/v1/tasks/{waiting}/why")["place"]["of"] == 1
+    limits = {one["resource"] for one in theirs.get("/v1/limits")["limits"]}
+    assert {"llm", f"worker:{foreign}"} <= limits
+    assert f"worker:{agent}" not in limits
+    theirs.post(f"/v1/tasks/{waiting}/cancel")
     assert theirs.poll(foreign) is None
     assert mine.finish(task, fence)["state"] == "done"
 

@@ -38,7 +38,7 @@ from weft.store.tasks import get_task, list_attempts
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where a ready task stands in the order."""
+    """Where a ready task stands in the order; told to a tenant, among its own."""
 
     number: int  # from 1
     of: int
@@ -69,20 +69,21 @@ class Why(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]  # without admissions and what agents said
 
 
-def why(store: Store, name: str, *, now: float) -> Why:
+def why(store: Store, name: str, *, now: float, tenant: str | None = None) -> Why:
+    """Where a task is; `tenant` is who may see no others' tasks."""
     task = name_task(store, name)
     return Why(
         task=task,
         waits=tuple(probe(store, task.id, now=now)),
-        place=_place(store, task, now) if task.state is State.READY else None,
+        place=_place(store, task, now, tenant) if task.state is State.READY else None,
         gate=_at_gate(store, task) if task.run is not None else None,
         attempts=tuple(list_attempts(store, task.id)),
         events=tuple(milestones(store, task.id)),
     )
 
 
-def _place(store: Store, task: Task, now: float) -> Place | None:
-    numbers = order(store, now=now)
+def _place(store: Store, task: Task, now: float, tenant: str | None) -> Place | None:
+    numbers = order(store, now=now, tenant=tenant)
     if task.id not in numbers:
         return None  # it was admitted in this moment
     index = numbers.index(task.id)
@@ -160,9 +161,13 @@ class Queue(Struct, frozen=True, kw_only=True):
     names: Mapping[str, str]
 
 
-def look_at_queue(store: Store, *, now: float, most: int) -> Queue:
-    first, count = queue(store, now=now, most=most)
+def look_at_queue(store: Store, *, now: float, most: int, tenant: str | None = None) -> Queue:
+    """What comes next of everything, or of what is one tenant's."""
+    first, count = queue(store, now=now, most=most, tenant=tenant)
     entries = list_open_entries(store)
+    if tenant is not None:
+        own = {run.id for run in list_runs(store) if run.tenant == tenant}
+        entries = [one for one in entries if one.run in own]
     return Queue(
         ready=tuple((task, tuple(waits)) for task, waits in first),
         count=count,

@@ -61,23 +61,28 @@ def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
 
 
 @reads
-def order(tx: Transaction, *, now: float) -> list[int]:
-    """The ready tasks in the order in which they are looked at, whatever holds them up."""
-    return _order(tx, now)
+def order(tx: Transaction, *, now: float, tenant: str | None = None) -> list[int]:
+    """The ready tasks, or one tenant's, in the order in which they are looked at, whatever holds
+    them up."""
+    return _order(tx, now, tenant)
 
 
 @reads
-def queue(tx: Transaction, *, now: float, most: int) -> tuple[list[tuple[Task, list[Wait]]], int]:
-    """The first of the ready tasks, in order, with what each waits for; and how many there are."""
-    numbers = _order(tx, now)
+def queue(
+    tx: Transaction, *, now: float, most: int, tenant: str | None = None
+) -> tuple[list[tuple[Task, list[Wait]]], int]:
+    """The first of the ready tasks, or of one tenant's, in order, with what each waits for; and
+    how many there are."""
+    numbers = _order(tx, now, tenant)
     rows = {row["id"]: row for row in tx.all("tasks", ids=encode_keys(map(str, numbers[:most])))}
     scene = Scene(tx, now)
     first = [rows[number] for number in numbers[:most]]
     return [(records.task(row), _before_admission(tx, row, scene)) for row in first], len(numbers)
 
 
-def _order(tx: Transaction, now: float) -> list[int]:
-    return [row["id"] for row in sorted(tx.all("ready_tasks"), key=lambda r: rank(tx, r, now))]
+def _order(tx: Transaction, now: float, tenant: str | None) -> list[int]:
+    rows = tx.all("ready_tasks") if tenant is None else tx.all("ready_tasks_of", tenant=tenant)
+    return [row["id"] for row in sorted(rows, key=lambda row: rank(tx, row, now))]
 
 
 def _before_admission(tx: Transaction, row: Row, scene: Scene) -> list[Wait]:

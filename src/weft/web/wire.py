@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
+from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from weft import model
@@ -180,8 +181,8 @@ class Entry(TypedDict):
 
 class Queue(TypedDict):
     ready: list[Queued]
-    count: int
-    gates: list[Entry]
+    count: int  # how many are ready
+    gates: list[Entry]  # the first that ask to land, by run
 
 
 class Runs(TypedDict):
@@ -329,8 +330,7 @@ def task(one: model.Task) -> Task:
     }
 
 
-def queue(one: looking.Queue, tenant: str | None, runs: frozenset[str]) -> Queue:
-    """What of a queue one tenant may see; the count is of all, since all are ahead of it."""
+def queue(one: looking.Queue, most: int) -> Queue:
     return {
         "ready": [
             {
@@ -340,15 +340,20 @@ def queue(one: looking.Queue, tenant: str | None, runs: frozenset[str]) -> Queue
                 "waits": list(waits),
             }
             for task, waits in one.ready
-            if tenant in (None, task.tenant)
         ],
         "count": one.count,
         "gates": [
             {"run": each.run, "entry": each.id, "state": each.state, "tasks": list(each.tasks)}
-            for each in one.entries
-            if each.run in runs
+            for each in one.entries[:most]
         ],
     }
+
+
+def run(one: model.Run, who: Identity) -> model.Run:
+    """A run; where the server keeps its repository and plan is no business of a tenant's."""
+    if who.tenant is None:
+        return one
+    return replace(one, repo="", plan=one.plan.rpartition("/")[2])
 
 
 def run_cost(one: looking.RunCost) -> RunCost:

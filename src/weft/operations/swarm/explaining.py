@@ -10,4 +10,4 @@ from weft.store import Store
 
 def explain(store: Store, who: Identity, task: int, *, now: float) -> Why:
     looking.get_task(store, who, task)
-    return why(store, str(task), now=now)
+    return why(store, str(task), now=now, tenant=who.tenant)

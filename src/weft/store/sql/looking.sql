@@ -96,6 +96,13 @@ UNION ALL
 SELECT id, class, priority, path_seconds, submitted FROM tasks
 WHERE state = 'ready' AND NOT head;
 
+-- name: ready_tasks_of
+-- The same of one tenant's.
+SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE head AND tenant = :tenant
+UNION ALL
+SELECT id, class, priority, path_seconds, submitted FROM tasks
+WHERE state = 'ready' AND NOT head AND tenant = :tenant;
+
 -- name: tasks_called
 -- The tasks of a name in runs that have not ended.
 SELECT t.* FROM runs r CROSS JOIN tasks t

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from weft.operations import looking, steering
 from weft.operations.steering import Done
 from weft.operations.swarm.identity import ADMIN, READ, Identity, need_tenant
+from weft.operations.swarm.limits import list_limits
 from weft.store import Store
-from weft.store.limits import list_limits, set_limit
-from weft.store.runs import get_run, list_runs
+from weft.store.limits import set_limit
+from weft.store.runs import get_run
 from weft.web import bodies, wire
 from weft.web.asking import act, look
 from weft.web.document import answers
@@ -21,12 +22,14 @@ router = APIRouter(tags=["looking"])
 
 @router.get("/limits", openapi_extra=answers(wire.Limits))
 async def limits(request: Request) -> Response:
-    """Every limit, how much of it is used, and who sets it."""
+    """Every limit, how much of it is used, and who sets it.
+
+    All at once: there are as many as there are runs, workers and agent files at work. A tenant is
+    told those that everybody shares, and its own.
+    """
 
     def work(store: Store, who: Identity, now: float) -> wire.Limits:
-        hidden = _of_others(store, who)
-        found = list_limits(store, now=now)
-        return {"limits": [one for one in found if not _concerns(one.resource, hidden)]}
+        return {"limits": list_limits(store, who, now=now)}
 
     return await look(request, READ, work)
 
@@ -47,12 +50,13 @@ async def change_limit(
 
 
 @router.get("/queue", openapi_extra=answers(wire.Queue))
-async def queue(request: Request, most: Annotated[int, Query(ge=1, le=200)] = 100) -> Response:
-    """What starts next, what holds it up, and what lands."""
+async def queue(request: Request, most: bodies.Most = 100) -> Response:
+    """What starts next, what holds it up, and what lands: the first of each, without pages, since
+    the order is another one at every moment. A tenant is told of its own."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Queue:
-        found = looking.look_at_queue(store, now=now, most=most)
-        return wire.queue(found, who.tenant, _of_others(store, who))
+        found = looking.look_at_queue(store, now=now, most=most, tenant=who.tenant)
+        return wire.queue(found, most)
 
     return await look(request, READ, work)
 
@@ -85,14 +89,3 @@ async def drain(request: Request, body: bodies.Drain) -> Response:
     """Start nothing more, on any host; or go on."""
     verb = steering.admit_again if body.undo else steering.stop_admissions
     return await act(request, ADMIN, lambda store, who, now: verb(store, now=now))
-
-
-def _of_others(store: Store, who: Identity) -> frozenset[str]:
-    """The runs of other tenants."""
-    return frozenset(one.id for one in list_runs(store) if who.tenant not in (None, one.tenant))
-
-
-def _concerns(resource: str, runs: frozenset[str]) -> bool:
-    """Whether a limit is one of these runs' own: `run:<id>/agents`, `stage:<id>/test`."""
-    kind, _, rest = resource.partition(":")
-    return kind in ("run", "stage", "gate") and rest.partition("/")[0] in runs

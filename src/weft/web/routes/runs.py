@@ -49,7 +49,7 @@ async def list_all(
 
     def work(store: Store, who: Identity, now: float) -> wire.Runs:
         found, more = page_runs(store, tenant=who.tenant, after=after, most=most)
-        return {"runs": found, "after": more}
+        return {"runs": [wire.run(one, who) for one in found], "after": more}
 
     return await look(request, READ, work)
 
@@ -62,7 +62,10 @@ async def get(request: Request, id: RunId) -> Response:
         run = get_run(store, id)
         need_tenant(who, run.tenant)
         done = [task for task in list_run(store, id) if not task.details.get("barrier")]
-        return {"run": run, "tasks": dict(Counter(task.state.value for task in done))}
+        return {
+            "run": wire.run(run, who),
+            "tasks": dict(Counter(task.state.value for task in done)),
+        }
 
     return await look(request, READ, work)
 

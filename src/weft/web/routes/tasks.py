@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from weft.errors import AlreadyEnded, Refused, StaleFence
 from weft.model import State
-from weft.operations import looking as explaining
 from weft.operations.diffs import find_difference
 from weft.operations.logs import Log
 from weft.operations.swarm import inbox, looking, sending, working
 from weft.operations.swarm.addressing import address
+from weft.operations.swarm.explaining import explain
 from weft.operations.swarm.identity import READ, WORK, Identity
 from weft.operations.swarm.records import Claimed, Filter, Heard, Sent
 from weft.store import Store
@@ -204,8 +204,7 @@ async def why(request: Request, id: TaskNumber) -> Response:
     """Where a task is, since when, and what it waits for."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Why:
-        looking.get_task(store, who, id)
-        return wire.why(explaining.why(store, str(id), now=now))
+        return wire.why(explain(store, who, id, now=now))
 
     return await look(request, OWN, work)
 
