@@ -21,8 +21,9 @@ from mcp_house import House, call, lines
 from patience import PATIENCE, wait_until
 from weft.model import State
 from weft.operations.do import check, hand_in
+from weft.operations.submission import Wishes
 from weft.operations.swarm.identity import LOCAL
-from weft.operations.swarm.plans import submit_text
+from weft.operations.swarm.plans import NewPlan, submit_text
 from weft.operations.swarm.records import NewWork
 from weft.operations.swarm.sending import send
 from weft.store.tasks import cancel
@@ -209,7 +210,8 @@ CHATTY = """# Chatty
 
 def test_the_token_of_an_attempt_is_in_one_file_and_nowhere_else(house: House) -> None:
     here = house.project()
-    sent = submit_text(house.store, LOCAL, here, CHATTY, name="chatty", agent="scripted")
+    new = NewPlan(text=CHATTY, name="chatty", wishes=Wishes(agent="scripted"))
+    sent = submit_text(house.store, LOCAL, here, new)
     run, [chatty] = sent.submitted.run, sent.submitted.tasks.values()
     wait_until(lambda: house.state(chatty) in SETTLED and house.state(chatty) is not State.GATING)
     assert house.state(chatty) is State.DONE

@@ -13,6 +13,8 @@ import pytest
 from mcp_house import House, Tools, names
 from patience import PATIENCE
 from weft.mcp.catalogue import TOOLS
+from weft.store import open_store
+from weft.store.looking import get_budget
 
 pytestmark = pytest.mark.anyio
 
@@ -114,9 +116,12 @@ async def everything(house: House, tools: Tools) -> None:
     assert [one["task"] for one in found[:2]] == [first["task"], later["task"]]
 
     plan = "# Small\n\n## Phase 1: One\n\n- [ ] Task 1: Write it\n  <!-- files: a.txt -->\n"
-    run = await tools("submit_plan", plan=plan, name="small", agent="scripted")
+    wishes = {"stages": ["implement"], "slots": 2, "budget_usd": 0.5}
+    run = await tools("submit_plan", plan=plan, name="small", agent="scripted", **wishes)
     assert run["run"].startswith("small-")
     assert names((await tools("get_tasks", run=run["run"]))["tasks"]) == list(run["tasks"])
+    with open_store(house.url) as store:
+        assert get_budget(store, run["run"]).cap == 500_000
 
 
 async def test_an_offer_that_cannot_start_is_for_others_and_who_accepted_is_told_why(

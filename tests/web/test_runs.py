@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.shell import TRY
-from repositories import commit_all
+from repositories import commit_all, git
 from web.server import Client, Server, serving
 
 PLAN = "# P\n\n## Phase 1: All\n\n- [ ] Task 1.1: First\n  <!-- files: a.txt -->\n"
@@ -59,6 +59,10 @@ def test_a_plan_is_submitted_once_and_steered(planned: Server) -> None:
     assert admin.post(f"/v1/runs/{run}/pause")["changed"]
     assert admin.get(f"/v1/runs/{run}")["tasks"] == {"paused": 1}
     assert admin.post(f"/v1/runs/{run}/resume")["changed"]
+    assert admin.post(f"/v1/runs/{run}/drain")["changed"]
+    assert admin.get(f"/v1/runs/{run}")["tasks"] == {"paused": 1}
+    assert not admin.post(f"/v1/runs/{run}/drain")["changed"]
+    assert admin.post(f"/v1/runs/{run}/resume")["changed"]
     assert admin.post(f"/v1/runs/{run}/cancel")["state"] == "ended"
     assert admin.refused(422, "POST", "/v1/runs", {"plan": "nothing to do"}) == "input_error"
     assert admin.refused(422, "POST", "/v1/runs", {"plan": PLAN, "name": "../x"})
@@ -66,3 +70,41 @@ def test_a_plan_is_submitted_once_and_steered(planned: Server) -> None:
     assert worker.refused(403, "POST", "/v1/runs", {"plan": PLAN}) == "forbidden"
     assert worker.refused(403, "GET", f"/v1/runs/{run}") == "forbidden"
     assert worker.get("/v1/runs")["runs"] == []
+
+
+def test_a_run_is_bounded_as_its_sender_wishes(planned: Server) -> None:
+    admin = planned.client()
+    base = git(planned.root, "rev-parse", "HEAD~1").strip()
+    wishes = {"stages": ["implement"], "slots": 2, "base": base, "budget_usd": 1.5}
+    sent = admin.post("/v1/runs", {"plan": PLAN, **wishes})["submitted"]
+    run = sent["run"]
+    assert sent["base"] == base
+    limits = {one["resource"]: one["capacity"] for one in admin.get("/v1/limits")["limits"]}
+    assert limits[f"run:{run}/usd"] == 1_500_000
+    assert limits[f"run:{run}/agents"] == limits[f"stage:{run}/implement"] == 2
+    [number] = sent["tasks"].values()
+    assert admin.get(f"/v1/tasks/{number}")["uses"][f"run:{run}/usd"] == 1_500_000
+    assert admin.get(f"/v1/cost?run={run}")["runs"][0]["budget"]["cap"] == 1_500_000
+    for odd in ({"slots": 0}, {"slots": 257}, {"budget_usd": 0}, {"budget_usd": 1e6}, {"base": ""}):
+        assert admin.refused(422, "POST", "/v1/runs", {"plan": PLAN, **odd}) == "malformed"
+    for wrong in ({"stages": ["nobody"]}, {"agent": "nobody"}, {"base": "--all"}):
+        answer = admin.http.post("/v1/runs", json={"plan": PLAN, **wrong})
+        assert (answer.status_code, answer.json()["type"]) == (422, "input_error")
+        assert str(planned.root) not in answer.text
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("format", "plan"),
+    [
+        ("plan.md", PLAN),
+        ("prd.json", '{"title": "P", "stories": [{"id": "1", "title": "A", "files": ["a"]}]}'),
+        ("beads", '{"id": "a-1", "title": "First", "status": "open"}\n'),
+    ],
+)
+def test_a_plan_is_taken_in_every_format(
+    planned: Server, format: str, plan: str, named: bool
+) -> None:
+    body = {"plan": plan, **({"format": format} if named else {})}
+    sent = planned.client().post("/v1/runs", body)
+    assert len(sent["submitted"]["tasks"]) == 1

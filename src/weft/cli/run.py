@@ -16,6 +16,7 @@ from weft.cli.output import json_option, print_json, say
 from weft.cli.words import micro_dollars
 from weft.errors import InputError
 from weft.model import TargetState
+from weft.operations import bounds
 
 if TYPE_CHECKING:
     from weft.cli.run_ahead import Ahead
@@ -37,7 +38,9 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
     metavar="[RUN]",
     help="Go on with an unfinished run instead.",
 )
-@click.option("--slots", type=click.IntRange(1, 256), metavar="N", help="Agents at a time.")
+@click.option(
+    "--slots", type=click.IntRange(1, bounds.SLOTS), metavar="N", help="Agents at a time."
+)
 @click.option(
     "--agent",
     default="implement",

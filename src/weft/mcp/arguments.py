@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from weft.operations import bounds
+
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
 Number = Annotated[int, Field(ge=1, le=2**62)]
 Path = Annotated[str, Field(min_length=1, max_length=500)]
@@ -188,12 +190,23 @@ class SubmitPlan(Arguments):
         str,
         Field(
             min_length=1,
-            max_length=1_000_000,
+            max_length=bounds.PLAN,
             description="The text of a plan.md: `## Phase 1: …`, `- [ ] Task 1: …`, and under a "
-            "task `<!-- files: … -->` and `<!-- depends: task1 -->`.",
+            "task `<!-- files: … -->` and `<!-- depends: task1 -->`. Or of a prd.json.",
         ),
     ]
     name: Annotated[
         str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$", description="What the run is called.")
     ] = "plan"
     agent: Annotated[Name, Field(description="Who does tasks that name nobody.")] = "implement"
+    stages: Annotated[
+        list[Name],
+        Field(max_length=bounds.STAGES, description="Of tasks that name none: test, implement."),
+    ] = []
+    slots: Annotated[int | None, Field(ge=1, le=bounds.SLOTS, description="Agents at a time.")] = (
+        None
+    )
+    budget_usd: Annotated[
+        float | None,
+        Field(gt=0, lt=bounds.DOLLARS, description="What the whole run may spend."),
+    ] = None

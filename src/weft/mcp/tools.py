@@ -13,6 +13,7 @@ from weft.mcp import answers, arguments, shapes
 from weft.mcp.call import Call
 from weft.mcp.news import wait_for_news
 from weft.model import Class, Priority, State
+from weft.operations.submission import Wishes, micro_dollars
 from weft.operations.swarm import (
     addressing,
     looking,
@@ -217,9 +218,15 @@ async def submit_plan(call: Call, given: arguments.SubmitPlan) -> tuple[str, ans
 
     Follow it with get_tasks and its run.
     """
-    sent = await call.ask(
-        plans.submit_text, call.project, given.plan, name=given.name, agent=given.agent
+    dollars = given.budget_usd
+    wishes = Wishes(
+        agent=given.agent,
+        stages=tuple(given.stages),
+        slots=given.slots,
+        micro_usd=None if dollars is None else micro_dollars(dollars),
     )
+    new = plans.NewPlan(text=given.plan, name=given.name, wishes=wishes)
+    sent = await call.ask(plans.submit_text, call.project, new)
     run, tasks = sent.submitted.run, dict(sent.submitted.tasks)
     said = f"Run {run} has {len(tasks)} task(s)."
     return said, answers.Run(run=run, tasks=tasks, warnings=list(sent.warnings))

@@ -19,6 +19,7 @@ from weft.agents.agent import Agent
 from weft.attempt.site import agent_names, read_agent
 from weft.errors import InputError
 from weft.model import HUMAN, NewRun, NewTask
+from weft.operations import bounds
 from weft.operations.plans import (
     USUAL_STAGE,
     Checked,
@@ -57,8 +58,15 @@ class Wishes(Struct, frozen=True, kw_only=True):
     slots: int | None = None
     base: str = "HEAD"
     into: str | None = None  # a branch that moves to what landed, once everything has
-    micro_usd: int | None = None
+    micro_usd: int | None = None  # what the whole run may spend
     tenant: str = "default"
+
+
+def micro_dollars(dollars: float) -> int:
+    """A budget, as it is counted."""
+    if not 0 < dollars < bounds.DOLLARS:
+        raise InputError(f"A budget is dollars, above 0 and below {bounds.DOLLARS:,}.")
+    return max(1, round(dollars * 1_000_000))
 
 
 class Submitted(Struct, frozen=True, kw_only=True):

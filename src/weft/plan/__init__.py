@@ -7,7 +7,7 @@ they are named after.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from weft.plan import beads, markdown, prd
@@ -27,9 +27,16 @@ __all__ = [
     "as_json",
     "compile",
     "read",
+    "suffix_for",
 ]
 
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_READERS: Final[Mapping[str, Callable[[str, bytes], Reading]]] = {
+    "md": markdown.read,
+    "markdown": markdown.read,
+    "json": prd.read,
+    "jsonl": beads.read,
+}
 
 
 def read(name: str, data: bytes) -> Reading:
@@ -40,16 +47,15 @@ def read(name: str, data: bytes) -> Reading:
 
 def _reader(name: str, data: bytes) -> Callable[[str, bytes], Reading]:
     suffix = name.lower().rpartition(".")[2]
-    if suffix in ("md", "markdown"):
-        return markdown.read
-    if suffix == "jsonl":
-        return beads.read
-    if suffix == "json":
-        return prd.read
+    return _READERS.get(suffix) or _READERS[suffix_for(data)]
+
+
+def suffix_for(data: bytes) -> str:
+    """What the name of a file with this plan in it would end with: md, json or jsonl."""
     start = data[:4096].lstrip(_BLANK)
     if not start.startswith((b"{", b"[")):
-        return markdown.read
+        return "md"
     # An object that ends with its line is one of many.
     first_line = data.lstrip(_BLANK).partition(b"\n")[0].rstrip()
     is_beads = first_line.endswith(b"}") and b'"stories"' not in first_line
-    return beads.read if is_beads else prd.read
+    return "jsonl" if is_beads else "json"

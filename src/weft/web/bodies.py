@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from weft.errors import InputError
 from weft.model import Class, ErrorClass, Priority
+from weft.operations import bounds
+from weft.operations.submission import Wishes, micro_dollars
+from weft.operations.swarm.plans import Format, NewPlan
 from weft.operations.swarm.records import NewWork, Result
 
 LARGEST: Final = 2**53  # what every reader of JSON keeps exactly
@@ -168,8 +171,38 @@ class NewToken(Body):
 
 
 class NewRun(Body):
-    """A plan, as text, to be run on the server's repository."""
+    """A plan, as text, to be run on the server's repository; for the rest, see `weft run -h`."""
 
-    plan: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+    plan: Annotated[str, Field(min_length=1, max_length=bounds.PLAN)]
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")] = "plan"
-    agent: Name = "implement"
+    format: Format | None = Field(
+        default=None, description="What the plan is; left out, its first line tells."
+    )
+    agent: Name = Field(default="implement", description="Who does tasks that name nobody.")
+    stages: Annotated[list[Name], Field(max_length=bounds.STAGES)] = Field(
+        default=[], description="Of tasks that name none, such as test and implement."
+    )
+    slots: Annotated[int, Field(ge=1, le=bounds.SLOTS)] | None = Field(
+        default=None, description="Agents at a time."
+    )
+    base: Annotated[str, Field(pattern=rf"^[^\s\x00-\x1f\x7f]{{1,{bounds.REF}}}$")] = Field(
+        default="HEAD", description="The commit or branch it starts from."
+    )
+    budget_usd: Annotated[float, Field(gt=0, lt=bounds.DOLLARS)] | None = Field(
+        default=None, description="What the whole run may spend."
+    )
+
+    def new(self) -> NewPlan:
+        dollars = self.budget_usd
+        return NewPlan(
+            text=self.plan,
+            name=self.name,
+            format=self.format,
+            wishes=Wishes(
+                agent=self.agent,
+                stages=tuple(self.stages),
+                slots=self.slots,
+                base=self.base,
+                micro_usd=None if dollars is None else micro_dollars(dollars),
+            ),
+        )

@@ -5,9 +5,15 @@ Commands that a plan brings along run at the gate, outside any agent's sandbox: 
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Mapping
+from typing import Final, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft import plan
 from weft.errors import Forbidden, InputError
+from weft.git import NoSuchCommit
 from weft.operations.plans import Checked, History, Setting, Source, check, usual_slots
 from weft.operations.project import Project
 from weft.operations.submission import Sheet, Submitted, Wishes, submit
@@ -16,29 +22,45 @@ from weft.operations.swarm.sending import DEFAULT_TENANT
 from weft.plan.records import Problem, Severity
 from weft.store import Store
 
+Format = Literal["plan.md", "prd.json", "beads"]
+_SUFFIXES: Final[Mapping[Format, str]] = {"plan.md": "md", "prd.json": "json", "beads": "jsonl"}
+
 
 class PlanSent(Struct, frozen=True, kw_only=True):
     submitted: Submitted
     warnings: tuple[str, ...]
 
 
-def submit_text(
-    store: Store, who: Identity, project: Project, text: str, *, name: str, agent: str
-) -> PlanSent:
-    """`name` is a plain word: it becomes part of the run's."""
+class NewPlan(Struct, frozen=True, kw_only=True):
+    """A plan as it is sent, with what is wished for besides."""
+
+    text: str
+    name: str = "plan"  # a plain word: it becomes part of the run's
+    format: Format | None = None  # None: as its first line tells
+    wishes: Wishes = Wishes()  # its tenant is that of who sends it
+
+
+def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> PlanSent:
     need(who, WORK if who.fence is not None else ADMIN)
     around = Setting(
         slots=usual_slots(project.config), config=project.config, history=History(store)
     )
-    source = Source(name=f"{name}.md", data=text.encode())
-    checked = check(source, around)
+    source = _source(new)
+    checked = check(source, around, new.wishes.slots)
     _refuse_unusable(checked, who)
-    sheet = Sheet(source=source, stem=name, place=f"{who.subject}:{source.name}", spec="")
-    wishes = Wishes(agent=agent, tenant=who.tenant or DEFAULT_TENANT)
-    return PlanSent(
-        submitted=submit(project, store, checked, sheet, wishes),
-        warnings=tuple(_told(one) for one in checked.problems),
-    )
+    sheet = Sheet(source=source, stem=new.name, place=f"{who.subject}:{source.name}", spec="")
+    wishes = replace(new.wishes, tenant=who.tenant or DEFAULT_TENANT)
+    try:
+        submitted = submit(project, store, checked, sheet, wishes)
+    except NoSuchCommit as error:  # which says where the repository is
+        raise InputError(f"{wishes.base!r} is no commit of the repository.") from error
+    return PlanSent(submitted=submitted, warnings=tuple(_told(one) for one in checked.problems))
+
+
+def _source(new: NewPlan) -> Source:
+    data = new.text.encode()
+    suffix = plan.suffix_for(data) if new.format is None else _SUFFIXES[new.format]
+    return Source(name=f"{new.name}.{suffix}", data=data)
 
 
 def _refuse_unusable(checked: Checked, who: Identity) -> None:

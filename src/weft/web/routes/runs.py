@@ -1,4 +1,4 @@
-"""Runs of plans: submitted, looked at, paused, cancelled."""
+"""Runs of plans: submitted, looked at, paused or drained, cancelled."""
 
 from __future__ import annotations
 
@@ -28,15 +28,10 @@ RunId = Annotated[str, Path(min_length=1, max_length=200, description="A run's i
 @router.post("/runs", status_code=201, openapi_extra=answers(PlanSent))
 async def submit(request: Request, body: bodies.NewRun) -> Response:
     """Run a plan on the server's repository, by whoever serves that."""
-    parts = parts_of(request)
+    parts, new = parts_of(request), body.new()
 
     async def work(who: Identity) -> PlanSent:
-        return await in_thread(
-            request,
-            lambda: submit_text(
-                parts.store, who, parts.project, body.plan, name=body.name, agent=body.agent
-            ),
-        )
+        return await in_thread(request, lambda: submit_text(parts.store, who, parts.project, new))
 
     return await act_slowly(request, OWN, work, status=201)
 
@@ -76,8 +71,15 @@ async def pause(request: Request, id: RunId) -> Response:
     return await _steer(request, id, steering.pause)
 
 
+@router.post("/runs/{id}/drain", openapi_extra=answers(Done))
+async def drain(request: Request, id: RunId) -> Response:
+    """What runs of it goes on to its end, and nothing more is started: the same as pausing it."""
+    return await _steer(request, id, steering.pause)
+
+
 @router.post("/runs/{id}/resume", openapi_extra=answers(Done))
 async def resume(request: Request, id: RunId) -> Response:
+    """Go on with what was paused or drained."""
     return await _steer(request, id, steering.resume)
 
 
