@@ -201,6 +201,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     run: str | None = None
     tenant: str | None = None
     created_by: str | None = None
+    klass: Class | None = None
 
 
 class Summary(Struct, frozen=True, kw_only=True):

@@ -405,7 +405,7 @@ def test_tasks_are_listed_by_what_is_asked_for_page_by_page(store: Store) -> Non
     join(store, max_tasks=2)
     for number in range(5):
         post(store, f"t{number}", agent="py" if number % 2 else None)
-    post(store, "assigned", to="m", how="queue")
+    post(store, "assigned", to="m", how="queue", klass=Class.BATCH)
     take(store)
     one = looking.list_tasks(store, OWNER, Filter(), most=4)
     two = looking.list_tasks(store, OWNER, Filter(), after=one.after or 0, most=4)
@@ -418,6 +418,8 @@ def test_tasks_are_listed_by_what_is_asked_for_page_by_page(store: Store) -> Non
 
     assert names(agent="py") == ["t1", "t3"]
     assert names(state=State.RUNNING) == ["t0"]
+    assert names(klass=Class.BATCH) == ["assigned"]
+    assert names(klass=Class.INTERACTIVE) == []
     assert names(worker="m") == ["t0", "assigned"]
     assert names(created_by=OWNER.subject, state=State.READY) == [
         "t1",

@@ -165,6 +165,18 @@ def test_who_ends_a_cancelled_task_is_told_so_and_has_room_again(server: Server)
     assert client.capacity(agent) == {"current": 0, "max": 1, "available": 1}
 
 
+def test_the_class_of_a_task_is_called_class(server: Server) -> None:
+    client = server.tenant()
+    client.send("soon")
+    task = client.send("some day", **{"class": "batch"})
+    assert client.get(f"/v1/tasks/{task}")["class"] == "batch"
+    listed = client.get("/v1/tasks", params={"class": "batch"})["tasks"]
+    assert [(one["id"], one["class"]) for one in listed] == [(task, "batch")]
+    body = {"text": "x", "klass": "batch"}
+    assert client.refused(422, "POST", "/v1/tasks", body) == "malformed"
+    assert client.refused(422, "GET", "/v1/tasks?class=odd") == "malformed"
+
+
 def test_an_assignment_may_wait_for_capacity(server: Server) -> None:
     client = server.tenant()
     agent = client.join(max_tasks=1)

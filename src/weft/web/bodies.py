@@ -74,7 +74,7 @@ class NewTask(Body):
     how: Literal["pool", "assign", "queue", "offer", "prefer"] = "pool"
     needs: Annotated[list[Number], Field(max_length=1000)] = []
     priority: PriorityName = "normal"
-    klass: ClassName = "standard"
+    klass: ClassName = Field(default="standard", alias="class")
     files: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=1000)] = []
     agent: Name | None = Field(default=None, description="What whoever takes it must be able to.")
     uses: Annotated[dict[Name, Annotated[int, Field(ge=1, le=LARGEST)]], Field(max_length=20)] = {}

@@ -90,7 +90,10 @@ class Polled(TypedDict):
     capacity: Capacity
 
 
-class TaskLine(TypedDict):
+_Classed = TypedDict("_Classed", {"class": str})  # a name that no field in a class can have
+
+
+class TaskLine(_Classed):
     id: int
     name: str
     run: str | None
@@ -100,7 +103,6 @@ class TaskLine(TypedDict):
     since: float
     agent: str | None
     stage: str | None
-    klass: str
     priority: str
     worker: str | None
     created_by: str | None
@@ -112,7 +114,7 @@ class Tasks(TypedDict):
     after: int | None  # to ask on with; null: that was all
 
 
-class Task(TypedDict):
+class Task(_Classed):
     id: int
     run: str | None
     name: str
@@ -123,7 +125,6 @@ class Task(TypedDict):
     since: float
     reason: str
     until: float | None
-    klass: str
     priority: str
     agent: str | None
     stage: str | None
@@ -299,7 +300,7 @@ def caller(who: Identity) -> Caller:
 def page(lines: list[dict[str, Any]], after: int | None) -> dict[str, Any]:
     """A page of tasks, in the shape of `Tasks`: the fields are there, but for the names of two."""
     for line in lines:
-        line["klass"] = _CLASSES[line["klass"]]
+        line["class"] = _CLASSES[line.pop("klass")]
         line["priority"] = _PRIORITIES[line["priority"]]
     return {"tasks": lines, "after": after}
 
@@ -316,7 +317,7 @@ def task(one: model.Task) -> Task:
         "since": one.since,
         "reason": one.reason,
         "until": one.until,
-        "klass": one.klass.name.lower(),
+        "class": one.klass.name.lower(),
         "priority": one.priority.name.lower(),
         "agent": one.agent,
         "stage": one.stage,

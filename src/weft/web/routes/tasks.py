@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from weft.errors import AlreadyEnded, Refused, StaleFence
-from weft.model import State
+from weft.model import Class, State
 from weft.operations.diffs import find_difference
 from weft.operations.logs import Log
 from weft.operations.swarm import inbox, looking, sending, working
@@ -63,12 +63,19 @@ async def list_tasks(
     run: Named = None,
     tenant: Named = None,
     created_by: Named = None,
+    klass: Annotated[bodies.ClassName | None, Query(alias="class")] = None,
     after: Annotated[int, Query(ge=0, le=bodies.LARGEST)] = 0,
     most: bodies.Most = 50,
 ) -> Response:
     """Tasks by number, as many as asked for; `after` of the answer asks on."""
     which = Filter(
-        state=state, agent=agent, worker=worker, run=run, tenant=tenant, created_by=created_by
+        state=state,
+        agent=agent,
+        worker=worker,
+        run=run,
+        tenant=tenant,
+        created_by=created_by,
+        klass=None if klass is None else Class[klass.upper()],
     )
     return await glance(
         request,
