@@ -142,6 +142,12 @@ async def test_an_offer_that_cannot_start_is_for_others_and_who_accepted_is_told
             assert (await tools("get_task", task=offered))["state"] == "ready"
 
 
+async def test_nobody_joins_under_the_name_of_an_agent_file(house: House) -> None:
+    async with house.over_http(house.give_token(*WORKER, tenant="ten")) as tools:
+        said = await tools.refused("join_swarm", name="scripted")
+        assert said == "scripted is the name of an agent file here; join under another."
+
+
 async def test_members_hear_how_what_they_sent_ended(house: House) -> None:
     with anyio.fail_after(PATIENCE):
         async with (

@@ -108,3 +108,14 @@ def test_a_plan_is_taken_in_every_format(
     body = {"plan": plan, **({"format": format} if named else {})}
     sent = planned.client().post("/v1/runs", body)
     assert len(sent["submitted"]["tasks"]) == 1
+
+
+def test_nobody_joins_under_the_name_of_an_agent_file(planned: Server) -> None:
+    client = planned.tenant()
+    for about in ({"name": "implement"}, {"name": "ann", "id": "implement"}):
+        answer = client.http.post("/v1/agents", json=about)
+        assert (answer.status_code, answer.json()["type"]) == (422, "input_error")
+        assert answer.json()["detail"] == (
+            "implement is the name of an agent file here; join under another."
+        )
+    assert client.join("implementer")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from weft.attempt.site import agent_names
 from weft.errors import Forbidden, InputError
 from weft.mcp import answers, arguments, shapes
 from weft.mcp.call import Call
@@ -43,6 +44,7 @@ async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, answe
         role=given.role,
         capabilities=tuple(given.capabilities),
         max_tasks=given.max_tasks,
+        agent_files=agent_names(call.project.root),
         now=time.time(),
     )
     held = f" and hold {len(found.tasks)} task(s)" if found.tasks else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -44,14 +44,18 @@ def join(
     role: str = "",
     capabilities: Sequence[str] = (),
     max_tasks: int | None = None,
+    agent_files: Collection[str] = (),
     now: float,
 ) -> Member:
     """Join, or join again: by the id, or by the same name with the same token.
 
-    What it says of itself replaces what it said before; what it holds stays its own.
+    What it says of itself replaces what it said before; what it holds stays its own. The names of
+    agent files are not to be had: who writes to one means the agent that weft starts.
     """
     need(who, WORK)
     _refuse_unusable(name, id, role, capabilities)
+    for taken in {name, id} & set(agent_files):
+        raise InputError(f"{taken} is the name of an agent file here; join under another.")
     known = id or find_named(store, who.token, name)
     before = find_workers(store, [known], now=now).get(known) if known else None
     if before is not None:

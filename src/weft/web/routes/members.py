@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
+from weft.attempt.site import agent_names
 from weft.errors import InputError, NotFound
 from weft.operations.swarm import inbox, members
 from weft.operations.swarm.identity import ADMIN, READ, WORK, Identity, has
@@ -25,7 +26,8 @@ AgentId = Annotated[str, Path(min_length=1, max_length=100, description="An agen
 @router.post("/agents", status_code=201, openapi_extra=answers(wire.Agent))
 async def join(request: Request, body: bodies.Join) -> Response:
     """Join the swarm, or come back to it; what is known of the agent is brought up to date."""
-    slots = body.max_tasks or parts_of(request).project.config.api_slots
+    project = parts_of(request).project
+    slots = body.max_tasks or project.config.api_slots
 
     def work(store: Store, who: Identity, now: float) -> wire.Agent:
         member = members.join(
@@ -37,6 +39,7 @@ async def join(request: Request, body: bodies.Join) -> Response:
             role=body.role,
             capabilities=tuple(body.capabilities),
             max_tasks=min(slots, 20),
+            agent_files=agent_names(project.root),
             now=now,
         )
         return wire.agent(member)
