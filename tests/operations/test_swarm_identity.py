@@ -18,7 +18,7 @@ from store_helpers import go, hire, put, snapshot
 from store_helpers import url as url
 from swarm_helpers import DONE, join, post, take
 from weft.errors import Forbidden
-from weft.operations.swarm import inbox, looking, members, polling, sending, working
+from weft.operations.swarm import inbox, limits, looking, members, polling, sending, working
 from weft.operations.swarm.identity import LOCAL, Identity, from_token
 from weft.operations.swarm.records import Filter, NewWork
 from weft.store import Store, open_store
@@ -86,6 +86,14 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
     "get_member": (lambda s, w: members.get_member(s.store, w, "m", now=9), EYES_OF_ACME),
     "list_members": (
         lambda s, w: members.list_members(s.store, w, now=9),
+        EYES_OF_ACME | {"stranger"},
+    ),
+    "page_members": (
+        lambda s, w: members.page_members(s.store, w, after=None, most=9, now=9),
+        EYES_OF_ACME | {"stranger"},
+    ),
+    "list_limits": (
+        lambda s, w: limits.list_limits(s.store, w, now=9),
         EYES_OF_ACME | {"stranger"},
     ),
     "find_own": (
@@ -224,7 +232,7 @@ def test_an_operation_is_open_to_all_it_is_for(name: str, tmp_path: Path) -> Non
 def test_no_operation_is_missing_from_the_table() -> None:
     offered = {
         name
-        for module in (members, sending, working, polling, inbox, looking)
+        for module in (members, sending, working, polling, inbox, looking, limits)
         for name, thing in vars(module).items()
         if callable(thing)
         and getattr(thing, "__module__", "") == module.__name__

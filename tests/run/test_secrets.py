@@ -22,8 +22,9 @@ from patience import PATIENCE, wait_until
 from repositories import git
 from weft.engine import guard, serving
 from weft.model import State
+from weft.operations.submission import Wishes
 from weft.operations.swarm.identity import LOCAL
-from weft.operations.swarm.plans import submit_text
+from weft.operations.swarm.plans import NewPlan, submit_text
 from weft.redaction import Redactor
 
 TALKATIVE = Path(__file__).with_name("talkative_program.py")
@@ -79,7 +80,8 @@ def yard(tmp_path: Path) -> Iterator[House]:
 
 def tell(house: House) -> dict[str, int]:
     """Run the plan to its end in this process; its tasks by name."""
-    sent = submit_text(house.store, LOCAL, house.project(), PLAN, name="talk", agent="talkative")
+    plan = NewPlan(text=PLAN, name="talk", wishes=Wishes(agent="talkative"))
+    sent = submit_text(house.store, LOCAL, house.project(), plan)
     tasks = dict(sent.submitted.tasks)
 
     def is_over() -> bool:

@@ -12,11 +12,11 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
+from weft import bounds
 from weft.cli.output import json_option, print_json, say
 from weft.cli.words import micro_dollars
 from weft.errors import InputError
 from weft.model import TargetState
-from weft.operations import bounds
 
 if TYPE_CHECKING:
     from weft.cli.run_ahead import Ahead

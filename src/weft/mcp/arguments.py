@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from weft.operations import bounds
+from weft import bounds
 
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
-Number = Annotated[int, Field(ge=1, le=2**62)]
-Path = Annotated[str, Field(min_length=1, max_length=500)]
-Text = Annotated[str, Field(min_length=1, max_length=20_000)]
-Short = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=bounds.NAME)]
+Number = Annotated[int, Field(ge=1, le=bounds.NUMBER)]
+Path = Annotated[str, Field(min_length=1, max_length=bounds.PATH)]
+Text = Annotated[str, Field(min_length=1, max_length=bounds.TEXT)]
+Short = Annotated[str, Field(max_length=bounds.REASON)]
 
 Me = Annotated[
     Name | None,
@@ -29,7 +29,7 @@ Mine = Annotated[
     ),
 ]
 Ack = Annotated[
-    Annotated[str, Field(max_length=100)] | None,
+    Annotated[str, Field(max_length=bounds.ACK)] | None,
     Field(description="The `ack` you were last answered: what came with it is not told again."),
 ]
 State = Literal[
@@ -56,18 +56,21 @@ class Arguments(BaseModel):
 class JoinSwarm(Arguments):
     name: Annotated[Name, Field(description="What the others call you.")]
     role: Annotated[
-        Annotated[str, Field(max_length=100)],
+        Annotated[str, Field(max_length=bounds.NAME)],
         Field(description="What you are for, in a few words."),
     ] = ""
     capabilities: Annotated[
         list[Name],
-        Field(max_length=32, description="Kinds of tasks you can do, such as `python`."),
+        Field(
+            max_length=bounds.CAPABILITIES,
+            description="Kinds of tasks you can do, such as `python`.",
+        ),
     ] = []
     is_lead: Annotated[
         bool, Field(description="Whether you hand out work and want to hear how it ends.")
     ] = False
     max_tasks: Annotated[
-        int | None, Field(ge=1, le=20, description="How many tasks you work on at once.")
+        int | None, Field(ge=1, le=bounds.TASKS, description="How many tasks you work on at once.")
     ] = None
     me: Annotated[
         Name | None, Field(description="Your id from before, to come back as the same member.")
@@ -85,7 +88,7 @@ class GetSwarm(Arguments):
 class SendTask(Arguments):
     text: Annotated[Text, Field(description="All that whoever does it has to know.")]
     title: Annotated[
-        Annotated[str, Field(max_length=100)], Field(description="The same in a line.")
+        Annotated[str, Field(max_length=bounds.TITLE)], Field(description="The same in a line.")
     ] = ""
     agent: Annotated[
         Name | None,
@@ -104,12 +107,13 @@ class SendTask(Arguments):
         ),
     ] = "pool"
     needs: Annotated[
-        list[Number], Field(max_length=100, description="Tasks that must be done before it starts.")
+        list[Number],
+        Field(max_length=bounds.NEEDS, description="Tasks that must be done before it starts."),
     ] = []
     files: Annotated[
         list[Path],
         Field(
-            max_length=200,
+            max_length=bounds.FILES,
             description="Paths or patterns it may change, such as `src/**`. None: it may change "
             "nothing, and its last message is the result.",
         ),
@@ -129,7 +133,7 @@ class GetTasks(Arguments):
     run: Annotated[Name | None, Field(description="Only tasks of this run.")] = None
     mine: Annotated[bool, Field(description="Only tasks that you sent.")] = False
     after: Annotated[
-        Annotated[int, Field(ge=0, le=2**62)],
+        Annotated[int, Field(ge=0, le=bounds.NUMBER)],
         Field(description="The `next` of the page before; 0 begins."),
     ] = 0
     most: Annotated[int, Field(ge=1, le=100)] = 20
@@ -176,7 +180,11 @@ class StoreProgress(Arguments):
 class ClaimFiles(Arguments):
     files: Annotated[
         list[Path],
-        Field(min_length=1, max_length=100, description="Paths or patterns, such as `src/a.py`."),
+        Field(
+            min_length=1,
+            max_length=bounds.FILES,
+            description="Paths or patterns, such as `src/a.py`.",
+        ),
     ]
     fence: Mine = None
 
@@ -195,9 +203,9 @@ class SubmitPlan(Arguments):
             "task `<!-- files: … -->` and `<!-- depends: task1 -->`. Or of a prd.json.",
         ),
     ]
-    name: Annotated[
-        str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$", description="What the run is called.")
-    ] = "plan"
+    name: Annotated[str, Field(pattern=bounds.RUN_NAME, description="What the run is called.")] = (
+        "plan"
+    )
     agent: Annotated[Name, Field(description="Who does tasks that name nobody.")] = "implement"
     stages: Annotated[
         list[Name],

@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from weft import forecast, git, paths
+from weft import bounds, forecast, git, paths
 from weft.agents import spec
 from weft.agents.agent import Agent
 from weft.attempt.site import agent_names, read_agent
 from weft.errors import InputError
 from weft.model import HUMAN, NewRun, NewTask
-from weft.operations import bounds
 from weft.operations.plans import (
     USUAL_STAGE,
     Checked,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from weft import bounds
 from weft.errors import InputError
 from weft.model import Held, NewMember, Notice
 from weft.store import leases, records
@@ -17,8 +18,6 @@ from weft.store.limits import own_limit
 from weft.store.store import reads, writes
 from weft.store.workers import agree_on_times, leave
 
-MOST_SLOTS: Final = 20
-
 _SCANNED: Final = 200  # events looked at in one go
 _TOLD: Final = 50  # notices told in one go
 
@@ -26,8 +25,8 @@ _TOLD: Final = 50  # notices told in one go
 @writes
 def join(tx: Transaction, member: NewMember, *, now: float) -> None:
     """A member comes or comes back, and states its slots. What it holds stays its own."""
-    if not 1 <= member.slots <= MOST_SLOTS:
-        raise InputError(f"A member has from 1 to {MOST_SLOTS} slots, not {member.slots}.")
+    if not 1 <= member.slots <= bounds.TASKS:
+        raise InputError(f"A member has from 1 to {bounds.TASKS} slots, not {member.slots}.")
     agree_on_times(tx, member.id)
     tx.run(
         "join_swarm",

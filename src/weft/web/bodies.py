@@ -7,26 +7,26 @@ from typing import Annotated, Final, Literal
 from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from weft import bounds
 from weft.errors import InputError
 from weft.model import Class, ErrorClass, Priority
-from weft.operations import bounds
 from weft.operations.submission import Wishes, micro_dollars
 from weft.operations.swarm.plans import Format, NewPlan
 from weft.operations.swarm.records import NewWork, Result
 
-LARGEST: Final = 2**53  # what every reader of JSON keeps exactly
 LONGEST_WAIT: Final = 300_000  # milliseconds
 LONGEST_PAGE: Final = 200
-LONGEST_TEXT: Final = 1 << 20
 _DETAILS: Final = 64  # names of a task's details
 
-Name = Annotated[str, Field(min_length=1, max_length=100)]
-Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
-Short = Annotated[str, Field(max_length=1000)]
-Number = Annotated[int, Field(ge=1, le=LARGEST)]
-Amount = Annotated[int, Field(ge=0, le=LARGEST)]
-TaskNumber = Annotated[int, Path(ge=1, le=LARGEST, description="A task's number.")]
-Ack = Annotated[str | None, Query(max_length=1000)]
+Name = Annotated[str, Field(min_length=1, max_length=bounds.NAME)]
+Text = Annotated[str, Field(max_length=bounds.TEXT)]
+Short = Annotated[str, Field(max_length=bounds.REASON)]
+FilePath = Annotated[str, Field(min_length=1, max_length=bounds.PATH)]
+Number = Annotated[int, Field(ge=1, le=bounds.NUMBER)]
+Amount = Annotated[int, Field(ge=0, le=bounds.NUMBER)]
+TaskNumber = Annotated[int, Path(ge=1, le=bounds.NUMBER, description="A task's number.")]
+Ack = Annotated[str | None, Query(max_length=bounds.ACK)]
+Confirmed = Annotated[str, Field(max_length=bounds.ACK)] | None
 Most = Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="How many at once.")]
 After = Annotated[
     str | None,
@@ -48,9 +48,9 @@ class Join(Body):
     name: Name
     id: Name | None = None
     is_lead: bool = False
-    role: Annotated[str, Field(max_length=100)] = ""
-    capabilities: Annotated[list[Name], Field(max_length=100)] = []
-    max_tasks: Annotated[int, Field(ge=1, le=20)] | None = Field(
+    role: Annotated[str, Field(max_length=bounds.NAME)] = ""
+    capabilities: Annotated[list[Name], Field(max_length=bounds.CAPABILITIES)] = []
+    max_tasks: Annotated[int, Field(ge=1, le=bounds.TASKS)] | None = Field(
         default=None, description="Default: MAX_CONCURRENT_TASKS of the server, or 1."
     )
 
@@ -59,7 +59,7 @@ class Poll(Body):
     """Wait for something to do. A task is claimed for the agent before it is returned."""
 
     wait_ms: WaitMs = 60_000
-    ack: Short | None = Field(default=None, description="The ack of what was returned before.")
+    ack: Confirmed = Field(default=None, description="The ack of what was returned before.")
     holding: Annotated[list[Number], Field(max_length=100)] | None = Field(
         default=None, description="The fences it knows of: what it was given and never got is told."
     )
@@ -68,16 +68,18 @@ class Poll(Body):
 class NewTask(Body):
     """A task: for everybody, or for one agent."""
 
-    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
-    title: Annotated[str, Field(max_length=200)] = ""
+    text: Annotated[str, Field(min_length=1, max_length=bounds.TEXT)]
+    title: Annotated[str, Field(max_length=bounds.TITLE)] = ""
     to: Name | None = Field(default=None, description="The agent it is for, by id or name.")
     how: Literal["pool", "assign", "queue", "offer", "prefer"] = "pool"
-    needs: Annotated[list[Number], Field(max_length=1000)] = []
+    needs: Annotated[list[Number], Field(max_length=bounds.NEEDS)] = []
     priority: PriorityName = "normal"
     klass: ClassName = Field(default="standard", alias="class")
-    files: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=1000)] = []
+    files: Annotated[list[FilePath], Field(max_length=bounds.FILES)] = []
     agent: Name | None = Field(default=None, description="What whoever takes it must be able to.")
-    uses: Annotated[dict[Name, Annotated[int, Field(ge=1, le=LARGEST)]], Field(max_length=20)] = {}
+    uses: Annotated[
+        dict[Name, Annotated[int, Field(ge=1, le=bounds.NUMBER)]], Field(max_length=20)
+    ] = {}
     details: Annotated[dict[Name, JsonValue], Field(max_length=_DETAILS)] = {}
     tenant: Name | None = None
     wait_ms: WaitMs = Field(default=0, description="How long to wait for the agent's capacity.")
@@ -114,7 +116,7 @@ class Progress(Body):
     fence: Number
     text: Text = ""
     data: Annotated[dict[str, JsonValue], Field(max_length=_DETAILS)] | None = None
-    ack: Short | None = None
+    ack: Confirmed = None
 
 
 class Finish(Body):
@@ -124,7 +126,7 @@ class Finish(Body):
     status: Literal["completed", "failed"]
     text: Text = Field(default="", description="The result; of a failure, why.")
     kind: Annotated[ErrorClass, Field(strict=False)] = ErrorClass.OTHER
-    reset: Annotated[float, Field(ge=0, le=LARGEST)] | None = None
+    reset: Annotated[float, Field(ge=0, le=bounds.NUMBER)] | None = None
     tokens: Amount = 0
     micro_usd: Amount = 0
     spent: Annotated[dict[Name, Amount], Field(max_length=20)] = {}
@@ -143,14 +145,11 @@ class Finish(Body):
 
 class Files(Body):
     fence: Number
-    files: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=1000)]],
-        Field(min_length=1, max_length=1000),
-    ]
+    files: Annotated[list[FilePath], Field(min_length=1, max_length=bounds.FILES)]
 
 
 class NewMessage(Body):
-    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+    text: Annotated[str, Field(min_length=1, max_length=bounds.MESSAGE)]
 
 
 class Drain(Body):
@@ -165,7 +164,7 @@ class NewToken(Body):
     name: Name
     scopes: Annotated[list[Literal["read", "work", "admin"]], Field(min_length=1, max_length=3)]
     tenant: Name | None = None
-    expires_in: Annotated[float, Field(gt=0, le=LARGEST)] | None = Field(
+    expires_in: Annotated[float, Field(gt=0, le=bounds.NUMBER)] | None = Field(
         default=None, description="Seconds; never, if left out."
     )
 
@@ -174,7 +173,7 @@ class NewRun(Body):
     """A plan, as text, to be run on the server's repository; for the rest, see `weft run -h`."""
 
     plan: Annotated[str, Field(min_length=1, max_length=bounds.PLAN)]
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")] = "plan"
+    name: Annotated[str, Field(pattern=bounds.RUN_NAME)] = "plan"
     format: Format | None = Field(
         default=None, description="What the plan is; left out, its first line tells."
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from weft import bounds
 from weft.errors import Forbidden, InputError
 from weft.model import Message
 from weft.operations.swarm.acks import confirmed_messages, of_messages
@@ -26,8 +25,6 @@ from weft.store.messages import (
 )
 from weft.store.store import at_once
 
-_LONGEST: Final = 100_000
-
 
 @at_once
 def send_message(
@@ -42,8 +39,8 @@ def send_message(
 ) -> Message:
     """A word to a task that has not ended, or to a member, by id or name."""
     need(who, WORK)
-    if len(text) > _LONGEST:
-        raise InputError(f"A message has at most {_LONGEST} characters.")
+    if len(text) > bounds.MESSAGE:
+        raise InputError(f"A message has at most {bounds.MESSAGE} characters.")
     name = get_sender(store, who, sender, now=now)
     if task is not None and member is None:
         about = get_visible_task(store, who, task)

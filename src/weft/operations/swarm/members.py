@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from weft import bounds
 from weft.config import API_SLOTS
 from weft.errors import Forbidden, InputError, NotFound
 from weft.model import Held, NewMember, Worker, WorkerKind
@@ -28,8 +29,6 @@ from weft.store.members import join as register
 from weft.store.store import at_once, at_one_moment
 from weft.store.workers import find_workers, get_worker, list_workers
 
-_LONGEST: Final = 100
-_MOST_CAPABILITIES: Final = 50
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
@@ -81,13 +80,13 @@ def _refuse_unusable(name: str, id: str | None, role: str, capabilities: Sequenc
     if id is not None and not _ID.fullmatch(id):
         raise InputError("An id has up to 100 letters, digits, dots, dashes and underscores.")
     for text in (name, role, *capabilities):
-        if len(text) > _LONGEST or not text.isprintable():
+        if len(text) > bounds.NAME or not text.isprintable():
             raise InputError(
-                f"Names, roles and capabilities have up to {_LONGEST} printable characters."
+                f"Names, roles and capabilities have up to {bounds.NAME} printable characters."
             )
-    if len(capabilities) > _MOST_CAPABILITIES or not all(one.strip() for one in capabilities):
+    if len(capabilities) > bounds.CAPABILITIES or not all(one.strip() for one in capabilities):
         raise InputError(
-            f"A member has up to {_MOST_CAPABILITIES} capabilities, none of them empty."
+            f"A member has up to {bounds.CAPABILITIES} capabilities, none of them empty."
         )
 
 

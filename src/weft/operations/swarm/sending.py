@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft import paths
+from weft import bounds, paths
 from weft.errors import AtCapacity, Forbidden, InputError, Refused
 from weft.model import MET, SWARM, Capacity, NewTask, Worker
 from weft.operations.swarm.acting import get_called, get_sender, get_visible_task
@@ -23,7 +23,6 @@ from weft.store.tasks import get_task, submit
 
 DEFAULT_TENANT: Final = "default"
 
-_LONGEST_TITLE: Final = 100
 _OTHERS: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
 """Resources that belong to somebody: only an admin makes a task use them."""
 
@@ -66,8 +65,8 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Sent:
 def _refuse_unusable(who: Identity, work: NewWork) -> None:
     if not work.text.strip():
         raise InputError("Say what is to be done: the text is empty.")
-    if len(work.title) > _LONGEST_TITLE or not work.title.isprintable():
-        raise InputError(f"A title has up to {_LONGEST_TITLE} printable characters.")
+    if len(work.title) > bounds.TITLE or not work.title.isprintable():
+        raise InputError(f"A title has up to {bounds.TITLE} printable characters.")
     if (work.how == "pool") != (work.to is None):
         raise InputError("Work for the pool is sent to nobody, and all other work to a member.")
     if work.repo is not None and (work.to is not None or work.agent is None):

@@ -9,13 +9,13 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
+from weft import bounds
 from weft.errors import WeftError
 from weft.operations.swarm import looking
 from weft.operations.swarm.identity import READ, Identity, is_bound, need, need_tenant
 from weft.store import Store
 from weft.store.events import last_event
 from weft.store.runs import get_run
-from weft.web import bodies
 from weft.web.asking import identify, in_thread, parts_of
 from weft.web.auth import OWN
 from weft.web.following import Wanted
@@ -37,8 +37,8 @@ class EventStream(StreamingResponse):
 async def follow(
     request: Request,
     run: Annotated[str | None, Query(max_length=200)] = None,
-    task: Annotated[int | None, Query(ge=1, le=bodies.LARGEST)] = None,
-    last_event_id: Annotated[int | None, Header(ge=0, le=bodies.LARGEST)] = None,
+    task: Annotated[int | None, Query(ge=1, le=bounds.NUMBER)] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, le=bounds.NUMBER)] = None,
 ) -> EventStream:
     """What happens from now on, or since the event `Last-Event-ID`. Never ends by itself.
 

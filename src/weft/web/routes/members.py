@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
+from weft import bounds
 from weft.attempt.site import agent_names
 from weft.errors import InputError, NotFound
 from weft.operations.swarm import inbox, members
@@ -38,7 +39,7 @@ async def join(request: Request, body: bodies.Join) -> Response:
             is_lead=body.is_lead,
             role=body.role,
             capabilities=tuple(body.capabilities),
-            max_tasks=min(slots, 20),
+            max_tasks=min(slots, bounds.TASKS),
             agent_files=agent_names(project.root),
             now=now,
         )

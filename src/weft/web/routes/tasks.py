@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
+from weft import bounds
 from weft.errors import AlreadyEnded, Refused, StaleFence
 from weft.model import Class, State
 from weft.operations.diffs import find_difference
@@ -64,7 +65,7 @@ async def list_tasks(
     tenant: Named = None,
     created_by: Named = None,
     klass: Annotated[bodies.ClassName | None, Query(alias="class")] = None,
-    after: Annotated[int, Query(ge=0, le=bodies.LARGEST)] = 0,
+    after: Annotated[int, Query(ge=0, le=bounds.NUMBER)] = 0,
     most: bodies.Most = 50,
 ) -> Response:
     """Tasks by number, as many as asked for; `after` of the answer asks on."""
@@ -220,7 +221,7 @@ async def why(request: Request, id: TaskNumber) -> Response:
 async def logs(
     request: Request,
     id: TaskNumber,
-    attempt: Annotated[int | None, Query(ge=1, le=bodies.LARGEST)] = None,
+    attempt: Annotated[int | None, Query(ge=1, le=bounds.NUMBER)] = None,
     stderr: bool = False,
     raw: bool = False,
     most: Annotated[int, Query(ge=1, le=_LINES)] = 1000,
