@@ -36,6 +36,7 @@ async def main(root: Path, url: str, slots: int) -> None:
     ):
         try:
             async with serving(site, slots=slots) as scheduler:
+                await anyio.sleep(0)  # for whoever obeys signals to begin
                 (root.parent / f"engine-{os.getpid()}").write_text(scheduler.worker)
                 await anyio.sleep_forever()
         except Interrupted:

@@ -156,4 +156,3 @@ def test_a_glance_starts_no_program_and_loads_little(tmp_path: Path) -> None:
     loaded = set(done.stderr.decode().split())
     assert "weft.store.overview" in loaded
     assert not loaded & {"subprocess", "tempfile", "rich", "anyio", "asyncio", "psycopg"}
-    assert "weft.model" not in loaded
