@@ -19,7 +19,6 @@ from anyio.to_thread import run_sync
 
 from bench.figures import figure
 from weft import git, workspace
-from weft.attempt.site import Site
 from weft.config import Config
 from weft.engine import open_site, serving
 from weft.model import Event, NewTask, State
@@ -83,22 +82,21 @@ def project(runs: str) -> Iterator[Project]:
 
 @figure("start_overhead_ms", "ms", at_most=30)
 def start_overhead_ms() -> float:
-    """From the granting of a lease to its agent reading the clock, in a real worker with one slot.
+    """From the granting of a lease to its agent reading the clock, in a real worker at rest.
 
     The agent is `date`, which starts in 1 ms. What making a workspace takes, measured by itself in
     the same repository, is taken off.
     """
     with project("[date, +%s.%N]") as one, one.open_store() as store:
-        one.submit(store, _STARTS)
-
-        async def main(site: Site) -> None:
-            async with serving(site, slots=1):
-                while set(await run_sync(count_states, store)) & {State.READY, State.RUNNING}:
-                    await anyio.sleep(0.05)
-
+        with _worker(one, slots=1):
+            for _ in range(_STARTS):  # one by one: what another leaves behind is not its start
+                one.submit(store, 1)
+                while set(count_states(store)) & {State.READY, State.RUNNING}:
+                    time.sleep(0.02)
+                time.sleep(0.1)
         granted = {
             (event.task, event.data["attempt"]): event.at
-            for event in _events_of(store, one, main)
+            for event in read_events(store)
             if event.kind == "task_admitted"
         }
         overheads = []
@@ -108,10 +106,23 @@ def start_overhead_ms() -> float:
         return 1000 * (statistics.median(overheads) - _preparing(one, store))
 
 
-def _events_of(store: Store, one: Project, main: object) -> list[Event]:
-    with open_site(store, one.root, Config(), one.environment) as site:
-        anyio.run(main, site)  # type: ignore[arg-type]
-    return read_events(store)
+@contextmanager
+def _worker(one: Project, *, slots: int) -> Iterator[subprocess.Popen[bytes]]:
+    """One of weft's, ended without waiting for what it runs."""
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "weft", "worker", "--slots", str(slots)],
+        cwd=one.root,
+        env={**one.environment, "WEFT_STORE": one.url},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield worker
+    finally:
+        worker.terminate()
+        time.sleep(0.5)
+        worker.terminate()
+        worker.wait()
 
 
 def _preparing(one: Project, store: Store) -> float:
@@ -134,13 +145,7 @@ def memory_mb_per_agent() -> float:
     """PSS of a worker, its launcher and wrappers with many sleeping agents, per agent."""
     with project("[sleep, '1000']") as one, one.open_store() as store:
         one.submit(store, _SLEEPERS)
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "weft", "worker", "--slots", str(_SLEEPERS)],
-            cwd=one.root,
-            env={**one.environment, "WEFT_STORE": one.url},
-            stdout=subprocess.DEVNULL,
-        )
-        try:
+        with _worker(one, slots=_SLEEPERS) as worker:
             while len(list(_attempts(one, records.AGENT))) < _SLEEPERS:
                 assert worker.poll() is None
                 time.sleep(0.2)
@@ -148,13 +153,9 @@ def memory_mb_per_agent() -> float:
             own = [psutil.Process(record["pid"]) for record in wrappers if record is not None]
             assert len(own) == _SLEEPERS
             own += [psutil.Process(worker.pid), *psutil.Process(worker.pid).children()]
-            return sum(process.memory_full_info().pss for process in own) / _SLEEPERS / 1e6
-        finally:
-            worker.terminate()
-            time.sleep(0.5)
-            worker.terminate()  # twice: it does not wait for them
-            worker.wait()
-            assert list_open(store) == []
+            used = sum(process.memory_full_info().pss for process in own)
+        assert list_open(store) == []
+    return used / _SLEEPERS / 1e6
 
 
 def _attempts(one: Project, name: str) -> Iterator[Path]:

@@ -166,7 +166,9 @@ def _base(root: Path, name: str) -> str:
     try:
         return git.get_commit(root, name).id
     except git.NoSuchCommit as error:
-        raise InputError(f"The run cannot start from {name!r}: there is no such commit.") from error
+        raise InputError(
+            f"The run cannot start from --base {name}: there is no such commit."
+        ) from error
 
 
 def _new_id(name: str) -> str:
