@@ -78,7 +78,7 @@ def open_site(
     """`mcp` is where this process serves weft's tools itself; else the configuration may name a
     server on the same store."""
     store.learn(known(environment, config.gate.env))
-    with Launcher() as launcher:
+    with Launcher(cgroup.find_parent()) as launcher:
         site = Site(
             store=store,
             identity=identity(store),
@@ -87,7 +87,6 @@ def open_site(
             config=config,
             launcher=launcher,
             able=sandbox.available(),
-            cgroup=cgroup.find_parent(),
             environment=environment,
             combine=lambda tip, candidates: _combine(root, tip, candidates),
             mcp=mcp or (config.server and f"{config.server}/mcp"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from process.stage import Stage
+from weft.process import cgroup
 from weft.process.launcher import Launcher
 
 
@@ -13,6 +14,18 @@ from weft.process.launcher import Launcher
 def launcher() -> Iterator[Launcher]:
     with Launcher() as launcher:
         yield launcher
+
+
+@pytest.fixture
+def grouped(tmp_path: Path) -> Iterator[Stage]:
+    """Agents in control groups of their own, where such can be made."""
+    parent = cgroup.find_parent()
+    if parent is None:
+        pytest.skip("no control group can be made here")
+    with Launcher(parent) as launcher:
+        stage = Stage(tmp_path / "grouped", launcher)
+        yield stage
+        stage.clear()
 
 
 @pytest.fixture

@@ -8,26 +8,40 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
+import psutil
 import pytest
 
 from patience import wait_until
 from process.stage import Stage
-from weft.process import cgroup
+from weft.process import cgroup, records
 from weft.process.agent import Reach, Running, Why
 from weft.process.death import proof_of_death
+from weft.process.launcher import Launcher
 
 FAMILY = ("child", "stubborn", "daemon", "closed", "cleared")
-GROUPS = [None, cgroup.find_parent()] if cgroup.find_parent() else [None]
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=["groupless", "cgroup"][: len(GROUPS)])
+@pytest.fixture(params=["stage", "grouped"])
+def either(request: pytest.FixtureRequest) -> Stage:
+    found: Stage = request.getfixturevalue(request.param)
+    return found
+
+
+def group_of(stage: Stage) -> str | None:
+    record = records.find(str(stage.directory / records.WRAPPER))
+    assert record is not None
+    group: str | None = record["cgroup"]
+    return group
+
+
 @pytest.mark.parametrize("own", ["stay", "ignore"])
-def test_a_stop_leaves_nobody_of_the_whole_family(
-    stage: Stage, own: str, group: str | None
-) -> None:
-    running = stage.start_ready(replace(stage.tree(own, *FAMILY), cgroup=group))
+def test_a_stop_leaves_nobody_of_the_whole_family(either: Stage, own: str) -> None:
+    stage = either
+    running = stage.start_ready(stage.tree(own, *FAMILY))
+    group = group_of(stage)
     assert len(stage.living()) > len(FAMILY)
     ended = anyio.run(running.stop)
     assert stage.living() == []
@@ -35,14 +49,42 @@ def test_a_stop_leaves_nobody_of_the_whole_family(
     assert ended.signal == (signal.SIGKILL if own == "ignore" else signal.SIGTERM)
     assert ended.swept >= len(FAMILY) - 1
     assert proof_of_death(stage.directory, stage.marker)
-    assert group is None or not os.path.exists(f"{group}/weft-{stage.marker}")
+    assert group is None or not os.path.exists(group)
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=["groupless", "cgroup"][: len(GROUPS)])
+def test_in_a_group_is_the_agent_with_its_family_and_nobody_else(grouped: Stage) -> None:
+    running = grouped.start_ready(grouped.tree("stay", *FAMILY))
+    group = group_of(grouped)
+    assert group is not None
+    wait_until(lambda: grouped.wrapper().pid not in cgroup.members(group))
+    assert cgroup.members(group) == {one.pid for one in grouped.living()}
+    anyio.run(running.stop)
+
+
+def test_a_launcher_that_ends_leaves_no_group(tmp_path: Path) -> None:
+    parent = cgroup.find_parent()
+    if parent is None:
+        pytest.skip("no control group can be made here")
+    with Launcher(parent) as launcher:
+        stage = Stage(tmp_path / "one", launcher)
+        stage.start(stage.tree("leave"))
+        program = psutil.Process(vars(launcher)["_program"].pid)
+
+        def spares() -> list[str]:
+            pids = [one.pid for one in program.children()]
+            names = [f"weft-{pid}-" for pid in pids]
+            return [one for one in os.listdir(parent) if one.startswith(tuple(names))]
+
+        wait_until(spares)
+        found = spares()
+    wait_until(lambda: not set(found) & set(os.listdir(parent)))
+
+
 def test_what_an_agent_leaves_behind_at_its_own_end_is_swept_before_the_exit_is_told(
-    stage: Stage, group: str | None
+    either: Stage,
 ) -> None:
-    running = stage.start(replace(stage.tree("leave", *FAMILY), cgroup=group))
+    stage = either
+    running = stage.start(stage.tree("leave", *FAMILY))
     ended = anyio.run(running.wait_ended)
     assert stage.living() == []
     assert (ended.why, ended.code) == (Why.ENDED, 7)
@@ -150,13 +192,14 @@ def test_weakened_stops_are_caught_by_the_observer(
     assert len(stage.living()) <= 1  # `cleared` leaves none: see below
 
 
-def test_without_wrapper_only_a_control_group_finds_who_left_no_trace(stage: Stage) -> None:
-    group = cgroup.find_parent()
-    if group is None:
-        pytest.skip("no control group can be made here")
-    running = stage.start_ready(replace(stage.tree("ignore", *FAMILY), cgroup=group))
+def test_without_wrapper_only_a_control_group_finds_who_left_no_trace(grouped: Stage) -> None:
+    stage = grouped
+    running = stage.start_ready(stage.tree("ignore", *FAMILY))
+    group = group_of(stage)
+    assert group is not None
+    wait_until(lambda: stage.wrapper().pid not in cgroup.members(group))
     stage.wrapper().kill()
     ended = anyio.run(running.stop)
     assert ended.why is Why.LOST
     assert stage.living() == []
-    assert not os.path.exists(f"{group}/weft-{stage.marker}")
+    assert not os.path.exists(group)

@@ -316,5 +316,4 @@ def _spawn(
         grace=tuning.kill_grace,
         first=adapter.FACTS.first_signal,
         output_limit=tuning.output,
-        cgroup=site.cgroup,
     )

@@ -34,7 +34,6 @@ class Site(Struct, frozen=True, kw_only=True):
     config: Config
     launcher: Launcher
     able: Able  # the sandboxes this machine has
-    cgroup: str | None  # where groups of processes may be made, if anywhere
     environment: Mapping[str, str]  # the user's
     combine: Combine
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere

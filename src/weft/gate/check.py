@@ -219,7 +219,6 @@ class Check:
             gone_after=self._site.config.tuning.gone_after,
             grace=self._site.config.tuning.kill_grace,
             output_limit=_OUTPUT,
-            cgroup=self._site.cgroup,
         )
         self._running = await self._start(spawn)
         ended: Exit | None = None

@@ -75,7 +75,6 @@ class Spawn:
     first: int = signal.SIGTERM
     reach: Reach = Reach.GROUP
     output_limit: int = 1 << 30  # bytes of both streams
-    cgroup: str | None = None  # make a group below this one
     landlock: Landlock | None = None
 
 
@@ -234,7 +233,6 @@ def _order(spawn: Spawn, renewed: float) -> records.Record:
         "first": int(spawn.first),
         "reach": spawn.reach,
         "output_limit": spawn.output_limit,
-        "cgroup": spawn.cgroup,
         "landlock": locks and {"writable": list(locks.writable), "denied": locks.denied},
     }
 

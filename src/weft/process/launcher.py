@@ -30,7 +30,7 @@ _PROGRAM = """\
 import sys
 sys.path.append(sys.argv[1])
 from weft.process.launcher import serve
-serve(int(sys.argv[2]))
+serve(int(sys.argv[2]), sys.argv[3] or None)
 """
 # The standard library is enough on Linux; elsewhere the process table needs psutil.
 _FLAGS = "-IS" if sys.platform == "linux" else "-I"
@@ -45,7 +45,9 @@ class LaunchFailed(WeftError):
 class Launcher:
     """weft's side: keeps one launcher process going and orders wrappers from it."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: str | None = None) -> None:
+        """`groups`: the control group below which each agent gets one of its own."""
+        self._groups = groups or ""
         self._lock = threading.Lock()
         self._program: subprocess.Popen[bytes] | None = None
         self._orders: socket.socket | None = None
@@ -110,7 +112,7 @@ class Launcher:
         with theirs:
             handle = str(theirs.fileno())
             self._program = subprocess.Popen(
-                [sys.executable, _FLAGS, "-c", _PROGRAM, str(root), handle],
+                [sys.executable, _FLAGS, "-c", _PROGRAM, str(root), handle, self._groups],
                 env={},  # what is not there cannot be read from /proc
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -132,24 +134,24 @@ class Launcher:
         self._orders = self._program = None
 
 
-def serve(handle: int) -> None:
+def serve(handle: int, groups: str | None) -> None:
     """The launcher process itself: keep one spare wrapper waiting for an order, end with weft."""
     _reset_signals()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for wrappers: they leave records
     gc.disable()  # a collection would write to pages that all forks share
     gc.freeze()
     with socket.socket(fileno=handle) as orders:
-        while _is_taken(_fork_spare(orders)):
+        while _is_taken(_fork_spare(orders, groups)):
             pass
 
 
-def _fork_spare(orders: socket.socket) -> int:
+def _fork_spare(orders: socket.socket, groups: str | None) -> int:
     """Fork ahead of need: to be forked is most of what a start costs."""
     taken, take = os.pipe()
     if os.fork() == 0:
         try:
             os.close(taken)
-            _wait_for_order(orders, take)
+            _wait_for_order(orders, take, groups)
         finally:
             # A traceback would go nowhere: the wrapper writes its own, and an order that weft
             # died over while writing it is nobody's.
@@ -166,10 +168,11 @@ def _is_taken(taken: int) -> bool:
         os.close(taken)
 
 
-def _wait_for_order(orders: socket.socket, take: int) -> None:
-    wrapper.prepare()
+def _wait_for_order(orders: socket.socket, take: int, groups: str | None) -> None:
+    group = wrapper.prepare(groups)
     _, handles, _, _ = socket.recv_fds(orders, 1, 1)
     if not handles:
+        wrapper.put_away(group)
         return
     os.write(take, _TAKEN)
     os.close(take)
@@ -177,7 +180,7 @@ def _wait_for_order(orders: socket.socket, take: int) -> None:
     [handle] = handles
     os.set_inheritable(handle, False)  # what comes through a socket is inheritable
     data = b"".join(iter(lambda: os.read(handle, 1 << 16), b""))
-    wrapper.main(json.loads(data), handle)
+    wrapper.main(json.loads(data), handle, group)
 
 
 def _reset_signals() -> None:

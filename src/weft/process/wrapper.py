@@ -42,16 +42,35 @@ REFUSED = b"refused"
 """The answer to an order for what was started before, or was proved dead."""
 
 
-def prepare() -> None:
-    """What needs no order: to be done ahead of it."""
+def prepare(groups: str | None) -> str | None:
+    """What needs no order: to be done ahead of it.
+
+    Answers the control group this process is in, below `groups`: its agent is born there.
+    """
     os.setsid()
     _prctl(_SUBREAPER, 1)
     _prctl(_NAME, b"weft-wrapper")
-    table.get_own()  # brings in what a fork shares until it is first used
+    own = table.get_own()
+    return cgroup.enter_new(groups, f"weft-{own.pid}-{own.start}") if groups else None
 
 
-def main(order: Record, acknowledge: int) -> None:
-    """Carry out one order; the caller is a fresh process that ends afterwards."""
+def put_away(group: str | None) -> None:
+    """Leave the group, which nobody was started in."""
+    if group is not None and _step_out(group):
+        cgroup.remove(group)
+
+
+def _step_out(group: str) -> bool:
+    """The group is the agent's alone; False if this process cannot leave it."""
+    try:
+        cgroup.enter(os.path.dirname(group))
+    except OSError:
+        return False
+    return True
+
+
+def main(order: Record, acknowledge: int, group: str | None) -> None:
+    """Carry out one order; the caller is a fresh process, in that group, that ends afterwards."""
     directory = order["directory"]
     # Whoever ordered may be dead when the answer is ready. The agent does not inherit this.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -59,9 +78,10 @@ def main(order: Record, acknowledge: int) -> None:
     # Whoever proved this attempt dead, or started it already, has left a record.
     if lock is None or _has_begun(directory):
         _answer(acknowledge, REFUSED)
+        put_away(group)
         return
     try:
-        tree = _Tree(order, lock)
+        tree = _Tree(order, lock, group)
         _answer(acknowledge, b"%d %d" % table.get_own())
         tree.end_to_end()
     except BaseException:
@@ -70,6 +90,7 @@ def main(order: Record, acknowledge: int) -> None:
         raise
     finally:
         _leave_nobody()
+        put_away(group)
 
 
 def _answer(acknowledge: int, text: bytes) -> None:
@@ -81,7 +102,7 @@ def _answer(acknowledge: int, text: bytes) -> None:
 class _Tree:
     """The agent and everything below it."""
 
-    def __init__(self, order: Record, lock: int) -> None:
+    def __init__(self, order: Record, lock: int, group: str | None) -> None:
         self._order = order
         self._directory: str = order["directory"]
         self._status: int | None = None  # the agent's, as waitpid gave it
@@ -92,12 +113,14 @@ class _Tree:
         self._pause = _FIRST_PAUSE
         self._asked = 0
         self._wake = _listen_to_signals(self._on_signal)
-        self._group = self._make_group()
+        self._group = group
         self._write(records.WRAPPER, {**_as_record(table.get_own()), "cgroup": self._group})
         # Kept, and never asked: a Popen that is thrown away takes the exit status with it.
         self._agent = self._start_agent(lock)
 
     def end_to_end(self) -> None:
+        if self._group and not _step_out(self._group):
+            self._group = None  # it is empty only when this process has ended as well
         while not self._is_empty():
             self._decide(boottime())
             self._sleep()
@@ -213,17 +236,10 @@ class _Tree:
         except FileNotFoundError:
             return 0
 
-    def _make_group(self) -> str | None:
-        parent = self._order["cgroup"]
-        try:
-            return cgroup.create(parent, f"weft-{self._order['marker']}") if parent else None
-        except OSError:
-            return None  # the wrapper's record says so: it names no group
-
     def _start_agent(self, lock: int) -> subprocess.Popen[bytes] | None:
         order = self._order
         # Without anything to do before exec, the child need not copy this process at all.
-        prelude = self._enter_fences if self._group or order["landlock"] else None
+        prelude = self._enter_fences if order["landlock"] else None
         try:
             with ExitStack() as streams:
                 agent = subprocess.Popen(
@@ -246,12 +262,8 @@ class _Tree:
 
     def _enter_fences(self) -> None:
         fences = self._order["landlock"]
-        if self._group:
-            with suppress(OSError):  # a group is an addition; the agent is found without it
-                cgroup.enter(self._group)
         try:
-            if fences:
-                landlock.restrict(fences["writable"], fences["denied"])
+            landlock.restrict(fences["writable"], fences["denied"])
         except OSError as error:
             os.write(2, f"weft: {error}\n".encode())  # subprocess tells only that it failed
             raise
