@@ -137,6 +137,7 @@ class Bells:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._place = str(directory)
         self._own = Listeners()
 
     def listen(self, topic: Topic) -> Listener:
@@ -148,16 +149,16 @@ class Bells:
         if not wanted:
             return
         try:
-            with os.scandir(self._directory) as entries:
-                paths = [one.path for one in entries if one.name.startswith(wanted)]
+            names = os.listdir(self._place)
         except FileNotFoundError:
             return  # nobody ever waited here
         except OSError as error:
             # The change is committed: whoever waits finds it by its slow poll.
             _warn(f"cannot ring the bells in {self._directory}: {error}")
             return
-        for path in paths:
-            _ring_path(path)
+        for name in names:
+            if name.startswith(wanted):
+                _ring_path(f"{self._place}/{name}")
 
     def close(self) -> None:
         self._own.close()
