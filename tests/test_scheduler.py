@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 
 import anyio
+from anyio.to_thread import run_sync
 
 from attempt.ground import Ground, either, ground, url
 from databases import look
@@ -94,6 +96,27 @@ def test_a_barrier_that_is_cancelled_as_it_is_passed_ends_alone(ground: Ground) 
 
     anyio.run(main)
     assert (ground.state(barrier), ground.state(other)) == (State.CANCELLED, State.DONE)
+    ground.assert_nothing_left()
+
+
+def test_work_that_is_granted_while_a_worker_leaves_is_handed_back(ground: Ground) -> None:
+    """Weakened, whoever left did not wait for the answer, and the lease was nobody's."""
+    task = ground.submit("write a new", files=["a"])
+    asked, go = threading.Event(), threading.Event()
+
+    def take(worker: str) -> Sequence[Grant]:
+        asked.set()
+        assert go.wait(PATIENCE)
+        return admit(ground.store, worker, now=time.time())
+
+    async def main() -> None:
+        with ground.site() as site:
+            async with serving(site, slots=1, take=take):
+                await run_sync(asked.wait)
+                threading.Timer(0.3, go.set).start()
+
+    anyio.run(main)
+    assert ground.state(task) is State.READY
     ground.assert_nothing_left()
 
 

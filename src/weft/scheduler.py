@@ -62,6 +62,7 @@ class Scheduler:
         self._attempts: dict[int, Attempt] = {}
         self._starting: dict[int, Grant] = {}
         self._unwanted: set[int] = set()  # fences that were lost while their attempt started
+        self._asking = False  # work was asked for, and may come
         self._adopting = 0
         self._leaving = 0  # attempts whose outcome is stored and whose workspace is not free yet
         self._reports: dict[int, Mapping[str, Any]] = {}  # what is not stored yet
@@ -103,28 +104,43 @@ class Scheduler:
         await self._end_starts(list(self._starting.values()))
 
     async def wait_idle(self) -> None:
-        while self.busy or self._leaving:
+        while self.busy or self._leaving or self._asking:
             await self._ends.wait()
 
     async def admit_loop(self, group: TaskGroup, listener: Listener) -> None:
         """Fill free slots whenever something may have become admissible."""
         while True:
-            grants: Sequence[Grant] = ()
+            begun = False
             patience = _NET
             try:
                 await self._stop_lost()
                 if self.busy < self._slots and not self._draining:
-                    grants = await run_sync(self._take)
-                    patience = _NET if grants else await run_sync(self._until_due)
+                    begun = await self._begin_more(group)
+                    patience = _NET if begun else await run_sync(self._until_due)
             except WeftError as error:
                 log.warning("no work could be asked for: %s", error)
-            for grant in grants:
-                self._starting[grant.fence] = grant
-                group.start_soon(self._carry_out, grant)
-            if not grants:
+            if not begun:
                 with anyio.move_on_after(patience):
                     await self._wait_for_change(listener)
                 listener.wait(0)
+
+    async def _begin_more(self, group: TaskGroup) -> bool:
+        """Ask for work, and begin it; what comes after a drain has begun is handed back."""
+        self._asking = True
+        try:
+            with anyio.CancelScope(shield=True):  # what was granted must not get lost
+                grants = await run_sync(self._take)
+                if self._draining:
+                    for grant in grants:
+                        await run_sync(self._hand_back, grant)
+                    return False
+                for grant in grants:
+                    self._starting[grant.fence] = grant
+                    group.start_soon(self._carry_out, grant)
+            return bool(grants)
+        finally:
+            self._asking = False
+            self._ring()
 
     async def heartbeat_loop(self) -> None:
         """Signs of life for the worker and all it holds; what is lost is stopped."""

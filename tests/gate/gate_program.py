@@ -63,7 +63,7 @@ async def serve(spec: dict[str, Any]) -> None:
                 if left == 0:
                     # Stopped in mid-transaction, a process would keep everybody from SQLite.
                     with vars(store.database)["_lock"]:
-                        note.write_text(spec["action"])
+                        tell(note, spec["action"])
                         os.kill(os.getpid(), _SIGNALS[spec["action"]])
                         time.sleep(0.2)  # it may come to the other threads first
 
@@ -78,7 +78,14 @@ async def serve(spec: dict[str, Any]) -> None:
                     group.start_soon(hold, Gate(site, scheduler.worker, run, at=at), store)
         except Interrupted:
             pass
-    note.write_text("left")
+    tell(note, "left")
+
+
+def tell(note: Path, what: str) -> None:
+    """Whole or not at all: somebody waits for it."""
+    beside = note.with_suffix(".new")
+    beside.write_text(what)
+    beside.rename(note)
 
 
 async def hold(gate: Gate, store: Any) -> None:

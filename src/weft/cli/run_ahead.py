@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from weft.cli.plan import texts
 from weft.cli.run_summary import limiting
-from weft.cli.run_text import duration
+from weft.cli.words import duration
 from weft.errors import InputError
 from weft.operations import plans
 from weft.operations.plans import Checked

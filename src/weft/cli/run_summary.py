@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from weft.cli.run_text import duration
+from weft.cli.words import duration
 from weft.forecast import WHOLE, Bounds
 from weft.model import Attempt, Event, State, TargetState, Task
 from weft.operations.outlook import lower_bound

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from weft.cli.event_text import About, Teller
+from weft.cli.words import duration
 from weft.model import UNCHECKED, Event
 from weft.operations.running import Progress
 
@@ -18,14 +19,6 @@ _FOR_ALL: Final = frozenset(
 """What happens to no run in particular, and holds runs up or lets them go on."""
 _KNOWN: Final = frozenset({"entry_queued", "run_ended", "run_started", "run_submitted"})
 """What follows from other lines, or from having asked for the run."""
-
-
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def clock(seconds: float) -> str:

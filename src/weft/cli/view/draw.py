@@ -16,8 +16,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from weft.cli.output import printable
-from weft.cli.run_text import clock, duration
+from weft.cli.run_text import clock
 from weft.cli.view.picture import AgentLine, Picture, RunPicture
+from weft.cli.words import duration
 
 _FEW: Final = 3  # lines of a section that others must leave room for
 _WARNING: Final = re.compile(r"\[[^]]*\] (\S+ )?! ")  # its time, perhaps its run

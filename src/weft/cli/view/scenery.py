@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from weft.cli.run_text import duration
 from weft.cli.view.picture import AgentLine, RunPicture
+from weft.cli.words import duration
 from weft.model import HUMAN, TERMINAL, State, Task
 from weft.operations.outlook import Durations, foresee, holdups
 from weft.operations.tracking import Track
