@@ -24,6 +24,16 @@ settings.register_profile(
 settings.load_profile("weft")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What fails is tried once more, as the gate does with candidates, and told at the end.
+
+    The storms are not: what fails there once in a hundred times has failed.
+    """
+    for item in items:
+        if item.get_closest_marker("chaos") is None:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a running server: `WEFT_TEST_POSTGRES`, or one from the wheel."""
