@@ -214,3 +214,14 @@ def test_without_a_command_the_help_is_shown(repository: Path) -> None:
     for command in ("agents", "clean", "do", "doctor", "init", "limits", "worker"):
         assert command in done.stdout
         assert weft(repository, command, "-h").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [("verify", "weft verify"), ("token create", "weft token create"), ("send x", "weft send")],
+)
+def test_what_is_missing_is_named_with_where_to_look(
+    tmp_path: Path, typed: str, command: str
+) -> None:
+    done = weft(tmp_path, *typed.split())
+    assert_one_sentence(done, 2, "Missing argument", f"`{command} --help` shows how it is used.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.process.limits import Limit, Limits, Progress, find_passed, next_moment
+from weft.process.limits import Limit, Limits, Progress, find_passed
 
 ALL = Limits(wall=100, idle=10, tokens=1000, micro_dollars=500)
 
@@ -32,14 +32,12 @@ def test_a_limit_is_passed_at_its_moment_and_beyond_its_amount(
 def test_without_limits_nothing_is_passed() -> None:
     forever = Progress(started=0, tokens=10**12, micro_dollars=10**12)
     assert find_passed(Limits(), forever, 1e12) is None
-    assert next_moment(Limits(), forever) is None
 
 
 @pytest.mark.parametrize(("printed", "moment"), [(None, 10), (50, 60), (95, 100)])
-def test_the_next_moment_is_when_something_would_be_passed(
+def test_a_time_is_passed_at_its_moment_and_not_before(
     printed: float | None, moment: float
 ) -> None:
     progress = Progress(started=0, printed=printed)
-    assert next_moment(ALL, progress) == moment
     assert find_passed(ALL, progress, moment - 0.1) is None
     assert find_passed(ALL, progress, moment) is not None

@@ -141,7 +141,7 @@ def _run() -> int:
         click.echo(error.format_message())
         return 2
     except click.ClickException as error:
-        click.echo(f"weft: {' '.join(error.format_message().split())}", err=True)
+        click.echo(f"weft: {' '.join(error.format_message().split())}{_cure(error)}", err=True)
         return 2
     except WeftError as error:
         said = "\n".join(map(printable, str(error).splitlines()))
@@ -153,6 +153,13 @@ def _run() -> int:
         print_nowhere()
         return 1
     return status if isinstance(status, int) else 0
+
+
+def _cure(error: click.ClickException) -> str:
+    """Of what is merely missing, click does not say how it is given."""
+    if isinstance(error, click.MissingParameter) and error.ctx is not None:
+        return f" `{error.ctx.command_path} --help` shows how it is used."
+    return ""
 
 
 def exit_code(error: WeftError) -> int:

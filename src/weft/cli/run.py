@@ -218,5 +218,7 @@ def _budget(text: str | None) -> int | None:
         return None
     found = micro_dollars(text)
     if not found:
-        raise InputError(f"--budget must be dollars, above 0 and below a million, not {text!r}.")
+        raise InputError(
+            f"--budget must be dollars, above 0 and below {bounds.DOLLARS:,}, not {text!r}."
+        )
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from weft.bounds import DOLLARS
 from weft.operations.wording import first_line, whole_line
 
 __all__ = ["clock", "dollars", "duration", "first_line", "whole_line"]
@@ -43,4 +44,4 @@ def micro_dollars(text: str) -> int | None:
         number = float(text.strip().removeprefix("$"))
     except ValueError:
         return None
-    return round(number * 1_000_000) if 0 <= number < 1_000_000 else None
+    return round(number * 1_000_000) if 0 <= number < DOLLARS else None

@@ -48,11 +48,6 @@ def find_passed(limits: Limits, progress: Progress, now: float) -> Limit | None:
     return None
 
 
-def next_moment(limits: Limits, progress: Progress) -> float | None:
-    """When a limit will be passed if nothing happens, so that nobody has to look before."""
-    return min((at for _, at in _moments(limits, progress)), default=None)
-
-
 def _moments(limits: Limits, progress: Progress) -> Iterator[tuple[Limit, float]]:
     if limits.wall is not None:
         yield Limit.WALL, progress.started + limits.wall
