@@ -330,6 +330,10 @@ class Member:
         else:
             wait_until(lambda: _status(self.pid) == "T")
 
+    def suspend(self) -> None:
+        _signal(self.pid, signal.SIGSTOP)
+        wait_until(lambda: _status(self.pid) == "T")
+
     def go_on(self) -> None:
         _signal(self.pid, signal.SIGCONT)
 

@@ -153,6 +153,25 @@ def test_a_check_that_outlives_its_worker_is_ended_before_its_lease_is_freed(
     stage.judge()
 
 
+def test_a_check_does_not_run_out_of_time_while_its_gate_is_stopped(
+    stage: Stage, crew: Crew, home: Path
+) -> None:
+    """Weakened, the limit is one long wait: it is over when the gate goes on, whatever happened."""
+    stage.submit([task("a")])
+    stage.bring("a", {"src/a": "a = 2\n"})
+    command = f"touch {home}/begun; while [ ! -e {home}/go ]; do sleep 0.05; done; sleep 0.3"
+    gate = {"run": ("sh", "-c", command), "timeout": 3.0, "slots": 1}
+    member = crew.start(stage, gate=gate)
+    wait_until((home / "begun").exists)
+    member.suspend()
+    time.sleep(4)  # longer than the limit
+    (home / "go").touch()
+    member.go_on()
+    wait_until(lambda: stage.are(a="done"))
+    member.leave()
+    assert [one.passed for one in read_gate(stage.store, "r1").verdicts] == [True]
+
+
 def test_two_that_both_believe_they_hold_the_gate_land_once(stage: Stage, crew: Crew) -> None:
     """Both go on from the same moment, in the middle of the same landing."""
     stage.submit([task("a"), task("b")])

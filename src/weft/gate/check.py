@@ -34,6 +34,7 @@ from weft.model import UNCHECKED
 from weft.process import agent as process
 from weft.process import records, table
 from weft.process.agent import Exit, Running, Spawn, Why
+from weft.process.commands import waits
 from weft.process.death import find_strays, proof_of_death
 from weft.process.environment import build
 from weft.process.launcher import LaunchFailed
@@ -223,8 +224,10 @@ class Check:
         self._running = await self._start(spawn)
         ended: Exit | None = None
         try:
-            with anyio.move_on_after(seconds):
-                ended = await self._running.wait_ended()
+            for wait in waits(seconds):
+                with anyio.move_on_after(wait):
+                    ended = await self._running.wait_ended()
+                    break
         finally:
             if ended is None:
                 await self._running.stop()

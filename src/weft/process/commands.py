@@ -6,11 +6,15 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
+from typing import Final
 
 from weft.errors import WeftError
+
+_WAIT: Final = 0.25  # seconds of a limit that are waited for at once
 
 
 class ProgramMissing(WeftError):
@@ -35,29 +39,64 @@ def run(
 ) -> Finished:
     """Run a short command to its end and keep what it printed.
 
-    `holds` are file numbers it gets a copy of: a lock is then held until it ended too.
+    `holds` are file numbers it gets a copy of: a lock is then held until it ended too. `seconds`
+    are counted while this process runs; see `waits`.
     """
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             list(arguments),
             cwd=directory,
             env=dict(environment),
-            input=input,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             pass_fds=holds,
-            capture_output=True,
-            timeout=seconds,
-            check=False,
         )
     except FileNotFoundError as error:
         missing = arguments[0] if directory.is_dir() else str(directory)
         raise ProgramMissing(f"{missing} was not found; install it or check the path.") from error
-    except subprocess.TimeoutExpired as error:
-        raise WeftError(f"{arguments[0]} did not answer within {seconds:.0f} s.") from error
+    with child:
+        try:
+            output, errors = _communicate(child, arguments[0], input, seconds)
+        except BaseException:
+            child.kill()
+            raise
     return Finished(
-        status=done.returncode,
-        output=done.stdout.decode(errors="surrogateescape"),
-        errors=done.stderr.decode(errors="replace"),
+        status=child.returncode,
+        output=output.decode(errors="surrogateescape"),
+        errors=errors.decode(errors="replace"),
     )
+
+
+def waits(seconds: float) -> Iterator[float]:
+    """Divide a time limit into short waits, each to be counted at its nominal length.
+
+    A limit made of such waits stops with the process: after a stop (Ctrl-Z) the next wait finds
+    what happened meanwhile, where one long wait would only find that its time is over. The last
+    wait is one more than the limit, in case the process was stopped in the one before.
+    """
+    count = max(1, ceil(seconds / _WAIT))
+    yield from [seconds / count] * (count + 1)
+
+
+def _communicate(
+    child: subprocess.Popen[bytes], name: str, input: bytes, seconds: float
+) -> tuple[bytes, bytes]:
+    """Send the input and read all output; raises when the time is over."""
+    unsent: bytes | None = input
+    for wait in waits(seconds):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.communicate(unsent, timeout=wait)
+        unsent = None  # `communicate` keeps the rest of the input itself
+    raise WeftError(f"{name} did not answer within {seconds:.0f} s.")
+
+
+def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """Wait for the exit status; None: out of time."""
+    for wait in waits(seconds):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.wait(timeout=wait)
+    return None
 
 
 def run_logged(
@@ -98,9 +137,7 @@ def run_logged(
         except (FileNotFoundError, PermissionError) as error:
             raise ProgramMissing(f"{arguments[0]} cannot be started: {error}.") from error
     try:
-        return child.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return None
+        return _wait(child, seconds)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)

@@ -1,0 +1,70 @@
+"""Short commands: their end, their output, and limits on a clock that stops with weft."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from patience import wait_until
+from weft.errors import WeftError
+from weft.process import run
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from weft.process import run, run_logged
+here, how = Path(sys.argv[1]), sys.argv[2]
+command = ["sh", "-c", sys.argv[3]]
+if how == "run":
+    print(run(command, directory=here, environment=os.environ, input=b"word", seconds=2).output)
+else:
+    log = here / "log"
+    print(run_logged(command, directory=here, environment=os.environ, log=log, seconds=2))
+"""
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.parametrize(
+    ("how", "command", "answer"),
+    [
+        ("run", "touch begun; cat; sleep 0.5; touch ended", "word"),
+        ("run", "touch begun; cat; sleep 3.5; touch ended", "word"),
+        ("logged", "touch begun; sleep 3.5; touch ended; sleep 0.5", "0"),
+    ],
+)
+def test_a_command_that_answers_while_weft_is_stopped_has_answered_in_time(
+    tmp_path: Path, how: str, command: str, answer: str
+) -> None:
+    """Weakened, `subprocess.run(timeout=…)` looks at the clock before it looks at the command."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), how, command],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_until((tmp_path / "begun").exists)
+        program.send_signal(signal.SIGSTOP)
+        wait_until(lambda: is_stopped(program.pid))
+        time.sleep(3)  # longer than the limit
+        wait_until((tmp_path / "ended").exists)
+        program.send_signal(signal.SIGCONT)
+        output, _ = program.communicate()
+    finally:
+        program.kill()
+    assert output.strip() == answer
+    assert program.returncode == 0
+
+
+def test_a_command_that_does_not_answer_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(WeftError, match="sleep did not answer within 1 s"):
+        run(("sleep", "600"), directory=tmp_path, environment=os.environ, seconds=1)
