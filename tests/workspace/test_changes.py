@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 from repositories import commit_all, git, listing, make_candidate, make_repository, prepare, write
 from weft import workspace
-from weft.git import Kind
+from weft.git import GitFailed, Kind, NoSuchCommit, get_commit
 from weft.git.trees import SYMLINK
 from weft.workspace import Workspace, changes, out_of_scope
 
@@ -180,10 +181,7 @@ def test_staged_only_is_not_there_and_not_staged_is(root: Path, place: Workspace
 
 
 def test_nothing_an_agent_configures_is_run(root: Path, place: Workspace, tmp_path: Path) -> None:
-    proof = tmp_path / "ran"
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\necho $0 >> {proof}\ncat\n")
-    program.chmod(0o755)
+    program, proof = witness(tmp_path)
     hooks = root / ".git" / "hooks"
     for name in ("post-checkout", "reference-transaction", "pre-commit", "post-index-change"):
         shutil.copy(program, hooks / name)
@@ -221,6 +219,83 @@ def test_nothing_an_agent_configures_is_run(root: Path, place: Workspace, tmp_pa
     workspace.release(workspace.attach(root, place.branch))
     workspace.release(prepare(root, attempt=2))
     workspace.clean(root)
+    assert not proof.exists(), proof.read_text()
+
+
+def witness(place: Path, then: str = "cat") -> tuple[Path, Path]:
+    """A program that says on a file that it ran; the program and the file."""
+    proof, program = place / "ran", place / "program"
+    program.write_text(f"#!/bin/sh\necho $0 >> {proof}\n{then}\n")
+    program.chmod(0o755)
+    return program, proof
+
+
+UNKNOWN = "1234567890" * 4
+PROMISORS = {
+    "remote": '[remote "own"]\n\turl = ext::{program} x\n\tpromisor = true\n',
+    "filter": '[remote "own"]\n\turl = ext::{program} x\n\tpartialclonefilter = blob:none\n',
+    "extension": "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tpartialclone = own\n"
+    '[remote "own"]\n\turl = ext::{program} x\n',
+    "ssh": "[core]\n\tsshCommand = {program}\n"
+    '[remote "own"]\n\turl = ssh://nowhere/x\n\tpromisor = true\n',
+    "local": '[remote "own"]\n\turl = {root}\n\tuploadpack = {program}\n\tpromisor = true\n',
+}
+
+
+@pytest.fixture(params=["installed", "before 2.39.4"])
+def either_git(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The installed git, or one that does not know `GIT_NO_LAZY_FETCH`."""
+    if request.param == "installed":
+        return
+    old = tmp_path / "bin" / "git"
+    old.parent.mkdir()
+    old.write_text(f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\nexec {shutil.which("git")} "$@"\n')
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("either_git")
+@pytest.mark.parametrize("kind", PROMISORS)
+def test_no_remote_that_an_agent_configures_is_asked_for_missing_objects(
+    root: Path, place: Workspace, tmp_path: Path, kind: str
+) -> None:
+    program, proof = witness(tmp_path, "exit 1")
+    with (root / ".git" / "config").open("a") as config:
+        config.write("[protocol]\n\tallow = always\n")
+        config.write(PROMISORS[kind].format(program=program, root=root))
+    # What weft would run without the cure, to show that this configuration is one that runs.
+    subprocess.run(
+        ["git", "cat-file", "-e", UNKNOWN], cwd=root, stdin=subprocess.DEVNULL, check=False
+    )
+    assert proof.exists()
+    proof.unlink()
+    (place.admin / "ORIG_HEAD").write_text(f"{UNKNOWN}\n")
+    write(place.path, a="mine\n")
+    with contextlib.suppress(GitFailed):  # an old git may die of the fetch that is refused
+        assert changes(place).commits == ()
+    make_candidate(place)
+    with pytest.raises(NoSuchCommit):
+        get_commit(root, UNKNOWN)
+    workspace.fingerprint(root)
+    with contextlib.suppress(GitFailed):
+        workspace.release(place)
+    assert not proof.exists(), proof.read_text()
+
+
+def test_no_program_that_an_agent_configures_looks_at_a_signature(
+    root: Path, place: Workspace, tmp_path: Path
+) -> None:
+    program, proof = witness(tmp_path)
+    git(root, "config", "log.showSignature", "true")
+    git(root, "config", "gpg.program", str(program))
+    signed = git(root, "cat-file", "commit", "HEAD").replace(
+        "\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n -----END PGP SIGNATURE-----\n\n", 1
+    )
+    (tmp_path / "commit").write_text(signed)
+    commit = git(root, "hash-object", "-t", "commit", "-w", str(tmp_path / "commit")).strip()
+    assert get_commit(root, commit).id == commit
     assert not proof.exists(), proof.read_text()
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.gate.plumbing import GitFailed, Plumbing, output
+from weft.gate.plumbing import Plumbing, output
 from weft.process import Finished
 
 _CRASHES: Final = frozenset({-SIGABRT, -SIGSEGV})
@@ -58,31 +58,31 @@ def ask(plumbing: Plumbing, merges: Sequence[tuple[str, str]]) -> Iterator[Answe
     if done.status in _CRASHES:
         # Git took the answers it already had with it: ask for less until it is one question.
         few = merges[: len(merges) // 2]
-        yield from ask(plumbing, few) if few else (_gave_up(merges[0][1], done),)
+        yield from ask(plumbing, few) if few else (_gave_up(plumbing, merges[0][1], done),)
         return
     answers = _read_answers(output(done)) if done.status >= 0 else []
     yield from answers
     if len(answers) < len(merges):
-        yield _gave_up(merges[len(answers)][1], done)
+        yield _gave_up(plumbing, merges[len(answers)][1], done)
 
 
 def ask_one(plumbing: Plumbing, ours: str, theirs: str) -> Answer | GaveUp:
     done = plumbing.attempt("merge-tree", "--write-tree", "--messages", "-z", ours, theirs)
     if done.status not in (0, 1):
-        return _gave_up(theirs, done)
+        return _gave_up(plumbing, theirs, done)
     clean = b"0" if done.status else b"1"
     (answer,) = _read_answers(clean + b"\0" + output(done) + b"\0")
     return answer
 
 
-def _gave_up(theirs: str, done: Finished) -> GaveUp:
-    """Why there is no answer, if that is due to the merge; otherwise it is the machine's fault."""
+def _gave_up(plumbing: Plumbing, theirs: str, done: Finished) -> GaveUp:
+    """Return why git refused the merge; raise GitFailed where the merge is not the cause."""
     errors = done.errors.strip() or f"it ended with status {done.status}"
     if "unrelated histories" in errors:
         return GaveUp(unrelated=True, text="The candidate has no common history with trunk.")
     if done.status in _CRASHES:
         return GaveUp(unrelated=False, text=f"git crashed while merging this: {errors}")
-    raise GitFailed(f"git cannot merge {theirs}: {errors}")
+    raise plumbing.failure(f"git cannot merge {theirs}: {errors}")
 
 
 def _read_answers(output: bytes) -> list[Answer]:

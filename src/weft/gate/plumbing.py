@@ -3,15 +3,14 @@
 A merge must give the same verdict on every host and run nothing of the user's. So the gate's
 git works in a git directory of its own: the repository lends its objects (and where its history
 is cut off); configuration, attributes, refs, grafts, replacements, hooks and merge drivers stay
-outside. What is left is git's own verdict, as in a fresh clone. In a partial clone the settings
-needed to fetch a missing object come along.
+outside. What is left is git's own verdict, as in a fresh clone. No object is fetched: in a partial
+clone, a merge that needs a missing object fails with advice.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from msgspec import Struct
 from weft import git, process
 from weft.errors import InputError, WeftError
 from weft.gate.objects import Object, identify, pack
+from weft.git.command import as_variables, clean_environment
 
 _PINNED: Final = {
     "core.attributesFile": "/dev/null",  # read from the user's home even without configuration
@@ -28,14 +28,9 @@ _PINNED: Final = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-_TRANSPORT: Final = (
-    "remote.",
-    "url.",
-    "http.",
-    "credential.",
-    "ssh.",
-    "protocol.",
-    "core.sshcommand",
+_PARTIAL: Final = (
+    "This repository is a partial clone, and weft fetches nothing while agents work; "
+    "`git fetch --refetch --no-filter` brings what is missing."
 )
 _LOOSE: Final = 100
 """From so many objects on they stay one pack; git itself draws the line there for a push."""
@@ -56,13 +51,17 @@ class Plumbing(Struct, kw_only=True):
     tree: Path  # a working tree that holds attributes at most
     attributes: str | None = None  # the tree whose attributes those are
     environment: Mapping[str, str]
+    advice: str = ""  # follows every failure
     ignores_case: bool  # whether the repository lives where `A` and `a` are one file
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self.attempt(*arguments, stdin=stdin)
         if done.status != 0:
-            raise GitFailed(f"git {arguments[0]} failed: {done.errors.strip()}")
+            raise self.failure(f"git {arguments[0]} failed: {done.errors.strip()}")
         return output(done)
+
+    def failure(self, text: str) -> GitFailed:
+        return GitFailed(f"{text} {self.advice}".rstrip())
 
     def attempt(self, *arguments: str, stdin: bytes = b"") -> process.Finished:
         return process.run(
@@ -123,16 +122,16 @@ class Plumbing(Struct, kw_only=True):
 @contextmanager
 def open_plumbing(repository: Path) -> Iterator[Plumbing]:
     common = git.common_directory(repository)
-    settings = _settings(repository)
+    settings = git.settings(repository)
     with tempfile.TemporaryDirectory(prefix="weft-gate-") as name:
         directory, tree = Path(name, "git"), Path(name, "tree")
         _make_directory(directory, common, settings)
         tree.mkdir()
         yield Plumbing(
             tree=tree,
-            environment=_environment(directory, tree, common / "objects", settings),
-            ignores_case=settings.get("core.ignorecase", ["false"])[-1]
-            in ("true", "1", "yes", "on"),
+            environment=_environment(directory, tree, common / "objects"),
+            advice=_PARTIAL if _is_partial(settings) else "",
+            ignores_case=settings.get("core.ignorecase") in ("true", "1", "yes", "on"),
         )
 
 
@@ -145,70 +144,33 @@ def empty_tree(like: str) -> str:
     return identify(Object("tree", b""), like)
 
 
-def _settings(repository: Path) -> dict[str, list[str]]:
-    """Every setting in force in the repository; of several values the last one counts."""
-    done = process.run(
-        ("git", "config", "--list", "-z"), directory=repository, environment=_without_git()
+def _is_partial(settings: Mapping[str, str]) -> bool:
+    return "extensions.partialclone" in settings or any(
+        key.endswith(".promisor") for key in settings
     )
-    if done.status != 0:
-        raise GitFailed(f"git cannot read the configuration of {repository}: {done.errors.strip()}")
-    settings: dict[str, list[str]] = {}
-    for record in done.output.split("\0")[:-1]:
-        key, _, value = record.partition("\n")
-        settings.setdefault(key, []).append(value)
-    return settings
 
 
-def _make_directory(directory: Path, common: Path, settings: Mapping[str, list[str]]) -> None:
+def _make_directory(directory: Path, common: Path, settings: Mapping[str, str]) -> None:
     for inner in ("objects", "refs"):
         (directory / inner).mkdir(parents=True)
     (directory / "HEAD").write_text("ref: refs/heads/none\n")
-    extensions = [
-        f'\t{key.partition(".")[2]} = "{settings[key][-1]}"\n'
-        for key in ("extensions.objectformat", "extensions.partialclone")
-        if key in settings
-    ]
+    format = settings.get("extensions.objectformat")
     (directory / "config").write_text(
         "[core]\n\trepositoryFormatVersion = 1\n\tbare = false\n[extensions]\n"
-        + "".join(extensions)
+        + (f'\tobjectformat = "{format}"\n' if format else "")
     )
     if (common / "shallow").exists():
         (directory / "shallow").symlink_to(common / "shallow")
 
 
-def _environment(
-    directory: Path, tree: Path, objects: Path, settings: Mapping[str, list[str]]
-) -> dict[str, str]:
+def _environment(directory: Path, tree: Path, objects: Path) -> dict[str, str]:
     return {
-        **_without_git(),
-        "LC_ALL": "C",
+        **clean_environment(),
         "GIT_DIR": str(directory),
         "GIT_WORK_TREE": str(tree),
         "GIT_OBJECT_DIRECTORY": str(objects),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        **_configuration([*_PINNED.items(), *_transport(settings)]),
+        **as_variables(_PINNED),
     }
-
-
-def _transport(settings: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    if "extensions.partialclone" in settings or any(key.endswith(".promisor") for key in settings):
-        for key, values in settings.items():
-            if key.startswith(_TRANSPORT):
-                yield from ((key, value) for value in values)
-
-
-def _configuration(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    held = list(pairs)
-    variables = {"GIT_CONFIG_COUNT": str(len(held))}
-    for number, (key, value) in enumerate(held):
-        variables[f"GIT_CONFIG_KEY_{number}"] = key
-        variables[f"GIT_CONFIG_VALUE_{number}"] = value
-    return variables
-
-
-def _without_git() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

@@ -1,9 +1,10 @@
 """Running git so that neither the surroundings nor an agent decide what happens.
 
-Every command gets an environment without the caller's `GIT_*`, no housekeeping, no hooks and
-no file system monitor. Where an agent has been at work a `View` is used: a git directory of
-weft's own over the repository's objects, whose configuration is only what weft puts there, so
-that no filter, monitor or hook an agent set up can run. What is asked is left to the others.
+Every command gets an environment without the caller's `GIT_*`, no housekeeping, no hooks, no file
+system monitor and no way to a remote: a missing object stays missing. Where an agent has been at
+work a `View` is used: a git directory of weft's own over the repository's objects, whose
+configuration is only what weft puts there, so that no filter, monitor or hook an agent set up can
+run.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
     "submodule.recurse": "false",
+    "log.showSignature": "false",  # otherwise `git log` runs gpg.program
 }
+
+# No object is fetched because it is missing: any remote's address may be an agent's, and may name
+# a program. git before 2.39.4 does not know the first variable; for it no protocol is left.
+_OFFLINE: Final[Mapping[str, str]] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 
 # How git takes stock of files: an agent's settings must not make it look away.
 _STRICT: Final[Mapping[str, str]] = {
@@ -66,7 +72,7 @@ class View(Struct, frozen=True, kw_only=True):
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_ATTR_NOSYSTEM": "1",
-            **_as_variables({**_SETTINGS, **self.settings, **_STRICT}),
+            **as_variables({**_SETTINGS, **self.settings, **_STRICT}),
         }
 
 
@@ -134,7 +140,7 @@ def first_line(errors: str) -> str:
 
 
 def clean_environment() -> dict[str, str]:
-    """The user's environment without what would point git at another repository."""
+    """Return the environment without variables that point git at another repository or remote."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {
         **kept,
@@ -142,11 +148,12 @@ def clean_environment() -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
-        **_as_variables(_SETTINGS),
+        **_OFFLINE,
+        **as_variables(_SETTINGS),
     }
 
 
-def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings as environment, which outranks every configuration file."""
     variables = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):

@@ -35,8 +35,7 @@ def find_work(workspace: Workspace, path: str) -> str | None:
     commits = run(
         root,
         *("rev-list", "--max-count=1", "--all", "HEAD", "--not", "--remotes"),
-        # An agent's configuration may name any program as a way to fetch missing objects.
-        variables={"GIT_DIR": str(directory), "GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"},
+        variables={"GIT_DIR": str(directory)},
     )
     if commits.output or (commits.status != 0 and _has_objects(directory)):
         return f"{path} is a repository with commits of its own."
