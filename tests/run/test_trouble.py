@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dying_git import DyingGit
 from patience import PATIENCE, wait_until
 from run.yard import Yard
 
@@ -144,6 +145,24 @@ def test_git_that_goes_away_in_mid_run_loses_nothing(yard: Yard, tmp_path: Path)
         out, err = process.communicate(timeout=PATIENCE)
     assert "Traceback" not in out + err, err
     go_on(yard)
+
+
+def test_git_that_is_killed_again_and_again_needs_nobody(yard: Yard, tmp_path: Path) -> None:
+    """One call in six dies: before its work, after it, or wherever it is after some milliseconds.
+
+    Weakened, so that git is not started again, tasks are blocked and the gate waits for a person.
+    """
+    ways = "before after 0.002 0.004 0.006 0.008 0.01 0.02"
+    dying = DyingGit(
+        tmp_path, f"ways=({ways}); [ $((number % 6)) = 5 ] && how=${{ways[number / 6 % 8]}}"
+    )
+    yard.plan.write_text(plan(6, 0.1))
+    with yard.untouched():
+        answer = yard.run("plan.md", "--slots", "2", PATH=dying.path)
+    assert {one["state"] for one in answer["tasks"]} == {"done"}
+    assert len(dying.deaths) > 10
+    yard.assert_landed_once(*(f"1.{n}" for n in range(1, 7)))
+    yard.assert_nothing_left()
 
 
 def test_a_database_locked_by_somebody_else_is_waited_for(yard: Yard) -> None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from weft import git, process
 from weft.errors import InputError, WeftError
 from weft.gate.objects import Object, identify, pack
-from weft.git.command import as_variables, clean_environment
+from weft.git.command import as_variables, clean_environment, why_failed
 
 _PINNED: Final = {
     "core.attributesFile": "/dev/null",  # read from the user's home even without configuration
@@ -57,19 +57,16 @@ class Plumbing(Struct, kw_only=True):
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self.attempt(*arguments, stdin=stdin)
         if done.status != 0:
-            raise self.failure(f"git {arguments[0]} failed: {done.errors.strip()}")
+            said = done.errors.strip() or why_failed(done)
+            raise self.failure(f"git {arguments[0]} failed: {said}")
         return output(done)
 
     def failure(self, text: str) -> GitFailed:
         return GitFailed(f"{text} {self.advice}".rstrip())
 
     def attempt(self, *arguments: str, stdin: bytes = b"") -> process.Finished:
-        return process.run(
-            ("git", *arguments),
-            directory=self.tree,
-            environment=self.environment,
-            seconds=_SECONDS,
-            input=stdin,
+        return git.call(
+            self.tree, *arguments, environment=self.environment, seconds=_SECONDS, input=stdin
         )
 
     def read(self, names: Sequence[bytes]) -> list[Object | None]:

@@ -1,6 +1,6 @@
 """Questions and commands to git: one typed function each, NUL-separated, in a clean environment."""
 
-from weft.git.command import GitFailed, View
+from weft.git.command import GitFailed, View, call
 from weft.git.refs import (
     RefMoved,
     Update,
@@ -47,6 +47,7 @@ __all__ = [
     "RefMoved",
     "Update",
     "View",
+    "call",
     "checked_out",
     "commit_tree",
     "common_directory",

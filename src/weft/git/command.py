@@ -5,13 +5,22 @@ system monitor and no way to a remote: a missing object stays missing. Where an 
 work a `View` is used: a git directory of weft's own over the repository's objects, whose
 configuration is only what weft puts there, so that no filter, monitor or hook an agent set up can
 run.
+
+A git that dies (killed for want of memory, say) is started again after a pause. That is safe for
+commands that only read, that write objects, or that replace one index; the others say
+`repeat=False` and see to the half-done themselves (`update_refs`, `worktree.make`).
 """
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from signal import SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP
 from typing import Final
 
 from msgspec import Struct, field
@@ -19,9 +28,22 @@ from msgspec import Struct, field
 from weft import process
 from weft.errors import WeftError
 
+log = logging.getLogger(__name__)
+
 SECONDS: Final = 60.0
 LONG: Final = 1800.0
 """For commands that touch every file of a working tree."""
+
+_PAUSES: Final = (0.1, 0.5, 2.0)
+"""Seconds before a git that died is started again. Memory is seldom short for longer."""
+
+_OWN_FAULTS: Final = frozenset({SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP})
+"""Signals by which git ends over a defect of its own: it would do so again."""
+
+_STARVED: Final = re.compile(
+    r"out of memory|cannot allocate memory|resource temporarily unavailable|died of signal",
+    re.IGNORECASE,
+)
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "gc.auto": "0",
@@ -83,16 +105,72 @@ def run(
     variables: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
     holds: Sequence[int] = (),
+    locks: Sequence[Path] = (),
+    repeat: bool = True,
 ) -> process.Finished:
-    """Run git in a directory, whatever it answers."""
-    return process.run(
-        ("git", *arguments),
-        directory=directory,
-        environment={**clean_environment(), **(variables or {})},
+    """Run git in a directory, whatever it answers; see `call`."""
+    return call(
+        directory,
+        *arguments,
         input=input,
+        environment={**clean_environment(), **(variables or {})},
         seconds=seconds,
         holds=holds,
+        locks=locks,
+        repeat=repeat,
     )
+
+
+def call(
+    directory: Path,
+    *arguments: str,
+    environment: Mapping[str, str],
+    input: bytes = b"",
+    seconds: float = SECONDS,
+    holds: Sequence[int] = (),
+    locks: Sequence[Path] = (),
+    repeat: bool = True,
+) -> process.Finished:
+    """Run git with this environment alone; again, after a pause, if it dies.
+
+    `locks` are files that only this command can have left behind when it died.
+    """
+    for last in tries() if repeat else (True,):
+        try:
+            done = process.run(
+                ("git", *arguments),
+                directory=directory,
+                environment=environment,
+                input=input,
+                seconds=seconds,
+                holds=holds,
+            )
+        except OSError as error:
+            if last or error.errno not in (errno.EAGAIN, errno.ENOMEM):
+                raise
+            log.warning("git %s cannot be started now: %s", arguments[0], error)
+            continue
+        if last or not has_died(done):
+            break
+        log.warning("git %s died: %s", arguments[0], why_failed(done))
+        for lock in locks:
+            lock.unlink(missing_ok=True)
+    return done
+
+
+def tries() -> Iterator[bool]:
+    """Say before each try whether it is the last; pauses lie between."""
+    for pause in _PAUSES:
+        yield False
+        time.sleep(pause)
+    yield True
+
+
+def has_died(done: process.Finished) -> bool:
+    """Whether git, or a program it started, was ended from outside or for want of memory."""
+    if done.status < 0:
+        return -done.status not in _OWN_FAULTS
+    return done.status > 129 or (done.status != 0 and _STARVED.search(done.errors) is not None)
 
 
 def answer(
@@ -102,13 +180,20 @@ def answer(
     variables: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
     holds: Sequence[int] = (),
+    locks: Sequence[Path] = (),
 ) -> str:
     """What git answers; raises when it refuses."""
     done = run(
-        directory, *arguments, input=input, variables=variables, seconds=seconds, holds=holds
+        directory,
+        *arguments,
+        input=input,
+        variables=variables,
+        seconds=seconds,
+        holds=holds,
+        locks=locks,
     )
     if done.status != 0:
-        raise GitFailed(f"git {arguments[0]} failed: {first_line(done.errors)}.")
+        raise GitFailed(f"git {arguments[0]} failed: {why_failed(done)}.")
     return done.output
 
 
@@ -121,6 +206,7 @@ def through(view: View, *arguments: str, input: bytes = b"", seconds: float = LO
         variables=view.environment(),
         seconds=seconds,
         holds=view.holds,
+        locks=[view.index.with_name(f"{view.index.name}.lock")],
     )
 
 
@@ -132,6 +218,13 @@ def split(output: str) -> list[str]:
 def join(paths: Iterable[str]) -> bytes:
     """Paths as NUL-terminated input; bytes that are no text come back as they were."""
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def why_failed(done: process.Finished) -> str:
+    """The reason git gave, or the signal that ended it."""
+    if done.status < 0 and not done.errors.strip():
+        return f"it was ended by signal {-done.status}"
+    return first_line(done.errors)
 
 
 def first_line(errors: str) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
-from weft.git.command import GitFailed, answer, run
+from weft import process
+from weft.git.command import GitFailed, answer, has_died, run, tries, why_failed
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+_HELD: Final = 1.0  # seconds for which a git that lives holds the lock of a reference at most
+_COARSE: Final = 0.1  # seconds by which the times of files may be behind the clock
 
 
 class Update(Struct, frozen=True, kw_only=True):
@@ -28,18 +36,61 @@ class RefMoved(GitFailed):
 def update_refs(repository: Path, updates: Sequence[Update], *, why: str = "weft") -> None:
     """Move all of these references, or none if one is not where it was expected.
 
-    The reference itself is written: one that an agent made symbolic leads nowhere.
+    The reference itself is written: one that an agent made symbolic leads nowhere. A git that
+    dies over it may have moved some or all of them, and may have left its locks.
     """
-    if not updates:
-        return
+    missing = list(updates)
+    for last in tries():
+        if not missing:
+            return
+        begun = time.time()
+        done = _update(repository, missing, why)
+        if done.status == 0:
+            return
+        if last or not has_died(done):
+            break
+        locks = _find_locks(repository, missing, begun)
+        time.sleep(_HELD if locks else 0)
+        _remove_unchanged(locks)
+        now = list_refs(repository, *(one.ref for one in missing))
+        missing = [one for one in missing if now.get(one.ref) != one.new]
+    raise RefMoved(f"git did not move {missing[0].ref}: {why_failed(done)}")
+
+
+def _update(repository: Path, updates: Sequence[Update], why: str) -> process.Finished:
     lines = ["start\n", *map(_line, updates), "prepare\n", "commit\n"]
-    done = run(
+    return run(
         repository,
         *("update-ref", "--no-deref", "--create-reflog", "-m", why, "--stdin"),
         input="".join(lines).encode(),
+        repeat=False,
     )
-    if done.status != 0:
-        raise RefMoved(f"git did not move {updates[0].ref}: {done.errors.strip()}")
+
+
+def _find_locks(
+    repository: Path, updates: Sequence[Update], begun: float
+) -> dict[Path, os.stat_result]:
+    """The lock files of these references that were made since a git that died began."""
+    common = Path(
+        answer(repository, "rev-parse", "--path-format=absolute", "--git-common-dir").strip("\n")
+    )
+    names = [*(f"{one.ref}.lock" for one in updates), "packed-refs.lock", "packed-refs.new"]
+    found = {}
+    for path in (common / name for name in names):
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if status.st_mtime >= begun - _COARSE:
+                found[path] = status
+    return found
+
+
+def _remove_unchanged(locks: Mapping[Path, os.stat_result]) -> None:
+    """Remove locks that are as they were when their git died: any other git is done by now."""
+    for path, before in locks.items():
+        with contextlib.suppress(OSError):
+            now = path.lstat()
+            if (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns):
+                path.unlink()
 
 
 def _line(update: Update) -> str:

@@ -19,7 +19,7 @@ from typing import Final
 
 from weft.errors import WorkspaceError
 from weft.git import GitFailed, View
-from weft.git.command import answer
+from weft.git.command import answer, has_died, run, tries, why_failed
 from weft.git.refs import Update, update_refs
 from weft.git.trees import advance, put_up, remove_untracked, submodules
 from weft.workspace.locks import Lock
@@ -95,15 +95,18 @@ def make(slot: Slot, branch: str, commit: str, holds: Sequence[int]) -> str:
 
     To be called while registering: git fails when several are made at once.
     """
+    update_refs(slot.pool.common, [Update(ref=branch, old=None, new=commit)])
     if _has_plain_entries(slot.pool):
-        update_refs(slot.pool.common, [Update(ref=branch, old=None, new=commit)])
         return _make_entry(slot, branch)
-    answer(
-        slot.pool.common,
-        *("worktree", "add", "--quiet", "--no-checkout", "--no-track"),
-        *("-b", branch.removeprefix("refs/heads/"), str(slot.tree), commit),
-        holds=holds,
-    )
+    short = branch.removeprefix("refs/heads/")
+    add = ("worktree", "add", "--quiet", "--no-checkout", str(slot.tree), short)
+    for last in tries():
+        done = run(slot.pool.common, *add, holds=holds, repeat=False)
+        if last or not has_died(done):
+            break
+        take_apart(slot, None)
+    if done.status != 0:
+        raise GitFailed(f"git worktree failed: {why_failed(done)}.")
     text = (slot.tree / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     return Path(text.removeprefix("gitdir: ").strip()).name
 
@@ -159,7 +162,10 @@ def renew(
     view = slot.look(settings, lock)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     if old != new:
-        advance(view, old, new)
+        try:
+            advance(view, old, new)
+        except GitFailed:  # files are not what the index says: a git died half-way, say
+            put_up(view, new)
     remove_untracked(view)
     _hand_over_index(slot, admin)
 
