@@ -164,6 +164,18 @@ def test_what_others_wrote_cannot_steer_the_terminal(store: Store, tell: Tell) -
         assert not set(tell(*command)) & {"\x1b", "\x07"}
 
 
+def test_json_cannot_steer_the_terminal_either(store: Store, tell: Tell) -> None:
+    hire(store)
+    hidden = "\x1b\x7f\x85\x9b2J\u200b\u202e\u2028\U000e0041"
+    numbers = run(store, work("1.1", title=f"Ring {hidden} é 日本"))
+    end(store, start(store, numbers["1.1"]), State.BLOCKED, "other", reason=f"{hidden} é")
+    for command in (("ps", "--json"), ("why", "1.1", "--json")):
+        text = tell(*command)
+        assert all(c.isprintable() or c == "\n" for c in text)
+        assert "é" in text
+    assert told(tell, "why", "1.1")["reason"] == f"{hidden} é"
+
+
 def test_why_says_what_a_task_waits_for(store: Store, tell: Tell) -> None:
     hire(store, slots=1)
     one = {"worker:@": 1}

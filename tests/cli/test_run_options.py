@@ -63,6 +63,17 @@ def test_what_belongs_to_a_new_run_is_refused_with_resume(project: Project) -> N
     assert untouched(project) == before
 
 
+def test_the_run_of_a_plan_file_can_be_resumed_by_the_file(project: Project) -> None:
+    project.write(ASKS)
+    assert project.weft("run", "plan.md").returncode == 1
+    run = project.run_id()
+    (project.root / "other.md").write_text(ASKS)
+    assert_one_sentence(project.weft("run", "other.md", "--resume"), 2, "no unfinished run of")
+    assert_one_sentence(project.weft("run", "other.md", "--resume", run), 2, run, "other.md")
+    assert_one_sentence(project.weft("run", "no.md", "--resume"), 2, "There is no file no.md")
+    assert project.answer("run", "plan.md", "--resume", "--json")["run"] == run
+
+
 def test_a_dry_run_shows_all_that_will_happen(project: Project) -> None:
     project.agent("review", runs="no-such-program")
     project.settings('[gate]\nrun = ["test", "-e", "plan.md"]\n')

@@ -133,6 +133,35 @@ def test_an_endless_answer_is_not_read_to_the_end() -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b" "),
+    ],
+    ids=["body", "chunks", "head", "until the end"],
+)
+def test_an_answer_that_drips_is_given_up_after_its_time(start: bytes, drop: bytes) -> None:
+    over = threading.Event()
+
+    def drip(caller: socket.socket) -> None:
+        for _ in range(100):  # a client without a bound stays until then
+            if over.wait(0.1):
+                return
+            caller.sendall(drop)
+
+    with answering(start, then=drip) as url:
+        client = Client(Server(url=url, token=SECRET))
+        try:
+            with pytest.raises(NoAnswer, match="within 1 s"):
+                client.send("GET", "/v1/verbs", seconds=1)
+        finally:
+            over.set()
+            client.close()
+
+
+@pytest.mark.parametrize(
     ("status", "kind", "error"),
     [
         ("404 Not Found", "not_found", NotFound),

@@ -208,6 +208,28 @@ def test_a_plan_runs_to_its_end_over_a_server(yard: Served) -> None:
         assert_one_sentence(refused, 2, "There is no agent 'nobody'")
 
 
+def test_a_server_does_not_choose_the_file_that_marks_are_written_to(yard: Served) -> None:
+    named, other = yard.elsewhere / "named.md", yard.elsewhere / "other.md"
+    text = plan("One: e.txt: write e.txt e")
+    for run, path in (("chosen-1", other), ("chosen-2", named)):
+        path.write_text(text)
+        with open_store(yard.project.url) as store:
+            new = NewRun(id=run, repo="nowhere", plan=str(path))
+            submit_run(store, new, [NewTask(name="1.1", agent=HUMAN)], now=1.0)
+        assert yard.here("cancel", run).returncode == 0
+    done = yard.weft("run", "--resume", "chosen-1", "--no-tty")
+    assert done.returncode == 1
+    assert other.read_text() == text
+    assert "weft run FILE --resume chosen-1" in done.stderr
+    refused = yard.weft("run", "named.md", "--resume", "chosen-1")
+    assert_one_sentence(refused, 2, "chosen-1", "other.md", "named.md")
+    done = yard.weft("run", "named.md", "--resume", "chosen-2", "--no-tty")
+    assert done.returncode == 1
+    assert named.read_text() != text
+    assert without_marks(named.read_text()) == text
+    assert other.read_text() == text
+
+
 @contextmanager
 def worker(project: Project) -> Iterator[None]:
     process = project.start("worker")

@@ -19,7 +19,14 @@ def json_option(command: F) -> F:
 
 
 def print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(json_text(value))
+
+
+def json_text(value: object, *, indent: int | None = 2) -> str:
+    """Encode a value as JSON in which every character that could steer a terminal is
+    escaped: control characters of both sets, marks that reverse or hide text, half characters."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def say(line: str) -> None:

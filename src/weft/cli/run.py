@@ -36,7 +36,7 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
     flag_value="",
     default=None,
     metavar="[RUN]",
-    help="Go on with an unfinished run instead.",
+    help="Go on with an unfinished run instead: RUN, or the one of FILE, or the only one.",
 )
 @click.option(
     "--slots", type=click.IntRange(1, bounds.SLOTS), metavar="N", help="Agents at a time."
@@ -91,6 +91,9 @@ def command(
     FILE is a plan.md, a prd.json or a beads export. The result is the branch weft/<run>, on
     which everything that landed has passed the checks of weft.toml; your checkout is not
     touched. Ctrl-C lets running agents end, twice ends them; `weft run --resume` goes on.
+
+    Over a server, `weft run FILE --resume` keeps the marks of FILE in step; without FILE no file
+    of this machine is written.
     """
     from weft.cli.run_follow import Follow
     from weft.operations import project
@@ -99,14 +102,17 @@ def command(
     from weft.store.events import last_event
 
     show_warnings()
-    if (file is None) == (resumed is None):
+    if file is None and resumed is None:
         raise InputError("Name a plan to run, or --resume to go on with a run.")
     directory: Path = ctx.obj
     found = project.find(directory, os.environ)
+    plan = None if file is None else directory / file
     ahead = None
-    if file is None:
+    if resumed is not None:
         _refuse_for_old_runs(ctx)
-    else:
+        if plan is not None and not plan.is_file():
+            raise InputError(f"There is no file {file}.")
+    elif file is not None:
         from weft.cli.run_ahead import as_dict, dry_run_lines, foresee
 
         wishes = Wishes(
@@ -127,9 +133,10 @@ def command(
     with found.open_store() as store:
         before = last_event(store)
         what = Follow(
-            run=_resume(found, store, resumed, into)
+            run=_resume(found, store, resumed, plan, into)
             if ahead is None
             else _submit(found, store, ahead, as_json),
+            plan=plan if plan is not None and plan.is_file() else None,  # not a pipe
             slots=slots or found.config.worker_slots,
             after=before,
             writes=not no_write,
@@ -148,11 +155,13 @@ def _refuse_for_old_runs(ctx: click.Context) -> None:
         raise InputError(f"{' and '.join(given)} can be said of a new run only, not with --resume.")
 
 
-def _resume(found: Project, store: Store, name: str | None, into: str | None) -> str:
+def _resume(
+    found: Project, store: Store, name: str | None, plan: Path | None, into: str | None
+) -> str:
     from weft.operations.running import get_to_resume
     from weft.operations.target import aim
 
-    run = get_to_resume(store, name or None).id
+    run = get_to_resume(store, name or None, plan).id
     if into is not None:
         aim(found, run, into)
     return run

@@ -6,13 +6,14 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 from msgspec import Struct
 
 from weft import git
-from weft.cli.output import say
+from weft.cli.output import printable, say
 from weft.cli.rhythm import A_RUN, LIVE
 from weft.cli.run_text import Out, RunLines
 from weft.cli.serving import attend, look_on_there
@@ -40,6 +41,7 @@ _WRITES: Final = 0.5  # seconds between two changes of the plan file's marks, at
 
 class Follow(Struct, frozen=True, kw_only=True):
     run: str
+    plan: Path | None  # the plan file that the user named
     slots: int
     after: int  # the last event before the run was submitted or resumed
     writes: bool  # whether the plan file's marks, or its issues, follow the run
@@ -191,9 +193,19 @@ class _Watch:
 
 
 def _marks(project: Project, store: Store, what: Follow) -> Marks | None:
+    if what.plan is not None:
+        return Marks(what.plan)
+    if project.server is not None:
+        # A server may name any file of this machine: it does not choose where weft writes.
+        click.echo(
+            "weft: the marks of the plan are left alone; `weft run FILE --resume "
+            f"{what.run}` keeps those of FILE in step.",
+            err=True,
+        )
+        return None
     run = get_run(store, what.run)
-    path = find_plan(project, run)
+    path = find_plan(run)
     if path is None:
-        click.echo(f"weft: {run.plan} is not here; its marks are left alone.", err=True)
+        click.echo(f"weft: {printable(run.plan)} is not here; its marks are left alone.", err=True)
         return None
     return Marks(path)

@@ -12,13 +12,17 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit
 
+from weft.store.server import response_until
+
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_PATIENCE: Final = 120.0  # seconds; a poll waits for up to 60
+_PATIENCE: Final = 120.0  # seconds for a whole answer; a poll waits for up to 60
+_LARGEST: Final = 64 << 20  # bytes of an answer
 _UNREACHABLE: Final = -32000
 _PARSE_ERROR: Final = -32700
 
@@ -75,6 +79,7 @@ class Bridge:
         secure = self._address.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         connection = kind(self._address.netloc, timeout=_PATIENCE)
+        connection.response_class = response_until(time.monotonic() + _PATIENCE)
         key = json.dumps(message.get("id"))
         with self._turn:
             self._open[key] = connection
@@ -83,7 +88,7 @@ class Bridge:
                 "POST", self._address.path, line, {**_headers(message), **self._proof()}
             )
             response = connection.getresponse()
-            body = response.read()
+            body = response.read(_LARGEST)
         finally:
             with self._turn:
                 self._open.pop(key, None)

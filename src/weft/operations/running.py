@@ -17,8 +17,6 @@ from weft.model import Attempt, GateRows, Run, State, Task
 from weft.operations import plan_file
 from weft.operations.needs import Need, Needs, look_for_needs
 from weft.operations.needs import as_dict as need_as_dict
-from weft.operations.project import Project
-from weft.operations.server import is_loopback
 from weft.operations.wording import first_line
 from weft.plan.records import Plan, Source
 from weft.plan.writeback import Status, Written, write_back
@@ -96,46 +94,45 @@ def look(store: Store, run: str) -> Progress:
 
 
 def find_unfinished(store: Store, path: Path | None = None) -> list[Run]:
-    """Runs that have not ended, newest first; of one plan file, or all."""
+    """List the runs that have not ended, newest first; of one plan file, or all."""
     return [
         run
         for run in list_runs(store)
-        if run.state != "ended" and (path is None or run.plan in (_plain(path), from_afar(path)))
+        if run.state != "ended" and (path is None or _is_of(run, path))
     ]
 
 
-def _plain(path: Path) -> str:
-    return str(path.resolve())
+def _is_of(run: Run, path: Path) -> bool:
+    return run.plan in (str(path.resolve()), from_afar(path))
 
 
 def from_afar(path: Path) -> str:
-    """What names a plan file of this machine on others."""
+    """Name a plan file of this machine so that other machines can tell whose it is."""
     return f"{socket.gethostname()}:{path.resolve()}"
 
 
-def find_plan(project: Project, run: Run) -> Path | None:
+def find_plan(run: Run) -> Path | None:
     """The file of a run's plan; None if it is not on this machine."""
     host, _, path = run.plan.partition(":")
-    if path and host == socket.gethostname():
-        run_path = Path(path)
-    elif project.server is None or is_loopback(project.server.url):
-        run_path = Path(run.plan)
-    else:
-        return None
+    run_path = Path(path) if path and host == socket.gethostname() else Path(run.plan)
     return run_path if run_path.is_file() else None
 
 
-def get_to_resume(store: Store, name: str | None) -> Run:
-    """The run to go on with: the one named, or the only unfinished one."""
+def get_to_resume(store: Store, name: str | None, path: Path | None = None) -> Run:
+    """The run to resume: the named one, or the only unfinished one, of one plan file or of all."""
     if name is not None:
-        return get_run(store, name)
-    unfinished = find_unfinished(store)
+        run = get_run(store, name)
+        if path is not None and not _is_of(run, path):
+            raise InputError(f"Run {run.id} is of the plan {run.plan}, not of {path}.")
+        return run
+    unfinished = find_unfinished(store, path)
     if len(unfinished) == 1:
         return unfinished[0]
+    which = "" if path is None else f" of {path}"
     if not unfinished:
-        raise InputError("There is no unfinished run to resume.")
+        raise InputError(f"There is no unfinished run{which} to resume.")
     names = ", ".join(run.id for run in unfinished)
-    raise InputError(f"Several runs are unfinished: {names}. Name the one to resume.")
+    raise InputError(f"Several runs{which} are unfinished: {names}. Name the one to resume.")
 
 
 class Marks:

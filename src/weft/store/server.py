@@ -7,6 +7,7 @@ What a request means is left to `remote`.
 
 from __future__ import annotations
 
+import io
 import socket
 import ssl
 import threading
@@ -16,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from weft import __version__
@@ -73,10 +74,16 @@ class Client:
         seconds: float,
         headers: Mapping[str, str] = _NONE,
     ) -> Reply:
-        """Send a request that may arrive twice, and wait for the answer."""
+        """Send a request that may arrive twice, and wait for the answer.
+
+        `seconds` bounds the whole answer, however slowly the server sends it.
+        """
+        end = time.monotonic() + seconds
         for pause in (*_PAUSES, None):
             try:
-                return self._once(self._take(), method, path, body, headers, seconds)
+                return self._once(self._take(), method, path, body, headers, end)
+            except TimeoutError as error:
+                raise NoAnswer(f"{self.url} did not answer within {seconds:.0f} s.") from error
             except NoAnswer as error:
                 if pause is None or self._closed or not _may_be_back_soon(error.__cause__):
                     raise
@@ -131,7 +138,7 @@ class Client:
         path: str,
         body: bytes | None,
         headers: Mapping[str, str],
-        seconds: float,
+        end: float,
     ) -> Reply:
         keep = False
         try:
@@ -140,13 +147,14 @@ class Client:
                     raise NoAnswer(f"{self.url} is not asked any more.")
                 self._busy.add(connection)
             if connection.sock is not None:
-                connection.sock.settimeout(seconds)
+                connection.sock.settimeout(max(0.001, end - time.monotonic()))
+            connection.response_class = response_until(end)
             connection.request(method, self._prefix + path, body, {**self._headers, **headers})
             with closing(connection.getresponse()) as response:
                 reply = self._read(response)
                 keep = not response.will_close
-        except TimeoutError as error:
-            raise NoAnswer(f"{self.url} did not answer within {seconds:.0f} s.") from error
+        except TimeoutError:
+            raise
         except (ConnectionError, ssl.SSLEOFError) as error:
             raise _Stale from error
         except OSError as error:
@@ -178,6 +186,46 @@ class Client:
 
     def _nonsense(self, what: str) -> NoAnswer:
         return NoAnswer(f"{self.url} is no weft server: it does not speak HTTP properly ({what}).")
+
+
+def response_until(end: float) -> type[HTTPResponse]:
+    """Make the class of responses that must have come whole before `end`, on the monotonic clock.
+
+    A socket's own time limit starts again with every byte, so a server that sends one byte at a
+    time could hold its client for ever.
+    """
+
+    class Response(HTTPResponse):
+        def __init__(self, sock: socket.socket, *args: Any, **keywords: Any) -> None:
+            super().__init__(sock, *args, **keywords)
+            raw = self.fp.detach()
+            assert isinstance(raw, socket.SocketIO)
+            self.fp = io.BufferedReader(_BytesUntil(raw, sock, end))
+
+    return Response
+
+
+class _BytesUntil(io.RawIOBase):
+    """The bytes of a socket that come before a moment."""
+
+    def __init__(self, raw: socket.SocketIO, sock: socket.socket, end: float) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._end = end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 class _Stale(Exception):

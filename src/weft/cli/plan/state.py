@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from weft import plan
+from weft.cli.output import json_text
 from weft.cli.plan import texts
 from weft.errors import InputError
 from weft.operations import plan_file, plans
@@ -34,7 +35,7 @@ def command(directory: Path, file: str, phase: str | None, output: str | None) -
     if reading.plan.source is not Source.MARKDOWN:
         raise InputError(f"{file} has no phases; only a plan.md has a state to write.")
     state = parallel_state(reading.plan, phase)
-    data = (json.dumps(state, indent=2, ensure_ascii=False) + "\n").encode(errors="replace")
+    data = (json_text(state) + "\n").encode()
     if output is None:
         click.echo(data, nl=False)
     else:
