@@ -69,7 +69,7 @@ class House(Ground):
         )
 
     def lead(self) -> None:
-        self.agent("lead", front="stage: lead\n")
+        self.agent("lead", front="stage: lead\nsends_to: [scripted, lead]\n")
 
     def give_token(self, *scopes: str, name: str = "test", tenant: str | None = None) -> str:
         _, text = create_token(self.store, name=name, scopes=scopes, tenant=tenant, now=time.time())

@@ -48,10 +48,15 @@ class Scene:
     started: list[psutil.Process]  # to be ended when the test does
 
     def begin(
-        self, text: str, session: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        text: str,
+        session: str | None = None,
+        env: Mapping[str, str] | None = None,
+        commands: bool = True,
     ) -> subprocess.Popen[bytes]:
-        made = adapter_of(SCRIPTED).launch(
-            SCRIPTED, text, Start(directory=str(self.directory), session=session)
+        scripted = SCRIPTED if commands else HARMLESS
+        made = adapter_of(scripted).launch(
+            scripted, text, Start(directory=str(self.directory), session=session)
         )
         process = subprocess.Popen(
             made.argv,
@@ -67,16 +72,21 @@ class Scene:
         return process
 
     def run(
-        self, text: str, session: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        text: str,
+        session: str | None = None,
+        env: Mapping[str, str] | None = None,
+        commands: bool = True,
     ) -> tuple[int, list[Event]]:
-        process = self.begin(text, session, env)
+        process = self.begin(text, session, env, commands)
         with process:
             assert process.stdout is not None
             lines = process.stdout.read().splitlines()
         return process.returncode, events_of("scripted", lines)
 
 
-SCRIPTED = agent("scripted")
+SCRIPTED = agent("scripted", settings="commands: yes\n")
+HARMLESS = agent("scripted")
 
 
 @pytest.fixture
@@ -335,6 +345,53 @@ def _ignores(pid: int, number: int) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     (ignored,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigIgn")]
     return bool(int(ignored, 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "until touch {outside}/ran",
+        "commit All of it",
+        "grandchild 60 bare",
+        "write {outside}/ran now",
+        "append ../ran now",
+        "touch link/ran",
+        "write .git/config [core]",
+        "write nested/.GIT/hooks/post-checkout #!/bin/sh",
+        "replace {outside}/kept a => b",
+        "delete {outside}/kept",
+        "wait {outside}/kept",
+        "resumed",
+    ],
+)
+def test_without_commands_a_script_runs_nothing_and_stays_in_its_directory(
+    scene: Scene, tmp_path: Path, line: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("a")
+    (scene.directory / "link").symlink_to(outside)
+    session = None
+    if line == "resumed":  # the flag counts, not the session
+        limited = f"script: limit for 1\nscript: until touch {outside}/ran"
+        _, [started, *_] = scene.run(limited)
+        assert isinstance(started, Started)
+        session = started.session
+    text = f"script: {line.format(outside=outside)}"
+    status, events = scene.run(text, session, commands=False)
+    assert status == 1
+    [error] = [one for one in events if isinstance(one, Error)]
+    assert error.kind is ErrorClass.OTHER  # which stops no agent
+    assert "`commands: yes`" in error.text
+    there = {path for path in tmp_path.rglob("*") if scene.state not in (path, *path.parents)}
+    assert {path.name for path in there} == {"work", "link", "outside", "kept"}
+    assert (outside / "kept").read_text() == "a"
+
+
+def test_without_commands_a_script_still_changes_files_of_its_directory(scene: Scene) -> None:
+    status, _ = scene.run("script: write a/b.txt x\nscript: touch .gitignore", commands=False)
+    assert status == 0
+    assert (scene.directory / "a" / "b.txt").read_text() == "x\n"
 
 
 def test_help_documents_every_verb() -> None:

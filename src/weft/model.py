@@ -29,6 +29,10 @@ LEAD: Final = "lead"
 """The stage of an agent that hands work to others."""
 
 
+EVERY_AGENT: Final = "*"
+"""Among the agents of a token: it sends work to all of them."""
+
+
 ONE_TASK: Final = "one task, "
 """Begins the name of a worker that was started for one task and takes nothing else."""
 
@@ -396,6 +400,9 @@ class Token(Struct, frozen=True, kw_only=True):
     tenant: str | None  # the only one whose tasks it sees; None: all
     fence: int | None  # the attempt it was made for and ends with
     task: int | None  # that attempt's
+    agents: frozenset[str] | None
+    """The agents it sends work to: by name, EVERY_AGENT for all, empty for those whose files say
+    `open: yes`; None: it was made before tokens named agents, and sends to all as it did."""
     created: float
     expires: float | None
     revoked: float | None

@@ -11,13 +11,17 @@ quotes are left alone. A line may carry conditions, read from WEFT_ATTEMPT and W
     script: attempt 1: crash KILL
     script: stage test: write tests/test_a.py assert True
 
+Whoever writes the prompt decides what it does. So it runs no programs, and touches no file outside
+its directory or in a git directory, unless it was started with `--commands`, which an agent file
+asks for with `commands: yes`. Verbs marked * need that.
+
 Files
     write PATH TEXT          \n in TEXT is a new line, \t a tab, \\ a backslash
     append PATH TEXT
     replace PATH OLD => NEW  every OLD in the file
     delete PATH
     touch PATH               an empty file, whether or not the task owns it
-    commit [MESSAGE]         everything in the directory, with git
+    commit [MESSAGE]       * everything in the directory, with git
 
 Output
     say TEXT                 one message
@@ -32,7 +36,7 @@ weft's tools, over MCP at WEFT_MCP_URL with the token in the file WEFT_MCP_TOKEN
 
 Time and trouble
     sleep SECONDS
-    until COMMAND            wait for a shell command to succeed, a minute at most
+    until COMMAND          * wait for a shell command to succeed, a minute at most
     wait PATH                until there is such a file
     limit for SECONDS        report a rate limit and exit with 1
     limit until TIME         the same, with seconds since 1970
@@ -41,13 +45,14 @@ Time and trouble
     crash SIGNAL             die of it: KILL, SEGV, TERM
     hang                     for ever
     ignore SIGNAL            from now on: TERM, INT
-    grandchild SECONDS [stay] [deaf] [closed] [bare]
+    grandchild SECONDS [stay] [deaf] [closed] [bare]   *
                              a process that leaves the session and sleeps; `stay` remains in it,
                              `deaf` ignores TERM, INT and HUP, `closed` closes all it inherited,
                              `bare` runs another program with an empty environment
 
-A line that cannot be carried out is a failure of class config. Without any script line it adds
-a line with the task's name (WEFT_TASK) to the first file in WEFT_FILES that is no pattern.
+A line that cannot be carried out is a failure of class config, one that is not allowed of class
+other. Without any script line it adds a line with the task's name (WEFT_TASK) to the first file in
+WEFT_FILES that is no pattern.
 
 `--resume ID` goes on behind the line that session had reached. What a session needs for that is
 kept in WEFT_SCRIPTED_STATE, or in a directory of the user's under /tmp, until it ends well.
@@ -68,10 +73,15 @@ _ESCAPES = {i: f"\\u{i:04x}" for i in range(32)} | {34: '\\"', 92: "\\\\"}
 _GLOB = frozenset("*?[{")
 _SESSION_LETTERS = frozenset("0123456789abcdef")
 _PATIENCE = 60.0  # seconds to wait for a command to succeed
+_COMMANDS = frozenset({"commit", "until", "grandchild"})
 
 
 class Mistake(Exception):
     """A script line that cannot be carried out."""
+
+
+class Refusal(Exception):
+    """A script line that its agent file does not allow."""
 
 
 def main(arguments: list[str]) -> int:
@@ -87,6 +97,15 @@ def main(arguments: list[str]) -> int:
     _tell("result", ok=True, text=answer)
     _forget(session)
     return 0
+
+
+def _may_run_commands() -> bool:
+    return "--commands" in sys.argv[1:]
+
+
+def _refuse_command(verb: str) -> None:
+    if verb in _COMMANDS and not _may_run_commands():
+        raise Refusal("it runs no commands; `commands: yes` in its agent file allows them")
 
 
 def _script(prompt: str) -> list[str]:
@@ -116,10 +135,13 @@ def _perform(script: list[str], reached: int, session: str) -> str:
         if number < reached or not command:
             continue
         try:
+            _refuse_command(verb)
             _remember(session, number + 1, script)
             _VERBS[verb](rest.strip())
         except (KeyError, ValueError, IndexError, OSError, Mistake) as error:
             _fail("config", f"cannot carry out {line!r}: {error!r}")
+        except Refusal as refusal:  # the task is wrong, not the agent: others go on using it
+            _fail("other", f"will not carry out {line!r}: {refusal}")
     return answer
 
 
@@ -145,9 +167,19 @@ def _without_script() -> str:
     return f"Added a line to {path} for {task}."
 
 
-def _put(path: str, text: str, mode: str) -> None:
+def _refuse_outside(path: str) -> None:
+    """Refuse a path outside the directory or in a git directory, unless commands are allowed."""
     if not path:
         raise Mistake("no path given")
+    if _may_run_commands():
+        return
+    parts = os.path.relpath(os.path.realpath(path), os.path.realpath(".")).lower().split(os.sep)
+    if parts[0] == ".." or ".git" in parts:
+        raise Refusal(f"{path} is not the agent's; `commands: yes` in its agent file allows it")
+
+
+def _put(path: str, text: str, mode: str) -> None:
+    _refuse_outside(path)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, mode, encoding="utf-8", errors="replace") as file:
         file.write(text)
@@ -170,6 +202,7 @@ def _replace(rest: str) -> None:
     old, arrow, new = change.partition(" => ")
     if not arrow or not old:
         raise Mistake("OLD => NEW is missing")
+    _refuse_outside(path)
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         before = file.read()
     if _text(old) not in before:
@@ -180,6 +213,7 @@ def _replace(rest: str) -> None:
 
 
 def _delete(rest: str) -> None:
+    _refuse_outside(rest)
     os.remove(rest)
     _tell("tool", name="delete", detail=rest)
 
@@ -343,6 +377,7 @@ def _crash(rest: str) -> None:
 
 
 def _wait(path: str) -> None:
+    _refuse_outside(path)
     while not os.path.exists(path):
         time.sleep(0.02)
 

@@ -75,7 +75,7 @@ class Ground:
         """An agent whose prompt is its task's text, word for word."""
         place = self.root / ".weft" / "agents"
         place.mkdir(parents=True, exist_ok=True)
-        arguments = f"args: [{self.token}]\n" if runs == "scripted" else ""
+        arguments = f"commands: yes\nargs: [{self.token}]\n" if runs == "scripted" else ""
         text = f"---\nruns: {runs}\n{arguments}{front}---\n{{{{ task.text }}}}\n"
         beside = place / ".beside"
         beside.write_text(text)

@@ -57,7 +57,8 @@ class Project:
         """An agent whose prompt is its task's text, word for word."""
         place = self.root / ".weft" / "agents"
         place.mkdir(parents=True, exist_ok=True)
-        text = f"---\nruns: {runs}\n{front}---\n{{{{ task.text }}}}\n"
+        commands = "commands: yes\n" if runs == "scripted" else ""
+        text = f"---\nruns: {runs}\n{commands}{front}---\n{{{{ task.text }}}}\n"
         (place / f"{name}.md").write_text(text)
 
     def write(self, text: str, name: str = "plan.md") -> Path:

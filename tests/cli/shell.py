@@ -14,7 +14,7 @@ from typing import Any
 
 from repositories import commit_all, make_repository
 
-TRY = "---\nruns: scripted\n---\n{{ task.text }}\n"
+TRY = "---\nruns: scripted\ncommands: yes\n---\n{{ task.text }}\n"
 
 
 def make_project(root: Path, **agents: str) -> Path:

@@ -33,7 +33,7 @@ def install(directory: Path, name: str, script: str) -> str:
 def test_agents_are_listed_with_their_programs_and_broken_files_with_their_errors(
     tmp_path: Path,
 ) -> None:
-    limited = "---\nruns: scripted\nmax_concurrency: 2\n---\n{{ task.text }}\n"
+    limited = "---\nruns: scripted\ncommands: yes\nmax_concurrency: 2\n---\n{{ task.text }}\n"
     project = make_project(
         tmp_path / "project", think=CLAUDE, broken="---\nrums: claude\n---\n", limited=limited
     )

@@ -394,7 +394,7 @@ def test_an_agents_escape_codes_reach_no_terminal(tmp_path: Path) -> None:
 
 
 def test_the_diff_of_a_landed_task_is_what_landed(tmp_path: Path) -> None:
-    script = "---\nruns: scripted\n---\n{{ task.text }}\n"
+    script = "---\nruns: scripted\ncommands: yes\n---\n{{ task.text }}\n"
     project = make_project(tmp_path / "project", implement=script)
     (project / "plan.md").write_text(
         "# Plan: Two\n\n## Phase 1: All <!-- execution: parallel -->\n\n"

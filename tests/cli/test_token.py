@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.shell import answer, assert_one_sentence, make_project, weft
+from databases import change
 from store_helpers import url
 from weft.errors import Unauthenticated
 from weft.store import Store
@@ -38,3 +39,41 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path, store: Store, url: s
     assert text not in shown
     wrong = weft(project, "token", "create", "c", "--expires", "never", WEFT_STORE=url)
     assert_one_sentence(wrong, 2, "30d")
+
+
+def test_a_token_names_the_agents_it_sends_work_to(tmp_path: Path, store: Store, url: str) -> None:
+    project = make_project(tmp_path / "project")
+
+    def make(*arguments: str) -> str:
+        made = answer(project, "token", "create", *arguments, "--json", WEFT_STORE=url)
+        assert isinstance(made["id"], str)
+        return made["id"]
+
+    make("usual")
+    make("named", "--agents", "implement,review", "--agents", "try")
+    make("all", "--agents", "*")
+    make("reader", "--scope", "read")
+    make("boss", "--scope", "admin")
+    change(url, "UPDATE tokens SET agents = NULL WHERE id = ?", make("older"))
+    listed = answer(project, "token", "list", "--json", WEFT_STORE=url)["tokens"]
+    assert {one["name"]: one["agents"] for one in listed} == {
+        "usual": [],
+        "named": ["implement", "review", "try"],
+        "all": ["*"],
+        "reader": [],
+        "boss": ["*"],
+        "older": None,
+    }
+    shown = weft(project, "token", "list", WEFT_STORE=url).stdout
+    rows = {line.split()[1]: line for line in shown.splitlines()[1:]}
+    assert "open ones" in rows["usual"]
+    assert "implement review try" in rows["named"]
+    assert "all (made before tokens named agents)" in rows["older"]
+    assert "made before" not in rows["boss"] + rows["all"]
+    for wrong, said in (
+        (["--agents", "no/name"], "no/name"),
+        (["--scope", "read", "--agents", "try"], "work"),
+        (["--scope", "admin", "--agents", "try"], "admin"),
+    ):
+        done = weft(project, "token", "create", "c", *wrong, WEFT_STORE=url)
+        assert_one_sentence(done, 2, said)

@@ -115,6 +115,7 @@ async def test_an_attempts_token_does_what_its_task_needs_and_nothing_else(
 async def test_a_leads_token_may_also_look_around_and_send_work(
     house: House, tmp_path: Path
 ) -> None:
+    house.agent("closed")
     request = check(house.project(), lines(f"wait {tmp_path}/go"), files=[], agent="lead")
     own = hand_in(house.project(), house.store, request)
     other = house.submit(f"wait {tmp_path}/go", files=())
@@ -126,15 +127,15 @@ async def test_a_leads_token_may_also_look_around_and_send_work(
                 "list tasks",
                 "list members",
                 "send a task",
-                "submit a plan",
             ):
                 tool, given = MAY_NOT[what]
                 assert await tools(tool, **_filled(given, {"other": other})), what
             for what in ("join", "claim a task", "give its task back", "end its task"):
                 tool, given = MAY_NOT[what]
                 assert await tools.refused(tool, **_filled(given, {"other": other, "own": own}))
-            with_check = PLAN.replace("files: c.txt", "files: c.txt -->\n  <!-- check: true")
-            assert "admin" in await tools.refused("submit_plan", plan=with_check, agent="scripted")
+            assert "admin" in await tools.refused("submit_plan", plan=PLAN, agent="scripted")
+            closed = await tools.refused("send_task", text="x", agent="closed")
+            assert "`sends_to: closed`" in closed
             [sent] = (await tools("get_tasks", mine=True))["tasks"]
             assert sent["agent"] == "scripted"
     (tmp_path / "go").touch()

@@ -35,7 +35,7 @@ TUNING = {
     "kill_grace": 0.4,
     "backoff": 0.1,
 }
-SCRIPTED = "---\nruns: scripted\n---\n{{ task.text }}\n"
+SCRIPTED = "---\nruns: scripted\ncommands: yes\n---\n{{ task.text }}\n"
 TESTED = "! grep -rqs BROKEN src"
 """A check: nothing under src may be broken."""
 
@@ -71,9 +71,8 @@ class Yard:
 
     def agent(self, name: str, front: str = "", text: str = "{{ task.text }}") -> None:
         """A scripted agent whose prompt is its task's text, word for word."""
-        self.write(
-            **{f".weft/agents/{name}.md": f"---\nruns: scripted\n{front}---\n{text}\n"},
-        )
+        settings = f"runs: scripted\ncommands: yes\n{front}"
+        self.write(**{f".weft/agents/{name}.md": f"---\n{settings}---\n{text}\n"})
 
     def shell(self, name: str, commands: str) -> None:
         """An agent that is a shell script, whatever its prompt says."""

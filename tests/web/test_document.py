@@ -91,7 +91,7 @@ def test_a_token_is_asked_for_by_what_its_maker_says_and_a_reason_by_itself(
     asked = {
         path: set(resolved(document, schema)["properties"]) for _, path, schema in bodies(document)
     }
-    assert asked["/v1/tokens"] == {"name", "scopes", "tenant", "expires_in"}
+    assert asked["/v1/tokens"] == {"name", "scopes", "tenant", "agents", "expires_in"}
     assert asked["/v1/tasks/{id}/cancel"] == asked["/v1/tasks/{id}/reject"] == {"reason"}
 
 

@@ -13,6 +13,7 @@ PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
 """What `runs` may name. Everything else is a command line of the user's own."""
 
 COMMAND: Final = "command"
+SCRIPTED: Final = "scripted"
 LIMITS_TOOLS: Final = ("claude", "gemini")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -64,3 +65,6 @@ class Agent(Struct, frozen=True, kw_only=True):
     env_passed: tuple[str, ...] = ()  # variables of the user's that it gets to see
     env_set: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     tools: tuple[str, ...] = ()  # the only ones of its own it may use; empty: all
+    commands: bool = False  # of the scripted agent: whether its script may run programs
+    open: bool = False  # whether tokens that name no agents may send work to it
+    sends_to: tuple[str, ...] = ()  # of a lead: the agents it may send work to

@@ -14,11 +14,20 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from weft.agents import frontmatter, template, values
-from weft.agents.agent import COMMAND, LIMITS_TOOLS, PROGRAMS, Agent, Budget, Prices, Sandbox
+from weft.agents.agent import (
+    COMMAND,
+    LIMITS_TOOLS,
+    PROGRAMS,
+    SCRIPTED,
+    Agent,
+    Budget,
+    Prices,
+    Sandbox,
+)
 from weft.agents.frontmatter import Field, fail
 from weft.agents.values import Unexpected
 from weft.errors import InputError
-from weft.model import HUMAN
+from weft.model import HUMAN, LEAD
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
@@ -42,6 +51,12 @@ def parse(text: str, *, name: str, file: str) -> Agent:
         line = document.fields["tools"].line
         able = " and ".join(LIMITS_TOOLS)
         raise fail(file, line, f"`tools` can only be limited for {able}; remove it.")
+    if "commands" in settings and settings["runs"] != SCRIPTED:
+        line = document.fields["commands"].line
+        raise fail(file, line, "`commands` is for `runs: scripted` alone; remove it.")
+    if "sends_to" in settings and settings.get("stage") != LEAD:
+        line = document.fields["sends_to"].line
+        raise fail(file, line, "`sends_to` is for a lead alone; add `stage: lead` or remove it.")
     template.check(document.body, file, document.body_line)
     return Agent(
         name=name,
@@ -181,4 +196,7 @@ _SETTINGS: Final[Mapping[str, Parser]] = {
     "sandbox": _sandbox,
     "env": _env,
     "tools": _one("tools", values.names),
+    "commands": _one("commands", values.truth),
+    "open": _one("open", values.truth),
+    "sends_to": _one("sends_to", values.names),
 }

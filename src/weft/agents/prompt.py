@@ -179,8 +179,7 @@ def tools(briefing: Briefing) -> str:
     ]
     if briefing.stage == LEAD:
         told = [
-            "`send_task` hands work to others, `submit_plan` a whole plan; `get_swarm` says who is "
-            "there.",
+            "`send_task` hands work to others; `get_swarm` says who is there.",
             "`poll_task` waits until something you sent has ended or somebody writes to you; give "
             "it the `ack` of the answer before. `get_tasks` and `why` say how the rest is doing.",
             *told,

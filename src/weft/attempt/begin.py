@@ -223,8 +223,8 @@ def _confirm(site: Site, messages: Sequence[Message]) -> None:
 
 
 def _tools(site: Site, grant: Grant, task: Task, agent: Agent) -> Mcp | None:
-    """weft's own tools. The token is good for this task alone, for as long as its lease; a lead's
-    also for work that it sends to others."""
+    """Make a token for weft's own tools, valid for this task while its lease is open; a lead's
+    also sends work to the agents that its file names."""
     if site.mcp is None or (agent.sandbox is not Sandbox.OFF and not agent.network):
         return None
     _, token = create_token(
@@ -233,6 +233,7 @@ def _tools(site: Site, grant: Grant, task: Task, agent: Agent) -> Mcp | None:
         scopes=("read", "work") if grant.stage == LEAD else ("read",),
         tenant=task.tenant,
         fence=grant.fence,
+        agents=agent.sends_to if grant.stage == LEAD else (),
         now=time.time(),
     )
     return Mcp(url=site.mcp, token=token)

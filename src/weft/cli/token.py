@@ -50,6 +50,13 @@ def command() -> None:
     help="read: look. work: also join, take, send tasks. admin: everything. Can be repeated.",
 )
 @click.option("--tenant", metavar="T", help="Only what belongs to this tenant. Default: all.")
+@click.option(
+    "--agents",
+    multiple=True,
+    metavar="NAME[,NAME]",
+    help="Agents it may send tasks to, * for all. Default: those with `open: yes` in their file; "
+    "all for an admin.",
+)
 @click.option("--expires", type=Duration(), metavar="30d", help="Default: never.")
 @json_option
 @click.pass_obj
@@ -58,6 +65,7 @@ def create(
     name: str,
     scopes: tuple[str, ...],
     tenant: str | None,
+    agents: tuple[str, ...],
     expires: float | None,
     as_json: bool,
 ) -> None:
@@ -75,6 +83,7 @@ def create(
             name=name,
             scopes=scopes,
             tenant=tenant,
+            agents=[name.strip() for part in agents for name in part.split(",")],
             expires=None if expires is None else now + expires,
             now=now,
         )
@@ -99,10 +108,17 @@ def list_command(directory: Path, as_json: bool) -> None:
         print_json({"tokens": [as_dict(one) for one in found]})
         return
     print_table(
-        ("TOKEN", "NAME", "SCOPES", "TENANT", "STATE"),
+        ("TOKEN", "NAME", "SCOPES", "TENANT", "AGENTS", "STATE"),
         [
-            (one.id, one.name, " ".join(sorted(one.scopes)), one.tenant or "all", _state(one, now))
-            for one in found
+            (
+                token.id,
+                token.name,
+                " ".join(sorted(token.scopes)),
+                token.tenant or "all",
+                _agents(token),
+                _state(token, now),
+            )
+            for token in found
         ],
     )
 
@@ -124,6 +140,19 @@ def revoke(directory: Path, id: str, as_json: bool) -> None:
         say(f"Token {id} is revoked." if changed else f"Token {id} was revoked before.")
 
 
+def _agents(token: Token) -> str:
+    """The agents that a token may send work to."""
+    from weft.model import EVERY_AGENT
+
+    if not token.scopes & {"work", "admin"}:
+        return "none"
+    if token.agents is None and "admin" not in token.scopes:
+        return "all (made before tokens named agents)"
+    if token.agents is None or EVERY_AGENT in token.agents:
+        return "all"
+    return " ".join(sorted(token.agents)) or "open ones"
+
+
 def _state(token: Token, now: float) -> str:
     if token.revoked is not None:
         return f"revoked {clock(token.revoked)}"
@@ -138,6 +167,7 @@ def as_dict(token: Token) -> dict[str, Any]:
         "name": token.name,
         "scopes": sorted(token.scopes),
         "tenant": token.tenant,
+        "agents": None if token.agents is None else sorted(token.agents),
         "created": token.created,
         "expires": token.expires,
         "revoked": token.revoked,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 
+from anyio.to_thread import run_sync
+
 from weft.attempt.site import agent_names
 from weft.errors import Forbidden, InputError
 from weft.mcp import answers, arguments, shapes
@@ -91,7 +93,7 @@ async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, answers
         agent=given.agent,
         sender=await _sender(call, given.me),
     )
-    work = await call.ask(addressing.address, call.project, wanted)
+    work = await run_sync(addressing.address, call.who, call.project, wanted)
     sent = await call.ask(sending.send, work, now=time.time())
     return f"Task {sent.task} is {sent.state}.", answers.Sent(
         task=sent.task, name=sent.name, state=sent.state.value
@@ -218,7 +220,7 @@ async def why(call: Call, given: arguments.Why) -> tuple[str, answers.Reasons]:
 async def submit_plan(call: Call, given: arguments.SubmitPlan) -> tuple[str, answers.Run]:
     """Submit a plan as a run: its tasks start as their needs allow, what passes its checks lands.
 
-    Follow it with get_tasks and its run.
+    Only an admin may; others send tasks with send_task. Follow it with get_tasks and its run.
     """
     dollars = given.budget_usd
     wishes = Wishes(

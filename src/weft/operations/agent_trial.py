@@ -19,13 +19,12 @@ from msgspec import Struct
 from weft import git
 from weft.agents import prompt
 from weft.agents.adapters import adapter_of
-from weft.agents.agent import Agent
+from weft.agents.agent import SCRIPTED, Agent
 from weft.agents.prompt import Briefing
 from weft.attempt.site import AGENTS
 from weft.config import Config
 from weft.errors import InputError
 from weft.model import ErrorClass, NewTask, State
-from weft.operations.programs import SCRIPTED
 from weft.operations.project import Project
 from weft.policy.capacity import attempt_demand
 from weft.process import run

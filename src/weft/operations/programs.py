@@ -13,12 +13,10 @@ from typing import Final
 from msgspec import Struct
 
 from weft.agents.adapters import adapter_of
-from weft.agents.agent import COMMAND, Agent
+from weft.agents.agent import COMMAND, SCRIPTED, Agent
 from weft.errors import WeftError
 from weft.process import run
 from weft.process.environment import build
-
-SCRIPTED: Final = "scripted"
 
 _SECONDS: Final = 1.0
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+[-+.\w]*")

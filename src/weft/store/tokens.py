@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from weft.errors import InputError, NotFound, Unauthenticated
-from weft.model import Token
+from weft.model import EVERY_AGENT, Token
 from weft.store.database import Row, Transaction
 from weft.store.store import reads, writes
 
@@ -24,6 +24,8 @@ SCOPES: Final = ("read", "work", "admin")
 _TEXT: Final = re.compile(r"weft_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _NOBODY: Final = hashlib.sha256(b"").hexdigest()  # of no secret: those are never empty
 _LONGEST_NAME: Final = 100
+_AGENT: Final = re.compile(r"\*|[A-Za-z0-9][A-Za-z0-9_.-]{0,59}", re.ASCII)
+_MOST_AGENTS: Final = 100
 
 
 @writes
@@ -34,12 +36,20 @@ def create_token(
     scopes: Iterable[str],
     tenant: str | None = None,
     fence: int | None = None,
+    agents: Iterable[str] = (),
     expires: float | None = None,
     now: float,
 ) -> tuple[Token, str]:
-    """A new token, and its text, which nobody can find out later."""
-    given = frozenset(scopes)
+    """Make a token; return it with its text, which cannot be read again later.
+
+    `agents` are those it may send work to; none named: those whose files say `open: yes`, or
+    all if it is an admin's.
+    """
+    given, named = frozenset(scopes), frozenset(agents)
     _refuse_unusable(name, given, tenant)
+    _refuse_agents(given, named)
+    if "admin" in given:
+        named = frozenset({EVERY_AGENT})
     if expires is not None and expires <= now:
         raise InputError("A token must expire in the future.")
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
@@ -51,11 +61,20 @@ def create_token(
         scopes=" ".join(sorted(given)),
         tenant=tenant,
         fence=fence,
+        agents=" ".join(sorted(named)),
         created=now,
         expires=expires,
     )
     if fence is None:  # an attempt's own are told of by its admission
-        tx.event("token_created", now=now, token=id, name=name, scopes=sorted(given), tenant=tenant)
+        tx.event(
+            "token_created",
+            now=now,
+            token=id,
+            name=name,
+            scopes=sorted(given),
+            tenant=tenant,
+            agents=sorted(named),
+        )
     return get_token_row(tx, id), f"weft_{id}_{secret}"
 
 
@@ -68,6 +87,24 @@ def _refuse_unusable(name: str, scopes: frozenset[str], tenant: str | None) -> N
         raise InputError("A tenant's name has up to 100 printable characters.")
     if tenant is not None and "admin" in scopes:
         raise InputError("An admin belongs to no tenant; leave one of the two out.")
+
+
+def _refuse_agents(scopes: frozenset[str], agents: frozenset[str]) -> None:
+    if not agents:
+        return
+    if "admin" in scopes:
+        raise InputError("An admin sends work to every agent; leave the agents out.")
+    if "work" not in scopes:
+        raise InputError("Only a token with the scope work sends tasks; leave the agents out.")
+    wrong = sorted(one for one in agents if not _AGENT.fullmatch(one))
+    if wrong:
+        raise InputError(
+            f"{wrong[0]!r} is no agent's name; write the names of agent files, or {EVERY_AGENT}."
+        )
+    if len(agents) > _MOST_AGENTS:
+        raise InputError(
+            f"A token names up to {_MOST_AGENTS} agents; {EVERY_AGENT} stands for all."
+        )
 
 
 @reads
@@ -138,6 +175,7 @@ def _token(row: Row) -> Token:
         tenant=row["tenant"],
         fence=row["fence"],
         task=row["lease_task"],
+        agents=None if row["agents"] is None else frozenset(row["agents"].split()),
         created=row["created"],
         expires=row["expires"],
         revoked=row["revoked"],

@@ -164,6 +164,10 @@ class NewToken(Body):
     name: Name
     scopes: Annotated[list[Literal["read", "work", "admin"]], Field(min_length=1, max_length=3)]
     tenant: Name | None = None
+    agents: Annotated[list[Name], Field(max_length=100)] = Field(
+        default=[],
+        description="The agents it sends work to, `*` for all; none: those that are `open: yes`.",
+    )
     expires_in: Annotated[float, Field(gt=0, le=bounds.NUMBER)] | None = Field(
         default=None, description="Seconds; never, if left out."
     )

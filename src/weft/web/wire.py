@@ -225,6 +225,7 @@ class Token(TypedDict):
     name: str
     scopes: list[str]
     tenant: str | None
+    agents: list[str] | None  # null: it was made before tokens named agents, and sends to all
     created: float
     expires: float | None
     revoked: float | None
@@ -375,6 +376,7 @@ def token(one: model.Token) -> Token:
         "name": one.name,
         "scopes": sorted(one.scopes),
         "tenant": one.tenant,
+        "agents": None if one.agents is None else sorted(one.agents),
         "created": one.created,
         "expires": one.expires,
         "revoked": one.revoked,

@@ -39,9 +39,10 @@ FACTS: Final = Facts(
 
 def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     argv = (sys.executable, "-IS", scripted.__file__, *option("--resume", start.session))
+    commands = ("--commands",) if agent.commands else ()
     mcp = told_of_mcp(start)
     return Launch(
-        argv=(*argv, *agent.args),
+        argv=(*argv, *commands, *agent.args),
         stdin=prompt.encode("utf-8"),
         environment=mcp.environment,
         files=mcp.files,

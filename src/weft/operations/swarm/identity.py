@@ -1,8 +1,9 @@
 """Who asks, and what it may do. The faces say who; everything here only compares.
 
-An identity is limited in three ways: by scopes (each includes the one before: read, work, admin),
-by a tenant, and, if it was made for one attempt, by that attempt. One that was made for an attempt
-sees its own task and what that needs, and no more unless it may work too, as a lead's may.
+An identity is limited in four ways: by scopes (each includes the one before: read, work, admin),
+by a tenant, by the agents it sends work to, and, if it was made for one attempt, by that attempt.
+One that was made for an attempt sees its own task and what that needs, and no more unless it may
+work too, as a lead's may.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from weft.agents.agent import Agent
 from weft.errors import Forbidden
-from weft.model import Task, Token, Worker, WorkerKind
+from weft.model import EVERY_AGENT, Task, Token, Worker, WorkerKind
 
 READ: Final = "read"
 WORK: Final = "work"
@@ -35,6 +37,7 @@ class Identity(Struct, frozen=True):
     tenant: str | None = None  # the only one it sees and touches; None: all
     fence: int | None = None  # the attempt it was made for
     task: int | None = None  # that attempt's
+    agents: frozenset[str] | None = frozenset()  # those it sends work to; see `model.Token`
 
     @property
     def subject(self) -> str:
@@ -56,6 +59,7 @@ def from_token(token: Token) -> Identity:
         tenant=token.tenant,
         fence=token.fence,
         task=token.task,
+        agents=token.agents,
     )
 
 
@@ -74,6 +78,31 @@ def need(who: Identity, scope: str) -> None:
 def is_bound(who: Identity) -> bool:
     """Whether it was made for one attempt and may look at nothing beyond."""
     return who.fence is not None and not has(who, WORK)
+
+
+def sends_to_all(who: Identity) -> bool:
+    return has(who, ADMIN) or who.agents is None or EVERY_AGENT in who.agents
+
+
+def need_agent(who: Identity, agent: Agent) -> None:
+    """Refuse to send work to an agent of the repository that the token does not include.
+
+    A lead's token includes the agents in `sends_to` of its file; any other that names none
+    includes those whose files say `open: yes`.
+    """
+    if sends_to_all(who) or agent.name in (who.agents or ()):
+        return
+    if who.fence is not None:
+        raise Forbidden(
+            f"This agent may not send work to {agent.name}; "
+            f"`sends_to: {agent.name}` in its agent file allows it."
+        )
+    if who.agents or not agent.open:
+        raise Forbidden(
+            f"This token may not send work to the agent {agent.name}. An admin can make one that "
+            f"may (weft token create NAME --agents {agent.name})"
+            + ("." if who.agents else f", or write `open: yes` into {agent.file}.")
+        )
 
 
 def need_tenant(who: Identity, tenant: str | None) -> None:

@@ -73,12 +73,12 @@ def write_to_lead(
     task = find_open(store, do.repository(project), name, tenant=tenant)
     if task is not None:
         try:
-            send_message(store, who, text, task=task, now=now)
+            send_message(store, who, text, project=project, task=task, now=now)
         except AlreadyEnded:
             pass  # just now: it gets another one
         else:
             return Written(task=task, started=False)
     do.check(project, text, files=[do.NOTHING], agent=name)
     asked = NewWork(text=text, agent=name, klass=Class.INTERACTIVE)
-    work = address(store, who, project, asked)
+    work = address(who, project, asked)
     return Written(task=send(store, who, work, now=now).task, started=True)

@@ -1,11 +1,13 @@
 """Sending work into the swarm: to the pool, or to one member in one of four ways.
 
-Everything that could be refused is looked at before anything is written.
+Everything that could be refused is looked at before anything is written. The number of leads that
+send work to leads is bounded here, so that no chain of them goes on for ever.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -25,6 +27,14 @@ DEFAULT_TENANT: Final = "default"
 
 _OTHERS: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
 """Resources that belong to somebody: only an admin makes a task use them."""
+
+DEEPEST: Final = 3
+"""How many tasks may stand between a task that an agent sent and one that a person did."""
+
+_DEPTH: Final = "depth"
+_STEERING: Final = ("barrier", "check", _DEPTH, "stages")
+"""Details that weft acts on: a command that it runs, agents that it starts, bounds that it keeps.
+Plans of the repository bring them; among tasks that are sent, only an admin's do."""
 
 
 @at_once
@@ -47,7 +57,12 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Sent:
         _refuse_unfit(store, work, member, tenant, now=now)
     task = submit(
         store,
-        _new_task(work, member, sender, until=now + store.tuning.prefer),
+        _new_task(
+            replace(work, details={**work.details, **_depth(store, who)}),
+            member,
+            sender,
+            until=now + store.tuning.prefer,
+        ),
         repo=f"{SWARM}{tenant}" if work.repo is None else work.repo,
         tenant=tenant,
         now=now,
@@ -74,6 +89,24 @@ def _refuse_unusable(who: Identity, work: NewWork) -> None:
     for resource in work.uses:
         if resource.startswith(_OTHERS) and not has(who, ADMIN):
             raise Forbidden(f"{resource} belongs to others; only an admin's task may use it.")
+
+    for name in _STEERING:
+        if name in work.details and not has(who, ADMIN):
+            raise Forbidden(f"`{name}` in the details of a task is an admin's; leave it out.")
+
+
+def _depth(store: Store, who: Identity) -> Mapping[str, Any]:
+    """Count the tasks between this one and a person; refuse one too many."""
+    if who.task is None:
+        return {}
+    before = get_task(store, who.task).details.get(_DEPTH)
+    depth = 1 + (before if isinstance(before, int) else 0)
+    if depth > DEEPEST:
+        raise Refused(
+            f"This task was itself sent by one that was sent, {DEEPEST} deep; end with what is "
+            "left to do, and let those who sent it decide."
+        )
+    return {_DEPTH: depth}
 
 
 def _tenant(who: Identity, work: NewWork, member: Worker | None) -> str:

@@ -2,8 +2,8 @@
 
 -- name: add_token
 -- A new token.
-INSERT INTO tokens (id, hash, name, scopes, tenant, fence, created, expires)
-VALUES (:id, :hash, :name, :scopes, :tenant, :fence, :created, :expires);
+INSERT INTO tokens (id, hash, name, scopes, tenant, fence, agents, created, expires)
+VALUES (:id, :hash, :name, :scopes, :tenant, :fence, :agents, :created, :expires);
 
 -- name: token
 -- One token, with the lease of the attempt it was made for.

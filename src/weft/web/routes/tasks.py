@@ -42,14 +42,14 @@ async def send(request: Request, body: bodies.NewTask) -> Response:
             request,
             OWN,
             lambda store, who, now: sending.send(
-                store, who, address(store, who, parts.project, asked), now=now
+                store, who, address(who, parts.project, asked), now=now
             ),
             status=201,
         )
 
     async def work(who: Identity) -> Sent:
         wait = body.wait_ms / 1000
-        wanted = await in_thread(request, lambda: address(parts.store, who, parts.project, asked))
+        wanted = await in_thread(request, lambda: address(who, parts.project, asked))
         return await while_connected(request, parts.room.send(who, wanted, wait=wait))
 
     return await act_slowly(request, OWN, work, status=201)
@@ -189,9 +189,11 @@ async def claim_files(request: Request, id: TaskNumber, body: bodies.Files) -> R
 @router.post("/tasks/{id}/messages", status_code=201, openapi_extra=answers(wire.Word))
 async def send_message(request: Request, id: TaskNumber, body: bodies.NewMessage) -> Response:
     """Say something to whoever works on a task."""
+    project = parts_of(request).project
 
     def work(store: Store, who: Identity, now: float) -> wire.Word:
-        return {"message": inbox.send_message(store, who, body.text, task=id, now=now)}
+        said = inbox.send_message(store, who, body.text, project=project, task=id, now=now)
+        return {"message": said}
 
     return await act(request, OWN, work, status=201)
 

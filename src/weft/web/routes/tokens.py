@@ -26,6 +26,7 @@ async def create(request: Request, body: bodies.NewToken) -> Response:
             name=body.name,
             scopes=body.scopes,
             tenant=body.tenant,
+            agents=body.agents,
             expires=None if body.expires_in is None else now + body.expires_in,
             now=now,
         )

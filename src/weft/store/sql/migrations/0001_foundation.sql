@@ -366,6 +366,8 @@ CREATE TABLE tokens (
     scopes TEXT NOT NULL, -- words with spaces between them
     tenant TEXT, -- the only one whose tasks it may see and touch; NULL: all
     fence BIGINT, -- the attempt it was made for, and ends with; NULL: none
+    agents TEXT, -- those it sends work to, words with spaces between them; '': open ones; '*': all;
+                 -- NULL: made before tokens named agents, and sends to all as it did
     created DOUBLE PRECISION NOT NULL,
     expires DOUBLE PRECISION,
     revoked DOUBLE PRECISION
