@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from gate.landing import RUN, Stage, candidate, drive, run_git, task
+from repositories import prepare
 from weft.store.gate import read_gate, unblock_gate
 from weft.store.runs import get_run
+from weft.workspace import release
 
 
 def blocked(stage: Stage) -> str:
@@ -105,6 +107,19 @@ def test_trunk_does_not_move_under_somebodys_checkout(stage: Stage, home: Path, 
     unblock_gate(stage.store, RUN, now=0)
     drive(stage, lambda: stage.are(a="done"))
     run_git(stage.root, "worktree", "remove", str(place))
+    stage.judge()
+
+
+def test_an_agent_that_checks_trunk_out_in_its_workspace_does_not_stop_the_gate(
+    stage: Stage,
+) -> None:
+    stage.submit([task("a")])
+    run_git(stage.root, "branch", "weft/r1", stage.base)
+    with prepare(stage.root) as place:
+        run_git(place.path, "switch", "-q", "weft/r1")
+        stage.bring("a", {"src/a": "a = 2\n"})
+        drive(stage, lambda: stage.are(a="done"))
+        release(place)
     stage.judge()
 
 

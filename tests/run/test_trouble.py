@@ -16,6 +16,7 @@ import pytest
 
 from dying_git import DyingGit
 from patience import PATIENCE, wait_until
+from repositories import git
 from run.yard import Yard
 
 pytestmark = pytest.mark.timeout(600)
@@ -163,6 +164,36 @@ def test_git_that_is_killed_again_and_again_needs_nobody(yard: Yard, tmp_path: P
     assert len(dying.deaths) > 10
     yard.assert_landed_once(*(f"1.{n}" for n in range(1, 7)))
     yard.assert_nothing_left()
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["deleted", "moved back"])
+def test_a_task_does_not_start_without_what_it_needs_when_trunk_is_gone(
+    yard: Yard, *, moved: bool
+) -> None:
+    """Weakened, the second task starts from the run's base, in which the first has not landed."""
+    yard.plan.write_text(
+        "## Phase 1: First\n- [ ] Task 1: Do 1\n  <!-- files: src/p1 -->\n"
+        "  - script: write src/p1 x\n"
+        "## Phase 2: Second\n- [ ] Task 1: Do 2\n  <!-- files: src/p2 -->\n"
+        "  - script: attempt 1: fail other\n  - script: write src/p2 x\n"
+    )
+    yard.run("plan.md", code=1)
+    trunk = f"weft/{yard.run_id()}"
+    landed = yard.trunk()
+    for _ in range(2):
+        git(yard.root, *(("branch", "-f", trunk, "main") if moved else ("branch", "-D", trunk)))
+        assert yard.weft("retry", "2.1").returncode == 0
+        yard.run("--resume", code=1)
+        assert yard.states() == {"1.1": "done", "2.1": "blocked"}
+        assert f"lacks what has landed there. Put it back (`git branch -f {trunk}" in yard.reason(
+            "2.1"
+        )
+        git(yard.root, "branch", "-f", trunk, landed)
+    assert yard.weft("retry", "2.1").returncode == 0
+    assert yard.weft("resume", yard.run_id()).returncode == 0  # the gate has seen it too
+    yard.run("--resume")
+    assert {"src/p1", "src/p2"} <= set(yard.tree_listing())
+    yard.assert_landed_once("1.1", "2.1")
 
 
 def test_a_database_locked_by_somebody_else_is_waited_for(yard: Yard) -> None:

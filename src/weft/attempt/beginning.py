@@ -9,9 +9,11 @@ from msgspec import Struct
 
 from weft import git
 from weft.attempt.site import Site
+from weft.errors import WeftError
 from weft.git.refs import find_commits
 from weft.model import Attempt, ErrorClass, Grant, State, Task
 from weft.policy import pipeline
+from weft.store.gate import find_landed
 from weft.store.runs import get_run
 from weft.store.tasks import list_attempts, list_needs, list_run
 from weft.workspace.names import trunk_ref
@@ -87,11 +89,24 @@ def _made_before(task: Task, grant: Grant, earlier: Sequence[Attempt]) -> Attemp
 def _base(site: Site, task: Task) -> str:
     if task.run is None:
         return git.get_commit(site.root, "HEAD").id
-    tip = git.find_tip(site.root, trunk_ref(task.run))
-    start = tip or git.get_commit(site.root, get_run(site.store, task.run).base or "HEAD")
-    base = start.id
+    base = _tip(site, task.run)
     siblings = _candidates_of_siblings(site, task)
     return site.combine(base, siblings) if siblings else base
+
+
+def _tip(site: Site, run: str) -> str:
+    """Where a run's trunk is; refuses one that lacks what has landed there."""
+    landed = find_landed(site.store, run)  # asked first: trunk moves before its rows do
+    tip = git.find_tip(site.root, trunk_ref(run))
+    if landed is None:
+        return (tip or git.get_commit(site.root, get_run(site.store, run).base or "HEAD")).id
+    if tip is not None and (tip.id == landed or git.is_ancestor(site.root, landed, tip.id)):
+        return tip.id
+    short = trunk_ref(run).removeprefix("refs/heads/")
+    raise WeftError(
+        f"{short} is {'gone' if tip is None else f'at {tip.id[:12]}'} and lacks what has landed "
+        f"there. Put it back (`git branch -f {short} {landed[:12]}`), then `weft retry` this task."
+    )
 
 
 def _candidates_of_siblings(site: Site, task: Task) -> list[tuple[str, str]]:

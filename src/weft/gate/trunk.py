@@ -23,6 +23,7 @@ from weft.model import Entry, Landing
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
 from weft.workspace.names import trunk_ref
+from weft.workspace.worktree import find_checkout
 
 _PAUSES: Final = (0.05, 0.2, 0.5)
 """Between tries to move trunk. Another git may have its files locked, and seldom for long."""
@@ -121,8 +122,8 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing) -> None:
 
 
 def _refuse_checked_out(store: Store, repository: Path, fence: int, run: str) -> None:
-    """A branch must not move under a person's feet: the files there would stay behind."""
-    checkout = git.find_checkout(repository, trunk_ref(run))
+    """Block the gate while a person has trunk checked out: the files there would stay behind."""
+    checkout = find_checkout(repository, trunk_ref(run))
     if checkout is not None:
         short = ref_name(run)
         block(

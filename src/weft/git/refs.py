@@ -121,11 +121,11 @@ def is_branch_name(repository: Path, name: str) -> bool:
     return done.status == 0 and done.output.strip() == name
 
 
-def find_checkout(repository: Path, ref: str) -> str | None:
-    """The working tree that has a branch checked out, if one has."""
-    found = answer(repository, "for-each-ref", "--format=%(refname) %(worktreepath)", ref)
-    paths = dict(line.split(" ", 1) for line in found.splitlines())
-    return paths.get(ref) or None
+def find_checkouts(repository: Path, ref: str) -> list[Path]:
+    """The working trees that have a branch checked out, also one without a commit."""
+    entries = answer(repository, "worktree", "list", "--porcelain", "-z").split("\0\0")
+    lines = [entry.split("\0") for entry in entries]
+    return [Path(one[0].removeprefix("worktree ")) for one in lines if f"branch {ref}" in one]
 
 
 def find_commits(repository: Path, ids: Iterable[str]) -> dict[str, str]:

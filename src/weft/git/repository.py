@@ -172,9 +172,3 @@ def _ask_path(directory: Path, question: str) -> Path:
             raise NotARepository
         raise InputError(f"git cannot use {directory}: {first_line(done.errors)}.")
     return Path(done.output.removesuffix("\n"))
-
-
-def checked_out(directory: Path) -> set[str]:
-    """The branches that some working tree has checked out, as full references."""
-    lines = answer(directory, "worktree", "list", "--porcelain").splitlines()
-    return {line.removeprefix("branch ") for line in lines if line.startswith("branch ")}

@@ -20,6 +20,7 @@ from weft.store.hosted import hosted
 from weft.store.runs import get_run, set_target, settle_target
 from weft.store.tasks import list_run
 from weft.workspace.names import BRANCHES, TRUNKS, trunk_ref
+from weft.workspace.worktree import find_checkout
 
 _HEADS = "refs/heads/"
 
@@ -31,7 +32,7 @@ def require_target(root: Path, branch: str, base: str) -> None:
         raise InputError(f"--into {branch}: no branch can be called that.")
     if ref.startswith((TRUNKS, BRANCHES)):
         raise InputError(f"--into {branch}: branches that begin so are weft's own.")
-    if place := _find_checkout(root, ref):
+    if place := find_checkout(root, ref):
         raise InputError(
             f"--into {branch}: it is checked out in {place}, where it must not move under "
             f"anybody's feet; name another branch, or none and merge the result there."
@@ -44,12 +45,6 @@ def require_target(root: Path, branch: str, base: str) -> None:
             f"--into {branch}: it has commits that {base[:12]}, which the run starts from, does "
             f"not have, so it could not move forward; start from it with --base {branch}."
         )
-
-
-def _find_checkout(root: Path, ref: str) -> str | None:
-    if ref not in git.checked_out(root):
-        return None
-    return git.find_checkout(root, ref) or str(root)  # a branch without a commit has no place
 
 
 def _refuse_neighbours(root: Path, branch: str) -> None:
@@ -106,7 +101,7 @@ def _fast_forward(root: Path, branch: str, new: str, trunk: str) -> None:
     where = git.find_ref(root, ref)
     if where == new:
         return
-    if place := _find_checkout(root, ref):
+    if place := find_checkout(root, ref):
         raise Refused(
             f"{branch} was not moved: it is checked out in {place}; "
             f"`git -C {place} merge --ff-only {trunk}` does it."

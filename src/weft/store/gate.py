@@ -111,6 +111,13 @@ def find_pass(tx: Transaction, tree: str, check_id: str) -> str | None:
     return None if row is None else str(row["output"])
 
 
+@reads
+def find_landed(tx: Transaction, run: str) -> str | None:
+    """The commit to which the latest completed landing of a run moved trunk."""
+    row = tx.one("landed_tip", run=run)
+    return None if row is None else str(row["new"])
+
+
 @writes
 def see_entries(tx: Transaction, fence: int, run: str, tip: str) -> None:
     """The gate has looked at what came since: this is the tip it came to."""

@@ -20,7 +20,8 @@ from typing import Final
 from weft.errors import WorkspaceError
 from weft.git import GitFailed, View
 from weft.git.command import answer, has_died, run, tries, why_failed
-from weft.git.refs import Update, update_refs
+from weft.git.refs import Update, find_checkouts, update_refs
+from weft.git.repository import common_directory
 from weft.git.trees import advance, put_up, remove_untracked, submodules
 from weft.workspace.locks import Lock
 from weft.workspace.records import Pool, Record, Slot, write_whole
@@ -62,6 +63,14 @@ def admin_directory(slot: Slot, record: Record) -> Path | None:
 
 def is_present(slot: Slot) -> bool:
     return slot.tree.is_dir() and not slot.tree.is_symlink()
+
+
+def find_checkout(repository: Path, ref: str) -> Path | None:
+    """The working tree in which a person has a branch checked out. Workspaces do not count: an
+    agent may check out there what it likes."""
+    ours = Pool(common=common_directory(repository)).directory
+    found = (one for one in find_checkouts(repository, ref) if not one.is_relative_to(ours))
+    return next(found, None)
 
 
 def lay_view(slot: Slot, settings: Mapping[str, str], source: Path) -> None:

@@ -121,6 +121,10 @@ WHERE e.run = :run AND e.state IN ('queued', 'landing') AND e.base IS NOT NULL;
 -- How trunk moved, from one landing on.
 SELECT * FROM landings WHERE run = :run AND sequence >= :sequence ORDER BY sequence;
 
+-- name: landed_tip
+-- The commit to which the latest completed landing of a run moved trunk.
+SELECT new FROM landings WHERE run = :run AND state = 'landed' ORDER BY sequence DESC LIMIT 1;
+
 -- name: end_landing
 -- Trunk has moved.
 UPDATE landings SET state = 'landed' WHERE run = :run AND sequence = :sequence;
