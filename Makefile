@@ -6,7 +6,7 @@ WEFT   := $(VENV)/weft
 STAMP  := $(VENV)/installed
 BENCH  ?=
 
-.PHONY: demo install test lint types layers pytest format chaos bench clean
+.PHONY: demo install test quick lint types layers pytest format chaos mutants bench clean
 
 # A small project, a plan in which much goes wrong, and weft on it; under a minute.
 demo: $(WEFT)
@@ -46,6 +46,12 @@ unexport PYTHONDONTWRITEBYTECODE
 pytest: install
 	$(SPARE) $(BIN)/pytest --numprocesses 3 --dist loadgroup
 
+# Under a minute: the pure modules, the store on SQLite, one whole run.
+QUICK := tests/agents tests/plan tests/redaction tests/store tests/test_*.py
+
+quick: install
+	$(SPARE) $(BIN)/pytest --numprocesses 2 $(QUICK) -m "not chaos" -k "not postgres and not storm"
+
 format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -53,6 +59,10 @@ format: install
 # The same adversarial tests, longer.
 chaos: install
 	WEFT_CHAOS=1 $(BIN)/pytest --timeout 1800 -m chaos
+
+# Each change of tests/mutants.toml, and whether its test catches it.
+mutants: install
+	WEFT_CHAOS=1 $(SPARE) $(BIN)/pytest --numprocesses 2 tests/test_mutants.py
 
 # One line per figure: name value unit. BENCH=admission runs the figures whose names start so.
 bench: install

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +24,21 @@ settings.register_profile(
 settings.load_profile("weft")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What fails is tried once more, as the gate does with candidates, and told at the end.
+REQUIRED = os.environ.get("WEFT_REQUIRE") == "all"
+EXCUSED = ("make chaos",)
+"""Parts of the reasons for which a test may be skipped even where every part must be present."""
 
-    The storms are not: what fails there once in a hundred times has failed.
-    """
-    for item in items:
-        if item.get_closest_marker("chaos") is None:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under `WEFT_REQUIRE=all`, fail a test that would be skipped because a part is missing."""
+    report = yield
+    if REQUIRED and report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if not any(excuse in reason for excuse in EXCUSED):
+            report.outcome = "failed"
+            report.longrepr = f"WEFT_REQUIRE=all forbids to skip this test. {reason}"
+    return report
 
 
 @pytest.fixture(scope="session")

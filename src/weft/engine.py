@@ -17,7 +17,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -125,7 +125,6 @@ async def serving(
     place = here()
     patience = shutdown_seconds(site.environment)
     presence = Presence(site, slots, place, kind=ONE_TASK if take else "")
-    await run_sync(presence.register)
     ask = take or (lambda worker: admit(site.store, worker, now=time.time()))
 
     def take_fresh() -> Sequence[Grant]:
@@ -134,29 +133,34 @@ async def serving(
 
     scheduler = Scheduler(site, presence.worker, slots, take=take_fresh, sign=presence.sign)
     block = anyio.CancelScope()
-    try:
-        with site.store.listen("work") as listener:
-            async with anyio.create_task_group() as loops, anyio.create_task_group() as work:
-                loops.start_soon(_for_ever, scheduler.heartbeat_loop)
-                loops.start_soon(_for_ever, scheduler.report_loop)
-                loops.start_soon(_for_ever, lambda: _reap_loop(site, scheduler, work, place))
-                loops.start_soon(_for_ever, lambda: scheduler.admit_loop(work, listener))
-                loops.start_soon(_obey_signals, scheduler, block, patience, leaving)
-                try:
-                    with block:
-                        yield scheduler
-                except Exception:
-                    # Whoever asked for the work is broken: nobody is left to wait for it.
-                    await scheduler.stop_all()
+    with ExitStack() as receiver:
+        # Before it registers, so that a worker others know of always leaves in good order.
+        signals = receiver.enter_context(anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM))
+        await run_sync(presence.register)
+        try:
+            with site.store.listen("work") as listener:
+                async with anyio.create_task_group() as loops, anyio.create_task_group() as work:
+                    loops.start_soon(_for_ever, scheduler.heartbeat_loop)
+                    loops.start_soon(_for_ever, scheduler.report_loop)
+                    loops.start_soon(_for_ever, lambda: _reap_loop(site, scheduler, work, place))
+                    loops.start_soon(_for_ever, lambda: scheduler.admit_loop(work, listener))
+                    loops.start_soon(_obey_signals, signals, scheduler, block, patience, leaving)
+                    try:
+                        with block:
+                            yield scheduler
+                    except Exception:
+                        # Whoever asked for the work is broken: nobody is left to wait for it.
+                        await scheduler.stop_all()
+                        await scheduler.wait_idle()
+                        raise
+                    scheduler.drain()
                     await scheduler.wait_idle()
-                    raise
-                scheduler.drain()
-                await scheduler.wait_idle()
-                loops.cancel_scope.cancel()
-        await run_sync(_tidy_up, site)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await run_sync(_leave, presence)
+                    loops.cancel_scope.cancel()
+            receiver.close()  # a signal that comes now ends the process
+            await run_sync(_tidy_up, site)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run_sync(_leave, presence)
     if block.cancelled_caught:
         raise Interrupted
 
@@ -187,23 +191,23 @@ async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _obey_signals(
+    signals: AsyncIterator[signal.Signals],
     scheduler: Scheduler,
     block: anyio.CancelScope,
     patience: float,
     leaving: Callable[[], None] | None,
 ) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with anyio.create_task_group() as group:
-            asked = False
-            async for _ in signals:
-                if asked:
-                    block.cancel()
-                    await scheduler.kill_all()
-                else:
-                    asked = True
-                    if leaving is not None:
-                        leaving()
-                    group.start_soon(_shut_down, scheduler, block, patience)
+    async with anyio.create_task_group() as group:
+        asked = False
+        async for _ in signals:
+            if asked:
+                block.cancel()
+                await scheduler.kill_all()
+            else:
+                asked = True
+                if leaving is not None:
+                    leaving()
+                group.start_soon(_shut_down, scheduler, block, patience)
 
 
 async def _shut_down(scheduler: Scheduler, block: anyio.CancelScope, patience: float) -> None:

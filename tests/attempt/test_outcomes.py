@@ -247,3 +247,18 @@ def test_files_with_hostile_names_claim_themselves_alone(either: Ground) -> None
     commit = str(either.attempts(task)[0].candidate)
     listed = git(either.root, "ls-tree", "-z", "--name-only", commit).split("\0")
     assert {"*_", "**_", "[a]_", "new\nline_", "?_", "\udcff_"} < set(listed)
+
+
+def test_a_secret_that_the_tail_of_stderr_cuts_in_two_is_not_kept(ground: Ground) -> None:
+    """The last 4,096 bytes are read: without care they begin in the middle of the secret."""
+    secret = "wJ4lrXUtn-first-half/K7MD3NG-second-half"
+    half = len(secret) // 2
+    ground.environment["MY_API_KEY"] = secret
+    letters = (4096 - half) // len("é".encode())
+    fails = f"printf %s $MY_API_KEY >&2; printf 'é%.0s' $(seq {letters}) >&2; exit 3"
+    ground.shell("failing", fails, front="env: [MY_API_KEY]\n")
+    task = ground.submit(agent="failing")
+    ground.serve()
+    assert "ééé" in ground.task(task).reason
+    assert secret[half:] not in str(look(ground.url, "SELECT * FROM tasks"))
+    assert secret[half:] not in str(look(ground.url, "SELECT * FROM events"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -103,16 +102,19 @@ class Bench:
         def settle(job: Job, found: Checked) -> None:
             answers.append(Answer(job, found, self.living(self.fences[job.about])))
 
-        with anyio.CancelScope() as scope, suppress(BaseExceptionGroup):
-            async with anyio.create_task_group() as group:
-                debts = Debts(self.site)
-                calls = {"settle": settle, "fail": failed.append, "ring": lambda: None}
-                pool = kind(self.site, WORKER, RUN, group, debts, **calls)  # type: ignore[arg-type]  # as named
-                for job in jobs:
-                    known = set(pool.fences)
-                    assert await pool.start(job)
-                    [self.fences[job.about]] = set(pool.fences) - known
-                await self._end(pool, jobs, end, scope)
+        with anyio.CancelScope() as scope:
+            try:
+                async with anyio.create_task_group() as group:
+                    debts = Debts(self.site)
+                    calls = {"settle": settle, "fail": failed.append, "ring": lambda: None}
+                    pool = kind(self.site, WORKER, RUN, group, debts, **calls)  # type: ignore[arg-type]  # as named
+                    for job in jobs:
+                        known = set(pool.fences)
+                        assert await pool.start(job)
+                        [self.fences[job.about]] = set(pool.fences) - known
+                    await self._end(pool, jobs, end, scope)
+            except* Trouble:
+                assert end.how == "break"
         assert failed == []
         return answers
 

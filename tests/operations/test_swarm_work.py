@@ -20,9 +20,10 @@ from weft.errors import (
 )
 from weft.model import Class, ErrorClass, NewRun, NewTask, Priority, State
 from weft.operations.swarm import looking, members, polling, working
-from weft.operations.swarm.identity import LOCAL
+from weft.operations.swarm.identity import LOCAL, Identity
 from weft.operations.swarm.inbox import send_message
 from weft.operations.swarm.records import Filter, Result
+from weft.redaction import Redactor
 from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.events import history
@@ -479,3 +480,17 @@ def test_what_a_member_says_is_kept_without_the_secrets_that_are_known(store: St
     assert told["said"] == {"deep": ["[MY_KEY]", {"down": "x[MY_KEY]"}], "count": 3}
     assert get_task(store, claimed.task).result == "with [MY_KEY]"
     assert [one.text for one in list_to_task(store, claimed.task)] == ["take [MY_KEY]"]
+
+
+def test_a_secret_in_an_agents_text_does_not_reach_the_agent_it_sends_work_to(
+    store: Store,
+) -> None:
+    secret = "kD83jfhQ20skLs92jfA7dk3hF9s2"
+    store.hide = Redactor([("KEY", secret)])
+    lead = Identity("t-lead", "lead", frozenset({"work"}), fence=7, task=7)
+    join(store)
+    sent = post(store, f"use {secret}", text=f"the key is {secret}", who=lead)
+    claimed = take(store)
+    assert claimed.task == sent.task
+    assert claimed.text == "the key is [KEY]"
+    assert secret not in str(snapshot(store.url))

@@ -78,8 +78,9 @@ class Stage:
         return psutil.Process(record["pid"])
 
     def nudge(self) -> None:
-        """Let the wrapper look now rather than at its next tick."""
-        self.wrapper().send_signal(signal.SIGCHLD)
+        """Let the wrapper look now rather than at its next tick; it may have ended already."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self.wrapper().send_signal(signal.SIGCHLD)
 
     def clear(self) -> None:
         for process in self.living():

@@ -200,6 +200,15 @@ def test_one_survivor_is_enough_to_be_alive(stage: Stage, kind: str) -> None:
     wait_until(lambda: proof_of_death(stage.directory, stage.marker))
 
 
+def test_a_stray_known_only_by_its_session_is_found(stage: Stage) -> None:
+    """It has no marker and no lock, and its wrapper is dead; the agent still leads its session."""
+    stage.start_ready(stage.tree("stay", "unmarked"))
+    stage.wrapper().kill()
+    strays = {process.pid for process in find_strays(stage.directory, stage.marker)}
+    assert {process.pid for process in stage.living()} <= strays
+    assert len(stage.living()) == 2
+
+
 def is_dead_by_lock_alone(directory: Path) -> bool:
     """A weakened proof, as if every program kept the descriptors it inherits."""
     lock = records.take_lock(str(directory))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import anyio
 import psutil
 import pytest
 
-from patience import wait_until
+from patience import PATIENCE, wait_until
 from process.stage import Stage
 from weft.process import cgroup, records
 from weft.process.agent import Reach, Running, Why
@@ -78,6 +79,25 @@ def test_a_launcher_that_ends_leaves_no_group(tmp_path: Path) -> None:
         wait_until(spares)
         found = spares()
     wait_until(lambda: not set(found) & set(os.listdir(parent)))
+
+
+def test_leftovers_are_asked_to_end_before_they_are_killed(either: Stage) -> None:
+    running = either.start(replace(either.tree("leave", "obedient"), grace=PATIENCE))
+    anyio.run(running.wait_ended)
+    assert either.output() == "ready\nheard TERM\n"
+
+
+def test_the_exit_is_told_only_when_the_control_group_is_empty(grouped: Stage) -> None:
+    """A process that entered the group from elsewhere is no descendant, and ends all the same."""
+    running = grouped.start_ready(grouped.tree("stay"))
+    group = group_of(grouped)
+    assert group is not None
+    with subprocess.Popen(["sleep", "1000"]) as stranger:
+        Path(group, "cgroup.procs").write_text(str(stranger.pid))
+        anyio.run(running.stop)
+        alive = stranger.poll() is None
+        stranger.kill()
+    assert not alive
 
 
 def test_what_an_agent_leaves_behind_at_its_own_end_is_swept_before_the_exit_is_told(

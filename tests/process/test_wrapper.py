@@ -143,16 +143,6 @@ def test_an_agent_whose_weft_is_gone_is_ended_after_t1(stage: Stage) -> None:
     assert stage.living() == []
 
 
-def test_a_weakened_wrapper_without_watchdog_is_caught(stage: Stage) -> None:
-    """expired-but-running, as it was where only the supervisor could end an agent."""
-    running = stage.start_ready(replace(stage.tree("stay"), gone_after=1e9))
-    running.renew(boottime() - 2 * T1)
-    stage.nudge()
-    time.sleep(0.3)
-    assert stage.living()
-    running.kill()
-
-
 def test_a_renewal_keeps_an_agent_alive_beyond_t1(stage: Stage) -> None:
     running = stage.start_ready(replace(stage.tree("stay"), gone_after=T1))
     running.renew(boottime() - T1 + 3.0)
@@ -214,15 +204,6 @@ def test_a_second_start_is_refused_and_the_first_goes_on(stage: Stage) -> None:
     anyio.run(running.wait_ended)
     with pytest.raises(AlreadyStarted):
         stage.start(stage.tree("stay"))
-
-
-def test_a_weakened_start_that_does_not_look_is_caught(stage: Stage) -> None:
-    """second-spawn-overwrites-first, as where no record of the first is in the way."""
-    stage.start_ready(stage.tree("stay"))
-    weak = Stage(stage.directory.with_name("elsewhere"), stage.launcher)
-    weak.token, weak.marker = stage.token, stage.marker
-    weak.start_ready(weak.tree("stay"))
-    assert len(stage.living()) == 2
 
 
 def test_nothing_is_found_where_nothing_was_started(stage: Stage) -> None:

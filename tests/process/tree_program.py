@@ -6,6 +6,8 @@ TERM), `leave` (exit 7). KIND is one descendant each:
     child      sleeps                         stubborn   a grandchild that ignores TERM
     daemon     left session, group, parent    closed     a daemon that closed every descriptor
     cleared    a closed daemon that also cleared its environment
+    unmarked   like cleared, but still in the agent's session
+    obedient   a daemon that prints "heard TERM" when it is asked to end, and ends
 
 Every process has TOKEN on its command line, by which an outside observer finds it.
 """
@@ -18,6 +20,13 @@ import sys
 import time
 from typing import NoReturn
 
+DAEMONS = ("daemon", "closed", "cleared", "obedient")
+
+
+def obey(*_: object) -> NoReturn:
+    os.write(1, b"heard TERM\n")
+    os._exit(0)
+
 
 def sleep_for_ever() -> NoReturn:
     while True:
@@ -29,15 +38,17 @@ def close_all() -> None:
 
 
 def become(kind: str, ready: int) -> NoReturn:
-    if kind in ("daemon", "closed", "cleared"):
+    if kind in DAEMONS:
         os.setsid()
-        if os.fork():
-            os._exit(0)
+    if (kind in DAEMONS or kind == "unmarked") and os.fork():
+        os._exit(0)
     if kind == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if os.fork():
             sleep_for_ever()
-    if kind == "cleared":
+    if kind == "obedient":
+        signal.signal(signal.SIGTERM, obey)
+    if kind in ("cleared", "unmarked"):
         # Descriptor 9 outlives the exec; the next program reports on it and closes it.
         os.dup2(ready, 9)
         arguments = [sys.executable, "-S", __file__, sys.argv[1], "report"]
@@ -60,7 +71,7 @@ def main(own: str, kinds: list[str]) -> None:
         child = os.fork()
         if child == 0:
             become(kind, write)
-        if kind in ("daemon", "closed", "cleared"):
+        if kind in DAEMONS or kind == "unmarked":
             os.waitpid(child, 0)
     for _ in kinds:
         os.read(read, 1)

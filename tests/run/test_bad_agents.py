@@ -17,6 +17,8 @@ from run.yard import Yard
 
 pytestmark = pytest.mark.timeout(600)
 
+PRINTED = 30_000  # bytes that the talker prints before it waits; it may print 20,000
+
 TASKS = [
     ("says_done", "", ["answer All done."]),
     ("broke_it", "", ["write src/broke_it BROKEN", "answer All tests pass."]),
@@ -51,8 +53,9 @@ def plan() -> str:
 
 
 class Aftermath:
-    def __init__(self, yard: Yard, answer: dict[str, Any]) -> None:
+    def __init__(self, yard: Yard, answer: dict[str, Any], small: Path) -> None:
         self.yard = yard
+        self.small = small  # the full file system
         self.states = {one["name"]: one["state"] for one in answer["tasks"]}
         self.needs_you: list[dict[str, Any]] = answer["needs_you"]
 
@@ -73,22 +76,21 @@ def aftermath(tmp_path: Path) -> Iterator[Aftermath]:
     small = tmp_path / "small"
     small.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
-    mounted = os.geteuid() == 0 and not subprocess.call(mount, stderr=subprocess.DEVNULL)
+    if os.geteuid() != 0 or subprocess.call(mount, stderr=subprocess.DEVNULL):
+        pytest.skip("a small file system cannot be made here")
     yard = Yard(tmp_path)
     try:
         yard.settings(output=20_000, timeout_retries=1)
-        full = f"head -c 9000000 /dev/zero > {small}/x || exit 7" if mounted else "exit 7"
-        yard.shell("talker", "while :; do head -c 10000 /dev/zero; sleep 0.05; done")
-        yard.shell("filler", f"cat > /dev/null; {full}")
+        yard.shell("talker", f"head -c {PRINTED} /dev/zero; sleep 654")
+        yard.shell("filler", f"cat > /dev/null; head -c 9000000 /dev/zero > {small}/x")
         yard.commit()
         yard.plan.write_text(plan())
         with yard.untouched():
             answer = yard.run("plan.md", "--slots", "10", code=1)
-        yield Aftermath(yard, answer)
+        yield Aftermath(yard, answer, small)
     finally:
         yard.close()
-        if mounted:
-            subprocess.run(["umount", small], check=True)
+        subprocess.run(["umount", small], check=True)
 
 
 def nothing_is_left_of_any_of_them(aftermath: Aftermath) -> None:
@@ -129,8 +131,12 @@ def spawns_children_that_outlive_it(aftermath: Aftermath) -> None:
 
 def prints_without_end(aftermath: Aftermath) -> None:
     aftermath.assert_blocked("talker", "printed more than it may")
-    for path in (aftermath.yard.root / ".git" / "weft" / "attempts").rglob("stdout"):
-        assert path.stat().st_size < 100_000_000
+    printed = [
+        path.stat().st_size
+        for path in (aftermath.yard.root / ".git" / "weft" / "attempts").rglob("stdout")
+    ]
+    assert PRINTED in printed
+    assert max(printed) == PRINTED
 
 
 def never_ends(aftermath: Aftermath) -> None:
@@ -139,6 +145,9 @@ def never_ends(aftermath: Aftermath) -> None:
 
 
 def fills_the_disk_it_was_given(aftermath: Aftermath) -> None:
+    room = os.statvfs(aftermath.small)
+    assert room.f_bavail == 0, "the agent must really have filled the disk"
+    assert "No space left on device" in aftermath.yard.weft("logs", "filler", "--stderr").stdout
     assert aftermath.states["filler"] == "blocked"
     assert not set(aftermath.yard.outcomes("filler")) & {"success", None}
 

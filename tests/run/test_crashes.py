@@ -119,6 +119,16 @@ def stories() -> str:
     return json.dumps({"title": "Stories", "stories": found})
 
 
+LANDED = {
+    "plan.md": [
+        f"{phase}.{n}" for phase, most in ((1, 10), (2, 9), (3, 5)) for n in range(1, most + 1)
+    ],
+    "prd.json": [f"S-{n}" for n in range(1, 7)]
+    + [f"S-{n}.{part}" for n in range(7, 12) for part in "abc"],
+}
+"""The names of all tasks that land from each file."""
+
+
 def make(yard: Yard) -> None:
     yard.write(
         **{
@@ -147,7 +157,7 @@ def _undisturbed(place: Path, file: str) -> str:
         with yard.untouched(), Watcher(yard) as watcher:
             yard.run(file, "--slots", "6")
         watcher.assert_saw_nothing()
-        yard.assert_landed_once()
+        yard.assert_landed_once(*LANDED[file])
         yard.assert_nothing_left()
         return yard.tree()
     finally:
@@ -183,7 +193,7 @@ def survive(yard: Yard, file: str, tree: str | None, seed: int, kills: int) -> i
     watcher.assert_saw_nothing()
     if tree is not None:
         assert yard.tree() == tree
-    yard.assert_landed_once()
+    yard.assert_landed_once(*LANDED[file])
     yard.assert_nothing_left()
     return killed
 

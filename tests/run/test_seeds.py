@@ -42,13 +42,14 @@ def test_003_1_and_4_independent_stories_run_together_and_no_file_has_two_worker
     either: Yard,
 ) -> None:
     """And 003-2: stories that share a file run one after the other."""
+    go = either.root.parent / "go"
     write_prd(
         either,
-        story("A", "sleep 1", "write src/a x", files=["src/a"]),
-        story("B", "sleep 1", "write src/b x", files=["src/b"]),
-        story("C", "sleep 0.3", "append src/a y", files=["src/a"]),
+        story("A", f"wait {go}", "write src/a x", files=["src/a"]),
+        story("B", f"wait {go}", "write src/b x", files=["src/b"]),
+        story("C", "append src/a y", files=["src/a"]),
     )
-    with either.untouched(), Watcher(either) as watcher:
+    with either.untouched(), Watcher(either, go=go, seen=2) as watcher:
         either.run("prd.json", "--slots", "3")
     watcher.assert_saw_nothing()
     a, b, c = either.spans("A", "B", "C")
@@ -99,11 +100,12 @@ def test_003_5_subtasks_of_a_story_run_together_and_land_as_one(either: Yard) ->
 @postgres_later
 def test_003_6_stories_that_all_share_a_file_run_one_by_one_and_all_land(either: Yard) -> None:
     names = ("A", "B", "C")
+    go = either.root.parent / "go"
     write_prd(
         either,
-        *(story(name, "sleep 0.2", f"append src/one {name}", files=["src/one"]) for name in names),
+        *(story(name, f"wait {go}", f"append src/one {name}", files=["src/one"]) for name in names),
     )
-    with Watcher(either) as watcher:
+    with Watcher(either, go=go) as watcher:
         either.run("prd.json", "--slots", "3")
     assert watcher.most[f"run:{either.run_id()}/agents"] == 1
     assert either.landed("src/one").split() == ["A", "B", "C"]
@@ -287,7 +289,7 @@ def test_000_a_worker_has_as_many_at_once_as_it_may_and_ends_what_it_began(eithe
     its = either.rows("SELECT outcome FROM attempts WHERE worker = ?", idle.id)
     assert len(its) >= 3
     assert {row["outcome"] for row in its} == {"success"}
-    either.assert_landed_once()
+    either.assert_landed_once(*(f"1.{n}" for n in range(1, 6)))
     either.assert_nothing_left()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 from observer import Observer, Picture
 from patience import PATIENCE
@@ -12,12 +13,19 @@ from run.yard import Yard
 
 
 class Watcher:
-    """Samples until it is left; `broken` says what it saw."""
+    """Samples until it is left; `broken` says what it saw.
 
-    def __init__(self, yard: Yard) -> None:
+    It makes the file `go` as soon as it has seen so many agents: those that wait for the file
+    are seen.
+    """
+
+    def __init__(self, yard: Yard, *, go: Path | None = None, seen: int = 1) -> None:
+        self._go = go
+        self._seen = seen
         self.broken: list[str] = []
         self.samples = 0
         self.most: Counter[str] = Counter()  # of each resource that was ever seen in use
+        self.agents: set[str] = set()  # attempts whose processes were seen
         self._yard = yard
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
@@ -31,7 +39,9 @@ class Watcher:
         self._thread.join(PATIENCE)
 
     def assert_saw_nothing(self) -> None:
+        """Assert that agents were seen at work and that no sample broke an invariant."""
         assert self.samples > 3
+        assert self.agents, "the watcher saw no agent at work, so it proves nothing"
         assert self.broken == []
 
     def _watch(self) -> None:
@@ -50,4 +60,7 @@ class Watcher:
         found = [*picture.broken(), *picture.over(), *picture.unleased(alive)]
         self.broken += [f"{time.time():.2f}: {one}" for one in found]
         self.most |= Counter(picture.used)
+        self.agents.update(name for name in alive if not name.startswith("check."))
+        if self._go is not None and len(self.agents) >= self._seen:
+            self._go.touch()
         self.samples += 1
