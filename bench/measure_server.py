@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import psutil
@@ -17,10 +18,12 @@ from msgspec.structs import replace
 from bench.figures import figure, median_ratio
 from bench.serving import answers_per_second, ask, bare, receive, request, served
 from bench.stores import fill, tasks
-from weft.model import NewWorker
+from weft.model import NewMember, NewWorker
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.limits import set_limit
+from weft.store.members import join
+from weft.store.tokens import create_token
 from weft.store.workers import register
 
 _COUNT = 400
@@ -70,6 +73,34 @@ def poll_ms() -> float:
             sends.sendall(request("POST", f"/v1/tasks/{claimed['task']}/finish", server.token, end))
             receive(sends)
         return statistics.median(took) * 1000
+
+
+@figure("poll_members_ratio", "of a token with one agent", at_most=2)
+def poll_members_ratio() -> float:
+    """Empty polls of a token with a thousand agents, against those of a token with one."""
+    with served() as server, open_store(server.url) as store, ExitStack() as stack:
+
+        def empty_poll(members: int) -> Callable[[], float]:
+            token, secret = create_token(store, name="bench", scopes=["work"], now=time.time())
+            for number in range(members):
+                new = NewMember(id=f"a{members}-{number}", name="a", slots=1, token=token.id)
+                join(store, new, now=time.time())
+            waits = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            poll = request("POST", "/v1/poll", secret, {"wait_ms": 0}, agent=f"a{members}-0")
+
+            def measure() -> float:
+                began = time.perf_counter()
+                for _ in range(_POLLS):
+                    waits.sendall(poll)
+                    receive(waits)
+                return time.perf_counter() - began
+
+            return measure
+
+        one = empty_poll(1)
+        alone = statistics.median(one() for _ in range(7))
+        many = empty_poll(_POLLERS)
+        return statistics.median(many() for _ in range(7)) / alone
 
 
 @figure("sse_lag_ms", "ms", at_most=250)

@@ -11,6 +11,7 @@ import copy
 import re
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from weft.config import DEFAULT_LIMITS
 from weft.model import Grant, NewTask, NewWorker, Outcome, State
 from weft.store import Store, open_store, sql
 from weft.store.admission import admit
-from weft.store.database import Cursor, Row
+from weft.store.database import Cursor, Row, Transaction
 from weft.store.limits import list_limits, start_with
 from weft.store.postgres import Postgres
 from weft.store.sqlite import Sqlite
@@ -306,3 +307,52 @@ class _Watched:
 class _Deferred(Sqlite):
     def _begin(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN")
+
+
+class CountedStore(Store):
+    """A store that counts the statements it sends, and the rows that come back or are written."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.database, store.tuning, hide=store.hide)
+        self.statements: Counter[str] = Counter()
+        self.rows: Counter[str] = Counter()
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        return self.database.read(
+            lambda cursor: work(Transaction(_CountingCursor(self, cursor), self.tuning))
+        )
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        def body(cursor: Cursor) -> tuple[T, Outward]:
+            transaction = Transaction(_CountingCursor(self, cursor), self.tuning, self.hide)
+            return work(transaction), transaction.outward
+
+        return self.database.write(body)
+
+
+class _CountingCursor:
+    def __init__(self, counts: CountedStore, cursor: Cursor) -> None:
+        self._counts = counts
+        self._cursor = cursor
+
+    def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
+        rows = self._cursor.all(query, parameters)
+        self._count(query, len(rows))
+        return rows
+
+    def run(self, query: str, parameters: Mapping[str, Any]) -> None:
+        self._count(query, 1)
+        self._cursor.run(query, parameters)
+
+    def count(self, query: str, parameters: Mapping[str, Any]) -> int:
+        touched = self._cursor.count(query, parameters)
+        self._count(query, touched)
+        return touched
+
+    def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        self._count(query, len(parameters))
+        self._cursor.many(query, parameters)
+
+    def _count(self, query: str, rows: int) -> None:
+        self._counts.statements[query] += 1
+        self._counts.rows[query] += rows

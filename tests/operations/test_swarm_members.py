@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from store_helpers import hire, snapshot
+from store_helpers import CountedStore, hire, snapshot
 from store_helpers import url as url
 from swarm_helpers import ACME, OWNER, end, join, post, take, take_all
 from weft.errors import Forbidden, InputError, NotFound
 from weft.model import Capacity, Lease, Worker
 from weft.operations.swarm import members, polling, working
+from weft.operations.swarm.acting import find_own_members
 from weft.operations.swarm.identity import LOCAL, Identity
 from weft.reaper import Here, Silence, sweep
 from weft.store import Store
@@ -236,3 +240,63 @@ def test_who_works_for_several_tenants_shows_each_only_that_it_is_busy(store: St
     assert (seen.id, seen.status, seen.tasks) == ("m", "busy", ())
     [own] = members.list_members(store, OWNER, now=3)
     assert [one.name for one in own.tasks] == ["secret"]
+
+
+def test_an_empty_poll_costs_the_same_for_one_member_and_for_a_thousand(store: Store) -> None:
+    """Statements and rows on both databases; on SQLite also the steps behind them."""
+    join(store, "m0")
+
+    def poll() -> tuple[dict[str, int], dict[str, int], int]:
+        counted = CountedStore(store)
+        with counted_steps(store) as steps:
+            assert find_own_members(counted, OWNER, "m0") == ["m0"]
+            assert sum(counted.statements.values()) == 1
+            assert polling.poll(counted, OWNER, "m0", now=1) is None
+            assert members.get_member(counted, OWNER, "m0", now=1).id == "m0"
+        return counted.statements, counted.rows, steps[0]
+
+    poll()  # what was never told before is passed over once
+    statements, rows, steps = poll()
+    for number in range(1, 1000):
+        join(store, f"m{number}")
+    poll()
+    many_statements, many_rows, many_steps = poll()
+    assert many_statements == statements
+    assert many_rows == rows
+    assert many_steps <= 2 * steps
+
+
+@contextmanager
+def counted_steps(store: Store) -> Iterator[list[int]]:
+    """The steps that SQLite takes; none on PostgreSQL."""
+    steps = [0]
+
+    def step() -> int:
+        steps[0] += 1
+        return 0
+
+    connection = vars(store.database).get("_connection")
+    if not isinstance(connection, sqlite3.Connection):
+        yield steps
+        return
+    connection.set_progress_handler(step, 1)
+    try:
+        yield steps
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def test_a_token_means_its_member_by_id_before_name_and_no_others(store: Store) -> None:
+    join(store, "b", name="a")
+    join(store, "a", name="x")
+    join(store, "c", name="same")
+    join(store, "d", name="same")
+    join(store, "e", who=ACME)
+    for named, meant in (("a", ["a"]), ("b", ["b"]), ("x", ["a"]), ("same", ["c", "d"])):
+        assert find_own_members(store, OWNER, named) == meant
+    assert find_own_members(store, OWNER, "e") == []
+    assert len(find_own_members(store, OWNER)) == 2
+    assert find_own_members(store, ACME) == ["e"]
+    members.close(store, ACME, "e", now=1)
+    assert find_own_members(store, ACME) == []
+    assert find_own_members(store, ACME, "e") == []

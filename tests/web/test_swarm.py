@@ -8,16 +8,22 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import anyio
 import httpx
+from anyio import to_thread
 
 from patience import PATIENCE, wait_until
 from web.server import PATIENT, Client, Server, serving
+from weft.model import NewMember
+from weft.store.members import join
+from weft.store.tokens import identify
 
 
 @contextmanager
@@ -390,3 +396,40 @@ def test_who_went_away_while_it_waited_gets_nothing(server: Server) -> None:
         return trigger is not None and trigger["task"]["task"] == task
 
     wait_until(found)
+
+
+def test_a_thousand_long_polls_on_one_token_are_answered(server: Server) -> None:
+    tenant = server.tenant()
+    with server.open_store() as store:
+        token = identify(store, tenant.token, now=time.time())
+        ids = [f"many-{number}" for number in range(1000)]
+        for id in ids:
+            new = NewMember(id=id, name=id, slots=1, token=token.id, tenant=token.tenant)
+            join(store, new, now=time.time())
+
+    async def poll(client: httpx.AsyncClient, id: str) -> object:
+        headers = {"X-Weft-Agent": id}
+        answer = await client.post("/v1/poll", json={"wait_ms": 5_000}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["trigger"]
+
+    async def poll_all() -> list[object]:
+        found: list[object] = []
+        limits = httpx.Limits(max_connections=None)
+        about = {"Authorization": f"Bearer {tenant.token}"}
+        async with httpx.AsyncClient(
+            base_url=server.url, headers=about, timeout=PATIENCE, limits=limits, verify=False
+        ) as client:
+
+            async def one(id: str) -> None:
+                found.append(await poll(client, id))
+
+            async with anyio.create_task_group() as group:
+                for id in ids:
+                    group.start_soon(one, id)
+                await to_thread.run_sync(tenant.send)
+        return found
+
+    found = anyio.run(poll_all)
+    assert len(found) == 1000
+    assert sum(trigger is not None for trigger in found) == 1

@@ -25,7 +25,7 @@ from weft.operations.swarm import (
     sending,
     working,
 )
-from weft.operations.swarm.acting import sender_name
+from weft.operations.swarm.acting import find_own_members, sender_name
 from weft.operations.swarm.explaining import explain
 from weft.operations.swarm.records import Filter, NewWork, Result
 
@@ -256,20 +256,20 @@ async def _member(call: Call, given: str | None) -> str:
         raise Forbidden("weft started you for one task; only members of the swarm do that.")
     if given is not None:
         return given
-    own = await call.ask(members.find_own, now=time.time())
+    own = await call.ask(find_own_members)
     if len(own) == 1:
-        return own[0].id
+        return own[0]
     if not own:
         raise InputError("Join the swarm first: join_swarm.")
-    raise InputError(f"Say as whom, by `me`: {', '.join(one.id for one in own)}.")
+    raise InputError(f"Say as whom, by `me`: {', '.join(own)} or another (my_agent_info).")
 
 
 async def _sender(call: Call, given: str | None) -> str | None:
     """The member who sends something; None for whoever is none, and is known by its token."""
     if call.who.fence is not None or given is not None:
         return given
-    own = await call.ask(members.find_own, now=time.time())
-    return own[0].id if len(own) == 1 else None
+    own = await call.ask(find_own_members)
+    return own[0] if len(own) == 1 else None
 
 
 async def _held(call: Call, me: str, task: int) -> int:

@@ -80,6 +80,16 @@ def list_of_token(tx: Transaction, token: str) -> list[str]:
 
 
 @reads
+def find_own(tx: Transaction, token: str, named: str | None) -> list[str]:
+    """The members present that a token can mean, at most two: the one of this id, or those of
+    this name; or any. Costs the same however many members the token has."""
+    if named is None:
+        return [row["id"] for row in tx.all("some_of_token", token=token)]
+    found = [row["id"] for row in tx.all("own_members_named", token=token, named=named)]
+    return [named] if named in found else found
+
+
+@reads
 def list_called(tx: Transaction, name: str) -> list[str]:
     """The member of this id, or else those present that go by this name."""
     found = [row["id"] for row in tx.all("members_called", name=name)]

@@ -96,6 +96,24 @@ def _standings(tx: Transaction, members: Collection[str]) -> dict[str, Standing]
     }
 
 
+@reads
+def may_have_work(
+    tx: Transaction,
+    member: str,
+    *,
+    tenant: str | None,
+    capabilities: Collection[str],
+    now: float,
+) -> bool:
+    """Whether an admission could grant this member a task now, without reading what the limits
+    and leases of all members are: most polls find nothing, and end here."""
+    ready = tx.all("ready_for_member", member=member, tenant=tenant)
+    if any(row["agent"] is None or row["agent"] in capabilities for row in ready):
+        return True
+    due = tx.value("next_due")
+    return due is not None and due <= now
+
+
 @writes
 def wake_due(tx: Transaction, *, now: float) -> None:
     """What was parked or offered until now is ready again; what preferred somebody, for all."""

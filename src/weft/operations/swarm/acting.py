@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from weft.errors import Forbidden, InputError, NotFound
 from weft.model import Held, Lease, Task, Worker
-from weft.operations.swarm.identity import ADMIN, Identity, has, is_bound, may_see, need_member
+from weft.operations.swarm.identity import (
+    ADMIN,
+    WORK,
+    Identity,
+    has,
+    is_bound,
+    may_see,
+    need,
+    need_member,
+)
 from weft.operations.swarm.records import Claimed, Need
 from weft.store import Store
 from weft.store.leases import get_lease
-from weft.store.members import list_called, list_of_token
+from weft.store.members import find_own, list_called
 from weft.store.messages import list_to_task
 from weft.store.tasks import get_task, list_needs
 from weft.store.workers import get_worker
+
+_MEMBER: Final = "member "
 
 
 def get_acting(store: Store, who: Identity, member: str, *, now: float) -> Worker:
@@ -53,15 +66,15 @@ def get_visible_task(store: Store, who: Identity, task: int) -> Task:
     return about
 
 
-def subjects(store: Store, who: Identity) -> set[str]:
-    """All that this identity may have sent work as."""
-    members = list_of_token(store, who.token) if not is_bound(who) else []
-    return {who.subject, *map(sender_name, members)}
+def find_own_members(store: Store, who: Identity, named: str | None = None) -> list[str]:
+    """The ids of the members this identity can mean by an id, a name or nothing; at most two."""
+    need(who, WORK)
+    return find_own(store, who.token, named)
 
 
 def sender_name(member: str) -> str:
-    """What is remembered of a member as the sender of a task or message."""
-    return f"member {member}"
+    """The name under which a member's tasks and messages are stored."""
+    return f"{_MEMBER}{member}"
 
 
 def get_sender(store: Store, who: Identity, member: str | None, *, now: float) -> str:
@@ -71,8 +84,14 @@ def get_sender(store: Store, who: Identity, member: str | None, *, now: float) -
 
 
 def may_steer(store: Store, who: Identity, task: Task) -> bool:
-    """Whether a task is somebody's to stop: who sent it, or an admin."""
-    return has(who, ADMIN) or task.created_by in subjects(store, who)
+    """Whether this identity may stop a task: its sender, or an admin."""
+    sender = task.created_by
+    if has(who, ADMIN) or sender == who.subject:
+        return True
+    if sender is None or is_bound(who) or not sender.startswith(_MEMBER):
+        return False
+    member = sender.removeprefix(_MEMBER)
+    return member in find_own(store, who.token, member)
 
 
 def as_claimed(store: Store, held: Held) -> Claimed:

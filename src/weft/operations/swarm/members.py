@@ -104,7 +104,8 @@ def get_member(store: Store, who: Identity, id: str, *, now: float) -> Member:
 
 @at_one_moment
 def find_own(store: Store, who: Identity, *, now: float) -> list[Member]:
-    """Those present that joined with this token: whom a request without a name may mean."""
+    """List the members present that joined with this token. To find the one that acts,
+    `acting.find_own_members` costs less."""
     need(who, WORK)
     return [_get(store, one, now=now) for one in list_of_token(store, who.token)]
 

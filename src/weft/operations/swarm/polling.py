@@ -25,6 +25,7 @@ from weft.store.members import (
     take_notices,
 )
 from weft.store.messages import confirm_to_member, list_to_member
+from weft.store.stirrings import may_have_work
 from weft.store.store import at_once
 from weft.store.tasks import get_task
 
@@ -94,12 +95,18 @@ def _work(store: Store, worker: Worker, *, now: float) -> Trigger | None:
         if about.until is None or about.until > now:
             offer = Offer(task=task, name=about.name, text=about.text, until=about.until)
             return Trigger(kind="offer", offer=offer)
-    grants = admit(store, worker.id, now=now)
+    grants = admit(store, worker.id, now=now) if _may_have_work(store, worker, now) else []
     if not grants:
         return None
     held = list_held(store, worker.id)[worker.id]
     [mine] = [one for one in held if one.fence == grants[0].fence]
     return Trigger(kind="task", task=as_claimed(store, mine))
+
+
+def _may_have_work(store: Store, worker: Worker, now: float) -> bool:
+    return may_have_work(
+        store, worker.id, tenant=worker.tenant, capabilities=worker.capabilities, now=now
+    )
 
 
 def take_back(store: Store, trigger: Trigger, *, now: float) -> None:

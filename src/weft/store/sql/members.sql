@@ -18,6 +18,20 @@ SELECT id FROM workers WHERE token = :token AND name = :name ORDER BY departed I
 -- Who joined with a token and has not left.
 SELECT id FROM workers WHERE token = :token AND departed IS NULL ORDER BY id;
 
+-- name: some_of_token
+-- Two of those that joined with a token and have not left: enough to see whether it is one.
+SELECT id FROM workers WHERE token = :token AND departed IS NULL ORDER BY name, id LIMIT 2;
+
+-- name: own_members_named
+-- Those of them that have this id or this name, the former first.
+SELECT id FROM (
+    SELECT id, 0 AS place FROM workers
+    WHERE id = :named AND token = :token AND departed IS NULL
+    UNION ALL
+    SELECT id, 1 FROM workers
+    WHERE token = :token AND name = :named AND id <> :named AND departed IS NULL) own
+ORDER BY place, id LIMIT 2;
+
 -- name: members_called
 -- Members present that go by this id or this name.
 SELECT id FROM workers
@@ -115,6 +129,13 @@ WHERE COALESCE(w.kind, '') = '' OR w.departed IS NOT NULL;
 SELECT DISTINCT b.tenant, b.agent, b.pinned FROM buckets b
 WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND EXISTS (
     SELECT 1 FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NULL);
+
+-- name: ready_for_member
+-- Which agents the ready tasks ask for that a member could be given.
+SELECT DISTINCT b.agent FROM buckets b
+WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND (b.pinned IS NULL OR b.pinned = :member)
+  AND (CAST(:tenant AS TEXT) IS NULL OR b.tenant = :tenant)
+  AND EXISTS (SELECT 1 FROM tasks v WHERE v.bucket = b.id AND v.head);
 
 -- name: members_addressed
 -- Members for whom there are messages, or for tasks they hold.

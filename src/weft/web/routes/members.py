@@ -11,8 +11,8 @@ from weft import bounds
 from weft.attempt.site import agent_names
 from weft.errors import InputError, NotFound
 from weft.operations.swarm import inbox, members
+from weft.operations.swarm.acting import find_own_members
 from weft.operations.swarm.identity import ADMIN, READ, WORK, Identity, has
-from weft.operations.swarm.records import Member
 from weft.store import Store
 from weft.web import bodies, wire
 from weft.web.asking import act, act_slowly, in_thread, look, parts_of, while_connected
@@ -96,10 +96,11 @@ async def me(request: Request) -> Response:
 
     def work(store: Store, who: Identity, now: float) -> wire.Me:
         own = members.find_own(store, who, now=now) if has(who, WORK) else []
-        acting = _chosen(own, named) if named is not None or len(own) == 1 else None
+        id = _own(store, who, named) if named is not None or len(own) == 1 else None
+        acting = [one for one in own if one.id == id]
         return {
             "token": wire.caller(who),
-            "agent": None if acting is None else wire.agent(acting),
+            "agent": wire.agent(acting[0]) if acting else None,
             "agents": [wire.agent(one) for one in own],
         }
 
@@ -150,18 +151,17 @@ async def send_message(request: Request, id: AgentId, body: bodies.NewMessage) -
 
 
 def acting(store: Store, who: Identity, named: str | None, *, now: float) -> str:
-    """The member for which somebody acts: the one it names, or its only one."""
+    """The member that a request acts as: the one it names, or the token's only one."""
     if named is not None and has(who, ADMIN):
         return members.get_member(store, who, named, now=now).id
-    return _chosen(members.find_own(store, who, now=now), named).id
+    return _own(store, who, named)
 
 
-def _chosen(own: list[Member], named: str | None) -> Member:
-    fitting = [one for one in own if named in (None, one.id)]
-    fitting = fitting or [one for one in own if named == one.name]
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
-        who = "This token has no agent" if named is None else f"This token has no agent {named!r}"
-        raise NotFound(f"{who}; join first (POST /v1/agents).")
+def _own(store: Store, who: Identity, named: str | None) -> str:
+    own = find_own_members(store, who, named)
+    if len(own) == 1:
+        return own[0]
+    if not own:
+        which = "" if named is None else f" {named!r}"
+        raise NotFound(f"This token has no agent{which}; join first (POST /v1/agents).")
     raise InputError("This token has several agents; name one by the header X-Weft-Agent.")

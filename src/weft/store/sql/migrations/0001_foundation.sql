@@ -233,6 +233,7 @@ CREATE TABLE workers (
 );
 CREATE INDEX workers_present ON workers (id) WHERE departed IS NULL;
 CREATE INDEX workers_token ON workers (token, name) WHERE token IS NOT NULL;
+CREATE INDEX workers_own ON workers (token, name, id) WHERE departed IS NULL;
 
 -- The first task in order that is held up, and since which fence; at most one row.
 CREATE TABLE reservation (
