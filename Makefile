@@ -6,7 +6,7 @@ WEFT   := $(VENV)/weft
 STAMP  := $(VENV)/installed
 BENCH  ?=
 
-.PHONY: demo install test quick lint types layers pytest format chaos mutants bench clean
+.PHONY: demo install test quick lint types layers pytest format chaos mutants bench shape clean
 
 # A small project, a plan in which much goes wrong, and weft on it; under a minute.
 demo: $(WEFT)
@@ -67,6 +67,10 @@ mutants: install
 # One line per figure: name value unit. BENCH=admission runs the figures whose names start so.
 bench: install
 	$(BIN)/python -m bench $(BENCH)
+
+# How large the code is, and how plain its words are.
+shape: install
+	$(BIN)/python tests/shape.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,133 @@
+"""Measures of the sources that STYLE asks about: `make shape` prints them.
+
+A pronoun is a word such as *what*, *who* or *nobody* that stands where a noun could.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tempfile
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCES = Path(__file__).parent.parent / "src" / "weft"
+PRONOUN = re.compile(
+    r"\b(what|whatever|who|whoever|whom|nobody|somebody|anybody|everybody|nothing|something|"
+    r"anything|everything|one|ones|others)\b",
+    re.IGNORECASE,
+)
+WORD = re.compile(r"[A-Za-z']+")
+WH = re.compile(r"(what|who|whoever|whatever|whom|whose|how|where|when|whether|why|which)\b", re.I)
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """A docstring and the place it stands in."""
+
+    path: Path
+    line: int
+    text: str
+
+    @property
+    def begins_with_wh(self) -> bool:
+        return WH.match(self.text) is not None
+
+
+def files() -> list[Path]:
+    return sorted(SOURCES.rglob("*.py"))
+
+
+def docstrings(path: Path) -> Iterator[Docstring]:
+    """Yield the docstrings of a module, its classes, functions and documented names."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                yield Docstring(path, node.lineno, text.strip())
+
+
+def code_lines(path: Path) -> int:
+    """Count the lines that are not blank, comment or docstring."""
+    text = path.read_text()
+    lines: set[int] = set()
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped and token.type != tokenize.ENDMARKER:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for found in ast.walk(ast.parse(text)):
+        match found:
+            case ast.Expr(value=ast.Constant(value=str())):
+                lines.difference_update(range(found.lineno, (found.end_lineno or 0) + 1))
+    return len(lines)
+
+
+def class_names() -> dict[str, list[str]]:
+    """Map each class name to the modules that define it."""
+    places: dict[str, list[str]] = {}
+    for path in files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(SOURCES)))
+    return places
+
+
+def module_names() -> Counter[str]:
+    return Counter(path.stem for path in files() if path.stem not in ("__init__", "__main__"))
+
+
+def modules_of_a_run() -> int:
+    """Count the modules that `weft run` loads to bring one task from a plan to trunk."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        agent = root / ".weft" / "agents" / "implement.md"
+        agent.parent.mkdir(parents=True)
+        agent.write_text("---\nruns: scripted\n---\n{{ task.text }}\n")
+        (root / "weft.toml").write_text('[gate]\nrun = "true"\n')
+        (root / "plan.md").write_text(
+            "## Phase 1: All\n\n- [ ] Write\n  <!-- files: a -->\n  - script: write a x\n"
+        )
+        for command in (
+            ("git", "init", "-q"),
+            ("git", "add", "-A"),
+            ("git", "-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "-qm", "first"),
+        ):
+            subprocess.run(command, cwd=root, check=True)
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "weft", "run", "plan.md"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return len(set(re.findall(r"\|\s+(weft\.[\w.]+)$", done.stderr, re.MULTILINE)))
+
+
+def main() -> None:
+    texts = [text for path in files() for text in docstrings(path)]
+    words = sum(len(WORD.findall(one.text)) for one in texts)
+    pronouns = sum(len(PRONOUN.findall(one.text)) for one in texts)
+    wh = sum(one.begins_with_wh for one in texts)
+    repeated = {name for name, places in class_names().items() if len(places) > 1}
+    figures = {
+        "files": len(files()),
+        "lines_of_code": sum(map(code_lines, files())),
+        "repeated_class_names": len(repeated),
+        "repeated_module_names": sum(count > 1 for count in module_names().values()),
+        "docstrings": len(texts),
+        "pronouns_per_100_docstring_words": round(100 * pronouns / words, 2),
+        "percent_of_docstrings_that_begin_with_wh": round(100 * wh / len(texts), 1),
+        "modules_from_plan_to_trunk": modules_of_a_run(),
+    }
+    for name, value in figures.items():
+        print(f"{name} {value}")
+
+
+if __name__ == "__main__":
+    main()
