@@ -91,6 +91,7 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     ports: int = 100
     spare_ram_mb: int = 1024  # what is left for everything else on this machine
     spare_disk_mb: int = 500  # who takes most is ended before less than this is left
+    max_file_mb: int = 100  # a larger file of an agent's is not taken up
 
 
 class GateSettings(Struct, frozen=True, kw_only=True):
@@ -285,7 +286,7 @@ def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
         timeout=_seconds(section.get("timeout", WorkspaceSettings().timeout), where),
         **{
             name: _count(section[name], f"{name} of {where}")
-            for name in ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")
+            for name in ("first_port", "ports", "spare_ram_mb", "spare_disk_mb", "max_file_mb")
             if name in section
         },
     )

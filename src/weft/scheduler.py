@@ -29,6 +29,7 @@ from weft.attempt.settle import fail_to_start, hand_back_unstarted
 from weft.attempt.site import Site
 from weft.errors import StoreError, WeftError
 from weft.model import Grant, Lease, Outcome, State
+from weft.process import BrokenOff
 from weft.process.death import end_unstarted
 from weft.process.place import Place, boottime
 from weft.store.leases import find_lost, finish, renew, report_all
@@ -102,6 +103,8 @@ class Scheduler:
         for attempt in list(self._attempts.values()):
             attempt.kill()
         await self._end_starts(list(self._starting.values()))
+        await anyio.sleep(self._site.config.tuning.kill_grace)
+        self._site.breaker.break_off()  # whatever git still does over agents' files
 
     async def wait_idle(self) -> None:
         while self.busy or self._leaving or self._asking:
@@ -269,6 +272,9 @@ class Scheduler:
         while True:
             try:
                 await run_sync(attempt.settle)
+            except BrokenOff:  # it was cancelled, or weft ends and somebody else adopts it
+                if self._killing:
+                    return False
             except StoreError as error:
                 log.warning("task %s cannot be settled yet: %s", attempt.order.task, error)
                 if self._killing:

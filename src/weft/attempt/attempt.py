@@ -25,7 +25,7 @@ from weft.attempt.follow import Follower
 from weft.attempt.order import Order
 from weft.attempt.room import taken_since
 from weft.attempt.site import Site
-from weft.errors import Refused, StoreError, WeftError
+from weft.errors import Refused, StoreError
 from weft.model import Grant, Lease, State
 from weft.process import records
 from weft.process.agent import Exit, Running, Why
@@ -85,8 +85,17 @@ class Attempt:
             self.break_off(error)  # its watchdog would end it for want of this
 
     def stop(self, why: Stop) -> None:
-        """End the agent: asked first, killed after its grace. The first reason stands."""
-        if self._stopped is not None or self._ended.is_set():
+        """End the agent: asked first, killed after its grace. The first reason stands.
+
+        Of an attempt that was cancelled nothing counts any more: what weft does over the files of
+        an agent that has ended is broken off.
+        """
+        if self._ended.is_set():
+            if why is Stop.CANCEL:
+                self._stopped = why
+                self._workspace.terms.breaker.break_off()
+            return
+        if self._stopped is not None:
             return
         self._stopped = why
         try:
@@ -173,8 +182,9 @@ class Attempt:
     def free_workspace(self) -> None:
         """To be done last: until the outcome is in the store, others may have to settle it."""
         try:
-            kept = workspace.release(self._workspace)
-        except (WeftError, OSError) as error:
+            # A cancelled attempt broke off what was done there; this is not part of it.
+            kept = workspace.release(replace(self._workspace, terms=self._site.terms()))
+        except Exception as error:  # noqa: BLE001 - an agent's files concern its attempt alone
             log.warning("the workspace of %s stays: %s", self.order.branch, error)
             return
         if kept.obstacle is not None:

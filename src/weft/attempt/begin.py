@@ -80,7 +80,9 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
     marker = site.marker(grant.task, grant.attempt)
     settings = site.looks.settings(site.root)
-    made = workspace.prepare(site.root, branch, beginning.start, owner=marker, settings=settings)
+    made = workspace.prepare(
+        site.root, branch, beginning.start, owner=marker, settings=settings, terms=site.terms()
+    )
     prepared = on_base(site, made, beginning.base)
     try:
         return _fill(site, grant, task, agent, prepared, beginning, renewed=renewed)
@@ -99,7 +101,7 @@ def find(site: Site, lease: Lease) -> Begun:
         raise WeftError(f"Attempt {lease.attempt} of task {lease.task} was never started here.")
     with suppress(InputError):  # its file is gone since, or broken: what names tell is known
         site.learn_secrets(site.read_agent(ordered.agent))
-    prepared = workspace.attach(site.root, ordered.branch)
+    prepared = workspace.attach(site.root, ordered.branch, terms=site.terms())
     try:
         running = process.attach(directory)
         found = on_base(site, prepared, ordered.base)

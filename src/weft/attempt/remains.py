@@ -91,7 +91,9 @@ def free_workspaces(site: Site, staying: Staying) -> None:
 
 def _free(site: Site, branch: str, staying: Staying) -> None:
     try:
-        obstacle = workspace.release(workspace.attach(site.root, branch)).obstacle
+        obstacle = workspace.release(
+            workspace.attach(site.root, branch, terms=site.terms())
+        ).obstacle
     except InUse:
         return  # whoever ended it is about to do the same
     except (WeftError, OSError) as error:  # a full disk, say: it is tried again

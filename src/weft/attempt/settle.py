@@ -30,6 +30,7 @@ from weft.errors import InputError, Refused, StoreError, WeftError
 from weft.model import ErrorClass, Grant, Outcome, Stage, State
 from weft.policy import pipeline
 from weft.policy.capacity import MOST, is_consumable
+from weft.process import BrokenOff
 from weft.process.agent import Exit, Why
 from weft.store.leases import count_failures, extend, finish, release
 from weft.store.tasks import get_task
@@ -131,7 +132,7 @@ def _take_work(ended: Ended) -> State:
     claims = ended.order.files
     try:
         found = workspace.changes(ended.workspace)
-    except (StoreError, Refused):
+    except (StoreError, Refused, BrokenOff):
         raise
     except (WeftError, OSError) as error:
         return _fail(ended, _other(f"What the agent left cannot be read: {error}"))
@@ -313,6 +314,8 @@ def _keep(ended: Ended) -> str | None:
     """The work of an attempt that failed, if there is any that can be read."""
     try:
         return _commit(ended)
+    except BrokenOff:
+        raise
     except (WeftError, OSError) as error:
         log.warning("what %s holds cannot be committed: %s", ended.order.branch, error)
         return None

@@ -13,10 +13,12 @@ from weft.attempt.changeover import Changeover
 from weft.attempt.looks import Looks
 from weft.config import Config
 from weft.errors import InputError
+from weft.process import Breaker
 from weft.process.launcher import Launcher
 from weft.process.sandbox import Able
 from weft.redaction import known
 from weft.store import Store
+from weft.workspace import Terms
 
 AGENTS: Final = ".weft/agents"
 _LARGEST: Final = 1 << 20
@@ -39,6 +41,11 @@ class Site(Struct, frozen=True, kw_only=True):
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)
     changeover: Changeover = field(default_factory=Changeover)
+    breaker: Breaker = field(default_factory=Breaker)  # ends what git does over agents' files
+
+    def terms(self) -> Terms:
+        """For one workspace: its rules, and what ends weft's own work there."""
+        return Terms(rules=self.config.workspace, breaker=Breaker(self.breaker))
 
     def directory(self, task: int, attempt: int) -> Path:
         """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""

@@ -179,7 +179,7 @@ class Check:
             email="weft@localhost",
             date="1000000000 +0000",
         )
-        return workspace.prepare(self._site.root, self._branch, commit)
+        return workspace.prepare(self._site.root, self._branch, commit, terms=self._site.terms())
 
     def _clear(self, place: Workspace) -> None:
         try:

@@ -31,7 +31,7 @@ from weft.errors import WeftError
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 60.0
-LONG: Final = 1800.0
+LONG: Final = 600.0
 """For commands that touch every file of a working tree."""
 
 _PAUSES: Final = (0.1, 0.5, 2.0)
@@ -84,6 +84,7 @@ class View(Struct, frozen=True, kw_only=True):
     index: Path
     settings: Mapping[str, str] = field(default_factory=dict)
     holds: tuple[int, ...] = ()  # locks that git keeps while it works there, even if weft dies
+    breaker: process.Breaker | None = None  # ends what git does there
 
     def environment(self) -> dict[str, str]:
         return {
@@ -107,6 +108,7 @@ def run(
     holds: Sequence[int] = (),
     locks: Sequence[Path] = (),
     repeat: bool = True,
+    breaker: process.Breaker | None = None,
 ) -> process.Finished:
     """Run git in a directory, whatever it answers; see `call`."""
     return call(
@@ -118,6 +120,7 @@ def run(
         holds=holds,
         locks=locks,
         repeat=repeat,
+        breaker=breaker,
     )
 
 
@@ -130,6 +133,7 @@ def call(
     holds: Sequence[int] = (),
     locks: Sequence[Path] = (),
     repeat: bool = True,
+    breaker: process.Breaker | None = None,
 ) -> process.Finished:
     """Run git with this environment alone; again, after a pause, if it dies.
 
@@ -144,6 +148,7 @@ def call(
                 input=input,
                 seconds=seconds,
                 holds=holds,
+                breaker=breaker,
             )
         except OSError as error:
             if last or error.errno not in (errno.EAGAIN, errno.ENOMEM):
@@ -181,6 +186,7 @@ def answer(
     seconds: float = SECONDS,
     holds: Sequence[int] = (),
     locks: Sequence[Path] = (),
+    breaker: process.Breaker | None = None,
 ) -> str:
     """What git answers; raises when it refuses."""
     done = run(
@@ -191,6 +197,7 @@ def answer(
         seconds=seconds,
         holds=holds,
         locks=locks,
+        breaker=breaker,
     )
     if done.status != 0:
         raise GitFailed(f"git {arguments[0]} failed: {why_failed(done)}.")
@@ -207,6 +214,7 @@ def through(view: View, *arguments: str, input: bytes = b"", seconds: float = LO
         seconds=seconds,
         holds=view.holds,
         locks=[view.index.with_name(f"{view.index.name}.lock")],
+        breaker=view.breaker,
     )
 
 

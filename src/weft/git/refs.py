@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft import process
-from weft.git.command import GitFailed, answer, has_died, run, tries, why_failed
+from weft.git.command import LONG, GitFailed, answer, has_died, run, tries, why_failed
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -159,6 +159,29 @@ def unreachable(
         input="".join(f"{tip}\n" for tip in tips).encode(),
     )
     return {line.split()[0]: tuple(line.split()[1:]) for line in found.splitlines()}
+
+
+def lacks_objects(
+    repository: Path,
+    tips: Collection[str],
+    *,
+    besides: Collection[str] = (),
+    excluding: Collection[str] = (),
+) -> bool:
+    """Whether an object that the tips reach, and no reference or `besides` does, is missing.
+
+    References named in `excluding` do not count. What a partial clone has been promised is not
+    missing.
+    """
+    others = [f"--exclude={ref}" for ref in excluding]
+    done = run(
+        repository,
+        *("rev-list", "--objects", "--quiet", "--exclude-promisor-objects", "--stdin"),
+        *("--not", *besides, *others, "--glob=refs/*"),
+        input="".join(f"{tip}\n" for tip in tips).encode(),
+        seconds=LONG,
+    )
+    return done.status != 0
 
 
 def is_taken(directory: Path, tip: str) -> bool:

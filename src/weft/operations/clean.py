@@ -69,7 +69,8 @@ def survey(project: Project, *, branches: Branches, older_than: float) -> Report
 def clean(project: Project, *, branches: Branches, older_than: float) -> Report:
     plan = _decide(project, branches, older_than)
     obstacles = old_attempts.remove(plan.old)
-    done = workspace.clean(project.root, _AllBut(plan.going))
+    terms = workspace.Terms(rules=project.config.workspace)
+    done = workspace.clean(project.root, _AllBut(plan.going), terms=terms)
     return _report(plan, done, obstacles)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft.attempt.site import home
+from weft.errors import WorkspaceError
 from weft.model import TERMINAL, Task
 from weft.process import records
 from weft.process.death import find_strays, prove_dead
@@ -25,6 +25,7 @@ from weft.store import Store
 from weft.store.leases import list_open
 from weft.store.limits import identity
 from weft.workspace.clean import size
+from weft.workspace.deletion import delete_tree
 
 _NAME: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
 _AT_ONCE: Final = 200  # each holds a lock while death is proved
@@ -105,9 +106,9 @@ def _find_record(one: Directory) -> records.Record | None:
 
 def _try_to_remove(path: Path) -> str | None:
     try:
-        shutil.rmtree(path)
-    except OSError as error:
-        return f"it cannot be removed: {error.strerror}"
+        delete_tree(path)
+    except WorkspaceError as error:
+        return f"it cannot be removed: {error}"
     return None
 
 

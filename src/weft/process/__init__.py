@@ -5,6 +5,13 @@ rest is imported from its file: `agent` starts and stops, `tail` reads what was 
 `limits`, `environment` and `sandbox` decide what a process may take, see and touch.
 """
 
-from weft.process.commands import Finished, ProgramMissing, run, run_logged
+from weft.process.commands import (
+    Breaker,
+    BrokenOff,
+    Finished,
+    ProgramMissing,
+    run,
+    run_logged,
+)
 
-__all__ = ["Finished", "ProgramMissing", "run", "run_logged"]
+__all__ = ["Breaker", "BrokenOff", "Finished", "ProgramMissing", "run", "run_logged"]

@@ -21,6 +21,30 @@ class ProgramMissing(WeftError):
     """A program weft needs is not installed."""
 
 
+class BrokenOff(WeftError):
+    """A command of weft's was broken off."""
+
+
+class Breaker:
+    """Ends the commands that run under it within a moment, and lets no more of them start."""
+
+    def __init__(self, parent: Breaker | None = None) -> None:
+        """Break off together with `parent`, if there is one."""
+        self._parent = parent
+        self._broken = False
+
+    @property
+    def is_broken(self) -> bool:
+        return self._broken or (self._parent is not None and self._parent.is_broken)
+
+    def break_off(self) -> None:
+        self._broken = True
+
+    def check(self) -> None:
+        if self.is_broken:
+            raise BrokenOff
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finished:
     status: int
@@ -36,12 +60,15 @@ def run(
     input: bytes = b"",
     seconds: float = 60,
     holds: Sequence[int] = (),
+    breaker: Breaker | None = None,
 ) -> Finished:
     """Run a short command to its end and keep what it printed.
 
     `holds` are file numbers it gets a copy of: a lock is then held until it ended too. `seconds`
-    are counted while this process runs; see `waits`.
+    are counted while this process runs; see `waits`. Raise `BrokenOff` when `breaker` is broken.
     """
+    breaker = breaker or Breaker()
+    breaker.check()
     try:
         child = subprocess.Popen(
             list(arguments),
@@ -51,15 +78,17 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=holds,
+            process_group=0,  # so that all it started can be ended with it
         )
     except FileNotFoundError as error:
         missing = arguments[0] if directory.is_dir() else str(directory)
         raise ProgramMissing(f"{missing} was not found; install it or check the path.") from error
     with child:
         try:
-            output, errors = _communicate(child, arguments[0], input, seconds)
+            output, errors = _communicate(child, arguments[0], input, seconds, breaker)
         except BaseException:
-            child.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
             raise
     return Finished(
         status=child.returncode,
@@ -80,7 +109,7 @@ def waits(seconds: float) -> Iterator[float]:
 
 
 def _communicate(
-    child: subprocess.Popen[bytes], name: str, input: bytes, seconds: float
+    child: subprocess.Popen[bytes], name: str, input: bytes, seconds: float, breaker: Breaker
 ) -> tuple[bytes, bytes]:
     """Send the input and read all output; raises when the time is over."""
     unsent: bytes | None = input
@@ -88,6 +117,7 @@ def _communicate(
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.communicate(unsent, timeout=wait)
         unsent = None  # `communicate` keeps the rest of the input itself
+        breaker.check()
     raise WeftError(f"{name} did not answer within {seconds:.0f} s.")
 
 

@@ -5,9 +5,10 @@ from weft.workspace.candidate import Author, Candidate, NoChange, candidate
 from weft.workspace.changes import Changes, changes
 from weft.workspace.clean import Item, Report, clean, survey
 from weft.workspace.fingerprint import Fingerprint, compare, fingerprint, settings_files
+from weft.workspace.inspection import Unkeepable
 from weft.workspace.names import branch_ref, check_ref
 from weft.workspace.prepare import attach, handed_out, prepare
-from weft.workspace.records import Workspace
+from weft.workspace.records import Terms, Workspace
 from weft.workspace.release import discard, discard_abandoned, release
 from weft.workspace.scope import out_of_scope
 from weft.workspace.setup import port_variables, set_up
@@ -21,6 +22,8 @@ __all__ = [
     "Item",
     "NoChange",
     "Report",
+    "Terms",
+    "Unkeepable",
     "Workspace",
     "attach",
     "branch_ref",

@@ -7,7 +7,6 @@ state gives the same commits, and those are reached by then.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -15,15 +14,17 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft import git
+from weft.errors import WorkspaceError
 from weft.git import Update
-from weft.git.refs import find_commits, heads, unreachable
-from weft.workspace import nested, snapshot, worktree
+from weft.git.refs import find_commits, heads, lacks_objects, unreachable
+from weft.workspace import inspection, nested, snapshot, worktree
 from weft.workspace.names import archive_ref
 from weft.workspace.records import Workspace
 
 _ID = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
 _HEAD = re.compile(r"(?:ref: )?(refs/[^\s\0]+|[0-9a-f]{40,64})")
 _LARGEST = 32 * 1024 * 1024
+_ALL = 256 * 1024 * 1024
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -32,15 +33,23 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 def keep(workspace: Workspace) -> Kept:
-    """Archive all work in a workspace that no reference reaches."""
+    """Archive all work in a workspace that no reference reaches, as far as it is whole."""
+    mount = inspection.find_mount(workspace.slot.directory)
+    if mount is not None:
+        return Kept(obstacle=f"Something is mounted at {mount}; unmount it: umount {mount}")
+    inspection.disarm(workspace)
     stands = _standing(workspace)
-    known = find_commits(workspace.common, {*written_ids(workspace.admin), *stands})
+    named = find_commits(workspace.common, {*written_ids(workspace.admin), *stands})
+    whole = find_whole(workspace.common, named, excluding=[workspace.branch])
+    known = {commit: named[commit] for commit in whole}
     made: list[str] = []
     obstacle = None
     if worktree.is_present(workspace.slot):
         taken = snapshot.take(workspace)
         trees = {known[commit] for commit in stands if commit in known}
-        head = next(commit for commit in stands if commit in known)
+        head = next((commit for commit in stands if commit in known), None)
+        if head is None:
+            raise WorkspaceError(f"The commit {workspace.base} is missing from the repository.")
         made = [_commit(workspace, *one, head) for one in _uncommitted(workspace, taken, trees)]
         obstacle = _obstacle(workspace, taken)
     lost = heads(unreachable(workspace.common, [*known, *made]))
@@ -51,10 +60,26 @@ def keep(workspace: Workspace) -> Kept:
     return Kept(refs=tuple(update.ref for update in updates), obstacle=obstacle)
 
 
+def is_whole(workspace: Workspace, tree: str) -> bool:
+    """Whether every object of a tree that the base has not is in the repository."""
+    return not lacks_objects(workspace.common, [tree], besides=[workspace.base])
+
+
+def find_whole(
+    common: Path, commits: Collection[str], *, excluding: Collection[str] = ()
+) -> list[str]:
+    """Those of the commits of which no object is missing: a reference to another one would keep
+    `git gc` from working. What references in `excluding` reach is looked at as well."""
+    if not commits or not lacks_objects(common, commits, excluding=excluding):
+        return list(commits)
+    return [one for one in commits if not lacks_objects(common, [one], excluding=excluding)]
+
+
 def drop_branches(common: Path, branches: Mapping[str, str]) -> tuple[str, ...]:
     """Delete branches, given with where they point, all at once; what they alone reach is kept."""
-    existing = find_commits(common, branches.values())
-    lost = heads(unreachable(common, existing, excluding=tuple(branches)))
+    names = tuple(branches)
+    existing = find_whole(common, find_commits(common, branches.values()), excluding=names)
+    lost = heads(unreachable(common, existing, excluding=names))
     owner = {commit: branch for branch, commit in branches.items()}
     kept = [Update(ref=archive_ref(owner[commit], commit), old=None, new=commit) for commit in lost]
     gone = [Update(ref=branch, old=tip, new=None) for branch, tip in branches.items()]
@@ -73,18 +98,19 @@ def _obstacle(workspace: Workspace, taken: snapshot.Snapshot) -> str | None:
 def written_ids(admin: Path) -> set[str]:
     """Every object id in the small files of a worktree's git entry: HEAD, its log, merges, …"""
     found: set[str] = set()
-    for path in _texts(admin):
-        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _LARGEST:
-            found.update(one.decode() for one in _ID.findall(path.read_bytes()))
+    if not admin.is_dir() or admin.is_symlink():
+        return found
+    read = 0
+    for entry in inspection.walk(admin):
+        inside = entry.path[len(str(admin)) :].split("/")[1:-1]
+        if entry.name.startswith("index") or not {"modules", "objects"}.isdisjoint(inside):
+            continue
+        text = inspection.read_file(Path(entry.path), _LARGEST)
+        read += len(text)
+        if read > _ALL:
+            raise WorkspaceError(f"The files in {admin} have more than {_ALL >> 20} MB.")
+        found.update(one.decode() for one in _ID.findall(text))
     return found
-
-
-def _texts(admin: Path) -> Iterator[Path]:
-    for directory, names, files in os.walk(admin):
-        names[:] = [name for name in names if name not in ("modules", "objects")]
-        for name in files:
-            if not name.startswith("index"):
-                yield Path(directory) / name
 
 
 def _standing(workspace: Workspace) -> list[str]:
@@ -97,11 +123,8 @@ def _standing(workspace: Workspace) -> list[str]:
 
 def _find_head(workspace: Workspace) -> str | None:
     """What the worktree's HEAD says: a reference or a commit."""
-    try:
-        text = (workspace.admin / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # an agent may have removed it
-        return None
-    found = _HEAD.fullmatch(text)  # an agent may have written anything
+    text = inspection.read_file(workspace.admin / "HEAD", 4096).decode(errors="replace").strip()
+    found = _HEAD.fullmatch(text)  # an agent may have written anything, or removed it
     return found[1] if found else None
 
 
@@ -110,7 +133,7 @@ def _uncommitted(
 ) -> Iterator[tuple[str, str]]:
     """The trees of the files and of the index that are in no commit yet, and what they are."""
     staged = snapshot.find_staged_tree(workspace)
-    if staged is not None and staged not in {*known, taken.tree}:
+    if staged is not None and staged not in {*known, taken.tree} and is_whole(workspace, staged):
         yield staged, "weft: what was staged"
     if taken.tree not in known:
         yield taken.tree, "weft: what was not committed"

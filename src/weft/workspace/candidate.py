@@ -10,6 +10,7 @@ from weft import git
 from weft.git import Update
 from weft.git.refs import RefMoved, find_commits, heads, unreachable
 from weft.workspace import snapshot
+from weft.workspace.archive import find_whole
 from weft.workspace.names import archive_ref
 from weft.workspace.records import Workspace
 
@@ -70,7 +71,8 @@ def candidate(
 def _move(workspace: Workspace, before: str | None, commit: str) -> None:
     stood = {before} - {None, workspace.base}  # the base is reached by the new commit too
     tips = find_commits(workspace.common, [one for one in stood if one])
-    lost = heads(unreachable(workspace.common, tips, excluding=[workspace.branch]))
+    whole = find_whole(workspace.common, tips, excluding=[workspace.branch])
+    lost = heads(unreachable(workspace.common, whole, excluding=[workspace.branch]))
     git.update_refs(
         workspace.common,
         [

@@ -18,6 +18,7 @@ from weft.git.refs import find_commits, unreachable
 from weft.git.trees import SUBMODULE, SYMLINK, ignored_files, unmerged
 from weft.workspace import nested, snapshot
 from weft.workspace.archive import written_ids
+from weft.workspace.inspection import read_file
 from weft.workspace.records import Workspace
 
 _LARGEST: Final = 8 * 1024 * 1024
@@ -99,10 +100,8 @@ def _commits(workspace: Workspace) -> tuple[str, ...]:
 
 
 def _head_log(admin: Path) -> bytes:
-    try:
-        return (admin / "logs" / "HEAD").read_bytes()
-    except OSError:  # an agent may have removed it; what it reaches from elsewhere still counts
-        return b""
+    # An agent may have removed it; what it reaches from elsewhere still counts.
+    return read_file(admin / "logs" / "HEAD", _LARGEST)
 
 
 def _conflicts(workspace: Workspace, present: Iterable[Change]) -> tuple[str, ...]:
@@ -133,7 +132,7 @@ def _has_markers(path: Path) -> bool:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
             return False
-        return _MARKERS.search(path.read_bytes()) is not None
+        return _MARKERS.search(read_file(path, _LARGEST)) is not None
     except OSError:  # changed again since: there is no file to look into
         return False
 

@@ -6,6 +6,7 @@ everything that exists nowhere else was kept.
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Container
@@ -15,13 +16,17 @@ from typing import Final
 from msgspec import Struct
 
 from weft import git
+from weft.errors import WeftError, WorkspaceError
 from weft.git import RefMoved
-from weft.workspace import archive, worktree
+from weft.workspace import archive
+from weft.workspace.deletion import delete_tree
 from weft.workspace.locks import Lock
 from weft.workspace.names import BRANCHES
 from weft.workspace.prepare import disown
-from weft.workspace.records import Phase, Pool, Slot, Workspace, registering, try_lock
+from weft.workspace.records import Phase, Pool, Slot, Terms, Workspace, registering, try_lock
 from weft.workspace.release import remove
+
+log = logging.getLogger(__name__)
 
 _TRIES: Final = 8
 
@@ -67,7 +72,7 @@ def survey(repository: Path, wanted: Container[str] = ()) -> Report:
     return Report(freed=tuple(freed), kept=tuple(kept))
 
 
-def clean(repository: Path, wanted: Container[str] = ()) -> Report:
+def clean(repository: Path, wanted: Container[str] = (), *, terms: Terms | None = None) -> Report:
     """Remove workspaces that nobody uses, and branches without one; `wanted` branches stay.
 
     What exists nowhere else is archived first.
@@ -83,7 +88,7 @@ def clean(repository: Path, wanted: Container[str] = ()) -> Report:
             continue
         try:
             item = _item(slot, "nobody uses it")
-            stays = _stays(slot, wanted) or _empty(slot, lock, archived)
+            stays = _stays(slot, wanted) or _try_to_empty(slot, lock, archived, terms or Terms())
         finally:
             lock.close()
         if stays is None:
@@ -101,14 +106,22 @@ def _stays(slot: Slot, wanted: Container[str]) -> str | None:
     return "its task still wants it" if record is not None and record.branch in wanted else None
 
 
-def _empty(slot: Slot, lock: Lock, archived: list[str]) -> str | None:
+def _try_to_empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> str | None:
+    """The same, whatever an agent left there: one workspace does not keep the others."""
+    try:
+        return _empty(slot, lock, archived, terms)
+    except (WeftError, OSError) as error:
+        return str(error)
+
+
+def _empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> str | None:
     """Archive and remove a workspace; or say why it stays."""
     record = slot.find_record()
     if record is None:  # another cleaner was faster
         return None
     if record.phase is Phase.READY:
         # The lock stays with the caller, who closes it.
-        kept = archive.keep(Workspace.of(slot, record, lock))
+        kept = archive.keep(Workspace.of(slot, record, lock, terms))
         archived += kept.refs
         if kept.obstacle is not None:
             return kept.obstacle
@@ -153,8 +166,13 @@ def _empty_trash(pool: Pool) -> list[Item]:
             os.rename(pool.trash, tempfile.mkdtemp(dir=pool.directory, prefix="trash-"))
     items = []
     for path in pool.directory.glob("trash-*"):
-        items.append(Item(name=str(path), why="it was deleted already", bytes=size(path)))
-        worktree.empty(path)
+        item = Item(name=str(path), why="it was deleted already", bytes=size(path))
+        try:
+            delete_tree(path)
+        except WorkspaceError as error:
+            log.warning("%s stays: %s", path, error)
+        else:
+            items.append(item)
     return [item for item in items if item.bytes]
 
 
@@ -176,6 +194,6 @@ def size(path: Path) -> int:
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            continue  # it went away, or nobody may look: it counts as nothing
+        except OSError:
+            continue  # it went away, lies too deep, or nobody may look: it counts as nothing
     return total

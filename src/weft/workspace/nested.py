@@ -13,6 +13,7 @@ from pathlib import Path
 from weft.git import GitFailed, View
 from weft.git.command import run
 from weft.git.trees import differences, submodules
+from weft.workspace.inspection import read_file
 from weft.workspace.records import Workspace
 
 
@@ -47,8 +48,8 @@ def find_work(workspace: Workspace, path: str) -> str | None:
 def _git_directory(root: Path) -> Path | None:
     link = root / ".git"
     if link.is_file():
-        text = link.read_text(encoding="utf-8", errors="surrogateescape")
-        directory = root / text.removeprefix("gitdir:").strip()
+        text = os.fsdecode(read_file(link, 4096))
+        directory = root / text.removeprefix("gitdir:").strip().replace("\0", "")
     else:
         directory = link
     return directory if (directory / "objects").is_dir() else None

@@ -26,6 +26,7 @@ from weft.workspace.records import (
     Pool,
     Record,
     Slot,
+    Terms,
     Workspace,
     registering,
     try_lock,
@@ -42,33 +43,36 @@ def prepare(
     *,
     owner: str = "",
     settings: Mapping[str, str] | None = None,
+    terms: Terms | None = None,
 ) -> Workspace:
     """A clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives it.
 
     `owner` is kept with it, so that `handed_out` can tell whose it was. `settings` are the
     repository's, where the caller knows them already.
     """
+    terms = terms or Terms()
     if not branch.startswith(BRANCHES):
         raise InputError(f"{branch!r} is no branch of an attempt; those start with {BRANCHES}.")
     pool = Pool(common=git.common_directory(repository))
     commit = _get_base(repository, base)
     settings = worktree.carried(git.settings(repository) if settings is None else settings)
-    slot, lock, old = _register(pool, branch, commit, settings)
+    slot, lock, old = _register(pool, branch, commit, settings, terms)
     with handed_on(lock):
         record = slot.get_record()
         admin = worktree.admin_directory(slot, record)
         assert admin is not None
         worktree.lay_view(slot, settings, git.git_directory(repository))
+        view = slot.look(settings, lock, breaker=terms.breaker)
         if old is None:
-            worktree.fill(slot, settings, commit.tree, admin=admin, lock=lock)
+            worktree.fill(slot, view, commit.tree, admin=admin)
         else:
-            worktree.renew(slot, settings, old, commit.tree, admin=admin, branch=branch, lock=lock)
+            worktree.renew(slot, view, old, commit.tree, admin=admin, branch=branch)
         record = replace(record, phase=Phase.READY, owner=owner)
         slot.write_record(record)
-        return Workspace.of(slot, record, lock)
+        return Workspace.of(slot, record, lock, terms)
 
 
-def attach(repository: Path, branch: str) -> Workspace:
+def attach(repository: Path, branch: str, *, terms: Terms | None = None) -> Workspace:
     """The workspace on a branch that somebody else prepared and let go of."""
     pool = Pool(common=git.common_directory(repository))
     for slot, named in pool.registered():
@@ -79,7 +83,7 @@ def attach(repository: Path, branch: str) -> Workspace:
             raise InUse(f"The workspace of {branch} is in use.")
         record = slot.find_record()
         if record is not None and record.branch == branch and record.phase is Phase.READY:
-            return Workspace.of(slot, record, lock)
+            return Workspace.of(slot, record, lock, terms or Terms())
         lock.close()
     raise WorkspaceError(f"There is no workspace of {branch}; prepare one.")
 
@@ -106,14 +110,14 @@ def _get_base(repository: Path, base: str) -> Commit:
 
 
 def _register(
-    pool: Pool, branch: str, commit: Commit, settings: Mapping[str, str]
+    pool: Pool, branch: str, commit: Commit, settings: Mapping[str, str], terms: Terms
 ) -> tuple[Slot, Lock, str | None]:
     """Take a workspace and create the branch; also the tree that is checked out there already."""
     ours = Record(
         phase=Phase.MAKING, branch=branch, base=commit.id, tree=commit.tree, settings=settings
     )
     with registering(pool) as alone:
-        slot, lock = _choose(pool, branch, commit)
+        slot, lock = _choose(pool, branch, commit, terms)
         with handed_on(lock):
             record = slot.get_record()
             if _may_renew(slot, record, settings):
@@ -159,12 +163,12 @@ def _refusal(slot: Slot, branch: str, error: GitFailed) -> WorkspaceError:
     return WorkspaceError(f"The branch {branch} cannot be made. {error}")
 
 
-def _choose(pool: Pool, branch: str, commit: Commit) -> tuple[Slot, Lock]:
+def _choose(pool: Pool, branch: str, commit: Commit, terms: Terms) -> tuple[Slot, Lock]:
     """A workspace to use, locked: who has the branch, a free one, a half-made one, a new one."""
     slots = pool.registered()
     for slot, record in slots:
         if record.branch == branch:
-            return slot, _take_over(slot, branch)
+            return slot, _take_over(slot, branch, terms)
     idle = [(slot, record) for slot, record in slots if record.phase is not Phase.READY]
     idle.sort(key=lambda one: (one[1].phase is not Phase.FREE, one[1].tree != commit.tree))
     for slot, record in idle:
@@ -177,7 +181,7 @@ def _choose(pool: Pool, branch: str, commit: Commit) -> tuple[Slot, Lock]:
     return _add_slot(pool)
 
 
-def _take_over(slot: Slot, branch: str) -> Lock:
+def _take_over(slot: Slot, branch: str, terms: Terms) -> Lock:
     """Go on where a prepare of the same branch died; what its agent did is kept first."""
     lock = try_lock(slot)
     if lock is None:
@@ -185,15 +189,15 @@ def _take_over(slot: Slot, branch: str) -> Lock:
     with handed_on(lock):
         record = slot.get_record()
         if record.branch == branch:  # and not freed just now
-            _keep_abandoned(slot, record, lock)
+            _keep_abandoned(slot, record, lock, terms)
     return lock
 
 
-def _keep_abandoned(slot: Slot, record: Record, lock: Lock) -> None:
+def _keep_abandoned(slot: Slot, record: Record, lock: Lock, terms: Terms) -> None:
     if git.find_ref(slot.pool.common, str(record.branch)) not in (None, record.base):
         raise BranchTaken(f"The branch {record.branch} holds work already; use another attempt's.")
     if record.phase is Phase.READY:
-        obstacle = archive.keep(Workspace.of(slot, record, lock)).obstacle
+        obstacle = archive.keep(Workspace.of(slot, record, lock, terms)).obstacle
         if obstacle:
             raise BranchTaken(f"The workspace of {record.branch} cannot be reused. {obstacle}")
     slot.write_record(replace(record, phase=Phase.MAKING))

@@ -26,8 +26,10 @@ from types import TracebackType
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from weft.config import WorkspaceSettings
 from weft.errors import WorkspaceError
 from weft.git import View
+from weft.process import Breaker
 from weft.workspace.locks import Lock
 
 
@@ -119,8 +121,14 @@ class Slot(Struct, frozen=True, kw_only=True):
     def write_record(self, record: Record) -> None:
         write_record(self.directory, record)
 
-    def look(self, settings: Mapping[str, str], lock: Lock, index: Path | None = None) -> View:
-        """The working tree through weft's own eyes."""
+    def look(
+        self,
+        settings: Mapping[str, str],
+        lock: Lock,
+        index: Path | None = None,
+        breaker: Breaker | None = None,
+    ) -> View:
+        """The working tree as git sees it through weft's own git directory."""
         return View(
             directory=self.view,
             objects=self.pool.common / "objects",
@@ -128,7 +136,15 @@ class Slot(Struct, frozen=True, kw_only=True):
             index=index or self.index,
             settings={key: value for key, value in settings.items() if key.startswith("core.")},
             holds=(lock.fileno(),),
+            breaker=breaker,
         )
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """What weft may do with a workspace, and what ends it."""
+
+    rules: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    breaker: Breaker = field(default_factory=Breaker)
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
@@ -145,9 +161,10 @@ class Workspace(Struct, frozen=True, kw_only=True):
     admin: Path  # git's entry for this worktree, unless an agent removed it
     settings: Mapping[str, str] = field(default_factory=dict)
     lock: Lock
+    terms: Terms
 
     @classmethod
-    def of(cls, slot: Slot, record: Record, lock: Lock) -> Workspace:
+    def of(cls, slot: Slot, record: Record, lock: Lock, terms: Terms) -> Workspace:
         assert record.branch is not None
         assert record.base is not None
         assert record.tree is not None
@@ -159,6 +176,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
             admin=slot.pool.common / "worktrees" / (record.admin or slot.tree.name),
             settings=record.settings,
             lock=lock,
+            terms=terms,
         )
 
     @property
@@ -170,7 +188,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         return self.slot.pool.common
 
     def view(self, index: Path | None = None) -> View:
-        return self.slot.look(self.settings, self.lock, index)
+        return self.slot.look(self.settings, self.lock, index, self.terms.breaker)
 
     def close(self) -> None:
         """Let go without freeing it: another process may go on with it (`attach`)."""

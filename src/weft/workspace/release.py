@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from weft import git
 from weft.errors import InUse, WorkspaceError
 from weft.git import GitFailed, Update
-from weft.workspace import archive, worktree
+from weft.workspace import archive, inspection, worktree
 from weft.workspace.archive import Kept
 from weft.workspace.prepare import disown
 from weft.workspace.records import Phase, Pool, Slot, Workspace, try_lock
@@ -81,7 +81,8 @@ def _free(workspace: Workspace) -> None:
         remove(slot)
         return
     try:
-        worktree.reset(slot, record, admin, workspace.lock)
+        inspection.disarm(workspace)
+        worktree.reset(slot, record, admin, workspace.view())
     except (GitFailed, OSError, WorkspaceError):
         # What cannot be made clean is made anew by whoever comes next.
         worktree.take_apart(slot, record)

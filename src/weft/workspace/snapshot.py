@@ -15,7 +15,7 @@ from msgspec import Struct
 from weft.errors import WorkspaceError
 from weft.git import GitFailed
 from weft.git.trees import Differences, differences, put_index, take_up, write_tree
-from weft.workspace import worktree
+from weft.workspace import inspection, worktree
 from weft.workspace.records import Workspace
 
 
@@ -28,12 +28,14 @@ def take(workspace: Workspace) -> Snapshot:
     """The tree of all files, tracked or not, that are not ignored; nested repositories apart."""
     if not worktree.is_present(workspace.slot):
         raise WorkspaceError(f"The files of {workspace.branch} are gone: {workspace.path}.")
+    inspection.inspect(workspace)
     view = workspace.view(_copy(workspace.slot.index, workspace, "taken"))
     if not view.index.exists():
         put_index(view, workspace.base_tree)
     found = differences(view)
     if not (found.modified or found.deleted or found.untracked):
         return Snapshot(tree=workspace.base_tree, found=found)
+    inspection.weigh(workspace, found)
     take_up(view, found)
     return Snapshot(tree=write_tree(view), found=found)
 

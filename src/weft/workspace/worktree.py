@@ -17,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from weft.errors import WorkspaceError
 from weft.git import GitFailed, View
 from weft.git.command import answer, has_died, run, tries, why_failed
 from weft.git.refs import Update, find_checkouts, update_refs
 from weft.git.repository import common_directory
 from weft.git.trees import advance, put_up, remove_untracked, submodules
-from weft.workspace.locks import Lock
+from weft.workspace import inspection
+from weft.workspace.deletion import delete_tree
 from weft.workspace.records import Pool, Record, Slot, write_whole
 
 # What of the user's configuration decides how files look; nothing here can start a program.
@@ -149,26 +149,16 @@ def _write_entry(entry: Path, slot: Slot, head: str | None = None) -> None:
         write_whole(entry / "HEAD", head)
 
 
-def fill(slot: Slot, settings: Mapping[str, str], tree: str, *, admin: Path, lock: Lock) -> None:
+def fill(slot: Slot, view: View, tree: str, *, admin: Path) -> None:
     """Check a tree out into an empty worktree."""
     _forget_index(slot)
-    put_up(slot.look(settings, lock), tree)
+    put_up(view, tree)
     _hand_over_index(slot, admin)
 
 
-def renew(
-    slot: Slot,
-    settings: Mapping[str, str],
-    old: str,
-    new: str,
-    *,
-    admin: Path,
-    branch: str,
-    lock: Lock,
-) -> None:
+def renew(slot: Slot, view: View, old: str, new: str, *, admin: Path, branch: str) -> None:
     """Take a clean worktree from one tree to another, on a branch that exists."""
     _put_head(slot, admin, branch)
-    view = slot.look(settings, lock)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     if old != new:
         try:
@@ -186,11 +176,11 @@ def _put_head(slot: Slot, admin: Path, branch: str) -> None:
         write_whole(admin / "HEAD", f"ref: {branch}\n")
 
 
-def reset(slot: Slot, record: Record, admin: Path, lock: Lock) -> None:
+def reset(slot: Slot, record: Record, admin: Path, view: View) -> None:
     """Make the working tree and its git entry as clean as new, whatever an agent left there."""
     assert record.tree is not None
     assert record.base is not None
-    view = slot.look(record.settings, lock)
+    inspection.refuse_mounts(slot.directory)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     try:
         _reset_files(slot.pool, view, record.tree)
@@ -198,6 +188,8 @@ def reset(slot: Slot, record: Record, admin: Path, lock: Lock) -> None:
         _make_writable(slot.tree)
         _reset_files(slot.pool, view, record.tree)
     _reset_admin(slot, admin, record.base)
+    # An agent's index may name what is missing, and `git gc` looks at the index of every worktree.
+    _hand_over_index(slot, admin)
 
 
 def _reset_files(pool: Pool, view: View, tree: str) -> None:
@@ -231,6 +223,7 @@ def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
 
 def take_apart(slot: Slot, record: Record | None) -> None:
     """Remove the working tree and its git entry; the record stays."""
+    inspection.refuse_mounts(slot.directory)
     admin = None if record is None else admin_directory(slot, record)
     if admin is not None:
         discard(slot.pool, admin)
@@ -245,9 +238,8 @@ def _forget_admin_of(slot: Slot) -> None:
     entries = slot.pool.common / "worktrees"
     for entry in entries.glob(f"{slot.tree.name}*"):
         with contextlib.suppress(OSError):
-            if (entry / "gitdir").read_text(errors="surrogateescape").strip() == str(
-                slot.tree / ".git"
-            ):
+            link = os.fsdecode(inspection.read_file(entry / "gitdir", 8192)).strip()
+            if link == str(slot.tree / ".git"):
                 discard(slot.pool, entry)
 
 
@@ -260,40 +252,24 @@ def discard(pool: Pool, path: Path) -> None:
             os.rename(path, place / "it")
             break
         except PermissionError:
-            _make_writable(path)
+            if not path.is_symlink():
+                os.chmod(path, stat.S_IRWXU)  # a directory that is moved must be writable
             os.rename(path, place / "it")
             break
         except FileNotFoundError:
             if not os.path.lexists(path):
                 return
             # Somebody emptied the trash in between.
-    empty(place)
-
-
-def empty(place: Path) -> None:
-    """Delete a directory of the trash; another may be doing the same."""
-    stubborn = False
-    while place.exists():
-        try:
-            shutil.rmtree(place)
-        except FileNotFoundError:
-            continue
-        except PermissionError as error:
-            if stubborn:
-                raise WorkspaceError(f"{place} cannot be deleted: {error}.") from error
-            stubborn = True
-            _make_writable(place)
+    delete_tree(place)
 
 
 def _make_writable(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         return
     os.chmod(path, stat.S_IRWXU)
-    for directory, names, _ in os.walk(path):
-        for name in names:
-            below = os.path.join(directory, name)
-            if not os.path.islink(below):
-                os.chmod(below, stat.S_IRWXU)
+    for entry in inspection.walk(path):
+        if entry.is_dir(follow_symlinks=False):
+            os.chmod(entry.path, stat.S_IRWXU)
 
 
 def _forget_index(slot: Slot) -> None:

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from repositories import git, is_kept, make_repository, prepare, write
+from weft import workspace
+from weft.config import WorkspaceSettings
+from weft.errors import WorkspaceError
+from weft.workspace import Terms, Unkeepable, branch_ref, changes, clean, inspection, release
+from weft.workspace.deletion import delete_tree
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 128 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_a_file_above_max_file_mb_is_not_taken_up_and_stays(root: Path) -> None:
+    terms = Terms(rules=WorkspaceSettings(max_file_mb=1))
+    place = workspace.prepare(root, branch_ref("r", "t", 1), "HEAD", terms=terms)
+    (place.path / "large").write_bytes(b"x" * (1 << 20))
+    assert changes(place).paths == ("large",)
+    with (place.path / "large").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(Unkeepable, match="large has 2 MB, more than max_file_mb = 1"):
+        changes(place)
+    with pytest.raises(Unkeepable, match="max_file_mb"):
+        release(place)
+    assert (place.path / "large").exists()
+    [kept] = clean(root, terms=terms).kept
+    assert "max_file_mb = 1" in kept.why
+    report = clean(root, terms=Terms(rules=WorkspaceSettings(max_file_mb=2)))
+    assert [report.kept, len(report.archived)] == [(), 1]
+
+
+def test_more_files_than_can_be_taken_up_are_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "CHANGED", 3)
+    with prepare(root) as place:
+        write(place.path, built__ignored="1\n", x1="1\n", x2="2\n", x3="3\n")
+        assert len(changes(place).paths) == 3
+        write(place.path, x4="4\n")
+        with pytest.raises(Unkeepable, match=r"4 files differ .* \.gitignore"):
+            changes(place)
+
+
+@ROOT_ONLY
+def test_what_the_disk_has_no_room_for_stays_until_it_has(small: Path) -> None:
+    root = make_repository(small / "repository")
+    place = prepare(root)
+    (place.path / "large").write_bytes(os.urandom(24 << 20))
+    filler = small / "filler"
+    filler.write_bytes(b"x" * (60 << 20))
+    left = os.statvfs(small).f_bavail
+    with pytest.raises(Unkeepable, match=f"stays in {place.path}"):
+        release(place)
+    assert os.statvfs(small).f_bavail > left - 256  # pages
+    assert (place.path / "large").exists()
+    with prepare(root, task="other") as other:
+        write(other.path, new="little\n")
+        assert changes(other).paths == ("new",)
+    filler.unlink()
+    assert len(clean(root).archived) == 2
+
+
+@ROOT_ONLY
+def test_a_mount_in_a_workspace_is_named_and_nothing_in_it_is_touched(
+    root: Path, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious"
+    write(precious, dir__file="mine\n")
+    place = prepare(root)
+    write(place.path, a="changed\n")
+    mount = place.path / "mounted here"
+    mount.mkdir()
+    subprocess.run(["mount", "--bind", precious, mount], check=True)
+    try:
+        obstacle = release(place).obstacle
+        assert obstacle is not None
+        assert f"umount {mount}" in obstacle
+        [kept] = clean(root).kept
+        assert f"umount {mount}" in kept.why
+        with pytest.raises(WorkspaceError, match="mounted"):
+            delete_tree(place.path)
+    finally:
+        subprocess.run(["umount", mount], check=True)
+    assert (precious / "dir" / "file").read_text() == "mine\n"
+    assert clean(root).kept == ()
+
+
+def test_a_directory_of_any_depth_is_deleted(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    program = "import os\nfor _ in range(3000): os.mkdir('d' * 9); os.chdir('d' * 9)"
+    subprocess.run(["python3", "-c", program], cwd=top, check=True)
+    delete_tree(top)
+    assert not top.exists()
+
+
+def test_a_workspace_whose_base_is_gone_is_named_and_stays(root: Path) -> None:
+    place = prepare(root)
+    write(place.path, a="work\n")
+    lost = root / ".git" / "objects" / place.base[:2] / place.base[2:]
+    content = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(WorkspaceError, match=f"{place.base} is missing"):
+        release(place)
+    assert (place.path / "a").read_text() == "work\n"
+    lost.write_bytes(content)
+    clean(root)
+    assert is_kept(root, "work\n")
+
+
+def test_what_was_staged_and_is_not_whole_is_not_archived(root: Path) -> None:
+    place = prepare(root)
+    ghost = "1234567890" * 4
+    git(place.path, "update-index", "--add", "--cacheinfo", f"100644,{ghost},ghost")
+    write(place.path, a="kept\n")
+    release(place)
+    assert is_kept(root, "kept\n")
+    git(root, "gc", "--quiet", "--prune=now")
+    assert git(root, "fsck", "--no-dangling", "--no-progress") == ""
