@@ -116,6 +116,8 @@ def wipe(url: str) -> None:
             tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             connection.execute("BEGIN IMMEDIATE")
             for (table,) in tables.fetchall():
+                if table in _KEPT:
+                    continue
                 connection.execute(f'DELETE FROM "{table}"')
             connection.execute("INSERT INTO store (one, identity) VALUES (1, '')")
             connection.execute("COMMIT")

@@ -6,6 +6,7 @@
     ├── StoreError         the database cannot be used                  exit 2
     │   ├── ForeignStore   it is not weft's, or it is damaged
     │   ├── NewerStore     a newer weft wrote it
+    │   ├── UnknownSchema  a development version of weft wrote it
     │   ├── NoAnswer       the server is not there, or answers nonsense
     │   └── StoreBusy      somebody held it for too long; try again
     ├── LimitsDiffer       this process is configured unlike the store  exit 2
@@ -55,6 +56,10 @@ class ForeignStore(StoreError):
 
 class NewerStore(StoreError):
     """A newer weft wrote this store; upgrade weft to use it."""
+
+
+class UnknownSchema(StoreError):
+    """The schema of this store is not one that this weft can use or upgrade."""
 
 
 class NoAnswer(StoreError):

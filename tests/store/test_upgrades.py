@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -15,11 +16,12 @@ import msgspec
 import psycopg
 import pytest
 
-from databases import look
+from cli.shell import assert_one_sentence, make_project, weft
+from databases import change, look
 from patience import PATIENCE, wait_until
 from store_helpers import put, snapshot
 from weft.config import Tuning
-from weft.errors import NewerStore, StoreError
+from weft.errors import NewerStore, StoreError, UnknownSchema
 from weft.store import Store, open_store, sql
 from weft.store.limits import list_limits
 from weft.store.postgres import _MIGRATION_LOCK, Postgres
@@ -42,12 +44,13 @@ def known(url: str, *more: tuple[str, ...]) -> sql.Steps:
 
 
 def open_later(url: str, *more: tuple[str, ...]) -> Store:
-    steps = known(url, *more)
+    return Store(open_driver(url, known(url, *more)), Tuning())
+
+
+def open_driver(url: str, steps: sql.Steps) -> Any:
     if url.startswith("sqlite"):
-        driver: Any = Sqlite(Path(url.removeprefix("sqlite:///")), steps=steps)
-    else:
-        driver = Postgres(url, steps=steps)
-    return Store(driver, Tuning())
+        return Sqlite(Path(url.removeprefix("sqlite:///")), steps=steps)
+    return Postgres(url, steps=steps)
 
 
 def version(url: str) -> int:
@@ -146,6 +149,43 @@ def test_an_earlier_weft_refuses_an_upgraded_store_and_leaves_it_alone(old: str)
         open_store(old)
     assert snapshot(old) == before
     assert version(old) == newest + 1
+
+
+def without_a_column(url: str) -> sql.Steps:
+    """The first step as a development version had it, with the same number."""
+    ((number, statements), *later) = known(url)
+    column = "    target_text TEXT NOT NULL DEFAULT ''"
+    assert any(column in one for one in statements)
+    return (number, tuple(re.sub(f",\\s+{column.strip()}", "", one) for one in statements)), *later
+
+
+@pytest.mark.parametrize("way", ["changed", "without a digest"])
+def test_a_store_of_an_unknown_schema_is_refused_with_the_way_on(url: str, way: str) -> None:
+    open_driver(url, without_a_column(url) if way == "changed" else known(url)).close()
+    if way == "without a digest":  # as the first stores were
+        if url.startswith("sqlite"):
+            change(url, "DROP TABLE schema_version")
+        else:
+            change(url, "ALTER TABLE schema_version DROP COLUMN digest")
+    before = snapshot(url)
+    way_on = "mv .*weft.db" if url.startswith("sqlite") else "ALTER SCHEMA weft RENAME"
+    with pytest.raises(UnknownSchema, match=way_on):
+        open_store(url)
+    with pytest.raises(UnknownSchema, match=way_on):
+        open_later(url, SECOND)
+    assert snapshot(url) == before
+
+
+def test_a_store_of_an_unknown_schema_is_told_by_doctor_and_commands(
+    tmp_path: Path, url: str
+) -> None:
+    open_driver(url, without_a_column(url)).close()
+    project = make_project(tmp_path / "project")
+    told = weft(project, "ps", WEFT_STORE=url)
+    assert_one_sentence(told, 2, "another development version", "start a new store")
+    examined = weft(project, "doctor", WEFT_STORE=url)
+    assert examined.returncode == 2
+    assert f"PROBLEM  store: {told.stderr.removeprefix('weft: ')}" in examined.stdout
 
 
 def test_a_store_upgraded_while_one_waits_to_upgrade_it_is_refused_too(old: str) -> None:

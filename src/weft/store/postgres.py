@@ -23,7 +23,7 @@ from psycopg import errors, sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from weft.errors import ForeignStore, InputError, NewerStore, StoreBusy, StoreError
+from weft.errors import ForeignStore, InputError, NewerStore, StoreBusy, StoreError, UnknownSchema
 from weft.store import sql as texts
 from weft.store.database import Cursor, Row
 from weft.store.wake import Listener, Listeners, Outward, Topic, wait_readable
@@ -37,6 +37,9 @@ _POOL: Final = "weft"
 _MIGRATION_LOCK: Final = 0x77656674
 _PATIENCE: Final = 30.0
 _NEXT_TURN: Final = "UPDATE store SET writes = writes + 1"
+_NO_JIT: Final = "SET LOCAL jit = off"
+"""With `enable_seqscan=off` the server takes each query for an expensive one, and would compile it
+to machine code at every call. Part of each transaction: a pooler may drop the session's options."""
 _OPTIONS: Final = (
     "-c search_path=weft "
     # A writer stopped in mid-transaction would stop everybody: the server lets go of it.
@@ -99,7 +102,7 @@ class Postgres:
     def read(self, work: Callable[[Cursor], T]) -> T:
         def body(connection: psycopg.Connection[DictRow], _: _Phase) -> T:
             with connection.pipeline() as pipeline:
-                first = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)
+                first = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", _NO_JIT)
                 cursor = _Cursor(connection, pipeline, self._queries, first)
                 result = work(cursor)
                 cursor.send()
@@ -112,7 +115,7 @@ class Postgres:
         def body(connection: psycopg.Connection[DictRow], phase: _Phase) -> tuple[T, Outward]:
             # A pipeline: writes travel with the next read, the last ones with the commit.
             with connection.pipeline() as pipeline:
-                first = ("BEGIN", self._next_turn)
+                first = ("BEGIN", _NO_JIT, self._next_turn)
                 cursor = _Cursor(connection, pipeline, self._queries, first)
                 result, outward = work(cursor)
                 cursor.send()
@@ -305,13 +308,12 @@ def _bound_transactions(connection: psycopg.Connection[DictRow]) -> None:
 
 
 def _migrate(connection: psycopg.Connection[DictRow], steps: texts.Steps) -> None:
-    newest = steps[-1][0]
-    if _version(connection, newest) == newest:
+    if _version(connection, steps) == steps[-1][0]:
         return
     connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
     try:
         # A new statement, hence a new snapshot: another process may have been faster.
-        _apply(connection, _version(connection, newest), steps)
+        _apply(connection, _version(connection, steps), steps)
     finally:
         connection.execute("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
 
@@ -320,19 +322,46 @@ def _apply(
     connection: psycopg.Connection[DictRow], version: int | None, steps: texts.Steps
 ) -> None:
     with connection.transaction():
+        connection.execute(_NO_JIT)
         if version is None:
             connection.execute("CREATE SCHEMA IF NOT EXISTS weft")
-            connection.execute("CREATE TABLE weft.schema_version (version BIGINT NOT NULL)")
-            connection.execute("INSERT INTO weft.schema_version VALUES (0)")
+            connection.execute(
+                "CREATE TABLE weft.schema_version (version BIGINT NOT NULL, digest TEXT NOT NULL)"
+            )
+            connection.execute("INSERT INTO weft.schema_version VALUES (0, '')")
         for number, statements in steps:
             if number > (version or 0):
                 for statement in statements:
                     connection.execute(statement)
-                connection.execute("UPDATE weft.schema_version SET version = %s", (number,))
+                connection.execute(
+                    "UPDATE weft.schema_version SET version = %s, digest = %s",
+                    (number, texts.digest(steps, number)),
+                )
 
 
-def _version(connection: psycopg.Connection[DictRow], newest: int) -> int | None:
-    """The schema's version, None if there is no schema yet; refuses one newer than is known."""
+def _version(connection: psycopg.Connection[DictRow], steps: texts.Steps) -> int | None:
+    """Return the schema's version, None if there is no schema yet; refuse an unknown schema."""
+    with connection.pipeline(), connection.transaction():
+        connection.execute(_NO_JIT)
+        row = _find_version(connection)
+    if row is None:
+        return None
+    version, newest = int(row["version"]), steps[-1][0]
+    if version > newest:
+        raise NewerStore(
+            f"The store has schema {version}, this weft knows {newest}; upgrade weft to use it."
+        )
+    if row["digest"] != texts.digest(steps, version):
+        raise UnknownSchema(
+            f"The store has a schema {version} of another development version of weft, which this "
+            "one cannot use. End its runs with the weft that made it, or start a new store: "
+            "`ALTER SCHEMA weft RENAME TO weft_old` keeps the old one."
+        )
+    return version
+
+
+def _find_version(connection: psycopg.Connection[DictRow]) -> Row | None:
+    """Read version and digest of the schema; None if there is no schema yet."""
     found = connection.execute(
         "SELECT to_regclass('weft.schema_version') IS NOT NULL AS ours, "
         "EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -345,15 +374,13 @@ def _version(connection: psycopg.Connection[DictRow], newest: int) -> int | None
                 "This database has a schema `weft` that is not weft's; use another database."
             )
         return None
-    row = connection.execute("SELECT version FROM weft.schema_version").fetchone()
+    row = connection.execute(
+        # As JSON: the first stores had no such column.
+        "SELECT version, to_jsonb(v) ->> 'digest' AS digest FROM weft.schema_version v"
+    ).fetchone()
     if row is None:
         raise ForeignStore("The store's schema has no version; restore it from a backup.")
-    version = int(row["version"])
-    if version > newest:
-        raise NewerStore(
-            f"The store has schema {version}, this weft knows {newest}; upgrade weft to use it."
-        )
-    return version
+    return row
 
 
 def _place(url: str) -> tuple[str, str]:

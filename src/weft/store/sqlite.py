@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from weft.errors import ForeignStore, NewerStore, StoreBusy, StoreError
+from weft.errors import ForeignStore, NewerStore, StoreBusy, StoreError, UnknownSchema
 from weft.store import sql
 from weft.store.database import Cursor, Row
 from weft.store.sqlite_file import APPLICATION_ID, StoreFile
@@ -101,22 +101,43 @@ class Sqlite:
         version = self._version(connection)  # again: another process may have been faster
         if version == 0:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("CREATE TABLE schema_version (digest TEXT NOT NULL)")
+            connection.execute("INSERT INTO schema_version VALUES ('')")
         for number, statements in self._steps:
             if number > version:
                 for statement in statements:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number:d}")
+                digest = sql.digest(self._steps, number)
+                connection.execute("UPDATE schema_version SET digest = ?", (digest,))
 
     def _version(self, connection: sqlite3.Connection) -> int:
-        """The schema's version; refuses one this program does not know."""
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        """Return the schema's version, 0 for a new file; refuse a schema that is not known."""
+        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+            return 0
+        version, digest = self._find_schema(connection)
         newest = self._steps[-1][0]
         if version > newest:
             raise NewerStore(
                 f"The store {self.path} has schema {version}, this weft knows {newest}; "
                 "upgrade weft to use it."
             )
+        if digest != sql.digest(self._steps, version):
+            raise UnknownSchema(
+                f"The store {self.path} has a schema {version} of another development version of "
+                "weft, which this one cannot use. End its runs with the weft that made it, or "
+                f"start a new store: `mv {self.path} {self.path}.old` keeps the old one."
+            )
         return version
+
+    def _find_schema(self, connection: sqlite3.Connection) -> tuple[int, str]:
+        """Read the version and the digest of the schema in one statement, hence at one moment."""
+        table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'")
+        if table.fetchone() is None:  # the first stores had no digest
+            return int(connection.execute("PRAGMA user_version").fetchone()[0]), ""
+        query = "SELECT user_version, digest FROM pragma_user_version, schema_version"
+        row = connection.execute(query).fetchone()
+        return int(row[0]), str(row[1])
 
     def read(self, work: Callable[[Cursor], T]) -> T:
         def body() -> T:

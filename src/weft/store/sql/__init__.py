@@ -8,6 +8,7 @@ which the two databases differ are replaced here, by rules short enough to be li
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from pathlib import Path
 from typing import Final, Literal
@@ -60,6 +61,12 @@ def migrations(dialect: Dialect) -> Steps:
                 statements = tuple(map(_sqlite_keys, statements))
             steps.append((int(file.name.split("_")[0]), statements))
     return tuple(steps)
+
+
+def digest(steps: Steps, version: int) -> str:
+    """Name the schema that the steps up to a version lead to."""
+    text = [" ".join(one.split()) for number, its in steps if number <= version for one in its]
+    return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
 def _sqlite_keys(statement: str) -> str:
