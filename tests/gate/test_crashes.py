@@ -18,7 +18,7 @@ from weft.store.gate import read_gate
 from weft.store.leases import list_open
 from weft.workspace.names import trunk_ref
 
-POINTS = ("checked", "built", "intended", "moved", "completed", "rejecting")
+POINTS = ("checked", "built", "intended", "moving", "moved", "completed", "rejecting")
 KILLS = 60 if os.environ.get("WEFT_CHAOS") else 4
 GATE = {"run": NOBODY_BROKEN, "slots": 2}
 SLOW = {"run": ("sh", "-c", "sleep 0.15; ! grep -rn broken src"), "slots": 2}

@@ -7,6 +7,7 @@ the verdicts alone and is proved of the policy in `test_batches`.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,9 +25,11 @@ from patience import PATIENCE
 from weft.attempt.site import Site
 from weft.gate.check import Checked, bury
 from weft.gate.pool import Debts, Job, Pool, _Under
+from weft.model import NewWorker
 from weft.policy.checks import Check
 from weft.process import table
-from weft.store.leases import list_open
+from weft.store.leases import list_open, release, suspect_overdue, take
+from weft.store.workers import depart, register
 
 SLOTS = 4
 
@@ -168,6 +171,35 @@ def test_a_pool_ends_with_the_last_of_its_checks_and_answers_each_for_itself(
         bench.judge(Pool, wished, end)
 
     play()
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["left", "hangs"])
+def test_checks_of_a_worker_that_left_take_slots_until_they_have_ended(
+    stage: Stage, home: Path, *, hangs: bool
+) -> None:
+    """They are being ended, and whoever ends them rings. Those of a worker that hangs may stay
+    for ever, and keep nobody from checking. Weakened, either is counted like the other."""
+    stage.submit([])
+    register(stage.store, NewWorker(id="other", slots=1, host="h"), now=0, stated={})
+    now = time.time()
+    fence = take(stage.store, "check", RUN, {"requests": 1}, worker="other", now=now)
+    assert fence is not None
+    if hangs:
+        suspect_overdue(stage.store, now=now + stage.store.tuning.lease + 1)
+    else:
+        depart(stage.store, "other", now=now)
+
+    async def try_to_start(site: Site) -> bool:
+        async with anyio.create_task_group() as group:
+            calls = {"settle": lambda job, found: None, "fail": print, "ring": lambda: None}
+            pool = Pool(site, WORKER, RUN, group, Debts(site), **calls)  # type: ignore[arg-type]  # as named
+            return await pool.start(Bench(stage, site, home).job(Wish(0, 0)))
+        raise AssertionError("a task group is left by its end only")
+
+    with gate_site(stage, slots=1) as site:
+        assert anyio.run(try_to_start, site) is hangs
+        release(stage.store, fence, now=now, reason="ended")
+        assert anyio.run(try_to_start, site)
 
 
 class Early(Pool):

@@ -31,8 +31,9 @@ def test_a_trunk_that_was_there_before_is_left_alone(stage: Stage) -> None:
     assert stage.are(a="gating")
 
 
-@pytest.mark.parametrize("point", ["checked", "built", "intended"])
+@pytest.mark.parametrize("point", ["checked", "built", "intended", "moving"])
 def test_a_trunk_that_somebody_moves_is_not_overwritten(stage: Stage, point: str) -> None:
+    """Weakened, trunk moves from wherever it is now instead of the recorded old commit."""
     stage.submit([task("a")])
     theirs = foreign(stage)
     stage.bring("a", {"src/a": "a = 2\n"})

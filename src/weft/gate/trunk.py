@@ -94,14 +94,14 @@ def roll_forward(
     """Complete a landing that was written down, however far it had come."""
     if tree_of(plumbing, landing.new) != landing.tree:
         raise WeftError(f"Commit {landing.new} does not hold the tree that was checked.")
-    _move(store, repository, fence, landing)
+    _move(store, repository, fence, landing, at=at)
     at("moved")
     complete(store, fence, landing.run, landing.sequence, now=time.time())
     at("completed")
 
 
-def _move(store: Store, repository: Path, fence: int, landing: Landing) -> None:
-    """Move trunk, unless it has been; never away from where nobody expects it."""
+def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: Fault) -> None:
+    """Move trunk from the recorded old commit to the new one, unless that has been done."""
     ref = trunk_ref(landing.run)
     for pause in _PAUSES:
         where = git.find_ref(repository, ref)
@@ -110,6 +110,7 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing) -> None:
                 return
             refuse_foreign(store, fence, landing.run, landing.old, where)
         _refuse_checked_out(store, repository, fence, landing.run)
+        at("moving")
         update = Update(ref=ref, old=landing.old, new=landing.new)
         try:
             git.update_refs(repository, [update], why=f"weft: landing {landing.sequence}")
