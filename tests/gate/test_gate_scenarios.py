@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -183,3 +184,11 @@ def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
         assert marked_processes(stage.store) != []
         assert bury(site, RUN, 1002) is not None
         assert marked_processes(stage.store) == []
+
+
+def test_two_workers_may_bury_one_check_at_once(stage: Stage) -> None:
+    with gate_site(stage) as site, ThreadPoolExecutor(4) as workers:
+        for fence in range(2000, 2040):
+            (site.check_directory(fence) / "1").mkdir(parents=True)
+            buried = [workers.submit(bury, site, RUN, fence) for _ in range(4)]
+            assert any(one.result() for one in buried)

@@ -168,3 +168,29 @@ def test_two_interrupts_end_a_run_whose_git_hangs_and_the_next_goes_on(yard: Yar
     process.communicate(timeout=BOUND)
     yard.run("--resume", yard.run_id())
     assert yard.landed("src/hostile") == "x\n"
+
+
+def test_what_landed_leaves_no_archive_behind(yard: Yard) -> None:
+    yard.plan.write_text(
+        "- [ ] One\n  <!-- id: one; files: src/one -->\n  - script: write src/one 1\n"
+        "- [ ] Two\n  <!-- id: two; files: src/two -->\n  - script: write src/two 2\n"
+    )
+    yard.run("plan.md")
+    [row] = yard.rows("SELECT candidate FROM attempts WHERE task = 1")
+    kept = f"refs/weft/archive/{yard.run_id()}/one/1/{row['candidate']}"
+    git(yard.root, "update-ref", kept, str(row["candidate"]))  # as an earlier weft did
+    assert yard.weft("clean").returncode == 0
+    assert git(yard.root, "for-each-ref", "refs/weft/archive", "refs/heads/weft-work") == ""
+    git(yard.root, "gc", "--quiet", "--prune=now")
+    assert yard.weft("verify", yard.run_id()).returncode == 0
+    yard.assert_nothing_left()
+
+
+def test_a_reason_of_many_kilobytes_is_shown_short(yard: Yard) -> None:
+    yard.shell("hostile", "cat > /dev/null; head -c 340000 /dev/zero | tr '\\0' x >&2; exit 3")
+    yard.commit()
+    yard.plan.write_text("- [ ] One\n  <!-- id: one; files: src/one; agent: hostile -->\n")
+    yard.run("plan.md", code=1)
+    told = yard.weft("why", "one")
+    assert told.returncode == 0
+    assert max(map(len, told.stdout.splitlines())) < 4_000

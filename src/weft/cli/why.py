@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from weft.cli.naming import say_which, task_argument
 from weft.cli.output import json_option, print_json, say
-from weft.cli.words import clock, dollars, duration, first_line, whole_line
+from weft.cli.words import bounded_line, clock, dollars, duration, first_line, whole_line
 
 if TYPE_CHECKING:
     from weft.model import Attempt
@@ -50,7 +50,7 @@ def command(directory: Path, task: str, as_json: bool) -> None:
         print_json(as_dict(found))
     else:
         for line in lines(found, now):
-            say(line)
+            say(bounded_line(line, f"weft why {found.task.id} --json"))
 
 
 def lines(why: Why, now: float) -> Iterator[str]:

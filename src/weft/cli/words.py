@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from weft.bounds import DOLLARS
-from weft.operations.wording import first_line, whole_line
+from weft.operations.wording import bounded_line, first_line, whole_line
 
-__all__ = ["clock", "dollars", "duration", "first_line", "whole_line"]
+__all__ = ["bounded_line", "clock", "dollars", "duration", "first_line", "whole_line"]
 
 
 def duration(seconds: float) -> str:

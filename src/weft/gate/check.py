@@ -259,7 +259,10 @@ def bury(site: Site, run: str, fence: int) -> str | None:
     marker = site.check_marker(fence)
     commands = sorted(directory.iterdir()) if directory.is_dir() else []
     places = [*(one for one in commands if one.is_dir()), directory]
-    if not all(_is_ended(one, marker) for one in places):
+    try:
+        if not all(_is_ended(one, marker) for one in places):
+            return None
+    except FileNotFoundError:  # another worker has just buried it
         return None
     workspace.discard_abandoned(site.root, workspace.check_ref(run, fence))
     shutil.rmtree(directory, ignore_errors=True)

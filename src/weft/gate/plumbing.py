@@ -9,7 +9,6 @@ clone, a merge that needs a missing object fails with advice.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from weft import git, process
 from weft.errors import InputError, WeftError
 from weft.gate.objects import Object, identify, pack
 from weft.git.command import as_variables, clean_environment, why_failed
+from weft.workspace.scratch import scratch_directory
 
 _PINNED: Final = {
     "core.attributesFile": "/dev/null",  # read from the user's home even without configuration
@@ -120,8 +120,8 @@ class Plumbing(Struct, kw_only=True):
 def open_plumbing(repository: Path) -> Iterator[Plumbing]:
     common = git.common_directory(repository)
     settings = git.settings(repository)
-    with tempfile.TemporaryDirectory(prefix="weft-gate-") as name:
-        directory, tree = Path(name, "git"), Path(name, "tree")
+    with scratch_directory(common) as place:
+        directory, tree = place / "git", place / "tree"
         _make_directory(directory, common, settings)
         tree.mkdir()
         yield Plumbing(

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from weft.operations import old_attempts
 from weft.operations.do import repository
 from weft.operations.project import Project
 from weft.store import Store
+from weft.store.gate import read_gate
 from weft.store.hosted import hosted
 from weft.store.tasks import list_attempts, list_tasks
 from weft.workspace.names import BRANCHES
@@ -70,7 +71,7 @@ def clean(project: Project, *, branches: Branches, older_than: float) -> Report:
     plan = _decide(project, branches, older_than)
     obstacles = old_attempts.remove(plan.old)
     terms = workspace.Terms(rules=project.config.workspace)
-    done = workspace.clean(project.root, _AllBut(plan.going), terms=terms)
+    done = workspace.clean(project.root, _AllBut(plan.going), terms=terms, landed=plan.landed)
     return _report(plan, done, obstacles)
 
 
@@ -79,6 +80,7 @@ class _Plan(Struct, frozen=True, kw_only=True):
     staying: Mapping[str, str]  # branches, and why
     old: tuple[old_attempts.Directory, ...]  # of attempts, that may go unless a process lives
     young: Mapping[old_attempts.Directory, str]  # those that stay, and why
+    landed: frozenset[str] = frozenset()  # candidates whose work trunk holds
 
 
 class _AllBut(Container[str]):
@@ -107,7 +109,22 @@ def _decide(project: Project, branches: Branches, older_than: float) -> _Plan:
         tasks = list(_tasks(store, repository(project)))
         staying = _staying(project.root, store, tasks, names, tips, branches)
         old, young = old_attempts.look(common, store, tasks, older_than)
-    return _Plan(going=frozenset(names) - set(staying), staying=staying, old=old, young=young)
+        landed = _landed(store, {task.run for task in tasks if task.run is not None})
+    return _Plan(
+        going=frozenset(names) - set(staying),
+        staying=staying,
+        old=old,
+        young=young,
+        landed=landed,
+    )
+
+
+def _landed(store: Store, runs: Iterable[str]) -> frozenset[str]:
+    """The candidates of entries that landed."""
+    entries = [entry for run in runs for entry in read_gate(store, run).entries]
+    return frozenset(
+        commit for entry in entries if entry.state == "landed" for commit, _ in entry.work
+    )
 
 
 def _tasks(store: Store, repository: str) -> Iterator[Task]:

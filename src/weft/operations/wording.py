@@ -6,12 +6,20 @@ from typing import Final
 
 _LONGEST: Final = 160
 _LONGEST_CURE: Final = 320
+_LONGEST_SHOWN: Final = 2_000
 _LITTLE: Final = 10  # characters that are not worth leaving out
 
 
 def whole_line(text: str) -> str:
     """The first line with something in it."""
     return next((one.strip() for one in text.splitlines() if one.strip()), "")
+
+
+def bounded_line(line: str, where: str) -> str:
+    """A line that fits on a screen; `where` is the command that prints all of it."""
+    if len(line) <= _LONGEST_SHOWN:
+        return line
+    return f"{line[:_LONGEST_SHOWN]}… ({len(line):,} characters; `{where}` prints all of it)"
 
 
 def first_line(text: str) -> str:

@@ -8,7 +8,7 @@ state gives the same commits, and those are reached by then.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -75,13 +75,20 @@ def find_whole(
     return [one for one in commits if not lacks_objects(common, [one], excluding=excluding)]
 
 
-def drop_branches(common: Path, branches: Mapping[str, str]) -> tuple[str, ...]:
-    """Delete branches, given with where they point, all at once; what they alone reach is kept."""
+def drop_branches(
+    common: Path, branches: Mapping[str, str], *, landed: Container[str] = ()
+) -> tuple[str, ...]:
+    """Delete branches, given with where they point, all at once; what they alone reach is kept,
+    unless trunk holds it in commits of its own: `landed`."""
     names = tuple(branches)
     existing = find_whole(common, find_commits(common, branches.values()), excluding=names)
     lost = heads(unreachable(common, existing, excluding=names))
     owner = {commit: branch for branch, commit in branches.items()}
-    kept = [Update(ref=archive_ref(owner[commit], commit), old=None, new=commit) for commit in lost]
+    kept = [
+        Update(ref=archive_ref(owner[commit], commit), old=None, new=commit)
+        for commit in lost
+        if commit not in landed
+    ]
     gone = [Update(ref=branch, old=tip, new=None) for branch, tip in branches.items()]
     git.update_refs(common, [*kept, *gone], why="weft: kept")
     return tuple(update.ref for update in kept)

@@ -6,6 +6,7 @@ everything that exists nowhere else was kept.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import tempfile
@@ -17,11 +18,11 @@ from msgspec import Struct
 
 from weft import git
 from weft.errors import WeftError, WorkspaceError
-from weft.git import RefMoved
+from weft.git import RefMoved, Update
 from weft.workspace import archive
 from weft.workspace.deletion import delete_tree
 from weft.workspace.locks import Lock
-from weft.workspace.names import BRANCHES
+from weft.workspace.names import ARCHIVE, BRANCHES
 from weft.workspace.prepare import disown
 from weft.workspace.records import Phase, Pool, Slot, Terms, Workspace, registering, try_lock
 from weft.workspace.release import remove
@@ -72,10 +73,16 @@ def survey(repository: Path, wanted: Container[str] = ()) -> Report:
     return Report(freed=tuple(freed), kept=tuple(kept))
 
 
-def clean(repository: Path, wanted: Container[str] = (), *, terms: Terms | None = None) -> Report:
+def clean(
+    repository: Path,
+    wanted: Container[str] = (),
+    *,
+    terms: Terms | None = None,
+    landed: Container[str] = (),
+) -> Report:
     """Remove workspaces that nobody uses, and branches without one; `wanted` branches stay.
 
-    What exists nowhere else is archived first.
+    What exists nowhere else is archived first; of a commit in `landed`, trunk has all.
     """
     pool = Pool(common=git.common_directory(repository))
     freed: list[Item] = []
@@ -95,7 +102,8 @@ def clean(repository: Path, wanted: Container[str] = (), *, terms: Terms | None 
             freed.append(item)
         else:
             kept.append(_item(slot, stays))
-    dropped = _drop_idle_branches(pool, wanted, archived)
+    dropped = _drop_idle_branches(pool, wanted, archived, landed)
+    _drop_landed_archives(pool, landed)
     freed += [Item(name=branch, why="no workspace is on it") for branch in dropped]
     freed += _empty_trash(pool)
     return Report(freed=tuple(freed), kept=tuple(kept), archived=tuple(archived))
@@ -144,11 +152,21 @@ def _idle_branches(pool: Pool, wanted: Container[str]) -> dict[str, str]:
     }
 
 
-def _drop_idle_branches(pool: Pool, wanted: Container[str], archived: list[str]) -> list[str]:
+def _drop_landed_archives(pool: Pool, landed: Container[str]) -> None:
+    """Delete references that an earlier weft kept of what has landed."""
+    kept = git.list_refs(pool.common, ARCHIVE)
+    gone = [Update(ref=ref, old=at, new=None) for ref, at in kept.items() if at in landed]
+    with contextlib.suppress(RefMoved):  # another cleaner was faster
+        git.update_refs(pool.common, gone, why="weft: landed")
+
+
+def _drop_idle_branches(
+    pool: Pool, wanted: Container[str], archived: list[str], landed: Container[str]
+) -> list[str]:
     for _ in range(_TRIES):
         branches = _idle_branches(pool, wanted)
         try:
-            archived += archive.drop_branches(pool.common, branches)
+            archived += archive.drop_branches(pool.common, branches, landed=landed)
         except RefMoved:  # another cleaner was faster with one of them: look again
             continue
         return list(branches)

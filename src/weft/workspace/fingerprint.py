@@ -16,7 +16,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -29,6 +28,7 @@ from weft.git.command import through
 from weft.git.trees import differences
 from weft.workspace import worktree
 from weft.workspace.names import BRANCHES, TRUNKS
+from weft.workspace.scratch import scratch_directory
 
 _WATCHED: Final = 2_000  # untracked files that are looked at one by one
 _REPOSITORY: Final = "a repository"
@@ -161,8 +161,8 @@ def _checkout(
     root = git.find_top_level(repository)
     if root is None or not (directory / "index").exists():
         return _Checkout(index="", files={}, untracked={}, crowd="")
-    with tempfile.TemporaryDirectory(prefix="weft-look-") as place:
-        view = _view(Path(place), root, directory, common, settings)
+    with scratch_directory(common) as place:
+        view = _view(place, root, directory, common, settings)
         staged = staged or _digest(through(view, "ls-files", "-z", "--stage"))
         found = differences(view)
     crowded = len(found.untracked) > _WATCHED
