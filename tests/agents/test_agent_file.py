@@ -30,6 +30,7 @@ sandbox:
   kind: bwrap
   network: no
   write: [~/.config/some, /srv/cache]
+  read: ~/.aws
 env:
   - OPENAI_API_KEY
   - RUST_LOG: debug
@@ -52,7 +53,7 @@ def test_every_setting_is_understood() -> None:
         name="some",
         file="agents/some.md",
         template="Do {{ task.text }}\n",
-        template_line=22,
+        template_line=23,
         runs="codex",
         description="Everything: at once",
         model="gpt-5.5-codex",
@@ -71,6 +72,7 @@ def test_every_setting_is_understood() -> None:
         sandbox=Sandbox.BWRAP,
         network=False,
         write=("~/.config/some", "/srv/cache"),
+        read=("~/.aws",),
         env_passed=("OPENAI_API_KEY",),
         env_set={"RUST_LOG": "debug"},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -109,6 +110,92 @@ def test_a_set_up_may_take_longer_than_a_lease_and_than_t1(ground: Ground) -> No
     task = ground.submit("write a new")
     ground.serve()
     assert ground.outcomes(task) == ["success"]
+
+
+def _skip_without(kind: str) -> None:
+    able = sandbox.available()
+    if not (able.landlock if kind == "landlock" else able.bwrap):
+        pytest.skip(f"{kind} is not to be had on this machine")
+
+
+KINDS = pytest.mark.parametrize("kind", ["landlock", "bwrap"])
+
+
+@KINDS
+def test_a_sandboxed_agent_reads_no_secret_of_weft_or_of_the_user(
+    ground: Ground, kind: str
+) -> None:
+    _skip_without(kind)
+    home = Path(ground.environment["HOME"])
+    ground.environment |= {"TMPDIR": str(home / "tmp"), "WEFT_STORE": "postgresql://u:pass@h/d"}
+    other = ground.root / ".git" / "weft" / "attempts" / "other" / "7.1"
+    secrets = [
+        *(home / ".ssh/id", home / ".aws/credentials", home / ".config/gh/hosts.yml"),
+        *(home / ".codex/auth.json", home / ".gemini/oauth_creds.json", home / ".claude.json"),
+        *(home / ".mozilla/firefox/key4.db", home / "store/server.token", other / "stdout"),
+        ground.root / ".git" / "weft" / "server.token",
+        ground.root / ".git" / "config",
+    ]
+    opened = [home / ".kube/config", home / ".config/tool/settings", ground.root / "dir/b"]
+    for path in (*secrets, *opened):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.write_text("s3cret\n")
+    (home / "tmp").mkdir()
+    reads = "".join(f"test -s {path} && cat {path} && echo {path} >> a\n" for path in secrets)
+    reads += "".join(f"cat {path} > /dev/null || echo {path} >> a\n" for path in opened)
+    reads += f"test -s {home}/store/weft.db && cat {home}/store/weft.db && echo store >> a\n"
+    reads += f"tr '\\0' '\\n' < /proc/{os.getpid()}/environ && echo environ >> a\n"
+    reads += "git log -1 --format=%s >> a || exit 1\n"
+    front = f"sandbox:\n  kind: {kind}\n  read: ~/.kube\n"
+    ground.shell("curious", f": > a\n{reads}", front)
+    task = ground.submit(agent="curious", files=["a"])
+    ground.serve()
+    assert ground.state(task) is State.DONE, ground.task(task).reason
+    assert ground.content(task, "a") == "first\n"
+
+
+@KINDS
+def test_a_sandboxed_agent_cannot_touch_the_repositorys_objects(ground: Ground, kind: str) -> None:
+    _skip_without(kind)
+    common = ground.root / ".git"
+    before = git(ground.root, "rev-list", "--objects", "--all")
+    (ground.root.parent / "tmp").mkdir()
+    ground.environment["TMPDIR"] = str(ground.root.parent / "tmp")
+    ground.shell(
+        "vandal",
+        "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b\n"
+        "export GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n"
+        "echo new > a && git commit -qam one || exit 1\n"
+        "git checkout -qb other && echo other > dir/b && git commit -qam two || exit 1\n"
+        "git checkout -q - || exit 1\n"
+        "echo staged > dir/c && git add dir/c && echo last > dir/c || exit 1\n"
+        f"rm -rf {common}/objects/* {common}/refs/* {common}/HEAD\n"
+        f"mkdir -p {common}/objects/info; echo /elsewhere > {common}/objects/info/alternates\n"
+        f"mv {common}/objects {common}/gone\n"
+        "touch ready; while ! test -e gone; do sleep 0.05; done; rm ready gone; true\n",
+        front=f"sandbox: {kind}\n",
+    )
+    task = ground.submit(agent="vandal", files=["a", "dir/**"])
+
+    def collect(_: object) -> None:
+        """While the agent has commits of its own, the user's git is not disturbed."""
+        for place in common.glob("weft/workspaces/*/weft-*/ready"):
+            git(ground.root, "gc", "--quiet", "--prune=now")
+            git(ground.root, "fsck", "--strict")
+            place.with_name("gone").touch()
+
+    ground.serve(during=collect)
+    assert ground.state(task) is State.DONE, ground.task(task).reason
+    assert ground.content(task, "a") == "new\n"
+    assert set(before.split()) <= set(git(ground.root, "rev-list", "--objects", "--all").split())
+    assert not (common / "objects" / "info" / "alternates").exists()
+    # What it committed and staged is kept, and whole.
+    kept = git(ground.root, "for-each-ref", "--format=%(refname)", "refs/weft/archive").split()
+    texts = {git(ground.root, "show", f"{ref}:dir/{name}") for ref in kept for name in "bc"}
+    assert {"other\n", "staged\n"} <= texts
+    git(ground.root, "fsck", "--strict")
+    git(ground.root, "gc", "--quiet", "--prune=now")
 
 
 @pytest.mark.skipif(sandbox.available().landlock == 0, reason="this kernel has no Landlock")

@@ -62,6 +62,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox = Sandbox.OFF
     network: bool = True  # whether the sandbox lets it out
     write: tuple[str, ...] = ()  # where the sandbox lets it write besides: `/…` or `~/…`
+    read: tuple[str, ...] = ()  # hidden places that the sandbox lets it read: `/…` or `~/…`
     env_passed: tuple[str, ...] = ()  # variables of the user's that it gets to see
     env_set: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     tools: tuple[str, ...] = ()  # the only ones of its own it may use; empty: all

@@ -131,14 +131,15 @@ def _sandbox(value: Field) -> dict[str, Any]:
     if isinstance(value.value, str):
         return {"sandbox": _sandbox_kind(value)}
     given = values.mapping(value)
-    _only(given, ("kind", "network", "write"))
+    _only(given, ("kind", "network", "write", "read"))
     if "kind" not in given:
         raise Unexpected(value, "off, landlock or bwrap, given as `kind`")
     found: dict[str, Any] = {"sandbox": _sandbox_kind(given["kind"])}
     if "network" in given:
         found["network"] = values.truth(given["network"])
-    if "write" in given:
-        found["write"] = values.paths(given["write"])
+    for key in ("write", "read"):
+        if key in given:
+            found[key] = values.paths(given[key])
     return found
 
 

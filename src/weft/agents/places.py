@@ -30,6 +30,35 @@ def xdg(kind: str, name: str) -> Place:
     return Place(variable=f"XDG_{kind}_HOME", home=_XDG[kind], name=name)
 
 
+def _home(*names: str) -> tuple[Place, ...]:
+    return tuple(Place(home=name) for name in names)
+
+
+CREDENTIALS: Final = (
+    # keys and passwords
+    *_home(".ssh", ".gnupg", ".netrc", ".password-store", ".local/share/keyrings", ".vault-token"),
+    *_home(".pgpass", ".pg_service.conf", ".my.cnf"),
+    *(xdg("CONFIG", name) for name in ("op", "Bitwarden", "keepassxc", "rclone")),
+    # clouds
+    *_home(".aws", ".azure", ".boto", ".s3cfg", ".oci", ".kube", ".docker", ".terraform.d"),
+    *_home(".terraformrc", ".fly", ".netlify", ".wrangler", ".cloudflared"),
+    *(xdg("CONFIG", name) for name in ("gcloud", "doctl", "hcloud", "heroku", "containers")),
+    # forges and registries
+    *_home(".git-credentials", ".npmrc", ".pypirc", ".gem/credentials"),
+    *_home(".cargo/credentials", ".cargo/credentials.toml"),
+    *(xdg("CONFIG", name) for name in ("git/credentials", "gh", "glab-cli", "hub", "tea")),
+    # browsers and mail
+    *_home(".mozilla", ".thunderbird", "snap/firefox", "snap/chromium", ".var/app"),
+    *(xdg("CONFIG", name) for name in ("google-chrome", "chromium", "BraveSoftware")),
+    *(xdg("CONFIG", name) for name in ("microsoft-edge", "vivaldi", "opera", "mozilla")),
+    *(xdg("CACHE", name) for name in ("mozilla", "google-chrome", "chromium")),
+    # weft's own, and sockets of the user's session
+    *(xdg(kind, "weft") for kind in ("CONFIG", "DATA", "STATE")),
+    Place(variable="XDG_RUNTIME_DIR"),
+)
+"""Where the user's keys, passwords and browsers are: no sandboxed agent reads these."""
+
+
 def find_all(places: Iterable[Place], environment: Mapping[str, str]) -> list[str]:
     """The paths of those that are anywhere in this environment."""
     found = (_find(place, environment) for place in places)

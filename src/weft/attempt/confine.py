@@ -1,65 +1,106 @@
-"""What an agent in a sandbox may write: its work, temporary files, and what is its own program's.
+"""The sandbox of one attempt: the places that its agent may write and read.
 
-Nobody else's settings: a line in git's or a shell's would be the user's to run. Carrying it out
-is left to `process.sandbox`, what a program calls its own to its adapter.
+It writes its workspace, a git directory of its own, temporary files, and what its program calls
+its own. A line in git's or a shell's settings would be the user's to run. It reads what is not
+hidden: weft's own files, the repository's git directory but for objects and hooks, keys,
+passwords, browsers, and other agents' directories. `process.sandbox` carries it out.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from weft.agents import places
-from weft.agents.adapters import adapter_of
+from weft.agents.adapters import ADAPTERS, adapter_of
 from weft.agents.agent import Agent
 from weft.attempt.site import Site
+from weft.attempt.surroundings import store_files
 from weft.process import sandbox
 from weft.process.agent import Spawn
-from weft.workspace import Workspace
+from weft.workspace import Workspace, quarantine
+
+_TOKEN_FILE_VARIABLE = "WEFT_TOKEN_FILE"  # noqa: S105 - names a file
+_SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
 
 
 def confine(
     site: Site, agent: Agent, spawn: Spawn, prepared: Workspace
 ) -> tuple[Spawn, tuple[str, ...]]:
-    """The same spawn in the sandbox its agent file asks for, and where that falls short of it."""
-    facts = adapter_of(agent).FACTS
-    variables = spawn.environment
-    own = places.find_all(facts.directories, variables) + places.expand(agent.write, variables)
+    """Put a spawn into the sandbox that its agent file asks for; tell where that falls short."""
     wanted = sandbox.Sandbox(
         kind=sandbox.Kind(agent.sandbox),
-        writable=(
-            prepared.path,
-            prepared.admin,
-            prepared.common / "objects",
-            *_branch_places(prepared),
-            Path(variables.get("TMPDIR") or "/tmp"),  # noqa: S108 - where programs put it
-            *map(Path, own),
-            *map(Path, places.find_all(facts.files, variables)),
-        ),
+        writable=(),
         network=sandbox.Network.OPEN if agent.network else sandbox.Network.NONE,
     )
     chosen, warning = sandbox.choose(wanted, site.able)
     warnings = (warning,) if warning else ()
-    if chosen.kind is not sandbox.Kind.OFF:
-        warnings = (*warnings, *_make(own))
-    return sandbox.apply(chosen, spawn), warnings
+    if chosen.kind is sandbox.Kind.OFF:
+        return spawn, warnings
+    variables = spawn.environment
+    facts = adapter_of(agent).FACTS
+    own = places.find_all(facts.directories, variables)
+    named = places.expand(agent.write, variables)
+    files = places.find_all(facts.files, variables)
+    opened = [*named, *places.expand(agent.read, variables)]
+    hidden = _hidden(site, variables, opened=opened, own=[*own, *files])
+    warnings = (*warnings, *_make([*own, *named]))
+    spawn, temporary = _temporary(spawn, hidden)
+    common = prepared.common
+    fenced = replace(
+        chosen,
+        writable=(
+            prepared.path,
+            quarantine.lay(prepared),
+            temporary,
+            *map(Path, (*own, *named, *files)),
+        ),
+        hidden=hidden,
+        readable=(
+            *(common / name for name in quarantine.SHARED),
+            spawn.directory,
+            *map(Path, opened),
+        ),
+    )
+    return sandbox.apply(fenced, spawn), warnings
+
+
+def _hidden(
+    site: Site, variables: Mapping[str, str], *, opened: list[str], own: list[str]
+) -> tuple[Path, ...]:
+    found: dict[str, None] = {str(site.common): None}
+    found |= dict.fromkeys(map(str, store_files(site.store)))
+    found |= dict.fromkeys(_SOCKETS)
+    found |= {f"/run/user/{os.getuid()}": None}
+    token = site.environment.get(_TOKEN_FILE_VARIABLE, "")
+    found |= {token: None} if token.startswith("/") else {}
+    programs = [one.FACTS for one in ADAPTERS.values()]
+    others = [place for facts in programs for place in (*facts.directories, *facts.files)]
+    for environment in (site.environment, variables):  # an agent file may set another home
+        found |= dict.fromkeys(places.find_all((*places.CREDENTIALS, *others), environment))
+    shown = [Path(path) for path in (*opened, *own)]
+    return tuple(
+        path for path in map(Path, found) if not any(path.is_relative_to(one) for one in shown)
+    )
+
+
+def _temporary(spawn: Spawn, hidden: tuple[Path, ...]) -> tuple[Spawn, Path]:
+    """The directory for temporary files: the attempt's own where the usual one holds secrets."""
+    usual = Path(spawn.environment.get("TMPDIR") or "/tmp").resolve()  # noqa: S108
+    if not any(place.resolve().is_relative_to(usual) for place in hidden):
+        return spawn, usual
+    own = spawn.directory / "tmp"
+    own.mkdir(mode=0o700, exist_ok=True)
+    return replace(spawn, environment={**spawn.environment, "TMPDIR": str(own)}), own
 
 
 def _make(directories: list[str]) -> Iterator[str]:
-    """Only what is there can be opened, and where it is to be made the agent may not make it."""
+    """Make an agent's directories: only what is there can be opened to it."""
     for path in directories:
         if not os.path.exists(path):
             try:
                 os.makedirs(path, mode=0o700, exist_ok=True)
             except OSError as error:
                 yield f"The agent cannot write to {path}, which cannot be made: {error.strerror}."
-
-
-def _branch_places(prepared: Workspace) -> list[Path]:
-    """Where git keeps the attempt's branch and its log, so that the agent can commit; they hold
-    nothing but attempts of the same task."""
-    where = [prepared.common / part / os.path.dirname(prepared.branch) for part in (".", "logs")]
-    for place in where:
-        place.mkdir(parents=True, exist_ok=True)
-    return where

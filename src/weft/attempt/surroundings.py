@@ -70,7 +70,7 @@ def _own_files(site: Site, order: Order) -> list[str]:
     ]
     # What is about to replace a plan stands beside it.
     beside = [one.parent / f".{one.name[:100]}.weft-" for one in plans]
-    found = [escape(one) for one in _within(site.root, [*plans, *_files_of(site.store)])]
+    found = [escape(one) for one in _within(site.root, [*plans, *store_files(site.store)])]
     found += [f"{escape(one)}*" for one in _within(site.root, beside)]
     return [*found, ".beads/*"] if any(one.suffix == ".jsonl" for one in plans) else found
 
@@ -80,8 +80,10 @@ def _within(root: Path, files: Iterable[Path]) -> list[str]:
     return [str(one.relative_to(root)) for one in files if one.is_relative_to(root)]
 
 
-def _files_of(store: Store) -> list[Path]:
+def store_files(store: Store) -> list[Path]:
+    """List the files of an SQLite store, and the tokens that servers left beside it."""
     if not store.url.startswith("sqlite:///"):
         return []
     path = os.path.realpath(unquote(store.url.removeprefix("sqlite:///")))
-    return [Path(path + ending) for ending in ("", "-wal", "-shm", "-journal")]
+    files = [Path(path + ending) for ending in ("", "-wal", "-shm", "-journal")]
+    return [*files, *Path(path).parent.glob("*.token")]

@@ -62,13 +62,7 @@ def _programs() -> Iterator[Finding]:
 
 def _machine() -> Iterator[Finding]:
     """What this machine adds around agents. Without any of it weft still works."""
-    able = sandbox.available()
-    kinds = [kind for kind, there in (("landlock", able.landlock), ("bwrap", able.bwrap)) if there]
-    yield Finding(
-        name="sandbox",
-        good=True,
-        text=" and ".join(kinds) or "none: `sandbox` in an agent file gives a warning only",
-    )
+    yield _sandboxes(sandbox.available())
     group = cgroup.find_parent()
     yield Finding(
         name="cgroup",
@@ -77,6 +71,16 @@ def _machine() -> Iterator[Finding]:
         if group
         else "none may be made; agents are found by their marks and locks alone",
     )
+
+
+def _sandboxes(able: sandbox.Able) -> Finding:
+    kinds = [kind for kind, there in (("landlock", able.landlock), ("bwrap", able.bwrap)) if there]
+    text = " and ".join(kinds) or "none: `sandbox` in an agent file gives a warning only"
+    lacks = able.lacks()
+    if lacks:
+        text += f"; this kernel's Landlock ({able.landlock}) does not keep agents from "
+        text += ", ".join(lacks)
+    return Finding(name="sandbox", good=True, text=text, notable=bool(lacks) or not kinds)
 
 
 def _project(directory: Path, environment: Mapping[str, str], now: float) -> Iterator[Finding]:

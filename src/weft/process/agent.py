@@ -11,7 +11,7 @@ import os
 import select
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -56,9 +56,11 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Landlock:
-    """What the agent's process gives up before it executes; `sandbox` builds it."""
+    """The limits that the agent's process takes on before it executes; `sandbox` builds them."""
 
     writable: tuple[str, ...]
+    readable: tuple[str, ...] = ()  # inside hidden places
+    hidden: tuple[str, ...] = ()
     denied: int = ANY_NETWORK
 
 
@@ -220,7 +222,6 @@ class Running:
 
 
 def _order(spawn: Spawn, renewed: float) -> records.Record:
-    locks = spawn.landlock
     return {
         "argv": list(spawn.argv),
         "environment": dict(spawn.environment),
@@ -233,7 +234,7 @@ def _order(spawn: Spawn, renewed: float) -> records.Record:
         "first": int(spawn.first),
         "reach": spawn.reach,
         "output_limit": spawn.output_limit,
-        "landlock": locks and {"writable": list(locks.writable), "denied": locks.denied},
+        "landlock": spawn.landlock and asdict(spawn.landlock),
     }
 
 

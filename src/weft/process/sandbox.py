@@ -1,4 +1,4 @@
-"""What an agent may write and reach: decided here, carried out by Landlock or bubblewrap.
+"""The files, processes and network that an agent reaches: decided here, for Landlock or bubblewrap.
 
 An outer fence, not the contract: rules are per directory, since rules per file break every
 program that saves by renaming. What really changed is read from git afterwards.
@@ -6,8 +6,10 @@ program that saves by renaming. What really changed is read from git afterwards.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +20,10 @@ from weft.process.agent import Landlock, Spawn
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _TERMINALS = ("/dev/ptmx", "/dev/pts")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's own place, as open to all as temp is
+
+
+# The host still sees the agent's processes, and finds them by their mark; they see only each other.
+_NAMESPACE = ("--unshare-pid", "--proc", "/proc")
 
 
 class Kind(StrEnum):
@@ -34,16 +40,28 @@ class Network(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Sandbox:
     kind: Kind
-    writable: tuple[Path, ...]  # workspace, its git entry, temp, the agent's own directories
+    writable: tuple[Path, ...]  # workspace, its git directory, temp, the agent's own directories
+    hidden: tuple[Path, ...] = ()  # not to be read, with all that is beneath
+    readable: tuple[Path, ...] = ()  # inside hidden places
     network: Network = Network.OPEN
 
 
 @dataclass(frozen=True, kw_only=True)
 class Able:
-    """What this machine can do."""
+    """The sandboxes of this machine."""
 
     landlock: int  # its version, 0 for none
     bwrap: bool
+
+    def lacks(self) -> list[str]:
+        """Say what Landlock cannot take away on this kernel."""
+        missing = {
+            landlock.TRUNCATE_VERSION: "emptying files it may read",
+            landlock.NETWORK_VERSION: "TCP",
+            landlock.SCOPE_VERSION: "signals to your other processes and abstract sockets",
+        }
+        known = self.landlock
+        return [what for version, what in missing.items() if 0 < known < version]
 
 
 def available() -> Able:
@@ -64,20 +82,55 @@ def choose(wanted: Sandbox, able: Able) -> tuple[Sandbox, str | None]:
 def apply(sandbox: Sandbox, spawn: Spawn) -> Spawn:
     """The same spawn, fenced in."""
     if sandbox.kind is Kind.LANDLOCK:
-        denied = landlock.NO_TCP if sandbox.network is Network.NONE else landlock.ANY_NETWORK
-        paths = (*map(str, sandbox.writable), *_DEVICES, *_TERMINALS, _SHARED_MEMORY)
-        return replace(spawn, landlock=Landlock(writable=paths, denied=denied))
+        return replace(spawn, landlock=_landlock(sandbox))
     if sandbox.kind is Kind.BWRAP:
         return replace(spawn, argv=(*bwrap_prefix(sandbox), *spawn.argv))
     return spawn
 
 
+def _landlock(sandbox: Sandbox) -> Landlock:
+    denied = landlock.NO_TCP if sandbox.network is Network.NONE else landlock.ANY_NETWORK
+    devices = [*_DEVICES, *_TERMINALS]
+    if not _holds(Path(_SHARED_MEMORY), sandbox.hidden):
+        devices.append(_SHARED_MEMORY)
+    return Landlock(
+        writable=(*map(str, sandbox.writable), *devices),
+        readable=tuple(map(str, sandbox.readable)),
+        hidden=("/dev", *map(str, sandbox.hidden)),
+        denied=denied,
+    )
+
+
+def _holds(directory: Path, places: Iterable[Path]) -> bool:
+    return any(place.resolve().is_relative_to(directory) for place in places)
+
+
 def bwrap_prefix(sandbox: Sandbox) -> tuple[str, ...]:
     """The command line in front of the agent's own."""
-    binds = [word for path in sandbox.writable for word in ("--bind-try", str(path), str(path))]
-    network = ["--unshare-net"] if sandbox.network is Network.NONE else []
-    # The process table stays the host's, so that the agent's processes are found by their mark.
-    return ("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", *binds, *network, "--")
+    words = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", *_NAMESPACE]
+    opened = {*sandbox.writable, *sandbox.readable}
+    mounts = [
+        *((path, _cover(path)) for path in sandbox.hidden if path not in opened),
+        *((path, ["--ro-bind-try", str(path), str(path)]) for path in sandbox.readable),
+        *((path, ["--bind-try", str(path), str(path)]) for path in sandbox.writable),
+    ]
+    # A mount hides what was mounted beneath it: outer places first.
+    for _, mount in sorted(mounts, key=lambda one: len(one[0].parts)):
+        words += mount
+    if sandbox.network is Network.NONE:
+        words.append("--unshare-net")
+    if os.geteuid() == 0:  # or it could take the mounts away again
+        words += ["--cap-drop", "ALL"]
+        words += [word for name in landlock.KEPT_CAPABILITIES for word in ("--cap-add", name)]
+    return (*words, "--")
+
+
+def _cover(path: Path) -> list[str]:
+    """Mount something empty over a place, if it is there."""
+    real = path.resolve()
+    if real.is_dir():
+        return ["--tmpfs", str(real)]
+    return ["--ro-bind", os.devnull, str(real)] if real.exists() else []
 
 
 def _without(wanted: Sandbox, reason: str) -> tuple[Sandbox, str]:
@@ -99,7 +152,7 @@ def _bwrap_works() -> bool:
     if shutil.which("bwrap") is None:
         return False
     done = subprocess.run(
-        ["bwrap", "--ro-bind", "/", "/", "--", "true"],
+        ["bwrap", "--ro-bind", "/", "/", *_NAMESPACE, "--", "true"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=10,

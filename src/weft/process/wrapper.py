@@ -110,6 +110,7 @@ class _Tree:
         self._why = ""  # the end has begun, and this is why
         self._kill_at = 0.0  # boot time at which the grace is over
         self._swept: set[table.Process] = set()
+        self._terminated: set[table.Process] = set()  # with the agent, by the first signal
         self._pause = _FIRST_PAUSE
         self._asked = 0
         self._wake = _listen_to_signals(self._on_signal)
@@ -157,15 +158,23 @@ class _Tree:
 
     def _signal_first(self) -> None:
         assert self._agent is not None
-        send = os.killpg if self._order["reach"] == "group" else os.kill
+        send = os.kill
+        if self._order["reach"] == "group":
+            send = os.killpg
+            if self._order["first"] == signal.SIGTERM:
+                self._terminated = {one for one in self._below() if self._is_in_group(one.pid)}
         # Not yet waited for, so the pid is still the agent's.
         send(self._agent.pid, self._order["first"])
         send(self._agent.pid, signal.SIGCONT)
 
     def _terminate_rest(self) -> None:
-        """Ask everyone who outlived the agent to end, each of them once."""
+        """Send TERM once to each process that outlived the agent.
+
+        The agent may be bubblewrap's monitor, which dies of the first signal at once, while the
+        program inside is still about to end in good order.
+        """
         for process in self._below():
-            if process not in self._swept:
+            if process not in self._swept and process not in self._terminated:
                 self._swept.add(process)
                 table.send_signal(process, signal.SIGTERM)
                 table.send_signal(process, signal.SIGCONT)
@@ -189,6 +198,12 @@ class _Tree:
                 return False
             if self._is_agent(pid):
                 self._status = status
+
+    def _is_in_group(self, pid: int) -> bool:
+        try:
+            return self._agent is not None and os.getpgid(pid) == self._agent.pid
+        except ProcessLookupError:
+            return False
 
     def _is_agent(self, pid: int) -> bool:
         return self._agent is not None and pid == self._agent.pid
@@ -261,9 +276,8 @@ class _Tree:
         return agent
 
     def _enter_fences(self) -> None:
-        fences = self._order["landlock"]
         try:
-            landlock.restrict(fences["writable"], fences["denied"])
+            landlock.restrict(self._order["landlock"])
         except OSError as error:
             os.write(2, f"weft: {error}\n".encode())  # subprocess tells only that it failed
             raise

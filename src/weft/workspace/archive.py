@@ -17,7 +17,7 @@ from weft import git
 from weft.errors import WorkspaceError
 from weft.git import Update
 from weft.git.refs import find_commits, heads, lacks_objects, unreachable
-from weft.workspace import inspection, nested, snapshot, worktree
+from weft.workspace import inspection, nested, quarantine, snapshot, worktree
 from weft.workspace.names import archive_ref
 from weft.workspace.records import Workspace
 
@@ -39,7 +39,9 @@ def keep(workspace: Workspace) -> Kept:
         return Kept(obstacle=f"Something is mounted at {mount}; unmount it: umount {mount}")
     inspection.disarm(workspace)
     stands = _standing(workspace)
-    named = find_commits(workspace.common, {*written_ids(workspace.admin), *stands})
+    ids = {*written_ids(workspace.admin), *stands}
+    quarantine.take_in(workspace, ids)
+    named = find_commits(workspace.common, ids)
     whole = find_whole(workspace.common, named, excluding=[workspace.branch])
     known = {commit: named[commit] for commit in whole}
     made: list[str] = []
@@ -124,7 +126,8 @@ def _standing(workspace: Workspace) -> list[str]:
     """Where the worktree and its branch stand, and where they started."""
     head = _find_head(workspace)
     refs = git.list_refs(workspace.common, workspace.branch, *([head] if head else []))
-    found = (head and refs.get(head, head), refs.get(workspace.branch), workspace.base)
+    own = head and quarantine.find_tip(workspace, head)
+    found = (own, head and refs.get(head, head), refs.get(workspace.branch), workspace.base)
     return [one for one in found if one]
 
 

@@ -16,7 +16,7 @@ from weft import git
 from weft.git import Change, GitFailed
 from weft.git.refs import find_commits, unreachable
 from weft.git.trees import SUBMODULE, SYMLINK, ignored_files, unmerged
-from weft.workspace import nested, snapshot
+from weft.workspace import nested, quarantine, snapshot
 from weft.workspace.archive import written_ids
 from weft.workspace.inspection import read_file
 from weft.workspace.records import Workspace
@@ -93,6 +93,7 @@ def _commits(workspace: Workspace) -> tuple[str, ...]:
     made = {one.decode() for one in _MADE.findall(_head_log(workspace.admin))}
     tip = git.find_ref(workspace.common, workspace.branch)
     ids = {*made, *written_ids(workspace.admin), *([tip] if tip else [])}
+    quarantine.take_in(workspace, ids)
     written = find_commits(workspace.common, ids)
     alone = unreachable(workspace.common, written, excluding=[workspace.branch])
     elsewhere = sorted(made.intersection(written).difference(alone, {workspace.base}))

@@ -69,10 +69,11 @@ def weigh(workspace: Workspace, found: Differences) -> None:
                 f"{path} has {_mb(size)} MB, more than max_file_mb = {most} of [workspace] allows."
             )
         total += size
-    _weigh_against_disk(workspace, total)
+    weigh_against_disk(workspace, total)
 
 
-def _weigh_against_disk(workspace: Workspace, total: int) -> None:
+def weigh_against_disk(workspace: Workspace, total: int) -> None:
+    """Raise `Unkeepable` if so many bytes more would leave too little room."""
     place = os.statvfs(workspace.common)
     left = place.f_bavail * place.f_frsize
     spare = min(

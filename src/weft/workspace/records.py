@@ -6,6 +6,7 @@
         7/record.json       what weft wrote down; a directory without one is not weft's
         7/weft-7/           the working tree
         7/view/, 7/index    weft's own eyes (git.View): no agent's git looks there
+        7/quarantine/       the git directory of a sandboxed agent's own
         trash/              renamed to here first, then deleted
 
 Locks are never deleted, so that nobody can hold one that others no longer see; records are
@@ -100,6 +101,10 @@ class Slot(Struct, frozen=True, kw_only=True):
     def index(self) -> Path:
         return self.directory / "index"
 
+    @property
+    def quarantine(self) -> Path:
+        return self.directory / "quarantine"
+
     def find_record(self) -> Record | None:
         path = self.directory / "record.json"
         try:
@@ -158,7 +163,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
     branch: str  # full reference
     base: str
     base_tree: str
-    admin: Path  # git's entry for this worktree, unless an agent removed it
+    entry: Path  # the repository's for this worktree, unless an agent removed it
     settings: Mapping[str, str] = field(default_factory=dict)
     lock: Lock
     terms: Terms
@@ -173,7 +178,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
             branch=record.branch,
             base=record.base,
             base_tree=record.tree,
-            admin=slot.pool.common / "worktrees" / (record.admin or slot.tree.name),
+            entry=slot.pool.common / "worktrees" / (record.admin or slot.tree.name),
             settings=record.settings,
             lock=lock,
             terms=terms,
@@ -186,6 +191,12 @@ class Workspace(Struct, frozen=True, kw_only=True):
     @property
     def common(self) -> Path:
         return self.slot.pool.common
+
+    @property
+    def admin(self) -> Path:
+        """Where the agent's git keeps HEAD, index and logs."""
+        quarantine = self.slot.quarantine
+        return quarantine if quarantine.is_dir() else self.entry
 
     def view(self, index: Path | None = None) -> View:
         return self.slot.look(self.settings, self.lock, index, self.terms.breaker)

@@ -203,6 +203,8 @@ def _reset_files(pool: Pool, view: View, tree: str) -> None:
 
 
 def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
+    if slot.quarantine.exists():
+        discard(slot.pool, slot.quarantine)
     for name in os.listdir(admin):
         if name not in _ADMIN:
             discard(slot.pool, admin / name)
@@ -228,8 +230,9 @@ def take_apart(slot: Slot, record: Record | None) -> None:
     if admin is not None:
         discard(slot.pool, admin)
     _forget_admin_of(slot)
-    if os.path.lexists(slot.tree):
-        discard(slot.pool, slot.tree)
+    for place in (slot.tree, slot.quarantine):
+        if os.path.lexists(place):
+            discard(slot.pool, place)
     _forget_index(slot)
 
 
