@@ -86,7 +86,9 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     copy: tuple[str, ...] = ()  # ignored files or directories of the user's checkout
     link: tuple[str, ...] = ()
     setup: tuple[str, ...] | None = None  # a command line; runs in each workspace before its agent
-    timeout: float = 600  # seconds the command may take
+    teardown: tuple[str, ...] | None = None  # a command line; runs when a workspace is given up
+    keep: tuple[str, ...] = ()  # ignored directories that stay while the lock file beside them does
+    timeout: float = 600  # seconds each command may take
     first_port: int = 21_000  # tasks that use ports get theirs from here on
     ports: int = 100
     spare_ram_mb: int = 1024  # what is left for everything else on this machine
@@ -283,6 +285,8 @@ def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
         copy=_texts(section.get("copy", []), f"copy of {where}"),
         link=_texts(section.get("link", []), f"link of {where}"),
         setup=_command(section.get("setup"), f"setup of {where}"),
+        teardown=_command(section.get("teardown"), f"teardown of {where}"),
+        keep=_texts(section.get("keep", []), f"keep of {where}"),
         timeout=_seconds(section.get("timeout", WorkspaceSettings().timeout), where),
         **{
             name: _count(section[name], f"{name} of {where}")

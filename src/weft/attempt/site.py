@@ -14,6 +14,7 @@ from weft.attempt.looks import Looks
 from weft.config import Config
 from weft.errors import InputError
 from weft.process import Breaker
+from weft.process.environment import build
 from weft.process.launcher import Launcher
 from weft.process.sandbox import Able
 from weft.redaction import known
@@ -45,7 +46,11 @@ class Site(Struct, frozen=True, kw_only=True):
 
     def terms(self) -> Terms:
         """For one workspace: its rules, and what ends weft's own work there."""
-        return Terms(rules=self.config.workspace, breaker=Breaker(self.breaker))
+        return Terms(
+            rules=self.config.workspace,
+            breaker=Breaker(self.breaker),
+            environment=build(self.environment, asked=(), given={}),
+        )
 
     def directory(self, task: int, attempt: int) -> Path:
         """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""

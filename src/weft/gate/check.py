@@ -40,7 +40,7 @@ from weft.process.environment import build
 from weft.process.launcher import LaunchFailed
 from weft.process.place import boottime
 from weft.redaction import Redactor
-from weft.workspace import Workspace
+from weft.workspace import Terms, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +179,12 @@ class Check:
             email="weft@localhost",
             date="1000000000 +0000",
         )
-        return workspace.prepare(self._site.root, self._branch, commit, terms=self._site.terms())
+        return workspace.prepare(self._site.root, self._branch, commit, terms=self._terms())
+
+    def _terms(self) -> Terms:
+        """As for attempts, but nothing of theirs is there: a check finds only what it set up."""
+        terms = self._site.terms()
+        return replace(terms, rules=replace(terms.rules, keep=()))
 
     def _clear(self, place: Workspace) -> None:
         try:
@@ -264,7 +269,7 @@ def bury(site: Site, run: str, fence: int) -> str | None:
             return None
     except FileNotFoundError:  # another worker has just buried it
         return None
-    workspace.discard_abandoned(site.root, workspace.check_ref(run, fence))
+    workspace.discard_abandoned(site.root, workspace.check_ref(run, fence), terms=site.terms())
     shutil.rmtree(directory, ignore_errors=True)
     return "no process of it is left"
 

@@ -157,9 +157,10 @@ def advance(view: View, old: str, new: str) -> None:
     through(view, "read-tree", "-m", "-u", old, new)
 
 
-def remove_untracked(view: View) -> None:
-    """Remove every file that is not in the index, ignored ones and repositories too."""
-    through(view, "clean", "-ffdxq")
+def remove_untracked(view: View, but: Iterable[str] = ()) -> None:
+    """Remove every file that is not in the index, ignored ones and repositories too, but not
+    what matches one of these patterns."""
+    through(view, "clean", "-ffdxq", *(f"--exclude={pattern}" for pattern in but))
 
 
 def commit_tree(

@@ -23,6 +23,7 @@ from weft.model import TERMINAL, State, Task
 from weft.operations import old_attempts
 from weft.operations.do import repository
 from weft.operations.project import Project
+from weft.process.environment import build
 from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.hosted import hosted
@@ -70,7 +71,10 @@ def survey(project: Project, *, branches: Branches, older_than: float) -> Report
 def clean(project: Project, *, branches: Branches, older_than: float) -> Report:
     plan = _decide(project, branches, older_than)
     obstacles = old_attempts.remove(plan.old)
-    terms = workspace.Terms(rules=project.config.workspace)
+    terms = workspace.Terms(
+        rules=project.config.workspace,
+        environment=build(project.environment, asked=(), given={}),
+    )
     done = workspace.clean(project.root, _AllBut(plan.going), terms=terms, landed=plan.landed)
     return _report(plan, done, obstacles)
 

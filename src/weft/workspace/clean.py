@@ -26,6 +26,7 @@ from weft.workspace.names import ARCHIVE, BRANCHES
 from weft.workspace.prepare import disown
 from weft.workspace.records import Phase, Pool, Slot, Terms, Workspace, registering, try_lock
 from weft.workspace.release import remove
+from weft.workspace.setup import tear_down
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +129,7 @@ def _empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> str | N
     if record is None:  # another cleaner was faster
         return None
     if record.phase is Phase.READY:
+        tear_down(slot, terms)
         # The lock stays with the caller, who closes it.
         kept = archive.keep(Workspace.of(slot, record, lock, terms))
         archived += kept.refs

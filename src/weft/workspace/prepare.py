@@ -32,6 +32,7 @@ from weft.workspace.records import (
     try_lock,
     write_record,
 )
+from weft.workspace.setup import normalise, tear_down
 
 _NEW: Final = Record(phase=Phase.MAKING)
 
@@ -56,7 +57,7 @@ def prepare(
     pool = Pool(common=git.common_directory(repository))
     commit = _get_base(repository, base)
     settings = worktree.carried(git.settings(repository) if settings is None else settings)
-    slot, lock, old = _register(pool, branch, commit, settings, terms)
+    slot, lock, old, kept = _register(pool, branch, commit, settings, terms)
     with handed_on(lock):
         record = slot.get_record()
         admin = worktree.admin_directory(slot, record)
@@ -66,7 +67,9 @@ def prepare(
         if old is None:
             worktree.fill(slot, view, commit.tree, admin=admin)
         else:
-            worktree.renew(slot, view, old, commit.tree, admin=admin, branch=branch)
+            wanted = {normalise(name) for name in terms.rules.keep}
+            kept = {name: digest for name, digest in kept.items() if name in wanted}
+            worktree.renew(slot, view, old, commit.tree, admin=admin, branch=branch, kept=kept)
         record = replace(record, phase=Phase.READY, owner=owner)
         slot.write_record(record)
         return Workspace.of(slot, record, lock, terms)
@@ -111,8 +114,8 @@ def _get_base(repository: Path, base: str) -> Commit:
 
 def _register(
     pool: Pool, branch: str, commit: Commit, settings: Mapping[str, str], terms: Terms
-) -> tuple[Slot, Lock, str | None]:
-    """Take a workspace and create the branch; also the tree that is checked out there already."""
+) -> tuple[Slot, Lock, str | None, Mapping[str, str]]:
+    """Take a workspace and create the branch; also what is checked out and kept there already."""
     ours = Record(
         phase=Phase.MAKING, branch=branch, base=commit.id, tree=commit.tree, settings=settings
     )
@@ -123,11 +126,11 @@ def _register(
             if _may_renew(slot, record, settings):
                 slot.write_record(replace(ours, admin=record.admin))
                 _create_branch(slot, branch, commit)
-                return slot, lock, record.tree
+                return slot, lock, record.tree, record.kept
             _start_over(slot, record)
             slot.write_record(ours)
             slot.write_record(replace(ours, admin=_make(slot, branch, commit, (lock, alone))))
-            return slot, lock, None
+            return slot, lock, None, {}
 
 
 def _may_renew(slot: Slot, record: Record, settings: Mapping[str, str]) -> bool:
@@ -200,6 +203,7 @@ def _keep_abandoned(slot: Slot, record: Record, lock: Lock, terms: Terms) -> Non
         obstacle = archive.keep(Workspace.of(slot, record, lock, terms)).obstacle
         if obstacle:
             raise BranchTaken(f"The workspace of {record.branch} cannot be reused. {obstacle}")
+        tear_down(slot, terms)
     slot.write_record(replace(record, phase=Phase.MAKING))
 
 

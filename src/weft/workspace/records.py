@@ -48,6 +48,8 @@ class Record(Struct, frozen=True, kw_only=True):
     admin: str | None = None  # its entry among the repository's worktrees
     settings: Mapping[str, str] = field(default_factory=dict)  # the view's, from before the agent
     owner: str = ""  # whom it was handed to; means something to callers only
+    kept: Mapping[str, str] = field(default_factory=dict)  # directories, each with its lock files
+    to_tear_down: Mapping[str, str] | None = None  # set up with these variables, and not undone
 
 
 class Pool(Struct, frozen=True, kw_only=True):
@@ -150,6 +152,7 @@ class Terms(Struct, frozen=True, kw_only=True):
 
     rules: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     breaker: Breaker = field(default_factory=Breaker)
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the teardown command
 
 
 class Workspace(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ from weft.git import GitFailed, Update
 from weft.workspace import archive, inspection, worktree
 from weft.workspace.archive import Kept
 from weft.workspace.prepare import disown
-from weft.workspace.records import Phase, Pool, Slot, Workspace, try_lock
+from weft.workspace.records import Phase, Pool, Slot, Terms, Workspace, try_lock
+from weft.workspace.setup import normalise, tear_down
 
 POOL: Final = 16
 """How many free workspaces are kept to be used again; more are removed."""
@@ -28,6 +29,7 @@ def release(workspace: Workspace) -> Kept:
     workspace is left as it is, and `Kept.obstacle` says why.
     """
     with workspace:
+        tear_down(workspace.slot, workspace.terms)
         kept = archive.keep(workspace)
         if kept.obstacle is None:
             _free(workspace)
@@ -37,11 +39,12 @@ def release(workspace: Workspace) -> Kept:
 def discard(workspace: Workspace) -> None:
     """Make a workspace free for others and keep nothing of it, its branch neither."""
     with workspace:
+        tear_down(workspace.slot, workspace.terms)
         _drop_branch(workspace.slot, workspace.branch)
         _free(workspace)
 
 
-def discard_abandoned(repository: Path, branch: str) -> None:
+def discard_abandoned(repository: Path, branch: str, *, terms: Terms | None = None) -> None:
     """The same for the workspace on a branch whose user has died, however far that one came."""
     pool = Pool(common=git.common_directory(repository))
     for slot, named in pool.registered():
@@ -53,6 +56,7 @@ def discard_abandoned(repository: Path, branch: str) -> None:
         with contextlib.closing(lock):
             record = slot.find_record()
             if record is not None and record.branch == branch:
+                tear_down(slot, terms or Terms())
                 _drop_branch(slot, branch)
                 remove(slot)
 
@@ -82,12 +86,13 @@ def _free(workspace: Workspace) -> None:
         return
     try:
         inspection.disarm(workspace)
-        worktree.reset(slot, record, admin, workspace.view())
+        keep = [normalise(name) for name in workspace.terms.rules.keep]
+        kept = worktree.reset(slot, record, admin, workspace.view(), keep)
     except (GitFailed, OSError, WorkspaceError):
         # What cannot be made clean is made anew by whoever comes next.
         worktree.take_apart(slot, record)
         return
-    slot.write_record(replace(record, phase=Phase.FREE))
+    slot.write_record(replace(record, phase=Phase.FREE, kept=kept))
 
 
 def _free_ones(slot: Slot) -> int:

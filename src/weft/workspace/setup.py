@@ -7,17 +7,23 @@ their variables are named here.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from weft import paths, process
 from weft.config import WorkspaceSettings
 from weft.errors import SetUpFailed
 from weft.git.repository import find_top_level, ignored
-from weft.workspace.records import Workspace
+from weft.workspace.records import Slot, Terms, Workspace
+from weft.workspace.worktree import quote
+
+log = logging.getLogger(__name__)
 
 _TAIL: Final = 2000  # characters of output shown with a failure
 
@@ -38,6 +44,13 @@ def set_up(
     environment: Mapping[str, str],
 ) -> None:
     """Bring ignored files from the user's checkout and run the set-up command."""
+    if settings.teardown:
+        variables = {
+            key: value for key, value in environment.items() if key.startswith("WEFT_PORT")
+        }
+        record = workspace.slot.get_record()
+        workspace.slot.write_record(replace(record, to_tear_down=variables))
+    _keep(workspace, settings, repository)
     names = [normalise(name) for name in (*settings.copy, *settings.link)]
     if names:
         root = _get_root(repository)
@@ -50,6 +63,38 @@ def set_up(
             _destination(workspace.path, name).symlink_to(_source(root, name))
     if settings.setup:
         _run(workspace, settings.setup, settings.timeout, environment)
+
+
+def _keep(workspace: Workspace, settings: WorkspaceSettings, repository: Path) -> None:
+    """See to it that directories which are kept never become part of a candidate."""
+    names = [normalise(name) for name in settings.keep]
+    if names:
+        _refuse_unignored(_get_root(repository), [f"{name}/" for name in names])
+        _exclude(workspace, names)
+
+
+def tear_down(slot: Slot, terms: Terms) -> None:
+    """Run the teardown command of a workspace that was set up; when it fails, go on and say so."""
+    record = slot.get_record()
+    command = terms.rules.teardown
+    if record.to_tear_down is None or command is None or not slot.tree.is_dir():
+        return
+    log_file = slot.directory / "teardown.log"
+    try:
+        status = process.run_logged(
+            command,
+            directory=slot.tree,
+            environment={**terms.environment, **record.to_tear_down},
+            log=log_file,
+            seconds=terms.rules.timeout,
+        )
+    except process.ProgramMissing as error:
+        log.warning("the teardown command of %s does not exist: %s", slot.tree, error)
+    else:
+        if status != 0:
+            how = "took too long" if status is None else f"ended with {status}"
+            log.warning("the teardown command of %s %s: %s", slot.tree, how, _tail(log_file))
+    slot.write_record(replace(record, to_tear_down=None))
 
 
 def normalise(name: str) -> str:
@@ -81,11 +126,7 @@ def _exclude(workspace: Workspace, names: list[str]) -> None:
     """Have weft's own eyes pass over them: `node_modules/` would not match a link of that name."""
     info = workspace.slot.view / "info" / "exclude"
     with info.open("a", encoding="utf-8") as file:
-        file.write("\n" + "".join(f"/{_quote(name)}\n" for name in names))
-
-
-def _quote(name: str) -> str:
-    return "".join(f"\\{one}" if one in "\\*?[]! #" else one for one in name)
+        file.write("\n" + "".join(f"/{quote(name)}\n" for name in names))
 
 
 def _source(root: Path, name: str) -> Path:

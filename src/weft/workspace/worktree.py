@@ -22,7 +22,7 @@ from weft.git.command import answer, has_died, run, tries, why_failed
 from weft.git.refs import Update, find_checkouts, update_refs
 from weft.git.repository import common_directory
 from weft.git.trees import advance, put_up, remove_untracked, submodules
-from weft.workspace import inspection
+from weft.workspace import dependencies, inspection
 from weft.workspace.deletion import delete_tree
 from weft.workspace.records import Pool, Record, Slot, write_whole
 
@@ -156,8 +156,20 @@ def fill(slot: Slot, view: View, tree: str, *, admin: Path) -> None:
     _hand_over_index(slot, admin)
 
 
-def renew(slot: Slot, view: View, old: str, new: str, *, admin: Path, branch: str) -> None:
-    """Take a clean worktree from one tree to another, on a branch that exists."""
+def renew(
+    slot: Slot,
+    view: View,
+    old: str,
+    new: str,
+    *,
+    admin: Path,
+    branch: str,
+    kept: Mapping[str, str],
+) -> None:
+    """Take a clean worktree from one tree to another, on a branch that exists.
+
+    Directories in `kept` stay while the lock files beside them are what they were.
+    """
     _put_head(slot, admin, branch)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     if old != new:
@@ -165,7 +177,8 @@ def renew(slot: Slot, view: View, old: str, new: str, *, admin: Path, branch: st
             advance(view, old, new)
         except GitFailed:  # files are not what the index says: a git died half-way, say
             put_up(view, new)
-    remove_untracked(view)
+    still = dependencies.unchanged(kept, dependencies.lock_digests(slot.tree, kept))
+    remove_untracked(view, [f"/{quote(name)}" for name in still])
     _hand_over_index(slot, admin)
 
 
@@ -176,30 +189,45 @@ def _put_head(slot: Slot, admin: Path, branch: str) -> None:
         write_whole(admin / "HEAD", f"ref: {branch}\n")
 
 
-def reset(slot: Slot, record: Record, admin: Path, view: View) -> None:
-    """Make the working tree and its git entry as clean as new, whatever an agent left there."""
+def reset(
+    slot: Slot, record: Record, admin: Path, view: View, keep: Sequence[str] = ()
+) -> dict[str, str]:
+    """Make the working tree and its git entry as clean as new, whatever an agent left there.
+
+    Directories in `keep` stay unless the lock files beside them were changed. Return those that
+    did, each with the digest of its lock files.
+    """
     assert record.tree is not None
     assert record.base is not None
     inspection.refuse_mounts(slot.directory)
     (slot.directory / "index.lock").unlink(missing_ok=True)
+    before = dependencies.lock_digests(slot.tree, keep)
     try:
-        _reset_files(slot.pool, view, record.tree)
+        kept = _reset_files(slot, view, record.tree, before)
     except (GitFailed, PermissionError):
         _make_writable(slot.tree)
-        _reset_files(slot.pool, view, record.tree)
+        kept = _reset_files(slot, view, record.tree, before)
     _reset_admin(slot, admin, record.base)
     # An agent's index may name what is missing, and `git gc` looks at the index of every worktree.
     _hand_over_index(slot, admin)
+    return kept
 
 
-def _reset_files(pool: Pool, view: View, tree: str) -> None:
+def _reset_files(slot: Slot, view: View, tree: str, before: Mapping[str, str]) -> dict[str, str]:
     put_up(view, tree)
     # git cleans neither inside a submodule nor what only looks like one.
     for path in submodules(view):
         if (view.tree / path).is_dir() and os.listdir(view.tree / path):
-            discard(pool, view.tree / path)
+            discard(slot.pool, view.tree / path)
             (view.tree / path).mkdir()
-    remove_untracked(view)
+    kept = dependencies.unchanged(before, dependencies.lock_digests(slot.tree, before))
+    remove_untracked(view, [f"/{quote(name)}" for name in kept])
+    return kept
+
+
+def quote(name: str) -> str:
+    """A path as a pattern that git reads as that path alone."""
+    return "".join(f"\\{one}" if one in "\\*?[]! #" else one for one in name)
 
 
 def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
