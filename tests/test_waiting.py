@@ -20,16 +20,18 @@ from patience import PATIENCE
 from store_helpers import state
 from store_helpers import url as url
 from swarm_helpers import ACME, OWNER, end, join, post, take
-from weft.errors import AtCapacity, Forbidden, NotFound
+from weft.errors import AtCapacity, Forbidden, NotFound, Unauthenticated, WeftError
 from weft.model import NewMember
-from weft.operations.swarm import inbox, members, polling
-from weft.operations.swarm.identity import Identity
+from weft.operations.swarm import inbox, members, polling, sending
+from weft.operations.swarm.identity import Identity, from_token
 from weft.operations.swarm.records import NewWork, Trigger
 from weft.store import Store
 from weft.store.limits import set_limit
 from weft.store.members import join as register
 from weft.store.offers import find_room
 from weft.store.store import at_once
+from weft.store.tasks import cancel
+from weft.store.tokens import create_token, revoke_token
 from weft.waiting import Room
 
 LONG = 100.0  # seconds: as good as for ever
@@ -430,6 +432,47 @@ def test_an_assignment_waits_for_room_in_line(store: Store) -> None:
 
     run(work)
     assert len({*sent, running[0].task}) == 4
+
+
+@pytest.mark.parametrize("waits", ["poll", "send"])
+def test_a_token_that_is_revoked_while_it_waits_gets_and_sends_nothing(
+    store: Store, waits: str
+) -> None:
+    token, _ = create_token(store, name="t", scopes=("work",), now=time.time())
+    mine = from_token(token)
+    join(store, "m", who=mine, now=time.time())
+    busy = NewWork(text="first", to="m", how="assign")
+    sent = sending.send(store, OWNER, busy, now=time.time()) if waits == "send" else None
+    refused: list[WeftError] = []
+
+    async def wait(room: Room) -> None:
+        late = NewWork(text="late", to="m", how="assign")
+        try:
+            if waits == "poll":
+                await room.poll(mine, "m", wait=LONG)
+            else:
+                await room.send(mine, late, wait=LONG)
+        except WeftError as error:
+            refused.append(error)
+
+    async def work() -> None:
+        async with open_room(store) as room, anyio.create_task_group() as group:
+            group.start_soon(wait, room)
+            if sent is None:
+                await until(lambda: are_waiting(room, 1))
+            else:
+                await until(lambda: bool(vars(room)["_lines"]))
+            revoke_token(store, token.id, now=time.time())
+            if sent is None:
+                post(store)
+            else:
+                cancel(store, sent.task, now=time.time())
+
+    run(work)
+    [error] = refused
+    assert isinstance(error, Unauthenticated)
+    rows = look(store.url, "SELECT text, state FROM tasks")
+    assert [row["state"] for row in rows] == ["ready" if sent is None else "cancelled"]
 
 
 def take_next(store: Store) -> Any:

@@ -87,7 +87,12 @@ def test_an_overload_is_tried_again_after_a_while(ground: Ground) -> None:
 
 @pytest.mark.parametrize(
     ("front", "details", "script"),
-    [("", {"timeout": 1.0}, "sleep 60"), ("idle_timeout: 1s\n", {}, "hang")],
+    [
+        ("", {"timeout": 1.0}, "sleep 60"),
+        ("timeout: 1s\n", {"timeout": 3600.0}, "sleep 60"),  # a task lifts no bound of its agent's
+        ("timeout: 1s\n", {"timeout": "never"}, "sleep 60"),
+        ("idle_timeout: 1s\n", {}, "hang"),
+    ],
 )
 def test_a_timeout_is_retried_and_then_blocks(
     ground: Ground, front: str, details: dict[str, float], script: str

@@ -10,6 +10,7 @@ import pytest
 from store_helpers import url
 from weft.errors import InputError
 from weft.operations.own_token import keep_own_token
+from weft.operations.server import token_file
 from weft.store import Store
 from weft.store.tokens import create_token, identify, revoke_token
 
@@ -52,3 +53,19 @@ def test_a_place_that_cannot_be_written_is_said_in_a_sentence(store: Store, tmp_
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="Cannot keep a token"):
         keep_own_token(store, tmp_path / "file" / "server.token", now=1)
+
+
+def test_the_servers_of_two_projects_on_postgresql_have_a_file_each(tmp_path: Path) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+    one, again, other, elsewhere = (
+        token_file(None, url, environment)
+        for url in (
+            "postgresql://ann:old@db/one",
+            "postgresql://ann:new@db/one",
+            "postgresql://ann:old@db/two",
+            "postgresql://ann:old@db,spare/one",
+        )
+    )
+    assert one == again  # a password is no part of a name
+    assert len({one, other, elsewhere}) == 3
+    assert one.parent == tmp_path / "weft"

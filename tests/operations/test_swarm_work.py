@@ -487,7 +487,8 @@ def test_a_secret_in_an_agents_text_does_not_reach_the_agent_it_sends_work_to(
 ) -> None:
     secret = "kD83jfhQ20skLs92jfA7dk3hF9s2"
     store.hide = Redactor([("KEY", secret)])
-    lead = Identity("t-lead", "lead", frozenset({"work"}), fence=7, task=7)
+    own = post(store, agent="lead").task
+    lead = Identity("t-lead", "lead", frozenset({"work"}), fence=7, task=own)
     join(store)
     sent = post(store, f"use {secret}", text=f"the key is {secret}", who=lead)
     claimed = take(store)

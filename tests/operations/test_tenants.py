@@ -9,9 +9,11 @@ from weft.operations.looking import look_at_queue, why
 from weft.operations.swarm.explaining import explain
 from weft.operations.swarm.identity import Identity
 from weft.operations.swarm.limits import list_limits
+from weft.operations.swarm.working import claim_files
 from weft.store import Store
 from weft.store.leases import finish
 from weft.store.runs import submit_run
+from weft.store.tasks import get_task
 from weft.web import wire
 
 __all__ = ["url"]
@@ -64,3 +66,49 @@ def test_a_tenant_is_told_shared_limits_and_its_own_and_no_path_of_the_server(
     every = {one.resource: one.owner for one in list_limits(store, OWNER, now=1)}
     assert every.keys() >= hidden
     assert every["agent:implement"] == file.source
+
+
+def test_a_tenant_is_told_neither_files_nor_numbers_of_anothers_task(store: Store) -> None:
+    """Both work in one repository, so that their files exclude each other."""
+    hire(store, slots=3)
+    secret = "src/secret_plans.py"
+    for tenant, files in (("other", (secret,)), ("acme", ("src/**",))):
+        submit_run(
+            store,
+            NewRun(id=tenant, repo="r", tenant=tenant),
+            [NewTask(name=f"t-{tenant}", files=files)],
+            now=0,
+        )
+    grant = go(store)
+    own = 3 - grant.task
+    explained = str(explain(store, ACME, own, now=2).waits)
+    queued = str(wire.queue(look_at_queue(store, now=2, most=5, tenant="acme"), 5)["ready"])
+    for told in (explained, queued):
+        assert "another tenant's task" in told
+        assert secret not in told
+        assert f"task {grant.task}" not in told
+    everything = str(why(store, str(own), now=2).waits)
+    assert f"{secret} held by task {grant.task}" in everything
+
+
+def test_files_that_another_tenants_task_holds_are_refused_without_its_number(
+    store: Store,
+) -> None:
+    hire(store, slots=3)
+    for tenant, file in (("other", "a.py"), ("acme", "b.py"), ("acme", "c.py")):
+        name = f"{tenant}-{file}"
+        submit_run(
+            store,
+            NewRun(id=name.replace(".", "-"), repo="r", tenant=tenant),
+            [NewTask(name=name, files=(file,))],
+            now=0,
+        )
+    grants = {
+        get_task(store, grant.task).name: grant for grant in (go(store), go(store), go(store))
+    }
+    own, sibling = grants["acme-b.py"], grants["acme-c.py"]
+    agent = Identity(
+        "t", "agent", frozenset({"read"}), tenant="acme", fence=own.fence, task=own.task
+    )
+    held = claim_files(store, agent, own.fence, ["a.py", "c.py"], now=2)
+    assert held == {"a.py": 0, "c.py": sibling.task}

@@ -19,6 +19,7 @@ import httpx
 
 from patience import PATIENCE, wait_until
 from repositories import make_repository
+from weft import config
 from weft.store import Store, open_store
 from weft.store.tokens import create_token
 
@@ -98,7 +99,7 @@ class Server:
         return (self.root.parent / "server.log").read_text()
 
     def open_store(self) -> Store:
-        return open_store(self.store_url)
+        return open_store(self.store_url, tuning=config.load(self.root, {}).tuning)
 
     def make_token(self, *scopes: str, tenant: str | None = None, fence: int | None = None) -> str:
         with self.open_store() as store:

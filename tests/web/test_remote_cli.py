@@ -363,11 +363,13 @@ def test_who_asks_and_when_is_known_to_the_server_and_not_believed(yard: Served)
             return send(store, LOCAL, NewWork(text="x"), now=-1.0)
 
     url = yard.project.url
-    with pytest.raises(Forbidden):
-        forge(make_token(url, "read"))
-    sent = forge(make_token(url, "work", tenant="guests"))
-    [task] = yard.project.rows("SELECT tenant, since FROM tasks WHERE id = ?", sent.task)
-    assert task["tenant"] == "guests"
+    for scopes, tenant in (("read",), None), (("work",), None), (("work",), "guests"):
+        with pytest.raises(Forbidden):
+            forge(make_token(url, *scopes, tenant=tenant))
+    admin = make_token(url, "admin")
+    sent = forge(admin)
+    [task] = yard.project.rows("SELECT created_by, since FROM tasks WHERE id = ?", sent.task)
+    assert task["created_by"] == f"token {admin.split('_')[1]}"
     assert task["since"] > 1e9
 
 

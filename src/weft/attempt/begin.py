@@ -253,8 +253,8 @@ def _order(
     last = beginning.resumed
     usd = next((name for name in grant.demand if is_consumable(name)), None)
     reserved = grant.demand[usd] if usd else 0
-    asked = task.details.get("budget")
-    dollars = asked if isinstance(asked, int) else reserved or agent.budget.micro_usd
+    asked = _positive(task.details.get("budget"))
+    dollars = _least(reserved if asked is None else asked, agent.budget.micro_usd)
     before = Spent() if last is None else _spent_in_session(site, last)
     return Order(
         task=grant.task,
@@ -275,14 +275,29 @@ def _order(
         subject=beginning.subject,
         started=time.time(),
         clock=time.monotonic(),
-        wall=task.details.get("timeout") or agent.timeout,
+        wall=_least(_positive(task.details.get("timeout")), agent.timeout),
         idle=agent.idle_timeout or adapter.FACTS.idle,
-        budget=Budget(micro_usd=dollars, tokens=agent.budget.tokens),
+        budget=Budget(
+            micro_usd=None if dollars is None else round(dollars), tokens=agent.budget.tokens
+        ),
         prices=agent.prices,
         usd=usd,
         reserved=reserved,
         before=before,
     )
+
+
+def _positive(asked: object) -> float | None:
+    """A bound that a task asks for; None if it is no number above 0."""
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        return None
+    return float(asked) if asked > 0 else None
+
+
+def _least(asked: float | None, of_file: float | None) -> float | None:
+    """The tighter bound: a task may lower those of its agent file, and lifts none."""
+    bounds = [bound for bound in (asked, of_file) if bound]
+    return min(bounds, default=None)
 
 
 def _spent_in_session(site: Site, last: Attempt) -> Spent:

@@ -79,7 +79,7 @@ def command(
 
     found = project.find_here(directory, os.environ)
     with found.open_store() as store, listen_at(host, port) as listening:
-        token = token_file(found.store_file, found.environment)
+        token = token_file(found.store_file, found.store_url, found.environment)
         keep_own_token(store, token, now=time.time())
         named = f"[{host}]" if ":" in host else host
         own = () if host in _EVERYWHERE else (named,)

@@ -36,8 +36,6 @@ async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, answe
     Do this once, before poll_task. Joining again with the same name and token keeps your tasks.
     Agents that weft started are not members and need not join.
     """
-    if call.who.fence is not None:
-        raise Forbidden("weft started you for one task; you need not join, and take no others.")
     found = await call.ask(
         members.join,
         name=given.name,
@@ -46,6 +44,7 @@ async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, answe
         role=given.role,
         capabilities=tuple(given.capabilities),
         max_tasks=given.max_tasks,
+        usual_tasks=call.project.config.api_slots,
         agent_files=agent_names(call.project.root),
         now=time.time(),
     )
@@ -200,7 +199,9 @@ async def claim_files(call: Call, given: arguments.ClaimFiles) -> tuple[str, ans
     )
     if not held:
         return "They are yours now.", answers.Files(granted=True, held={})
-    who = ", ".join(f"{path} (task {task})" for path, task in list(held.items())[:5])
+    who = ", ".join(
+        f"{path} (task {task})" if task else path for path, task in list(held.items())[:5]
+    )
     return f"Others hold {who}; nothing was granted.", answers.Files(granted=False, held=held)
 
 

@@ -74,7 +74,7 @@ def why(store: Store, name: str, *, now: float, tenant: str | None = None) -> Wh
     task = name_task(store, name)
     return Why(
         task=task,
-        waits=tuple(probe(store, task.id, now=now)),
+        waits=tuple(probe(store, task.id, now=now, tenant=tenant)),
         place=_place(store, task, now, tenant) if task.state is State.READY else None,
         gate=_at_gate(store, task) if task.run is not None else None,
         attempts=tuple(list_attempts(store, task.id)),

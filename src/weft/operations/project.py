@@ -85,9 +85,11 @@ def find_elsewhere(directory: Path, environment: Mapping[str, str]) -> Project |
 
     def own_token() -> Path | None:
         try:
-            return token_file(_here(directory, environment).store_file, environment)
+            here = _here(directory, environment)
         except WeftError:  # no repository
-            return token_file(None, environment)
+            url = environment.get("WEFT_STORE", "")
+            return token_file(None, url, environment) if url else None
+        return token_file(here.store_file, here.store_url, environment)
 
     server = find_server(environment, own_token)
     if server is None:

@@ -99,11 +99,20 @@ def _good(token: str, source: str) -> str:
     return token
 
 
-def token_file(store_file: Path | None, environment: Mapping[str, str]) -> Path:
-    """Where a server leaves a token for the user who started it: beside an SQLite store, else
-    among what the user's programs keep."""
+def token_file(store_file: Path | None, store_url: str, environment: Mapping[str, str]) -> Path:
+    """The file in which a server leaves a token for the user who started it.
+
+    It lies beside an SQLite store; else in the user's state directory, one for each store, known
+    by the store's address without its password.
+    """
     if store_file is not None:
         return store_file.parent / _FILE
+    import hashlib  # late: hardly ever needed
+
     kept = environment.get("XDG_STATE_HOME", "")
     home = Path(kept) if kept.startswith("/") else Path.home() / ".local" / "state"
-    return home / "weft" / _FILE
+    parts = urlsplit(store_url)
+    hosts = parts.netloc.rpartition("@")[2]
+    address = f"{parts.username or ''}@{hosts}{parts.path}?{parts.query}"
+    store = hashlib.sha256(address.encode()).hexdigest()[:12]
+    return home / "weft" / f"server-{store}.token"

@@ -51,7 +51,7 @@ def _deliver(
         send_message(store, who, text, member=member, now=now)
         return Delivery(member=member)
     task = _name(store, to)
-    send_message(store, who, text, project=project, task=task, now=now)
+    send_message(store, who, text, root=project.root, task=task, now=now)
     return Delivery(task=task)
 
 

@@ -201,6 +201,7 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         session=outcome.session,
         tokens=outcome.tokens,
         micro_usd=outcome.micro_usd,
+        answer=tx.told(outcome.result or outcome.reason),
     )
     if outcome.penalises is not None:
         raise_penalty(tx, outcome.penalises, now=now)
@@ -564,8 +565,12 @@ def take(
 def _lease(tx: Transaction, fence: int) -> Row:
     lease = tx.one("lease", fence=fence)
     if lease is None:
-        raise StaleFence(f"Nobody was ever given the fence {fence}.")
+        raise unknown_fence(fence)
     return lease
+
+
+def unknown_fence(fence: int) -> StaleFence:
+    return StaleFence(f"You were never given the fence {fence}.")
 
 
 def _current(tx: Transaction, fence: int) -> tuple[Row, Row]:
@@ -588,6 +593,13 @@ def _owns_task(tx: Transaction, lease: Row) -> bool:
 @reads
 def list_open(tx: Transaction) -> list[Lease]:
     return [records.lease(row) for row in tx.all("open_leases")]
+
+
+@reads
+def find_answer(tx: Transaction, fence: int) -> tuple[str, str] | None:
+    """The outcome of an attempt that was finished under a fence, and its result or reason."""
+    row = tx.one("answer_under", fence=fence)
+    return None if row is None else (row["outcome"], row["answer"])
 
 
 @reads

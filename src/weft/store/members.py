@@ -90,10 +90,15 @@ def find_own(tx: Transaction, token: str, named: str | None) -> list[str]:
 
 
 @reads
-def list_called(tx: Transaction, name: str) -> list[str]:
-    """The member of this id, or else those present that go by this name."""
-    found = [row["id"] for row in tx.all("members_called", name=name)]
-    return [name] if name in found else found
+def list_called(tx: Transaction, name: str, *, tenant: str | None = None) -> list[str]:
+    """The member of this id, or else those present that go by this name.
+
+    A tenant's own go before those that work for everybody; other tenants' are left out.
+    """
+    rows = tx.all("members_called", name=name, tenant=tenant)
+    ids = [row["id"] for row in rows]
+    own = [row["id"] for row in rows if tenant is not None and row["tenant"] == tenant]
+    return [name] if name in ids else own or ids
 
 
 @writes

@@ -12,14 +12,17 @@ from weft.store.tasks import get_row
 
 
 @reads
-def probe(tx: Transaction, task: int, *, now: float) -> list[Wait]:
-    """What a task waits for. Empty: it is running, has ended, or could start at once."""
+def probe(tx: Transaction, task: int, *, now: float, tenant: str | None = None) -> list[Wait]:
+    """What a task waits for. Empty: it is running, has ended, or could start at once.
+
+    A `tenant` is told neither numbers nor files of other tenants' tasks.
+    """
     row = get_row(tx, task)
     match State(row["state"]):
         case State.WAITING:
             return _before_ready(tx, row)
         case State.READY:
-            return _before_admission(tx, row, Scene(tx, now))
+            return _before_admission(tx, row, Scene(tx, now), tenant)
         case State.PARKED:
             return [_wait("time", str(row["until"]), f"parked: {row['reason'] or 'backing off'}")]
         case State.OFFERED:
@@ -77,7 +80,8 @@ def queue(
     rows = {row["id"]: row for row in tx.all("tasks", ids=encode_keys(map(str, numbers[:most])))}
     scene = Scene(tx, now)
     first = [rows[number] for number in numbers[:most]]
-    return [(records.task(row), _before_admission(tx, row, scene)) for row in first], len(numbers)
+    waits = [_before_admission(tx, row, scene, tenant) for row in first]
+    return [(records.task(row), wait) for row, wait in zip(first, waits, strict=True)], len(numbers)
 
 
 def _order(tx: Transaction, now: float, tenant: str | None) -> list[int]:
@@ -85,7 +89,7 @@ def _order(tx: Transaction, now: float, tenant: str | None) -> list[int]:
     return [row["id"] for row in sorted(rows, key=lambda row: rank(tx, row, now))]
 
 
-def _before_admission(tx: Transaction, row: Row, scene: Scene) -> list[Wait]:
+def _before_admission(tx: Transaction, row: Row, scene: Scene, tenant: str | None) -> list[Wait]:
     if row["agent"] == HUMAN:
         return [_wait("person", HUMAN, f"asked of a person (`weft approve {row['id']}`)")]
     who = candidate(tx, row, rank(tx, row, scene.now))
@@ -93,39 +97,57 @@ def _before_admission(tx: Transaction, row: Row, scene: Scene) -> list[Wait]:
         return [_wait("gang", row["gang"], f"group {row['gang']} cannot start as a whole")]
     found = [] if scene.ledger.drained is None else [_DRAINED]
     found += [
-        _wait("file", pattern, _held_text(scene, pattern, holder))
+        _file_wait(scene, pattern, holder, told=_is_told(tx, holder, tenant))
         for pattern, holder in sorted(scene.held_files(who).items())
     ]
-    found += _before_some_worker(scene, who)
+    kept_for = scene.reserved.task if scene.reserved is not None else None
+    if kept_for is not None and not _is_told(tx, kept_for, tenant):
+        kept_for = None
+    found += _before_some_worker(scene, who, kept_for, is_own=tenant is None)
     if not found and who.tenant == scene.ledger.yielding and _others_wait(tx, who):
         found.append(_wait("turn", who.tenant, f"{who.tenant} has had its turns; others go first"))
     return found
 
 
-def _held_text(scene: Scene, pattern: str, holder: int) -> str:
+def _is_told(tx: Transaction, task: int, tenant: str | None) -> bool:
+    """Whether a tenant, or None for everybody, may know of a task."""
+    return tenant is None or get_row(tx, task)["tenant"] == tenant
+
+
+def _file_wait(scene: Scene, pattern: str, holder: int, *, told: bool) -> Wait:
+    how = "held by"
     if scene.reserved is not None and scene.reserved.task == holder:
-        return f"{pattern} kept free for task {holder}"
-    return f"{pattern} held by task {holder}"
+        how = "kept free for"
+    if not told:
+        return _wait("file", "", f"a file it needs is {how} another tenant's task")
+    return _wait("file", pattern, f"{pattern} {how} task {holder}")
 
 
-def _before_some_worker(scene: Scene, who: Candidate) -> list[Wait]:
-    """What is short at the worker where the least is."""
+def _before_some_worker(
+    scene: Scene, who: Candidate, kept_for: int | None, *, is_own: bool
+) -> list[Wait]:
+    """What is short at the worker where the least is. `kept_for` is the task that may be named as
+    the one for which room is kept; the repository's place is told if `is_own`."""
     places = [
         place
         for place in scene.ledger.places.values()
         if who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
     ]
     if not places:
-        needed = _needed_worker(scene, who)
+        needed = _needed_worker(scene, who, is_own=is_own)
         return [_wait("worker", needed, f"no worker is present ({needed})")]
     best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
     return [
-        _wait("reservation" if _only_kept(scene, one) else "limit", one.resource, _text(scene, one))
-        for one in best
+        _wait(
+            "reservation" if _only_kept(scene, short) else "limit",
+            short.resource,
+            _text(scene, short, kept_for),
+        )
+        for short in best
     ]
 
 
-def _needed_worker(scene: Scene, who: Candidate) -> str:
+def _needed_worker(scene: Scene, who: Candidate, *, is_own: bool) -> str:
     if who.pinned is not None:
         return who.pinned
     if who.repo.startswith(SWARM):
@@ -134,7 +156,7 @@ def _needed_worker(scene: Scene, who: Candidate) -> str:
     kind = f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any"
     places = scene.ledger.places.values()
     here = any(place.can_run(frozenset(), who.repo, None) for place in places)
-    return kind if here or not places else f"{kind} in {who.repo}"
+    return kind if here or not places else f"{kind} in {who.repo if is_own else 'its repository'}"
 
 
 def _only_kept(scene: Scene, short: Shortage) -> bool:
@@ -142,10 +164,10 @@ def _only_kept(scene: Scene, short: Shortage) -> bool:
     return scene.ledger.used.get(short.resource, 0) + short.asked <= short.capacity
 
 
-def _text(scene: Scene, short: Shortage) -> str:
+def _text(scene: Scene, short: Shortage, kept_for: int | None) -> str:
     nominal = scene.ledger.nominal.get(short.resource, short.capacity)
     if _only_kept(scene, short) and scene.reserved is not None:
-        return f"{short}, kept free for task {scene.reserved.task}"
+        return f"{short}, kept free for " + (f"task {kept_for}" if kept_for else "another's task")
     stopped = scene.ledger.stopped.get(short.resource.removeprefix("agent:"))
     if stopped is not None and short.resource.startswith("agent:"):
         name = short.resource.removeprefix("agent:")

@@ -186,8 +186,12 @@ def _unended(tx: Transaction, run: str) -> list[Row]:
 def _get_row(tx: Transaction, run: str) -> Row:
     row = tx.one("run", id=run)
     if row is None:
-        raise NotFound(f"There is no run {run}.")
+        raise no_run(run)
     return row
+
+
+def no_run(run: str) -> NotFound:
+    return NotFound(f"There is no run {run}.")
 
 
 @writes

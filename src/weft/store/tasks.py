@@ -210,8 +210,12 @@ def _fit_together(
 def get_row(tx: Transaction, task: int) -> Row:
     row = tx.one("task", id=task)
     if row is None:
-        raise NotFound(f"There is no task {task}.")
+        raise no_task(task)
     return row
+
+
+def no_task(task: int) -> NotFound:
+    return NotFound(f"There is no task {task}.")
 
 
 def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) -> None:

@@ -151,6 +151,17 @@ def identified(tx: Transaction, text: str, *, now: float) -> Token:
     return _token(row)
 
 
+@reads
+def refuse_revoked(tx: Transaction, id: str, *, now: float) -> None:
+    """Refuse a token that was good when its owner began to wait and is no longer.
+
+    An identity that has no token is nobody's to revoke.
+    """
+    row = tx.one("token", id=id) if id else None
+    if row is not None and not _is_valid(row, now):
+        raise Unauthenticated
+
+
 def _is_valid(row: Row, now: float) -> bool:
     in_time = row["revoked"] is None and (row["expires"] is None or now < row["expires"])
     return in_time and (row["fence"] is None or row["lease_state"] in ("held", "suspect"))

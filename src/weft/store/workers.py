@@ -174,11 +174,15 @@ def list_serving(tx: Transaction, repo: str, *, now: float) -> list[Worker]:
     ]
 
 
+def no_worker(worker: str) -> NotFound:
+    return NotFound(f"There is no worker {worker}.")
+
+
 @reads
 def get_worker(tx: Transaction, worker: str, *, now: float) -> Worker:
     row = tx.one("worker", id=worker)
     if row is None:
-        raise NotFound(f"There is no worker {worker}.")
+        raise no_worker(worker)
     use = tx.one("worker_use", resource=f"worker:{worker}")
     assert use is not None
     capacity = Capacity(current=use["used"] or 0, max=use["capacity"] or 0)

@@ -186,7 +186,8 @@ async def _key(request: Request) -> tuple[str, str] | None:
     if not _KEY.fullmatch(key):
         raise InputError("An idempotency key is one word of 1 to 200 printable ASCII characters.")
     url = request.url
-    digest = hashlib.sha256(f"{request.method} {url.path}?{url.query}\n".encode())
+    member = request.headers.get("x-weft-agent", "")
+    digest = hashlib.sha256(f"{request.method} {url.path}?{url.query}\n{member}\n".encode())
     digest.update(await request.body())
     return key, digest.hexdigest()
 

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from weft.errors import Forbidden, InputError, NotFound
-from weft.model import Held, Lease, Task, Worker
+from weft.errors import Forbidden, InputError, NotFound, StaleFence
+from weft.model import Held, Lease, Run, Task, Worker
 from weft.operations.swarm.identity import (
     ADMIN,
+    READ,
     WORK,
     Identity,
     has,
     is_bound,
-    may_see,
+    is_foreign,
     need,
     need_member,
 )
 from weft.operations.swarm.records import Claimed, Need
 from weft.store import Store
-from weft.store.leases import get_lease
+from weft.store.leases import get_lease, unknown_fence
 from weft.store.members import find_own, list_called
 from weft.store.messages import list_to_task
-from weft.store.tasks import get_task, list_needs
+from weft.store.runs import get_run, no_run
+from weft.store.tasks import get_task, list_needs, no_task
 from weft.store.workers import get_worker
 
 _MEMBER: Final = "member "
@@ -36,33 +38,54 @@ def get_acting(store: Store, who: Identity, member: str, *, now: float) -> Worke
     return worker
 
 
-def get_called(store: Store, name: str, *, now: float) -> Worker:
-    """The member present that has this id, or alone has this name."""
-    found = list_called(store, name)
-    if not found:
+def get_called(store: Store, who: Identity, name: str, *, now: float) -> Worker:
+    """The member present that has this id, or alone has this name, among those `who` may see."""
+    ids = list_called(store, name, tenant=who.tenant)
+    if not ids:
         raise NotFound(f"There is no member {name} in the swarm.")
-    if len(found) > 1:
-        raise InputError(f"Several members are called {name}: {', '.join(found)}; give an id.")
-    return get_worker(store, found[0], now=now)
+    if len(ids) > 1:
+        raise InputError(f"Several members are called {name}: {', '.join(ids)}; give an id.")
+    return get_worker(store, ids[0], now=now)
 
 
-def get_own_lease(store: Store, who: Identity, fence: int, *, now: float) -> Lease:
-    """The attempt of a fence, for the member that has it or the agent that is it."""
+def get_own_lease(
+    store: Store, who: Identity, fence: int, *, task: int | None = None, now: float
+) -> Lease:
+    """The attempt of a fence, for the member that has it or the agent that is it.
+
+    A fence of another tenant's, or of no member, is answered like one that never was. `task` is
+    the one that the caller says it is about.
+    """
     lease = get_lease(store, fence)
-    if who.fence == fence and lease.kind == "attempt":
-        return lease
-    if lease.worker is None or lease.task is None:
-        raise Forbidden(f"Fence {fence} is no member's.")
-    need_member(who, get_worker(store, lease.worker, now=now))
+    if who.fence != fence or lease.kind != "attempt":
+        worker = None if lease.worker is None else get_worker(store, lease.worker, now=now)
+        if worker is None or lease.task is None or is_foreign(who, worker.tenant):
+            raise unknown_fence(fence)
+        need_member(who, worker)
+    if task not in (None, lease.task):
+        raise StaleFence(f"Fence {fence} is not one of task {task}.")
     return lease
 
 
 def get_visible_task(store: Store, who: Identity, task: int) -> Task:
-    """A task, if this identity may look at it."""
+    """A task, if this identity may look at it; another tenant's is answered like a missing one."""
+    if is_bound(who):
+        assert who.task is not None
+        if task != who.task and task not in {need.id for need, _ in list_needs(store, who.task)}:
+            raise Forbidden("This token is for one task, and this is another.")
+    else:
+        need(who, READ)
     about = get_task(store, task)
-    bound = who.task if is_bound(who) else None
-    needed = [] if bound is None else [one.id for one, _ in list_needs(store, bound)]
-    may_see(who, about, needed=needed)
+    if is_foreign(who, about.tenant):
+        raise no_task(task)
+    return about
+
+
+def get_visible_run(store: Store, who: Identity, run: str) -> Run:
+    """A run; another tenant's is answered like a missing one."""
+    about = get_run(store, run)
+    if is_foreign(who, about.tenant):
+        raise no_run(run)
     return about
 
 

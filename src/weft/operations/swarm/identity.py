@@ -8,14 +8,14 @@ work too, as a lead's may.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
 
 from weft.agents.agent import Agent
 from weft.errors import Forbidden
-from weft.model import EVERY_AGENT, Task, Token, Worker, WorkerKind
+from weft.model import EVERY_AGENT, Token, Worker, WorkerKind
+from weft.store.workers import no_worker
 
 READ: Final = "read"
 WORK: Final = "work"
@@ -105,25 +105,17 @@ def need_agent(who: Identity, agent: Agent) -> None:
         )
 
 
-def need_tenant(who: Identity, tenant: str | None) -> None:
-    if who.tenant is not None and tenant != who.tenant:
-        raise Forbidden("This belongs to another tenant.")
-
-
-def may_see(who: Identity, task: Task, *, needed: Iterable[int] = ()) -> None:
-    """Refuse whoever may not look at a task; `needed` are those its own task needs."""
-    if is_bound(who):
-        if task.id != who.task and task.id not in needed:
-            raise Forbidden("This token is for one task, and this is another.")
-    elif not has(who, READ):
-        raise Forbidden("This needs a token with the scope read.")
-    need_tenant(who, task.tenant)
+def is_foreign(who: Identity, tenant: str | None) -> bool:
+    """Whether something belongs to another tenant: then it is as if it did not exist."""
+    return who.tenant is not None and tenant != who.tenant
 
 
 def need_member(who: Identity, worker: Worker) -> None:
     """Refuse to act as a member for anybody but the token it joined with, or an admin."""
     need(who, WORK)
-    need_tenant(who, worker.tenant)
+    hidden = worker.kind is not WorkerKind.API if worker.tenant is None else True
+    if hidden and is_foreign(who, worker.tenant):
+        raise no_worker(worker.id)
     if worker.kind is not WorkerKind.API:
         raise Forbidden(f"{worker.id} is a weft process, and nobody else acts for it.")
     if worker.token != who.token and not has(who, ADMIN):

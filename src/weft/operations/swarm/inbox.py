@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from weft import bounds
 from weft.attempt.site import read_agent
 from weft.errors import Forbidden, InputError
 from weft.model import HUMAN, SWARM, Message, Task
-from weft.operations.project import Project
 from weft.operations.swarm.acks import confirmed_messages, of_messages
 from weft.operations.swarm.acting import (
     get_acting,
@@ -34,7 +35,7 @@ def send_message(
     who: Identity,
     text: str,
     *,
-    project: Project | None = None,
+    root: Path | None = None,
     task: int | None = None,
     member: str | None = None,
     sender: str | None = None,
@@ -43,7 +44,7 @@ def send_message(
     """Write to a task that has not ended, or to a member, by id or name.
 
     An agent of the repository does what it is told, so writing to its task is sending it work;
-    without `project` only identities that send to all agents may.
+    without the `root` of the repository only identities that send to all agents may.
     """
     need(who, WORK)
     if len(text) > bounds.MESSAGE:
@@ -51,22 +52,20 @@ def send_message(
     name = get_sender(store, who, sender, now=now)
     if task is not None and member is None:
         about = get_visible_task(store, who, task)
-        _refuse_others_agent(who, project, about)
+        _refuse_others_agent(who, root, about)
         return post_to_task(store, about.id, sender=name, text=text, now=now)
     if member is not None and task is None:
-        worker = get_called(store, member, now=now)
-        if who.tenant is not None and worker.tenant not in (None, who.tenant):
-            raise Forbidden(f"{worker.id} works for another tenant.")
+        worker = get_called(store, who, member, now=now)
         return post_to_member(store, worker.id, sender=name, text=text, now=now)
     raise InputError("A message goes to a task or to a member.")
 
 
-def _refuse_others_agent(who: Identity, project: Project | None, task: Task) -> None:
+def _refuse_others_agent(who: Identity, root: Path | None, task: Task) -> None:
     if sends_to_all(who) or task.repo.startswith(SWARM) or task.agent in (None, HUMAN):
         return
-    if project is None or task.agent is None:
+    if root is None or task.agent is None:
         raise Forbidden(f"This token may not write to task {task.id}.")
-    need_agent(who, read_agent(project.root, task.agent))
+    need_agent(who, read_agent(root, task.agent))
 
 
 @at_once

@@ -24,6 +24,7 @@ from weft.operations.swarm.sending import DEFAULT_TENANT, send
 from weft.store import Store
 from weft.store.leads import find_open, list_ends
 from weft.store.store import at_once
+from weft.store.tokens import refuse_revoked
 
 _AND: Final = "/"
 
@@ -38,6 +39,7 @@ def news(store: Store, who: Identity, *, ack: str | None, now: float) -> Trigger
     """What the agent of a task has not been told, or has not confirmed; None if nothing."""
     if who.task is None:
         raise Forbidden("Only an agent that weft started has a task of its own.")
+    refuse_revoked(store, who.token, now=now)
     confirmed, seen = _parse(ack)
     messages, told = read_messages(store, who, task=who.task, ack=confirmed, now=now)
     finished = list_ends(store, who.task, after=seen) if has(who, WORK) else []
@@ -73,7 +75,7 @@ def write_to_lead(
     task = find_open(store, do.repository(project), name, tenant=tenant)
     if task is not None:
         try:
-            send_message(store, who, text, project=project, task=task, now=now)
+            send_message(store, who, text, root=project.root, task=task, now=now)
         except AlreadyEnded:
             pass  # just now: it gets another one
         else:

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from weft.errors import InputError
+from weft.errors import Forbidden, InputError
 from weft.model import Task
 from weft.operations.swarm.acting import get_visible_task
-from weft.operations.swarm.identity import READ, Identity, need, need_tenant
+from weft.operations.swarm.identity import READ, Identity, is_foreign, need
 from weft.operations.swarm.records import Filter, Page
 from weft.store import Store
 from weft.store import looking as store_looking
@@ -42,8 +42,8 @@ def _allowed(who: Identity, which: Filter, most: int) -> Filter:
     need(who, READ)
     if not 1 <= most <= MOST:
         raise InputError(f"A page has from 1 to {MOST} tasks, not {most}.")
-    if which.tenant is not None:
-        need_tenant(who, which.tenant)
+    if which.tenant is not None and is_foreign(who, which.tenant):
+        raise Forbidden("This token is for another tenant.")
     return replace(which, tenant=which.tenant or who.tenant)
 
 

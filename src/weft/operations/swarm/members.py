@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from weft import bounds
 from weft.config import API_SLOTS
-from weft.errors import Forbidden, InputError, NotFound
+from weft.errors import Forbidden, InputError
 from weft.model import Held, NewMember, Worker, WorkerKind
 from weft.operations.swarm.acting import get_acting
-from weft.operations.swarm.identity import READ, WORK, Identity, has, need, need_member
+from weft.operations.swarm.identity import READ, WORK, Identity, has, is_foreign, need, need_member
 from weft.operations.swarm.records import Member
 from weft.store import Store
 from weft.store.members import (
@@ -27,7 +27,7 @@ from weft.store.members import (
 )
 from weft.store.members import join as register
 from weft.store.store import at_once, at_one_moment
-from weft.store.workers import find_workers, get_worker, list_workers
+from weft.store.workers import find_workers, get_worker, list_workers, no_worker
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
@@ -43,15 +43,19 @@ def join(
     role: str = "",
     capabilities: Sequence[str] = (),
     max_tasks: int | None = None,
+    usual_tasks: int = API_SLOTS,
     agent_files: Collection[str] = (),
     now: float,
 ) -> Member:
     """Join, or join again: by the id, or by the same name with the same token.
 
-    What it says of itself replaces what it said before; what it holds stays its own. The names of
-    agent files are not to be had: who writes to one means the agent that weft starts.
+    The new description replaces the old one; the member keeps the tasks it holds. Names of agent
+    files are refused: a message to such a name means the agent that weft starts. `usual_tasks`
+    counts for a member that names no `max_tasks`.
     """
     need(who, WORK)
+    if who.fence is not None:
+        raise Forbidden("weft started you for one task; you need not join, and take no others.")
     _refuse_unusable(name, id, role, capabilities)
     for taken in {name, id} & set(agent_files):
         raise InputError(f"{taken} is the name of an agent file here; join under another.")
@@ -62,7 +66,7 @@ def join(
     new = NewMember(
         id=known or _fresh_id(name),
         name=name,
-        slots=API_SLOTS if max_tasks is None else max_tasks,
+        slots=min(usual_tasks, bounds.TASKS) if max_tasks is None else max_tasks,
         # An admin may bring it back, but does not take it over.
         token=who.token if before is None or before.token is None else before.token,
         tenant=who.tenant if before is None else before.tenant,
@@ -148,10 +152,9 @@ def close(store: Store, who: Identity, id: str, *, now: float) -> None:
 
 def _visible(who: Identity, worker: Worker) -> Worker:
     need(who, READ)
-    if worker.kind is not WorkerKind.API or worker.token is None:
-        raise NotFound(f"There is no member {worker.id} in the swarm.")
-    if who.tenant is not None and worker.tenant not in (None, who.tenant):
-        raise Forbidden(f"{worker.id} works for another tenant.")
+    foreign = worker.tenant is not None and is_foreign(who, worker.tenant)
+    if worker.kind is not WorkerKind.API or worker.token is None or foreign:
+        raise no_worker(worker.id)
     return worker
 
 

@@ -28,6 +28,7 @@ from weft.store.messages import confirm_to_member, list_to_member
 from weft.store.stirrings import may_have_work
 from weft.store.store import at_once
 from weft.store.tasks import get_task
+from weft.store.tokens import refuse_revoked
 
 
 @at_once
@@ -46,6 +47,7 @@ def poll(
     the member knows of: what it holds besides was claimed for it by a poll whose answer got lost,
     and is told again before anything new.
     """
+    refuse_revoked(store, who.token, now=now)
     worker = get_acting(store, who, member, now=now)
     words, ends = confirmed_messages(ack), confirmed_notices(ack)
     give_signs(store, [member], now=now)

@@ -22,6 +22,7 @@ from weft.store import Store
 from weft.store.offers import assign, find_room, offer
 from weft.store.store import at_once
 from weft.store.tasks import get_task, submit
+from weft.store.tokens import refuse_revoked
 
 DEFAULT_TENANT: Final = "default"
 
@@ -44,12 +45,13 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Sent:
     Refused with `AtCapacity` if it is assigned to a member without room; `queue` waits for room.
     """
     need(who, WORK)
+    refuse_revoked(store, who.token, now=now)
     _refuse_unusable(who, work)
     if who.fence is not None:  # an agent's words, and the prompt of another
         hide = store.hide.text
         work = replace(work, title=hide(work.title), text=hide(work.text))
     sender = get_sender(store, who, work.sender, now=now)
-    member = None if work.to is None else get_called(store, work.to, now=now)
+    member = None if work.to is None else get_called(store, who, work.to, now=now)
     tenant = _tenant(who, work, member)
     for number in work.needs:
         get_visible_task(store, who, number)

@@ -20,12 +20,13 @@ from weft.operations.swarm.acting import (
     get_visible_task,
     may_steer,
 )
-from weft.operations.swarm.identity import WORK, Identity, need, need_tenant
+from weft.operations.swarm.identity import WORK, Identity, need
 from weft.operations.swarm.records import Claimed, Heard, Result
 from weft.policy.capacity import MOST, is_consumable
 from weft.policy.retry import after_failure
 from weft.store import Store, leases, offers, tasks
 from weft.store.admission import admit_task
+from weft.store.database import storable
 from weft.store.members import give_signs, hand_back, list_held
 from weft.store.messages import confirm_to_task, list_to_task
 from weft.store.probe import probe
@@ -42,7 +43,7 @@ def claim(store: Store, who: Identity, member: str, task: int, *, now: float) ->
             return as_claimed(store, held)
     _refuse_full(worker)
     if not admit_task(store, member, task, now=now):
-        raise _why_not(store, about, now=now)
+        raise _why_not(store, about, who.tenant, now=now)
     return _taken(store, member, task, now=now)
 
 
@@ -63,7 +64,7 @@ def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) 
     if about.state is State.OFFERED and about.offered_to == member:
         _refuse_full(worker)
     if not offers.accept(store, task, member, now=now):
-        return _held_up(store, tasks.get_task(store, task), now=now)
+        return _held_up(store, tasks.get_task(store, task), who.tenant, now=now)
     return _taken(store, member, task, now=now)
 
 
@@ -96,14 +97,15 @@ def _refuse_full(worker: Worker) -> None:
         )
 
 
-def _why_not(store: Store, task: Task, *, now: float) -> Refused:
+def _why_not(store: Store, task: Task, tenant: str | None, *, now: float) -> Refused:
     if task.state in TERMINAL:
         return AlreadyEnded(f"Task {task.id} is {task.state} already.")
-    return Refused(f"Task {task.id} cannot be claimed now: {_held_up(store, task, now=now)}.")
+    held_up = _held_up(store, task, tenant, now=now)
+    return Refused(f"Task {task.id} cannot be claimed now: {held_up}.")
 
 
-def _held_up(store: Store, task: Task, *, now: float) -> str:
-    waits = "; ".join(one.text for one in probe(store, task.id, now=now))
+def _held_up(store: Store, task: Task, tenant: str | None, *, now: float) -> str:
+    waits = "; ".join(wait.text for wait in probe(store, task.id, now=now, tenant=tenant))
     return waits or ("others go first" if task.state is State.READY else f"it is {task.state}")
 
 
@@ -114,10 +116,18 @@ def _taken(store: Store, member: str, task: int, *, now: float) -> Claimed:
 
 
 @at_once
-def release(store: Store, who: Identity, fence: int, *, reason: str = "", now: float) -> bool:
+def release(
+    store: Store,
+    who: Identity,
+    fence: int,
+    *,
+    task: int | None = None,
+    reason: str = "",
+    now: float,
+) -> bool:
     """Hand a task back for everybody; it counts as no failure. False if that was done before."""
     _refuse_own_agent(who, fence)
-    get_own_lease(store, who, fence, now=now)
+    get_own_lease(store, who, fence, task=task, now=now)
     return hand_back(store, fence, reason=reason, now=now)
 
 
@@ -133,13 +143,14 @@ def progress(
     who: Identity,
     fence: int,
     *,
+    task: int | None = None,
     text: str = "",
     data: Mapping[str, Any] | None = None,
     ack: str | None = None,
     now: float,
 ) -> Heard:
-    """Say how far it is, which is also a sign of life, and hear what others said to the task."""
-    lease = get_own_lease(store, who, fence, now=now)
+    """Tell progress, which is also a sign of life; answer with the messages to the task."""
+    lease = get_own_lease(store, who, fence, task=task, now=now)
     assert lease.task is not None
     upto = confirmed_messages(ack)
     said: dict[str, Any] = {"attempt": lease.attempt, "offset": 0, "events": []}
@@ -162,13 +173,20 @@ def progress(
 
 
 def finish(
-    store: Store, who: Identity, fence: int, result: Result, *, now: float
+    store: Store,
+    who: Identity,
+    fence: int,
+    result: Result,
+    *,
+    task: int | None = None,
+    now: float,
 ) -> State | AlreadyEnded:
-    """Say how it ended: the first word stands, the same again answers the same.
+    """End an attempt. The first result stands; the same again gets the same answer, another one
+    is refused with the first.
 
-    Of a task that was cancelled meanwhile the slot is freed all the same, and that is the answer.
+    If the task was cancelled meanwhile, its slot is freed all the same, and the answer says so.
     """
-    state, ended = _finish(store, who, fence, result, now=now)
+    state, ended = _finish(store, who, fence, result, task=task, now=now)
     if ended:
         return AlreadyEnded(f"The task is {state} already; nobody waits for this result.")
     return state
@@ -176,23 +194,43 @@ def finish(
 
 @at_once
 def _finish(
-    store: Store, who: Identity, fence: int, result: Result, *, now: float
+    store: Store,
+    who: Identity,
+    fence: int,
+    result: Result,
+    *,
+    task: int | None = None,
+    now: float,
 ) -> tuple[State, bool]:
     """The task's state, and whether it had ended without this."""
     _refuse_own_agent(who, fence)
-    lease = get_own_lease(store, who, fence, now=now)
+    lease = get_own_lease(store, who, fence, task=task, now=now)
     assert lease.task is not None
     _refuse_odd_spending(result)
-    task = tasks.get_task(store, lease.task)
-    if lease.released is None and task.state in TERMINAL:
-        leases.release(store, fence, now=now, reason=str(task.state), spent=result.spent)
-        return task.state, True
-    earlier = leases.count_failures(store, task.id, result.kind)
+    about = tasks.get_task(store, lease.task)
+    if lease.released is None and about.state in TERMINAL:
+        leases.release(store, fence, now=now, reason=str(about.state), spent=result.spent)
+        return about.state, True
+    earlier = leases.count_failures(store, about.id, result.kind)
     outcome = _outcome(store, result, earlier, now=now)
+    if lease.released is not None:
+        _refuse_another_result(store, fence, outcome)
     state = leases.finish(store, fence, outcome, now=now)
     if lease.worker is not None:
         give_signs(store, [lease.worker], now=now)
     return state, False
+
+
+def _refuse_another_result(store: Store, fence: int, outcome: Outcome) -> None:
+    """Refuse a result other than the first, which twenty callers at once may each believe to be
+    theirs."""
+    first = leases.find_answer(store, fence)
+    answer = storable(store.hide.text(outcome.result or outcome.reason))
+    if first is None or first == (outcome.kind, answer):
+        return
+    kind, text = first
+    how = "completed" if kind == "success" else "failed"
+    raise AlreadyEnded(f"This attempt has {how} already, and the first answer stands: {text}")
 
 
 def _refuse_odd_spending(result: Result) -> None:
@@ -234,14 +272,20 @@ def _outcome(store: Store, result: Result, earlier: int, *, now: float) -> Outco
 
 @at_once
 def claim_files(
-    store: Store, who: Identity, fence: int, files: Sequence[str], *, now: float
+    store: Store,
+    who: Identity,
+    fence: int,
+    files: Sequence[str],
+    *,
+    task: int | None = None,
+    now: float,
 ) -> dict[str, int]:
     """Ask for more paths, at once or not at all.
 
     Empty means granted. Otherwise each path that is held, by which task; 0 for one that is not
     to be seen. Nobody waits for files while holding some: go on without them, or release.
     """
-    lease = get_own_lease(store, who, fence, now=now)
+    lease = get_own_lease(store, who, fence, task=task, now=now)
     assert lease.task is not None
     if not files:
         raise InputError("Say which paths.")
@@ -260,8 +304,7 @@ def claim_files(
 def cancel(store: Store, who: Identity, task: int, *, reason: str = "", now: float) -> bool:
     """Stop a task that one has sent; an admin stops any. False if it had ended before."""
     need(who, WORK)
-    about = tasks.get_task(store, task)
-    need_tenant(who, about.tenant)
+    about = get_visible_task(store, who, task)
     if not may_steer(store, who, about):
         raise Forbidden(f"Task {task} was sent by somebody else.")
     return tasks.cancel(store, task, now=now, reason=reason or f"cancelled by {who.name}")

@@ -61,8 +61,13 @@ WHERE task = :task AND number = :number AND ended IS NULL;
 -- name: record_work
 -- What an attempt left behind, and what it cost.
 UPDATE attempts SET candidate = :candidate, base = :base, session = :session, tokens = :tokens,
-    micro_usd = :micro_usd
+    micro_usd = :micro_usd, answer = :answer
 WHERE task = :task AND number = :number;
+
+-- name: answer_under
+-- The outcome and answer of the attempt that was finished under a fence.
+SELECT a.outcome, a.answer FROM leases l JOIN attempts a ON a.task = l.task AND a.number = l.attempt
+WHERE l.fence = :fence AND l.ended = 'finished';
 
 -- name: hand_over_attempt
 -- The same attempt goes on under another fence.

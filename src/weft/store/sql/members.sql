@@ -33,9 +33,10 @@ SELECT id FROM (
 ORDER BY place, id LIMIT 2;
 
 -- name: members_called
--- Members present that go by this id or this name.
-SELECT id FROM workers
-WHERE departed IS NULL AND token IS NOT NULL AND (id = :name OR name = :name) ORDER BY id;
+-- Members present that go by this id or this name: all, or those that work for a tenant.
+SELECT id, tenant FROM workers
+WHERE departed IS NULL AND token IS NOT NULL AND (id = :name OR name = :name)
+  AND (CAST(:tenant AS TEXT) IS NULL OR tenant IS NULL OR tenant = :tenant) ORDER BY id;
 
 -- name: renew_of
 -- Who is alive holds what it has.

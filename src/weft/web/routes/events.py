@@ -12,10 +12,10 @@ from fastapi.responses import StreamingResponse
 from weft import bounds
 from weft.errors import WeftError
 from weft.operations.swarm import looking
-from weft.operations.swarm.identity import READ, Identity, is_bound, need, need_tenant
+from weft.operations.swarm.acting import get_visible_run
+from weft.operations.swarm.identity import READ, Identity, is_bound, need
 from weft.store import Store
 from weft.store.events import last_event
-from weft.store.runs import get_run
 from weft.web.asking import identify, in_thread, parts_of
 from weft.web.auth import OWN
 from weft.web.following import Wanted
@@ -64,7 +64,7 @@ def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> W
     if task is not None:
         looking.get_task(store, who, task)
     if run is not None:
-        need_tenant(who, get_run(store, run).tenant)
+        get_visible_run(store, who, run)
     return Wanted(run=run, task=task, tenant=who.tenant)
 
 

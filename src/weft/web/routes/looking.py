@@ -8,11 +8,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from weft.operations import looking, steering
 from weft.operations.steering import Done
-from weft.operations.swarm.identity import ADMIN, READ, Identity, need_tenant
+from weft.operations.swarm.acting import get_visible_run
+from weft.operations.swarm.identity import ADMIN, READ, Identity
 from weft.operations.swarm.limits import list_limits
 from weft.store import Store
 from weft.store.limits import set_limit
-from weft.store.runs import get_run
 from weft.web import bodies, wire
 from weft.web.asking import act, look
 from weft.web.document import answers
@@ -76,7 +76,7 @@ async def cost(
 
     def work(store: Store, who: Identity, now: float) -> wire.Costs:
         if run is not None:
-            need_tenant(who, get_run(store, run).tenant)
+            get_visible_run(store, who, run)
             return {"runs": [wire.run_cost(looking.get_cost(store, run))], "after": None}
         found, more = looking.page_costs(store, tenant=who.tenant, after=after, most=most)
         return {"runs": [wire.run_cost(one) for one in found], "after": more}

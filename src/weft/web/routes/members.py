@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from weft import bounds
 from weft.attempt.site import agent_names
 from weft.errors import InputError, NotFound
 from weft.operations.swarm import inbox, members
@@ -28,7 +27,6 @@ AgentId = Annotated[str, Path(min_length=1, max_length=100, description="An agen
 async def join(request: Request, body: bodies.Join) -> Response:
     """Join the swarm, or come back to it; what is known of the agent is brought up to date."""
     project = parts_of(request).project
-    slots = body.max_tasks or project.config.api_slots
 
     def work(store: Store, who: Identity, now: float) -> wire.Agent:
         member = members.join(
@@ -39,7 +37,8 @@ async def join(request: Request, body: bodies.Join) -> Response:
             is_lead=body.is_lead,
             role=body.role,
             capabilities=tuple(body.capabilities),
-            max_tasks=min(slots, bounds.TASKS),
+            max_tasks=body.max_tasks,
+            usual_tasks=project.config.api_slots,
             agent_files=agent_names(project.root),
             now=now,
         )

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Path, Request, Response
 
 from weft.operations import steering
 from weft.operations.steering import Done
-from weft.operations.swarm.identity import ADMIN, READ, Identity, need_tenant
+from weft.operations.swarm.acting import get_visible_run
+from weft.operations.swarm.identity import ADMIN, READ, Identity
 from weft.operations.swarm.plans import PlanSent, submit_text
 from weft.store import Store
 from weft.store.runs import get_run, page_runs
@@ -53,8 +54,7 @@ async def get(request: Request, id: RunId) -> Response:
     """A run, and how many of its tasks are in each state."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Run:
-        run = get_run(store, id)
-        need_tenant(who, run.tenant)
+        run = get_visible_run(store, who, id)
         done = [task for task in list_run(store, id) if not task.details.get("barrier")]
         return {
             "run": wire.run(run, who),

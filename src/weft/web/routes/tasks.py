@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from weft import bounds
-from weft.errors import AlreadyEnded, Refused, StaleFence
+from weft.errors import AlreadyEnded, Refused
 from weft.model import Class, State
 from weft.operations.diffs import find_difference
 from weft.operations.logs import Log
@@ -18,7 +18,6 @@ from weft.operations.swarm.explaining import explain
 from weft.operations.swarm.identity import READ, WORK, Identity
 from weft.operations.swarm.records import Claimed, Filter, Heard, Sent
 from weft.store import Store
-from weft.store.leases import get_lease
 from weft.web import bodies, wire
 from weft.web.asking import act, act_slowly, glance, in_thread, look, parts_of, while_connected
 from weft.web.auth import OWN
@@ -133,8 +132,7 @@ async def release(request: Request, id: TaskNumber, body: bodies.Let) -> Respons
     """Hand a task back, for others to do."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Changed:
-        _refuse_other_task(store, id, body.fence)
-        changed = working.release(store, who, body.fence, reason=body.reason, now=now)
+        changed = working.release(store, who, body.fence, task=id, reason=body.reason, now=now)
         return {"task": id, "changed": changed}
 
     return await act(request, OWN, work)
@@ -145,9 +143,15 @@ async def progress(request: Request, id: TaskNumber, body: bodies.Progress) -> R
     """Say how far it is, which is also a sign of life; answers with what others said."""
 
     def work(store: Store, who: Identity, now: float) -> Heard:
-        _refuse_other_task(store, id, body.fence)
         return working.progress(
-            store, who, body.fence, text=body.text, data=body.data, ack=body.ack, now=now
+            store,
+            who,
+            body.fence,
+            task=id,
+            text=body.text,
+            data=body.data,
+            ack=body.ack,
+            now=now,
         )
 
     return await act(request, OWN, work)
@@ -159,8 +163,7 @@ async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Respo
     result = body.result()
 
     def work(store: Store, who: Identity, now: float) -> wire.State | AlreadyEnded:
-        _refuse_other_task(store, id, body.fence)
-        state = working.finish(store, who, body.fence, result, now=now)
+        state = working.finish(store, who, body.fence, result, task=id, now=now)
         return state if isinstance(state, AlreadyEnded) else {"task": id, "state": state}
 
     return await act(request, OWN, work)
@@ -180,8 +183,8 @@ async def claim_files(request: Request, id: TaskNumber, body: bodies.Files) -> R
     """Ask for more files: all of them, or none if somebody holds one."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Extended:
-        _refuse_other_task(store, id, body.fence)
-        return {"held": working.claim_files(store, who, body.fence, body.files, now=now)}
+        held = working.claim_files(store, who, body.fence, body.files, task=id, now=now)
+        return {"held": held}
 
     return await act(request, OWN, work)
 
@@ -189,10 +192,10 @@ async def claim_files(request: Request, id: TaskNumber, body: bodies.Files) -> R
 @router.post("/tasks/{id}/messages", status_code=201, openapi_extra=answers(wire.Word))
 async def send_message(request: Request, id: TaskNumber, body: bodies.NewMessage) -> Response:
     """Say something to whoever works on a task."""
-    project = parts_of(request).project
+    root = parts_of(request).project.root
 
     def work(store: Store, who: Identity, now: float) -> wire.Word:
-        said = inbox.send_message(store, who, body.text, project=project, task=id, now=now)
+        said = inbox.send_message(store, who, body.text, root=root, task=id, now=now)
         return {"message": said}
 
     return await act(request, OWN, work, status=201)
@@ -264,8 +267,3 @@ async def _read_slowly(request: Request, read: Callable[[Identity], Any]) -> Res
         return await in_thread(request, lambda: read(who))
 
     return await act_slowly(request, OWN, work)
-
-
-def _refuse_other_task(store: Store, task: int, fence: int) -> None:
-    if get_lease(store, fence).task != task:
-        raise StaleFence(f"Fence {fence} is not one of task {task}.")

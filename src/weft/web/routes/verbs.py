@@ -5,9 +5,9 @@
     GET  /v1/changes?after=12&seconds=20  the last event's number, once it is not 12
     GET  /v1/verbs                        what there is, and the numbers the store works with
 
-What only looks needs the scope `read`, everything else `admin`, and neither for one tenant alone,
-of which verbs know nothing; but for those that see for themselves who asks. They come and go with
-versions of weft, and so are in no document.
+A verb that only looks needs the scope `read`, every other one `admin`. A token of one tenant calls
+none: verbs know nothing of tenants, and skip the bounds that the routes of /v1 keep. Verbs come and
+go with versions of weft, and so are in no document.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft import __version__, errors
 from weft.errors import Forbidden, InputError, WeftError
 from weft.operations.swarm.identity import ADMIN, READ, Identity
 from weft.store import Store
-from weft.store.calling import Unreadable, all_verbs, arguments_of, decode, hints_of
+from weft.store.calling import Unreadable, all_verbs, arguments_of, decode
 from weft.store.events import last_event
 from weft.store.hosted import HOSTED
 from weft.store.remote import UNKNOWN
@@ -65,6 +65,7 @@ def operations() -> Mapping[str, Verb]:
 @router.get("/verbs")
 async def list_verbs(request: Request) -> Response:
     def work(store: Store, who: Identity, now: float) -> object:
+        _refuse_tenants(who)
         told = {"weft": __version__, "tuning": store.tuning}
         return {"result": {**told, "verbs": sorted(all_verbs()), "operations": sorted(HOSTED)}}
 
@@ -88,7 +89,7 @@ async def call_verb(request: Request, name: str) -> Response:
         return ShownOnce(shown=done, kept={}) if _is_secret(verb) else done
 
     if verb.kind == "write":
-        return await act(request, READ if _asks_who(verb) else ADMIN, tell)
+        return await act(request, ADMIN, tell)
     return await look(request, ADMIN if _is_secret(verb) else READ, ask)
 
 
@@ -110,7 +111,7 @@ async def call_operation(request: Request, name: str) -> Response:
         return {"result": done}
 
     if operation.kind == "write":
-        return await act_slowly(request, READ if _asks_who(operation) else ADMIN, work)
+        return await act_slowly(request, ADMIN, work)
     done = await work(await identify(request, READ))
     return Response(encode(done), media_type="application/json")
 
@@ -135,8 +136,7 @@ async def wait_for_changes(
 def _carry_out(
     verb: Verb, carry_out: Callable[..., Any], body: bytes, who: Identity, now: float
 ) -> Any:
-    if not _asks_who(verb):
-        _refuse_tenants(who)
+    _refuse_tenants(who)
     try:
         called = decode(body)
     except Unreadable as error:
@@ -163,16 +163,11 @@ def _refuse_tenants(who: Identity) -> None:
         raise Forbidden("This token is for one tenant, and commands over a server are for all.")
 
 
-def _asks_who(verb: Verb) -> bool:
-    """Whether it looks by itself who may do that, and for which tenant."""
-    return "who" in hints_of(verb.function)
-
-
 def _is_secret(verb: Verb) -> bool:
     return verb.name.startswith(_SECRET)
 
 
 async def _unknown(request: Request, name: str) -> Response:
-    """Whoever may not even look does not learn what there is."""
-    await identify(request, READ)
+    """Answer that there is no such verb, to a token that may call verbs."""
+    _refuse_tenants(await identify(request, READ))
     return problems.answer(404, f"There is nothing called {name[:100]!r} here.", UNKNOWN)

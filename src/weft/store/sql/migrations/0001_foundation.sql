@@ -130,6 +130,7 @@ CREATE TABLE attempts (
     session TEXT, -- by which its program can be resumed
     tokens BIGINT NOT NULL DEFAULT 0,
     micro_usd BIGINT NOT NULL DEFAULT 0,
+    answer TEXT NOT NULL DEFAULT '', -- its result, or why it failed; the first stands
     PRIMARY KEY (task, number)
 );
 
