@@ -142,6 +142,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     base: str = ""
     target: str = ""  # a branch that moves to what landed, once everything has
     limits: Mapping[str, int] = field(default_factory=dict)  # by name within the run: `agents`
+    alternates: tuple[str, ...] = ()  # object stores that the repository borrows from
 
 
 class TargetState(StrEnum):
@@ -165,6 +166,7 @@ class Run(Struct, frozen=True, kw_only=True):
     target: str  # a branch that moves to what landed, once everything has; '': none
     target_state: TargetState
     target_text: str  # what came of it, as a sentence
+    alternates: tuple[str, ...] = ()  # object stores that its repository borrowed from then
 
 
 class Task(Struct, frozen=True, kw_only=True):

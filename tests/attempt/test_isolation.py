@@ -14,6 +14,7 @@ from places import tmp_path as tmp_path
 from repositories import content, git
 from weft.model import State
 from weft.process import sandbox
+from weft.store.tokens import create_token
 from weft.workspace import fingerprint
 
 
@@ -38,6 +39,47 @@ def test_secrets_reach_no_agent_that_does_not_ask_for_them(ground: Ground) -> No
     # Nor are they in what is kept beside the attempt.
     kept = [path for path in ground.directory(plain).iterdir() if path.is_file()]
     assert all(b"s3cret" not in path.read_bytes() for path in kept)
+
+
+def test_work_with_a_secret_of_wefts_in_it_is_blocked_and_no_candidate(ground: Ground) -> None:
+    password = "Tr0ub4dor-and-3"
+    ground.environment |= {"WEFT_STORE": f"postgresql://weft:{password}@db/weft"}
+    _, token = create_token(ground.store, name="server", scopes=("admin",), now=time.time())
+    ground.shell("plain", f"echo url={password} > a")
+    ground.shell("named", f"echo x > dir/{password}")
+    ground.shell("linked", f"ln -s {password} dir/link")
+    ground.shell("token", f"head -c 1048570 /dev/zero > dir/t; printf '\"{token}\"' >> dir/t")
+    ground.shell("failing", f"echo {password} > dir/f; exit 3")
+    leaks = [
+        (ground.submit(agent="plain", files=["a"]), "WEFT_STORE", " a,"),
+        (ground.submit(agent="named", files=["dir/T*"]), "WEFT_STORE", "dir/"),
+        (ground.submit(agent="linked", files=["dir/link"]), "WEFT_STORE", "dir/link"),
+        (ground.submit(agent="token", files=["dir/t"]), "token 'server'", "dir/t"),
+    ]
+    failing = ground.submit(agent="failing", files=["dir/f"])
+    ground.serve()
+    for task, name, file in leaks:
+        assert ground.state(task) is State.BLOCKED
+        assert len(ground.attempts(task)) == 1
+        assert name in ground.task(task).reason
+        assert file in ground.task(task).reason
+    assert ground.state(failing) is State.BLOCKED
+    for task in (*(one for one, *_ in leaks), failing):
+        assert [one.candidate for one in ground.attempts(task) if one.candidate] == []
+        assert password not in ground.task(task).reason
+        assert token not in ground.task(task).reason
+    branches = git(ground.root, "for-each-ref", "--format=%(refname)", "refs/heads/weft-work")
+    assert branches == ""
+
+
+def test_a_secret_that_the_base_had_already_does_not_block(ground: Ground) -> None:
+    ground.environment["APP_TOKEN"] = "public-sample-42"
+    (ground.root / "a").write_text("token: public-sample-42\n")
+    git(ground.root, "commit", "-qam", "sample")
+    ground.shell("plain", "echo more >> a")
+    task = ground.submit(agent="plain", files=["a"])
+    ground.serve()
+    assert ground.state(task) is State.DONE, ground.task(task).reason
 
 
 def test_a_prompt_is_never_a_command(ground: Ground, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from databases import change
 from gate.landing import RUN, Stage, candidate, drive, make_project, run_git, task
 from weft import git
 from weft.gate.verify import verify
+from weft.model import NewRun
 from weft.store import default_url, open_store
 from weft.store.gate import read_gate
+from weft.store.runs import submit_run
 
 
 @pytest.fixture
@@ -46,6 +48,27 @@ def test_the_command_tells_what_was_proved(landed: Stage) -> None:
     told = json.loads(refuted.stdout)
     assert told["holds"] is False
     assert "does not contain" in told["problems"][0]
+
+
+def test_an_object_store_that_appeared_is_refused(landed: Stage, tmp_path: Path) -> None:
+    assert verify(landed.store, landed.root, RUN).holds
+    info = landed.root / ".git" / "objects" / "info"
+    info.mkdir(exist_ok=True)
+    (tmp_path / "elsewhere").mkdir()
+    (info / "alternates").write_text(f"{tmp_path / 'elsewhere'}\n")
+    assert "elsewhere" in problems(landed)
+    assert "git repack -a -d" in problems(landed)
+
+
+def test_an_object_store_that_was_there_before_the_run_is_not(home: Path) -> None:
+    root = make_project(home / "whole")
+    run_git(home, "clone", "-q", "--shared", str(root), str(home / "borrower"))
+    found = git.list_alternates(home / "borrower")
+    assert found == (str(root / ".git" / "objects"),)
+    with open_store(default_url(git.common_directory(home / "borrower"))) as store:
+        new = NewRun(id=RUN, repo=str(home / "borrower" / ".git"), base="HEAD", alternates=found)
+        submit_run(store, new, [], now=0.0)
+        assert verify(store, home / "borrower", RUN).holds
 
 
 def weft(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

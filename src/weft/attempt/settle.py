@@ -23,6 +23,7 @@ from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Ending, Failure, Stop, classify
 from weft.attempt import begin, order, outcome, surroundings
 from weft.attempt.follow import Follower
+from weft.attempt.leaks import SecretFound, refuse_secrets
 from weft.attempt.order import Order
 from weft.attempt.outcome import Next, Work
 from weft.attempt.site import Site
@@ -34,7 +35,7 @@ from weft.process import BrokenOff
 from weft.process.agent import Exit, Why
 from weft.store.leases import count_failures, extend, finish, release
 from weft.store.tasks import get_task
-from weft.workspace import Author, Candidate, Fingerprint, Workspace
+from weft.workspace import Author, Candidate, Changes, Fingerprint, Workspace
 from weft.workspace.candidate import compose
 
 log = logging.getLogger(__name__)
@@ -161,7 +162,13 @@ def _take_work(ended: Ended) -> State:
         held = extend(ended.site.store, ended.fence, wanted, now=time.time())
         if held:
             return _ask_for_more(ended, outside, wanted, held)
-    commit = _commit(ended, found.tree)
+    try:
+        commit = _commit(ended, found)
+    except SecretFound as secret:
+        leak = Next(
+            state=State.BLOCKED, kind=ErrorClass.OTHER, reason=str(secret), signature="secret"
+        )
+        return _finish(ended, leak, None)
     if commit is None:
         return _fail(ended, _other("What the agent left went away while it was taken up."))
     if ended.order.run is None:
@@ -321,11 +328,13 @@ def _keep(ended: Ended) -> str | None:
         return None
 
 
-def _commit(ended: Ended, tree: str | None = None) -> str | None:
-    """All that is in the workspace as one commit on the attempt's branch; None if nothing is.
+def _commit(ended: Ended, found: Changes | None = None) -> str | None:
+    """Commit all that is in the workspace on the attempt's branch; None if nothing is.
 
-    `tree` is what was found there, where it has been looked at already.
+    `found` is what changed there, where it has been looked at already. Raises `SecretFound`.
     """
+    found = found or workspace.changes(ended.workspace)
+    refuse_secrets(ended.site, ended.workspace, found.paths)
     settings = ended.site.looks.settings(ended.site.root)
     author = Author(
         name=settings.get("user.name") or "weft",
@@ -337,7 +346,7 @@ def _commit(ended: Ended, tree: str | None = None) -> str | None:
         author=author,
         trailers=_trailers(ended),
         date=f"{int(ended.order.started)} +0000",
-        tree=tree,
+        tree=found.tree,
     )
     return made.commit if isinstance(made, Candidate) else None
 

@@ -50,6 +50,7 @@ def verify(store: Store, repository: Path, run: str) -> Proof:
     rows = read_gate(store, run)
     with open_plumbing(repository) as plumbing:
         problems = [
+            *_alternates(store, repository, run),
             *_trunk(store, repository, run, rows),
             *_trees(plumbing, rows),
             *_commits(plumbing, repository, rows),
@@ -65,6 +66,18 @@ def verify(store: Store, repository: Path, run: str) -> Proof:
         unchecked=sum(one.tree not in checked for one in landed),
         problems=tuple(problems),
     )
+
+
+def _alternates(store: Store, repository: Path, run: str) -> Iterator[str]:
+    """Object stores elsewhere that appeared since: trunk may depend on what they hold."""
+    before = get_run(store, run).alternates
+    for place in git.list_alternates(repository):
+        if place not in before:
+            yield (
+                f"objects/info/alternates names {place}, which it did not when the run was "
+                "submitted, so trunk may depend on objects that are not in this repository; "
+                "`git repack -a -d` brings them in, then remove that line"
+            )
 
 
 def _trunk(store: Store, repository: Path, run: str, rows: GateRows) -> Iterator[str]:

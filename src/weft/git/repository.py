@@ -89,6 +89,16 @@ def find_top_level(directory: Path) -> Path | None:
     return top_level(directory) if inside else None
 
 
+def list_alternates(directory: Path) -> tuple[str, ...]:
+    """List the object stores that a repository borrows from, as it names them."""
+    try:
+        file = common_directory(directory) / "objects" / "info" / "alternates"
+        text = file.read_text(encoding="utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        return ()
+    return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
+
+
 def tracked_files(directory: Path) -> list[str]:
     """Every file git tracks in this working tree, relative to its root."""
     root = top_level(directory)

@@ -158,6 +158,7 @@ def prepare(project: Project, checked: Checked, sheet: Sheet, wishes: Wishes) ->
         base=base,
         target=wishes.into or "",
         limits=limits,
+        alternates=git.list_alternates(project.root),
     )
     return Prepared(run=new, tasks=tasks, agents=building.agents)
 

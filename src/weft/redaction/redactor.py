@@ -56,13 +56,14 @@ _SHAPES: Final = (
 class Redactor:
     """Takes out values, given by name, and whatever looks like a credential."""
 
-    __slots__ = ("_anchors", "_rules", "_values", "reach")
+    __slots__ = ("_anchors", "_named", "_rules", "_values", "reach")
 
     def __init__(self, values: Iterable[tuple[str, str]] = ()) -> None:
         by_value = {value: name for name, value in reversed(list(values)) if value}
         self._values = tuple((name, value) for value, name in by_value.items())
         longest_first = sorted(by_value.items(), key=lambda one: -len(one[0]))
-        self._rules = (*(_rule(name, value) for value, name in longest_first), *_SHAPES)
+        self._named = tuple((name, _rule(name, value)) for value, name in longest_first)
+        self._rules = (*(rule for _, rule in self._named), *_SHAPES)
         self._anchors = re.compile(b"|".join(re.escape(one.anchor) for one in self._rules))
         # How much of a text has to be seen before its beginning and after its end, so that no
         # piece of a secret is left where it was cut.
@@ -93,6 +94,14 @@ class Redactor:
     def finds(self, said: str) -> bool:
         """Whether there is a secret in a text, which may be JSON."""
         return self.text(said) is not said
+
+    def find_names(self, data: bytes) -> list[str]:
+        """The names of the known values that are in there."""
+        return [
+            name
+            for name, rule in self._named
+            if rule.anchor in data and rule.pattern.search(data) is not None
+        ]
 
     def within(self, value: Any) -> Any:
         """A value with every string in it redacted, names of fields apart."""

@@ -54,6 +54,7 @@ def run(row: Row) -> model.Run:
         target=row["target"],
         target_state=model.TargetState(row["target_state"]),
         target_text=row["target_text"],
+        alternates=files(row["alternates"]),
     )
 
 

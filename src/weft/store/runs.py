@@ -44,6 +44,7 @@ def submit_run(
         plan=run.plan,
         base=run.base,
         target=run.target,
+        alternates=encode(run.alternates),
     )
     limits = _limits_of(tx, run)
     for resource, amount in limits.items():

@@ -2,8 +2,8 @@
 
 -- name: add_run
 -- A run is submitted; it waits for its place among the running ones.
-INSERT INTO runs (id, repo, tenant, state, submitted, plan, base, target)
-VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base, :target);
+INSERT INTO runs (id, repo, tenant, state, submitted, plan, base, target, alternates)
+VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base, :target, :alternates);
 
 -- name: run
 -- One run.

@@ -25,7 +25,8 @@ CREATE TABLE runs (
     target TEXT NOT NULL DEFAULT '', -- a branch that moves to what landed, once everything has
     target_state TEXT NOT NULL DEFAULT 'open' CHECK (target_state IN
         ('open', 'moved', 'left', 'refused')),
-    target_text TEXT NOT NULL DEFAULT '' -- what came of it
+    target_text TEXT NOT NULL DEFAULT '', -- what came of it
+    alternates TEXT NOT NULL DEFAULT '[]' -- object stores that the repository borrowed from then
 );
 CREATE INDEX runs_running ON runs (id) WHERE state = 'running';
 CREATE INDEX runs_waiting ON runs (submitted, id) WHERE state = 'waiting';
