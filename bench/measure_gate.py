@@ -16,7 +16,7 @@ from anyio.to_thread import run_sync
 
 from bench.figures import figure, median_ratio
 from weft.attempt.site import Site
-from weft.config import Config, GateSettings
+from weft.config import Config, GateSettings, RunSettings
 from weft.engine import open_site
 from weft.gate.commits import Landing, commit_chain
 from weft.gate.loop import Gate
@@ -71,7 +71,8 @@ def land_ms() -> float:
         limits = {"agents": _BRANCHES, "implement": _BRANCHES}
         run = NewRun(id="r", repo=str(root), base=base, limits=limits)
         register(store, NewWorker(id="w", slots=_BRANCHES, host="h"), now=0, stated={})
-        for place, number in enumerate(submit_run(store, run, tasks, now=0).values()):
+        numbers = submit_run(store, run, tasks, settings=RunSettings(gate=config.gate), now=0)
+        for place, number in enumerate(numbers.values()):
             [grant] = admit_task(store, "w", number, now=1)
             commit = _git(root, "rev-parse", f"b{place}")
             done = Outcome(state=State.GATING, candidate=commit, base=base)

@@ -60,6 +60,7 @@ TABLES = (
     "penalties",
     "replies",
     "reservation",
+    "run_settings",
     "runs",
     "spending",
     "stopped_agents",

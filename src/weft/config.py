@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct, field
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from weft.errors import InputError
 
@@ -107,6 +107,19 @@ class GateSettings(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()  # variables of the user's that checks get to see
 
 
+class RunSettings(Struct, frozen=True, kw_only=True):
+    """The settings a run keeps from its submission on, whichever process works on it."""
+
+    gate: GateSettings = field(default_factory=GateSettings)
+    workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    agents: Mapping[str, str] = field(default_factory=dict)  # the text of each agent file, by name
+    revision: int = 1  # counts the changes that were made to them
+
+
+_OF_THE_HOST: Final = ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")
+"""Workspace settings that describe a machine, not a run."""
+
+
 class NotifySettings(Struct, frozen=True, kw_only=True):
     """Whom to tell when a run has ended or needs a person."""
 
@@ -131,6 +144,18 @@ class Config(Struct, frozen=True, kw_only=True):
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
+
+    def with_run(self, settings: RunSettings) -> Config:
+        """Return this configuration with a run's own gate and workspace settings.
+
+        How many checks run at once, ports, memory and disk stay those of this process.
+        """
+        host = {name: getattr(self.workspace, name) for name in _OF_THE_HOST}
+        return replace(
+            self,
+            gate=replace(settings.gate, slots=self.gate.slots),
+            workspace=replace(settings.workspace, **host),
+        )
 
     @property
     def worker_slots(self) -> int:
@@ -332,6 +357,16 @@ def _command(value: object, what: str) -> tuple[str, ...] | None:
     if isinstance(value, str) and value.strip():
         return ("sh", "-c", value)
     return None if value is None else _texts(value, what) or None
+
+
+def command_line(command: Iterable[str]) -> str:
+    """Spell a command as `weft.toml` does: the line for the shell, or its words quoted."""
+    words = list(command)
+    if words[:2] == ["sh", "-c"] and len(words) == 3:
+        return words[2]
+    import shlex
+
+    return shlex.join(words)
 
 
 def _seconds(value: object, where: str) -> float:

@@ -162,6 +162,8 @@ class Run(Struct, frozen=True, kw_only=True):
     submitted: float
     plan: str
     base: str
+    revision: int  # the number of its settings in force; `weft runs update` makes the next
+    check: tuple[str, ...] | None  # the command line that all of it has to pass
     blocked: str  # why its gate waits for a person
     target: str  # a branch that moves to what landed, once everything has; '': none
     target_state: TargetState
@@ -455,6 +457,7 @@ class CheckVerdict(Struct, frozen=True, kw_only=True):
     purpose: str
     tree: str
     check_id: str
+    commands: tuple[tuple[str, ...], ...]  # the command lines that were run
     passed: bool
     seconds: float  # 0 where a verdict that was known already was taken over
     number: int = 0  # among those of its run; 0 until it is recorded
@@ -484,6 +487,7 @@ class Landing(Struct, frozen=True, kw_only=True):
     tree: str
     entries: tuple[str, ...]
     commits: tuple[str, ...]  # of each entry, in that order
+    revision: int  # of the run's settings, by which it was checked
     every_commit: bool  # all of its commits must have passed, not only the last
     state: str
 
@@ -496,6 +500,7 @@ class GateRows(Struct, frozen=True, kw_only=True):
     conflicts: tuple[MergeConflict, ...]
     landings: tuple[Landing, ...]
     rejected: tuple[bool, ...]  # whether each entry that was settled lately was, oldest first
+    revision: int  # of the run's settings in force
     blocked: str  # why it waits for a person
     ended: bool  # the run is over
 

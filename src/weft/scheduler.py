@@ -403,9 +403,10 @@ class Scheduler:
         await self._end_starts(fresh)
 
     async def _end_starts(self, grants: Sequence[Grant]) -> None:
-        """End what is only being set up: whoever sets it up goes on to hand it back."""
-        if self._site.config.workspace.setup is None:
-            return
+        """End the set-up commands of attempts that are not wanted any more.
+
+        The thread that set such an attempt up hands its lease back.
+        """
         for grant in grants:
             directory = self._site.directory(grant.task, grant.attempt)
             marker = self._site.marker(grant.task, grant.attempt)

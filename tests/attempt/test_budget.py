@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from attempt.ground import Ground
 from databases import look
 from patience import wait_until
+from weft.attempt.site import read_agent_file
+from weft.config import RunSettings
 from weft.model import NewRun, NewTask, State
 from weft.policy.capacity import attempt_demand
 from weft.store.leases import list_open
@@ -36,7 +38,9 @@ def run_of(ground: Ground, tasks: Sequence[tuple[int, str]]) -> list[int]:
     ]
     limits = {"usd": CAP, "agents": 4, "implement": 4}
     run = NewRun(id="r", repo=str(ground.root / ".git"), limits=limits)
-    return list(submit_run(ground.store, run, new, now=time.time()).values())
+    settings = RunSettings(agents={"scripted": read_agent_file(ground.root, "scripted")})
+    numbers = submit_run(ground.store, run, new, settings=settings, now=time.time())
+    return list(numbers.values())
 
 
 def spent(ground: Ground) -> list[int]:

@@ -238,6 +238,7 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
         purpose="ladder",
         tree="t",
         check_id="c",
+        commands=(),
         passed=False,
         seconds=2.0,
     )

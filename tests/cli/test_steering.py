@@ -170,6 +170,7 @@ def test_cancelling_a_run_names_what_is_landing(store: Store, tell: Tell) -> Non
         tree="t",
         entries=[entry.id],
         commits=[C],
+        revision=1,
         every_commit=False,
         now=time.time(),
     )

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from patience import PATIENCE, wait_until
 from weft import git
 from weft.attempt.site import Site
-from weft.config import Config, GateSettings, Tuning
+from weft.config import Config, GateSettings, RunSettings, Tuning
 from weft.engine import open_site
 from weft.gate.loop import Gate
 from weft.gate.verify import verify
@@ -33,7 +33,7 @@ from weft.store.admission import admit_task
 from weft.store.events import read_events
 from weft.store.gate import read_gate
 from weft.store.leases import finish, list_open
-from weft.store.runs import get_run, submit_run
+from weft.store.runs import change_settings, get_run, submit_run
 from weft.store.tasks import get_task
 from weft.store.workers import register
 from weft.workspace.names import trunk_ref
@@ -119,6 +119,11 @@ class Stage:
         limits = {"agents": 500, "implement": 500}
         run = NewRun(id=self.run, repo=common, base=self.base, limits=limits)
         self.numbers = submit_run(self.store, run, tasks, now=0)
+
+    def fix(self, settings: RunSettings) -> None:
+        """Give the run its settings, as submitting a plan does."""
+        if self.numbers and get_run(self.store, self.run).state != "ended":
+            change_settings(self.store, self.run, settings, [], now=time.time())
 
     def build(self, name: str, files: Mapping[str, str | None], *, base: str = "") -> str:
         return candidate(self.root, base or self.base, files, f"Change {name}")
@@ -230,6 +235,7 @@ def gate_site(stage: Stage, **given: Any) -> Iterator[Site]:
     environment = given.pop("environment", dict(os.environ))
     rest = {name: given.pop(name) for name in ("workspace",) if name in given}
     config = Config(gate=settings(**given), tuning=stage.store.tuning, **rest)
+    stage.fix(RunSettings(gate=config.gate, workspace=config.workspace))
     with open_site(stage.store, stage.root, config, environment) as site:
         yield site
 
@@ -288,6 +294,7 @@ class Crew:
         assert self._program.stdin is not None
         assert self._program.stdout is not None
         note = self._home / f"note{len(self._pids)}"
+        stage.fix(RunSettings(gate=GateSettings(**spec.get("gate", {}))))
         order = {
             "store": stage.store.url,
             "root": str(stage.root),

@@ -54,6 +54,7 @@ def test_stale_gate_holder(stage: Stage, fresh: Callable[[Store], Stage]) -> Non
             purpose="search",
             tree="t",
             check_id="c",
+            commands=(),
             passed=True,
             seconds=1,
         )

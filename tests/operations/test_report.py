@@ -77,6 +77,7 @@ def verdict(*entries: str, passed: bool, seconds: float = 1.5) -> CheckVerdict:
         purpose="search",
         tree="t" * 40,
         check_id="c",
+        commands=(),
         passed=passed,
         seconds=seconds,
     )
@@ -101,7 +102,8 @@ def eventful(store: Store, names: Sequence[str] = ("a", "b", "c")) -> Report:
     reject(store, gate, RUN, [f"{a}.1", f"{b}.2"], "red", HOSTILE, now=START + 9)
     landing = intend(
         store, gate, RUN, old="0" * 40, new="d" * 40, tree="t" * 40, entries=[f"{a}.1"],
-        commits=["d" * 40], every_commit=False, now=START + 9.5,
+        commits=["d" * 40], revision=1,
+        every_commit=False, now=START + 9.5,
     )  # fmt: skip
     complete(store, gate, RUN, landing.sequence, now=START + 10)
     begin(store, b, now=11)

@@ -65,6 +65,7 @@ def begin_landing(store: Store, *tasks: int) -> int:
         tree="t" * 40,
         entries=open_,
         commits=commits,
+        revision=1,
         every_commit=False,
         now=3,
     )

@@ -1,4 +1,4 @@
-"""What all attempts of one process share, and where on disk each of them lives."""
+"""The parts that all attempts of one process share, and the directory of each attempt."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from weft.agents.agent import Agent
 from weft.attempt.changeover import Changeover
 from weft.attempt.looks import Looks
-from weft.config import Config
+from weft.config import Config, RunSettings
 from weft.errors import InputError
 from weft.process import Breaker
 from weft.process.environment import build
@@ -19,6 +20,7 @@ from weft.process.launcher import Launcher
 from weft.process.sandbox import Able
 from weft.redaction import known
 from weft.store import Store
+from weft.store.runs import get_settings
 from weft.workspace import Terms
 
 AGENTS: Final = ".weft/agents"
@@ -39,6 +41,7 @@ class Site(Struct, frozen=True, kw_only=True):
     able: Able  # the sandboxes this machine has
     environment: Mapping[str, str]  # the user's
     combine: Combine
+    settings: RunSettings | None = None  # of the run it is for; None: those of the checkout
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)
     changeover: Changeover = field(default_factory=Changeover)
@@ -75,9 +78,24 @@ class Site(Struct, frozen=True, kw_only=True):
     def check_marker(self, fence: int) -> str:
         return f"{self.identity}.check.{fence}"
 
+    def for_run(self, run: str | None) -> Site:
+        """Return this site with the settings of a run; without a run, as the checkout has them."""
+        if run is None:
+            return self
+        settings = get_settings(self.store, run)
+        self.store.learn(known(self.environment, settings.gate.env))
+        return replace(self, config=self.config.with_run(settings), settings=settings)
+
     def read_agent(self, name: str) -> Agent:
-        """An agent as its file says now."""
-        return read_agent(self.root, name)
+        """Read an agent from the run's own files, or from the checkout if there is no run."""
+        if self.settings is None:
+            return read_agent(self.root, name)
+        if name not in self.settings.agents:
+            raise InputError(
+                f"The run was submitted without the agent {name!r}; `weft runs update` takes over "
+                f"the files of {AGENTS} as they are now."
+            )
+        return parse_agent(self.settings.agents[name], name)
 
     def learn_secrets(self, agent: Agent) -> None:
         """From now on keep nothing of what this agent is given to know."""
@@ -90,8 +108,16 @@ def home(common: Path, identity: str) -> Path:
 
 
 def read_agent(root: Path, name: str) -> Agent:
+    return parse_agent(read_agent_file(root, name), name)
+
+
+def parse_agent(text: str, name: str) -> Agent:
     from weft.agents.file import parse  # late: parsing YAML and templates costs start-up time
 
+    return parse(text, name=name, file=f"{AGENTS}/{name}.md")
+
+
+def read_agent_file(root: Path, name: str) -> str:
     path = root / AGENTS / f"{name}.md"
     try:
         with path.open("rb") as file:
@@ -106,7 +132,7 @@ def read_agent(root: Path, name: str) -> Agent:
         raise InputError(f"{AGENTS}/{name}.md cannot be read: {error}.") from error
     if len(data) > _LARGEST:
         raise InputError(f"{AGENTS}/{name}.md is too large; an agent file is a page or two.")
-    return parse(text, name=name, file=f"{AGENTS}/{name}.md")
+    return text
 
 
 def secrets_of(agent: Agent, environment: Mapping[str, str]) -> list[tuple[str, str]]:

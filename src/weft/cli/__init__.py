@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "retry": "weft.cli.retry",
     "report": "weft.cli.report",
     "run": "weft.cli.run",
+    "runs": "weft.cli.runs",
     "send": "weft.cli.send",
     "serve": "weft.cli.serve",
     "skip": "weft.cli.skip",

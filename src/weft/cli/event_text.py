@@ -56,6 +56,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "run_ended": "■ run ended",
     "run_started": "▶ run started",
     "run_submitted": "run submitted, {tasks} tasks",
+    "run_updated": "! run updated: {changes}",
     "task_approved": "✓ {who}approved {note}",
     "task_assigned": "{who}assigned to {worker}",
     "task_blocked": "! {who}needs you: {whole_reason}",

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from weft import bounds
-from weft.cli.output import json_option, print_json, say
+from weft.cli.output import json_option, print_json, printable, say
 from weft.cli.words import micro_dollars
 from weft.errors import InputError
 from weft.model import TargetState
@@ -158,10 +158,14 @@ def _refuse_for_old_runs(ctx: click.Context) -> None:
 def _resume(
     found: Project, store: Store, name: str | None, plan: Path | None, into: str | None
 ) -> str:
+    from weft.cli.runs import difference_lines
     from weft.operations.running import get_to_resume
+    from weft.operations.runs import list_differences
     from weft.operations.target import aim
 
     run = get_to_resume(store, name or None, plan).id
+    for line in difference_lines(run, list_differences(found, run)):
+        click.echo(f"weft: {printable(line)}", err=True)
     if into is not None:
         aim(found, run, into)
     return run

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING
 import click
 
 from weft.cli.output import json_option, print_json
+from weft.config import command_line
 
 if TYPE_CHECKING:
     from weft.gate.verify import Proof
 
 
 def _claim(proof: Proof) -> str:
-    """What holds of the landings."""
+    """What holds of the landings, and by which commands."""
+    commands = [command_line(one) for one in proof.checks if one]
+    by = f" by {', then '.join(f'`{one}`' for one in commands)}" if commands else ""
     if not proof.unchecked:
-        return "each one exactly what was checked"
+        return f"each one exactly what was checked{by}"
     if proof.unchecked == proof.landings:
         return "each one exactly what was merged; nothing was checked: no check was configured"
     return (
-        f"each one exactly what was checked, but for {proof.unchecked} for which no check was "
+        f"each one exactly what was checked{by}, but for {proof.unchecked} for which no check was "
         "configured"
     )
 
@@ -33,8 +36,8 @@ def _claim(proof: Proof) -> str:
 def command(directory: Path, run: str, as_json: bool) -> int:
     """Prove that what RUN landed is what was checked.
 
-    Looks at git and the store alone: every landing moved trunk from the tip before it, holds
-    exactly the tree that passed its checks, and no task landed twice.
+    Looks at git and the store alone: every landing moved trunk from the tip before it and holds
+    exactly the tree that passed the commands which `weft runs` names, and no task landed twice.
     """
     from weft.gate.verify import prove
     from weft.operations import project
@@ -48,6 +51,7 @@ def command(directory: Path, run: str, as_json: bool) -> int:
                 "landings": proof.landings,
                 "tasks": proof.tasks,
                 "unchecked": proof.unchecked,
+                "checks": [one and command_line(one) for one in proof.checks],
                 "problems": list(proof.problems),
             }
         )

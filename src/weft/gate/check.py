@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,7 @@ from weft import git, workspace
 from weft.attempt.site import Site
 from weft.config import Config
 from weft.errors import SetUpFailed, WeftError
-from weft.model import UNCHECKED
+from weft.model import UNCHECKED, Task
 from weft.process import agent as process
 from weft.process import records, table
 from weft.process.agent import Exit, Running, Spawn, Why
@@ -64,6 +64,13 @@ class Checked(Struct, frozen=True, kw_only=True):
 
 class Forsaken(Exception):
     """weft was silent for too long, and its watchdog ended the check: nobody can tell."""
+
+
+def commands_of(gate: Command | None, tasks: Iterable[Task]) -> tuple[Command, ...]:
+    """List the command lines that tasks have to pass: the gate's, and the tasks' own."""
+    own = [task.details.get("check") for task in tasks]
+    lines = [("sh", "-c", one) if isinstance(one, str) else tuple(one or ()) for one in own]
+    return tuple(dict.fromkeys(one for one in (gate, *lines) if one))
 
 
 def check_id(

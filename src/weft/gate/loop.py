@@ -87,9 +87,10 @@ class Gate:
             await self._debts.settle(fence)
 
     async def _take_turns(self, fence: int, plumbing: Plumbing, listener: Listener) -> None:
+        site = await run_sync(self._site.for_run, self.run)
         async with anyio.create_task_group() as group:
             tenure = Tenure(
-                self._site,
+                site,
                 self._worker,
                 self.run,
                 fence,

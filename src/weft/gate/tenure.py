@@ -82,6 +82,7 @@ class Tenure:
         block: Callable[[Exception], None],
         at: Fault,
     ) -> None:
+        """Serve a run's gate under a fence; `site` has the settings of that run."""
         self._site = site
         self._run = run
         self._fence = fence
@@ -131,7 +132,11 @@ class Tenure:
                 return True
 
     def _look(self) -> _Seen | None:
-        """What is to be gone by; completes what somebody began. None: there is nothing to do."""
+        """Read the gate's rows; first finish a landing that a dead holder left half-done.
+
+        Return None if there is nothing to do, or if the run's settings are others by now: whoever
+        takes the gate next reads them.
+        """
         store, run = self._site.store, self._run
         rows = read_open(store, run)
         for landing in rows.landings:
@@ -140,7 +145,8 @@ class Tenure:
                     store, self._site.root, self._plumbing, self._fence, landing, at=self._at
                 )
                 rows = read_open(store, run)
-        if rows.blocked or rows.ended:
+        settings = self._site.settings
+        if rows.blocked or rows.ended or settings is None or settings.revision != rows.revision:
             return None
         tip = self._find_tip(rows)
         if any(one.state == "queued" and one.base is None for one in rows.entries):
@@ -265,7 +271,7 @@ class Tenure:
     def _land(self, combination: Combination, seen: _Seen) -> None:
         entries = seen.named(combination)
         steps = self._combine(seen.tip, entries)
-        if isinstance(steps, Clash) or not self._have_passed(steps, combination, seen.rows):
+        if isinstance(steps, Clash) or not self._have_passed(steps, combination, seen):
             raise WeftError(f"The tree of {', '.join(combination)} never passed; it cannot land.")
         chain = [
             (entry, trunk.commits_of(entry, its, self._story(entry)))
@@ -281,6 +287,7 @@ class Tenure:
                 self._run,
                 tip=seen.tip,
                 chain=chain,
+                revision=seen.rows.revision,
                 every_commit=self._site.config.gate.every_commit,
                 at=self._at,
             )
@@ -290,13 +297,26 @@ class Tenure:
             log.info("run %s: %s", self._run, refused)
         self._merged.clear()
 
-    def _have_passed(self, steps: Steps, combination: Combination, rows: GateRows) -> bool:
-        """Whether what is to land was checked, with each commit of it where that is asked for."""
+    def _have_passed(self, steps: Steps, combination: Combination, seen: _Seen) -> bool:
+        """Whether the tree to land passed, and with `every_commit` the tree of each commit."""
         whole = len(combination)
         lengths = range(1, whole + 1) if self._site.config.gate.every_commit else (whole,)
         return all(
-            _has_passed(steps[length - 1][-1].tree, combination[:length], rows)
+            self._has_passed(steps[length - 1][-1].tree, combination[:length], seen)
             for length in lengths
+        )
+
+    def _has_passed(self, tree: str, combination: Combination, seen: _Seen) -> bool:
+        """Whether exactly this tree passed today's check of these entries.
+
+        Entries that landed since may stand before them in the verdict.
+        """
+        return any(
+            one.passed
+            and one.tree == tree
+            and one.combination[-len(combination) :] == combination
+            and one.check_id == self._way(self._commands(seen.named(one.combination)), seen.brought)
+            for one in seen.rows.verdicts
         )
 
     def _story(self, entry: Entry) -> str | None:
@@ -345,8 +365,8 @@ class Tenure:
 
     def _commands(self, entries: Sequence[Entry]) -> tuple[Command, ...]:
         """The commands that a combination has to pass."""
-        own = [self._own_check(task) for entry in entries for task in entry.tasks]
-        return tuple(dict.fromkeys(one for one in (self._site.config.gate.run, *own) if one))
+        tasks = [self._get_task(task) for entry in entries for task in entry.tasks]
+        return checks.commands_of(self._site.config.gate.run, tasks)
 
     def _way(self, commands: tuple[Command, ...], brought: str) -> str:
         """What names these commands, run with what is brought."""
@@ -356,10 +376,6 @@ class Tenure:
             environment = checks.environment(config, self._site.environment)
             self._ways[key] = checks.check_id(commands, config, environment, brought)
         return self._ways[key]
-
-    def _own_check(self, task: int) -> Command | None:
-        own = self._get_task(task).details.get("check")
-        return ("sh", "-c", own) if isinstance(own, str) else tuple(own or ())
 
     def _get_task(self, number: int) -> Task:
         if number not in self._tasks:
@@ -381,16 +397,9 @@ class Tenure:
             purpose=job.about.purpose.value,
             tree=job.tree,
             check_id=job.way,
+            commands=job.commands,
             passed=found.passed,
             seconds=found.seconds,
         )
         store = self._site.store
         record_verdict(store, self._fence, self._run, verdict, found.output, now=time.time())
-
-
-def _has_passed(tree: str, combination: Combination, rows: GateRows) -> bool:
-    """Whether exactly this tree passed, checked for these candidates and perhaps landed ones."""
-    return any(
-        one.passed and one.tree == tree and one.combination[-len(combination) :] == combination
-        for one in rows.verdicts
-    )

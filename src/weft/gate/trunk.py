@@ -45,11 +45,15 @@ def land(
     *,
     tip: str,
     chain: Sequence[tuple[Entry, Sequence[Commit]]],
+    revision: int,
     every_commit: bool,
     at: Fault,
 ) -> None:
-    """Land entries, given with the commits to make of each; the last one's tree was checked, and
-    if it is said so each one's."""
+    """Land entries, given with the commits to make of each.
+
+    The last tree passed the check of the run's settings of this revision; with `every_commit`
+    the tree of each commit did.
+    """
     commits = [one for _, its in chain for one in its]
     made = commit_chain(plumbing, tip, commits, committed=int(time.time()))
     ends = accumulate(len(its) for _, its in chain)
@@ -63,6 +67,7 @@ def land(
         tree=commits[-1].tree,
         entries=[entry.id for entry, _ in chain],
         commits=[made[end - 1] for end in ends],
+        revision=revision,
         every_commit=every_commit,
         now=time.time(),
     )

@@ -1,28 +1,31 @@
 """Proof, from git and the store alone, that what landed is what was checked.
 
 For every landing of a run: trunk moved from the tip before it to the one recorded, the commit
-there holds exactly the recorded tree, that tree passed its checks, and each task landed once. Of
-a landing under `every_commit` the tree of each of its commits passed. Where no check was
-configured there was nothing to pass, and that is said.
+there holds exactly the recorded tree, that tree passed the commands that the run's settings and
+its tasks ask for, and each task landed once. Of a landing under `every_commit` the tree of each
+of its commits passed. Where no check was configured there was nothing to pass, and that is said.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from msgspec import Struct
 
 from weft import git
+from weft.config import RunSettings, command_line
+from weft.gate.check import Command, commands_of
 from weft.gate.commits import tree_of
 from weft.gate.plumbing import MissingCommit, Plumbing, open_plumbing
 from weft.gate.trunk import ref_name
-from weft.model import GateRows, State
+from weft.model import GateRows, Landing, State
 from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.hosted import Place, hosted
-from weft.store.runs import get_run
+from weft.store.runs import get_run, list_settings
 from weft.store.tasks import get_task
 from weft.workspace.names import trunk_ref
 
@@ -32,6 +35,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     landings: int
     tasks: int
     unchecked: int  # landings for which no check was configured
+    checks: tuple[Command | None, ...]  # the gate's command, and each that replaced it
     problems: tuple[str, ...]
 
     @property
@@ -41,19 +45,19 @@ class Proof(Struct, frozen=True, kw_only=True):
 
 @hosted("read")
 def prove(place: Place, run: str) -> Proof:
-    """The proof for a run of a project."""
     with place.open_store() as store:
         return verify(store, place.root, run)
 
 
 def verify(store: Store, repository: Path, run: str) -> Proof:
     rows = read_gate(store, run)
+    settings = list_settings(store, run)
     with open_plumbing(repository) as plumbing:
         problems = [
             *_alternates(store, repository, run),
             *_trunk(store, repository, run, rows),
-            *_trees(plumbing, rows),
-            *_commits(plumbing, repository, rows),
+            *_trees(plumbing, store, rows, settings),
+            *_commits(plumbing, repository, rows, settings),
             *_once(store, rows),
         ]
     landed = [one for one in rows.landings if one.state == "landed"]
@@ -64,6 +68,7 @@ def verify(store: Store, repository: Path, run: str) -> Proof:
         landings=len(landed),
         tasks=len(tasks),
         unchecked=sum(one.tree not in checked for one in landed),
+        checks=tuple(one for one, _ in groupby(one.gate.run for one in settings.values())),
         problems=tuple(problems),
     )
 
@@ -100,8 +105,11 @@ def _trunk(store: Store, repository: Path, run: str, rows: GateRows) -> Iterator
             yield f"{ref_name(run)} is at {where} and does not contain {expected}"
 
 
-def _trees(plumbing: Plumbing, rows: GateRows) -> Iterator[str]:
-    passed = _passed(rows)
+def _trees(
+    plumbing: Plumbing, store: Store, rows: GateRows, settings: Mapping[int, RunSettings]
+) -> Iterator[str]:
+    """Compare the tree of each landing with the one recorded, and with what it had to pass."""
+    tasks = {one.id: one.tasks for one in rows.entries}
     for landing in rows.landings:
         try:
             tree = tree_of(plumbing, landing.new)
@@ -110,18 +118,40 @@ def _trees(plumbing: Plumbing, rows: GateRows) -> Iterator[str]:
             continue
         if tree != landing.tree:
             yield f"landing {landing.sequence} holds the tree {tree}, not {landing.tree}"
-        if landing.tree not in passed:
-            yield f"the tree {landing.tree} of landing {landing.sequence} never passed"
+        asked = commands_of(
+            settings[landing.revision].gate.run,
+            [get_task(store, task) for entry in landing.entries for task in tasks[entry]],
+        )
+        if landing.tree not in _passed(rows, asked):
+            yield _unpassed(landing, asked, rows)
 
 
-def _passed(rows: GateRows) -> set[str]:
-    return {one.tree for one in rows.verdicts if one.passed}
+def _passed(rows: GateRows, commands: Sequence[Command]) -> set[str]:
+    """The trees that passed all of these commands."""
+    return {
+        one.tree for one in rows.verdicts if one.passed and set(one.commands).issuperset(commands)
+    }
 
 
-def _commits(plumbing: Plumbing, repository: Path, rows: GateRows) -> Iterator[str]:
-    """The commit of each entry is one of those by which its landing moved trunk, and each of
-    these passed if it had to."""
-    passed = _passed(rows)
+def _unpassed(landing: Landing, asked: Sequence[Command], rows: GateRows) -> str:
+    which = f"the tree {landing.tree} of landing {landing.sequence}"
+    ran = next((v.commands for v in rows.verdicts if v.passed and v.tree == landing.tree), None)
+    if ran is None:
+        return f"{which} never passed"
+    return f"{which} passed {_lines(ran)}, and its run asks for {_lines(asked)}"
+
+
+def _lines(commands: Sequence[Command]) -> str:
+    return " and ".join(f"`{command_line(one)}`" for one in commands) or "no check"
+
+
+def _commits(
+    plumbing: Plumbing, repository: Path, rows: GateRows, settings: Mapping[int, RunSettings]
+) -> Iterator[str]:
+    """Look for the commit of each entry among those by which its landing moved trunk.
+
+    Under `every_commit` each of these has to have passed the gate's command.
+    """
     for landing in rows.landings:
         try:
             moved = git.list_commits(repository, landing.old, landing.new)
@@ -130,6 +160,7 @@ def _commits(plumbing: Plumbing, repository: Path, rows: GateRows) -> Iterator[s
         for entry, commit in zip(landing.entries, landing.commits, strict=True):
             if commit not in moved:
                 yield f"commit {commit} of entry {entry} is not among those of its landing"
+        passed = _passed(rows, commands_of(settings[landing.revision].gate.run, ()))
         for commit in moved if landing.every_commit else ():
             tree = tree_of(plumbing, commit)
             if tree not in passed and commit != landing.new:  # of that one it is told above

@@ -5,7 +5,6 @@ What is only good to know is told as well, and is no problem.
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from weft import git
 from weft.attempt.site import agent_names, read_agent
+from weft.config import command_line
 from weft.errors import InputError, WeftError
 from weft.model import Limit
 from weft.operations import project
@@ -114,7 +114,7 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
 def _check(found: Project) -> Finding:
     command = found.config.gate.run
     text = (
-        shlex.join(command)
+        command_line(command)
         if command
         else (
             "none: `run` in [gate] of weft.toml is empty, so only a task with a `check:` of its "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from weft.config import command_line
 from weft.errors import InputError
 from weft.model import NewTask
 from weft.operations.plans import Checked, History, Setting, check, usual_slots
@@ -71,14 +71,14 @@ def _preview(project: Project, checked: Checked, sheet: Sheet, wishes: Wishes) -
         with project.open_store() as store:
             require_agreement(store, project.config.stated)
     prepared = prepare(project, checked, sheet, wishes)
-    command = project.config.gate.run
+    command = prepared.settings.gate.run
     found = Preview(
         base=prepared.run.base,
         branch=f"weft/{prepared.run.id.rpartition('-')[0]}-…",
         into=wishes.into,
         pipelines=_pipelines(prepared.tasks),
         agents=tuple(_agents(project, prepared)),
-        check=None if command is None else shlex.join(command),
+        check=None if command is None else command_line(command),
         own_checks=sum("check" in task.details for task in prepared.tasks),
         unchecked=0 if command else sum(_lands_unchecked(task) for task in prepared.tasks),
         warnings=(),

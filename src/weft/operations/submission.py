@@ -16,7 +16,8 @@ from msgspec import Struct
 from weft import bounds, forecast, git, paths
 from weft.agents import spec
 from weft.agents.agent import Agent
-from weft.attempt.site import agent_names, read_agent
+from weft.attempt.site import agent_names, parse_agent, read_agent_file
+from weft.config import RunSettings
 from weft.errors import InputError
 from weft.model import HUMAN, NewRun, NewTask
 from weft.operations.plans import (
@@ -118,7 +119,9 @@ def submit(
     """Submit a checked plan as a new run."""
     require_agreement(store, project.config.stated)
     prepared = prepare(project, checked, sheet, wishes)
-    numbers = submit_run(store, prepared.run, prepared.tasks, now=time.time())
+    numbers = submit_run(
+        store, prepared.run, prepared.tasks, settings=prepared.settings, now=time.time()
+    )
     return Submitted(run=prepared.run.id, tasks=numbers, base=prepared.run.base)
 
 
@@ -128,6 +131,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     run: NewRun
     tasks: Sequence[NewTask]
     agents: Mapping[str, Agent]  # that will be at work
+    settings: RunSettings  # by which it is done and checked
 
 
 def prepare(project: Project, checked: Checked, sheet: Sheet, wishes: Wishes) -> Prepared:
@@ -160,7 +164,10 @@ def prepare(project: Project, checked: Checked, sheet: Sheet, wishes: Wishes) ->
         limits=limits,
         alternates=git.list_alternates(project.root),
     )
-    return Prepared(run=new, tasks=tasks, agents=building.agents)
+    settings = RunSettings(
+        gate=project.config.gate, workspace=project.config.workspace, agents=building.agent_files
+    )
+    return Prepared(run=new, tasks=tasks, agents=building.agents, settings=settings)
 
 
 def _base(root: Path, name: str) -> str:
@@ -189,6 +196,7 @@ class _Tasks:
         self._run = run
         self._wishes = wishes
         self.agents: dict[str, Agent] = {}  # those that tasks ask for
+        self.agent_files: dict[str, str] = {}  # the text of the file of each
         self._names = agent_names(project.root)
         self._spec = spec
         self._open = {task.id for task in self._compiled.plan.tasks if not task.settled}
@@ -283,7 +291,8 @@ class _Tasks:
                     f"Task {task.id} asks for {asks}, which has no file in "
                     f".weft/agents (there are: {known})."
                 )
-            self.agents[name] = read_agent(self._project.root, name)
+            self.agent_files[name] = read_agent_file(self._project.root, name)
+            self.agents[name] = parse_agent(self.agent_files[name], name)
         return self.agents[name]
 
     def _uses(self, task: PlanTask, agent: Agent) -> dict[str, int]:

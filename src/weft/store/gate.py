@@ -87,6 +87,7 @@ def _rows(
         conflicts=tuple(records.conflict(one) for one in conflicts),
         landings=tuple(records.landing(one) for one in landings),
         rejected=tuple(one["state"] == "rejected" for one in reversed(settled)),
+        revision=row["revision"],
         blocked=row["blocked"],
         ended=row["state"] == "ended",
     )
@@ -140,6 +141,7 @@ def record_verdict(
     tx.run(
         "add_verdict",
         **about,
+        commands=encode([list(one) for one in verdict.commands]),
         base=verdict.base,
         combination=encode(list(verdict.combination)),
         purpose=verdict.purpose,
@@ -156,6 +158,7 @@ def record_verdict(
         passed=verdict.passed,
         seconds=verdict.seconds,
         check_id=verdict.check_id,
+        commands=[list(one) for one in verdict.commands],
         purpose=verdict.purpose,
         flaked=flaked,
     )
@@ -263,11 +266,18 @@ def intend(
     tree: str,
     entries: Sequence[str],
     commits: Sequence[str],
+    revision: int,
     every_commit: bool,
     now: float,
 ) -> Landing:
-    """Write down that trunk is about to move. From now on these entries cannot be stopped."""
+    """Write down that trunk is about to move. From now on these entries cannot be stopped.
+
+    Refuse a landing that was checked by other settings than those in force.
+    """
     _holds(tx, fence, run)
+    row = tx.one("run", id=run)
+    if row is None or row["revision"] != revision:
+        raise Refused(f"The settings of run {run} were changed since this was checked.")
     if tx.one("open_landing", run=run) is not None:
         raise Refused(f"Run {run} has a landing that is not completed.")
     for one in entries:
@@ -283,6 +293,7 @@ def intend(
         tree=tree,
         entries=encode(list(entries)),
         commits=encode(list(commits)),
+        revision=revision,
         every_commit=every_commit,
         at=now,
     )

@@ -7,7 +7,10 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from weft import model
+from weft.config import GateSettings, RunSettings, WorkspaceSettings
 from weft.policy import capacity
 from weft.store.database import Row, encode
 
@@ -50,12 +53,28 @@ def run(row: Row) -> model.Run:
         submitted=row["submitted"],
         plan=row["plan"],
         base=row["base"],
+        revision=row["revision"],
+        check=gate_settings(row["gate"]).run,
         blocked=row["blocked"],
         target=row["target"],
         target_state=model.TargetState(row["target_state"]),
         target_text=row["target_text"],
         alternates=files(row["alternates"]),
     )
+
+
+def run_settings(row: Row) -> RunSettings:
+    return RunSettings(
+        gate=gate_settings(row["gate"]),
+        workspace=msgspec.json.decode(row["workspace"], type=WorkspaceSettings),
+        agents=json.loads(row["agents"]),
+        revision=row["revision"],
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def gate_settings(text: str) -> GateSettings:
+    return msgspec.json.decode(text, type=GateSettings)
 
 
 def task(row: Row) -> model.Task:
@@ -211,6 +230,7 @@ def verdict(row: Row) -> model.CheckVerdict:
         purpose=row["purpose"],
         tree=row["tree"],
         check_id=row["check_id"],
+        commands=tuple(tuple(one) for one in json.loads(row["commands"])),
         passed=bool(row["passed"]),
         seconds=row["seconds"],
         number=row["number"],
@@ -235,6 +255,7 @@ def landing(row: Row) -> model.Landing:
         tree=row["tree"],
         entries=tuple(json.loads(row["entries"])),
         commits=tuple(json.loads(row["commits"])),
+        revision=row["revision"],
         every_commit=bool(row["every_commit"]),
         state=row["state"],
     )

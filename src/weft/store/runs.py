@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from weft.config import RunSettings
 from weft.errors import InputError, NotFound, Refused
 from weft.model import TERMINAL, NewRun, NewTask, Run, TargetState
 from weft.policy import capacity
@@ -17,16 +22,24 @@ from weft.store.limits import refuse_unusable
 from weft.store.store import reads, writes
 from weft.store.tasks import add_tasks, cancel_row, get_row, pause_row, resume_row
 
+NO_SETTINGS: Final = RunSettings()
+"""Those of a run that has no agents and no check."""
+
 _TEMPLATES = {"run/agents": "agents", "run/teams": "teams"}
 
 
 @writes
 def submit_run(
-    tx: Transaction, run: NewRun, tasks: Sequence[NewTask], *, now: float
+    tx: Transaction,
+    run: NewRun,
+    tasks: Sequence[NewTask],
+    *,
+    settings: RunSettings = NO_SETTINGS,
+    now: float,
 ) -> dict[str, int]:
-    """Submit a run with all its tasks; returns their numbers by name.
+    """Submit a run with its tasks and settings; return the tasks' numbers by name.
 
-    It starts at once if `runs` has room, else when another run ends.
+    The run starts at once if `runs` has room, else when another run ends.
     """
     if not run.id or "/" in run.id:
         raise InputError(
@@ -46,6 +59,7 @@ def submit_run(
         target=run.target,
         alternates=encode(run.alternates),
     )
+    _add_settings(tx, run.id, settings, now=now)
     limits = _limits_of(tx, run)
     for resource, amount in limits.items():
         refuse_unusable(resource, amount)
@@ -55,6 +69,68 @@ def submit_run(
     tx.event("run_submitted", now=now, run=run.id, tasks=len(numbers), limits=limits)
     start_waiting(tx, now=now)
     return numbers
+
+
+def _add_settings(tx: Transaction, run: str, settings: RunSettings, *, now: float) -> None:
+    tx.run(
+        "add_run_settings",
+        run=run,
+        revision=settings.revision,
+        gate=encode(to_builtins(settings.gate)),
+        workspace=encode(to_builtins(settings.workspace)),
+        agents=encode(dict(settings.agents)),
+        at=now,
+    )
+
+
+@writes
+def change_settings(
+    tx: Transaction, run: str, settings: RunSettings, changes: Sequence[str], *, now: float
+) -> bool:
+    """Put other settings of a run in force; `changes` tells of them in the event.
+
+    Verdicts of another check no longer count. False if these settings are in force already.
+    """
+    row = _get_row(tx, run)
+    if row["state"] == "ended":
+        raise Refused(f"Run {run} has ended already.")
+    current = _current_settings(tx, run)
+    if replace(settings, revision=current.revision) == current:
+        return False
+    revision = current.revision + 1
+    _add_settings(tx, run, replace(settings, revision=revision), now=now)
+    tx.run("set_revision", id=run, revision=revision)
+    check = settings.gate.run
+    tx.event(
+        "run_updated",
+        now=now,
+        run=run,
+        revision=revision,
+        check=None if check is None else list(check),
+        changes=list(changes),
+    )
+    tx.wake()
+    return True
+
+
+@reads
+def get_settings(tx: Transaction, run: str) -> RunSettings:
+    """The settings of a run that are in force."""
+    return _current_settings(tx, run)
+
+
+@reads
+def list_settings(tx: Transaction, run: str) -> dict[int, RunSettings]:
+    """Every version of a run's settings, by its number."""
+    rows = tx.all("run_settings", run=run)
+    return {row["revision"]: records.run_settings(row) for row in rows}
+
+
+def _current_settings(tx: Transaction, run: str) -> RunSettings:
+    row = tx.one("current_settings", run=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    return records.run_settings(row)
 
 
 def _limits_of(tx: Transaction, run: NewRun) -> dict[str, int]:

@@ -42,20 +42,20 @@ UPDATE entries SET base = :base WHERE run = :run AND state = 'queued' AND base I
 
 -- name: add_verdict
 -- One run of the checks has ended.
-INSERT INTO verdicts (run, number, base, combination, purpose, tree, check_id, passed, seconds,
-                      output, at)
+INSERT INTO verdicts (run, number, base, combination, purpose, tree, check_id, commands, passed,
+                      seconds, output, at)
 SELECT :run, COALESCE(MAX(number), 0) + 1, :base, :combination, :purpose, :tree, :check_id,
-       :passed, :seconds, :output, :at
+       :commands, :passed, :seconds, :output, :at
 FROM verdicts WHERE run = :run;
 
 -- name: verdicts
 -- All that was checked in a run, in the order it was.
-SELECT number, base, combination, purpose, tree, check_id, passed, seconds FROM verdicts
+SELECT number, base, combination, purpose, tree, check_id, commands, passed, seconds FROM verdicts
 WHERE run = :run ORDER BY number;
 
 -- name: verdicts_on
 -- What was checked in a run on these tips of trunk (the keys of a JSON object).
-SELECT number, base, combination, purpose, tree, check_id, passed, seconds FROM verdicts
+SELECT number, base, combination, purpose, tree, check_id, commands, passed, seconds FROM verdicts
 WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY number;
 
 -- name: verdict_output
@@ -94,9 +94,9 @@ WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY at, en
 -- name: add_landing
 -- Trunk is about to move.
 INSERT INTO landings
-    (run, sequence, old, new, tree, entries, commits, every_commit, state, at)
-SELECT :run, COALESCE(MAX(sequence), 0) + 1, :old, :new, :tree, :entries, :commits, :every_commit,
-       'intended', :at
+    (run, sequence, old, new, tree, entries, commits, revision, every_commit, state, at)
+SELECT :run, COALESCE(MAX(sequence), 0) + 1, :old, :new, :tree, :entries, :commits, :revision,
+       :every_commit, 'intended', :at
 FROM landings WHERE run = :run;
 
 -- name: open_landing

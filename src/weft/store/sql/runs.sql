@@ -6,17 +6,37 @@ INSERT INTO runs (id, repo, tenant, state, submitted, plan, base, target, altern
 VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base, :target, :alternates);
 
 -- name: run
--- One run.
-SELECT * FROM runs WHERE id = :id;
+-- One run, with the gate's settings in force.
+SELECT r.*, s.gate FROM runs r JOIN run_settings s ON s.run = r.id AND s.revision = r.revision
+WHERE r.id = :id;
 
 -- name: runs
 -- Every run, newest first.
-SELECT * FROM runs ORDER BY submitted DESC, id;
+SELECT r.*, s.gate FROM runs r JOIN run_settings s ON s.run = r.id AND s.revision = r.revision
+ORDER BY r.submitted DESC, r.id;
+
+-- name: add_run_settings
+-- A run gets its settings, or new ones.
+INSERT INTO run_settings (run, revision, gate, workspace, agents, at)
+VALUES (:run, :revision, :gate, :workspace, :agents, :at);
+
+-- name: set_revision
+-- Other settings of a run are in force.
+UPDATE runs SET revision = :revision WHERE id = :id;
+
+-- name: run_settings
+-- Every version of a run's settings, the first one first.
+SELECT * FROM run_settings WHERE run = :run ORDER BY revision;
+
+-- name: current_settings
+-- The settings of a run that are in force.
+SELECT s.* FROM runs r JOIN run_settings s ON s.run = r.id AND s.revision = r.revision
+WHERE r.id = :run;
 
 -- name: runs_after
 -- A page of runs in the same order, after one of them or from the first; :tenant is whose, or NULL
 -- for everybody's.
-SELECT r.* FROM runs r
+SELECT r.*, s.gate FROM runs r JOIN run_settings s ON s.run = r.id AND s.revision = r.revision
 WHERE (CAST(:tenant AS TEXT) IS NULL OR r.tenant = :tenant)
   AND (CAST(:after AS TEXT) IS NULL
        OR (-r.submitted, r.id) > (SELECT -b.submitted, b.id FROM runs b WHERE b.id = :after))

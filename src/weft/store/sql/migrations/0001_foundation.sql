@@ -21,12 +21,23 @@ CREATE TABLE runs (
     submitted DOUBLE PRECISION NOT NULL,
     plan TEXT NOT NULL,
     base TEXT NOT NULL,
+    revision BIGINT NOT NULL DEFAULT 1, -- the number of its settings in force
     blocked TEXT NOT NULL DEFAULT '', -- why its gate waits for a person
     target TEXT NOT NULL DEFAULT '', -- a branch that moves to what landed, once everything has
     target_state TEXT NOT NULL DEFAULT 'open' CHECK (target_state IN
         ('open', 'moved', 'left', 'refused')),
     target_text TEXT NOT NULL DEFAULT '', -- what came of it
     alternates TEXT NOT NULL DEFAULT '[]' -- object stores that the repository borrowed from then
+);
+-- The settings a run was submitted with, and each later version. Rows are never changed.
+CREATE TABLE run_settings (
+    run TEXT NOT NULL,
+    revision BIGINT NOT NULL,
+    gate TEXT NOT NULL, -- [gate] of weft.toml, as JSON
+    workspace TEXT NOT NULL, -- [workspace] of weft.toml, as JSON
+    agents TEXT NOT NULL, -- the text of each agent file by name, as a JSON object
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run, revision)
 );
 CREATE INDEX runs_running ON runs (id) WHERE state = 'running';
 CREATE INDEX runs_waiting ON runs (submitted, id) WHERE state = 'waiting';
@@ -324,6 +335,7 @@ CREATE TABLE verdicts (
     purpose TEXT NOT NULL,
     tree TEXT NOT NULL,
     check_id TEXT NOT NULL, -- commands and environment
+    commands TEXT NOT NULL, -- the command lines that were run, as a JSON list of lists
     passed BOOLEAN NOT NULL,
     seconds DOUBLE PRECISION NOT NULL, -- 0 where another run's verdict on that tree was taken over
     output TEXT NOT NULL, -- the end of what it printed
@@ -353,6 +365,7 @@ CREATE TABLE landings (
     tree TEXT NOT NULL,
     entries TEXT NOT NULL, -- in the order they land, as a JSON list
     commits TEXT NOT NULL, -- the commit of each, as a JSON list
+    revision BIGINT NOT NULL, -- of the run's settings, by which it was checked
     every_commit BOOLEAN NOT NULL, -- not only the last of its commits must have passed
     state TEXT NOT NULL CHECK (state IN ('intended', 'landed')),
     at DOUBLE PRECISION NOT NULL,

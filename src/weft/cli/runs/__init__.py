@@ -1,0 +1,73 @@
+"""`weft runs`, and how the settings of a run are changed: one file per command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from weft.cli import LateCommands
+from weft.cli.output import json_option, print_json, print_table, say
+from weft.config import command_line
+
+if TYPE_CHECKING:
+    from weft.operations.runs import RunListed
+
+COMMANDS: Final = {
+    "update": "weft.cli.runs.update",
+}
+
+
+@click.group(name="runs", cls=LateCommands, modules=COMMANDS, invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the runs, newest first, with the command that each is checked by.
+
+    A run keeps the check, the set-up and the agent files it was submitted with, whichever weft
+    works on it. `weft runs update RUN` gives it those of this checkout.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from weft.operations import project
+    from weft.operations.runs import as_dict, survey_runs
+
+    directory: Path = ctx.obj
+    listed = survey_runs(project.find(directory, os.environ))
+    if as_json:
+        print_json([as_dict(one) for one in listed])
+        return
+    if not listed:
+        click.echo("There are no runs yet: `weft run FILE` makes one.")
+        return
+    print_table(
+        ("RUN", "STATE", "DONE", "AGENTS", "CHECKED BY"),
+        [_row(one) for one in listed],
+    )
+    for one in listed:
+        for line in difference_lines(one.run.id, one.differences):
+            say(line)
+
+
+def difference_lines(run: str, differences: Sequence[str]) -> list[str]:
+    """Tell that a run keeps its settings although this checkout has others by now."""
+    if not differences:
+        return []
+    return [
+        f"Run {run} keeps the settings it was submitted with, and this checkout has others: "
+        f"{'; '.join(differences)}. `weft runs update {run}` takes these over."
+    ]
+
+
+def _row(one: RunListed) -> tuple[str, ...]:
+    done = one.tasks.get("done", 0)
+    return (
+        one.run.id,
+        "needs you" if one.run.blocked else one.run.state,
+        f"{done} of {sum(one.tasks.values())}",
+        ", ".join(sorted(one.settings.agents)),
+        command_line(one.run.check) if one.run.check else "nothing",
+    )
