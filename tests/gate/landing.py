@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -294,7 +295,9 @@ class Crew:
         assert self._program.stdin is not None
         assert self._program.stdout is not None
         note = self._home / f"note{len(self._pids)}"
-        stage.fix(RunSettings(gate=GateSettings(**spec.get("gate", {}))))
+        for run in spec.get("runs", [stage.run]):
+            fixed = RunSettings(gate=GateSettings(**spec.get("gate", {})))
+            dataclasses.replace(stage, run=run).fix(fixed)
         order = {
             "store": stage.store.url,
             "root": str(stage.root),
