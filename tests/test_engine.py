@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,7 +20,9 @@ from attempt.ground import Ground, either, ground, url
 from databases import fresh_database, look, postgres_later
 from observer import Observer, Picture
 from patience import PATIENCE, wait_until
-from weft.model import State
+from weft import engine, reaper
+from weft.attempt.attempt import Attempt
+from weft.model import Lease, State
 from weft.store.workers import list_workers
 
 __all__ = ["either", "ground", "url"]
@@ -255,6 +258,52 @@ def test_two_engines_share_the_limit_of_an_agent_and_death_frees_it(ground: Grou
     assert watch.wrong == []
     assert watch.most == 1
     assert {ground.state(task) for task in tasks} == {State.DONE}
+
+
+def test_a_neighbour_that_dies_is_noticed_long_before_the_next_heartbeat(ground: Ground) -> None:
+    """Its permit comes back by proof: the next heartbeat is not in this test."""
+    ground.agent(front="max_concurrency: 1\n")
+    ground.retune(lease=2400.0, heartbeat=600.0, gone_after=4800.0)
+    tasks = [
+        ground.submit("say on", "attempt 1: sleep 0.5", f"write f{n} x", files=[f"f{n}"])
+        for n in range(2)
+    ]
+    neighbour = ground.engine(slots=1)
+    wait_until(lambda: any(ground.said(task) for task in tasks))
+    second = ground.engine(slots=1)
+    wait_until((ground.root.parent / f"engine-{second.pid}").exists)
+    neighbour.kill()
+    neighbour.wait()
+    wait_until(ground.is_settled)
+    assert {ground.state(task) for task in tasks} == {State.DONE}
+
+
+def test_an_attempt_of_ones_own_that_is_late_is_settled_and_not_done_anew(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent has ended, so nothing but the guard keeps the reaper from freeing it."""
+    ground.retune(lease=0.05)  # over before the next renewal
+    judged: list[str | None] = []
+    swept, settle = reaper.sweep, Attempt.settle
+
+    def sweep(*arguments: Any, prove_dead: Callable[[Lease], str | None], **facts: Any) -> Any:
+        def prove(lease: Lease) -> str | None:
+            judged.append(prove_dead(lease))
+            return judged[-1]
+
+        return swept(*arguments, prove_dead=prove, **facts)
+
+    def settle_late(attempt: Attempt) -> State | None:
+        before = len(judged)
+        wait_until(lambda: len(judged) > before + 1)
+        return settle(attempt)
+
+    monkeypatch.setattr(engine, "sweep", sweep)
+    monkeypatch.setattr(Attempt, "settle", settle_late)
+    task = ground.submit("write a x")
+    ground.serve()
+    assert ground.outcomes(task) == ["success"]
+    ground.assert_candidate_once(task)
 
 
 def cut_off(ground: Ground, *, tasks: int) -> None:

@@ -47,6 +47,7 @@ from weft.store import Store
 from weft.store.admission import admit
 from weft.store.limits import identity
 from weft.store.runs import end_finished, list_runs
+from weft.store.workers import list_processes
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ _NET: Final = 5.0  # seconds after which to look although nobody rang
 _LEARNS: Final = 20.0  # seconds between two looks at what was learned
 _MOMENT: Final = 0.5
 _BREATH: Final = 1.0  # seconds before a broken loop starts over
+_GLANCE: Final = 0.5  # seconds between two looks at the processes of this host's workers
 
 Take = Callable[[str], Sequence[Grant]]
 """Asks for work on behalf of a worker."""
@@ -293,7 +295,7 @@ async def _serve_gate(site: Site, worker: str, run: str, gates: set[str]) -> Non
 
 
 async def _reap_loop(site: Site, scheduler: Scheduler, work: TaskGroup, place: Place) -> None:
-    """Find the dead, go on with what they left, free what nobody can go on with."""
+    """Find dead workers, adopt the attempts they left, free the leases of those that ended."""
     silence = Silence()
     staying = Staying()
     while True:
@@ -302,8 +304,21 @@ async def _reap_loop(site: Site, scheduler: Scheduler, work: TaskGroup, place: P
             await scheduler.adopt_orphans(work, place)
             await run_sync(lambda: free_workspaces(site, staying))
         except (WeftError, OSError) as error:
-            log.warning("the dead could not be looked for: %s", error)
-        await anyio.sleep(site.config.tuning.heartbeat)
+            log.warning("could not check for dead workers: %s", error)
+        await _wait_death(site, place)
+
+
+async def _wait_death(site: Site, place: Place) -> None:
+    """Wait for a heartbeat, or until a worker process of this host is gone."""
+    with anyio.move_on_after(site.config.tuning.heartbeat):
+        while True:
+            await anyio.sleep(_GLANCE)
+            try:
+                processes = await run_sync(list_processes, site.store, place.host, place.boot)
+            except StoreError:
+                continue  # the next sweep says so
+            if not all(_is_alive(pid, start) for pid, start in processes):
+                return
 
 
 def _sweep(site: Site, scheduler: Scheduler, silence: Silence, place: Place) -> None:
@@ -311,7 +326,7 @@ def _sweep(site: Site, scheduler: Scheduler, silence: Silence, place: Place) -> 
         site.store,
         here=Here(host=place.host, boot=place.boot),
         silence=silence,
-        prove_worker_dead=_prove_worker_dead,
+        prove_worker_dead=prove_worker_dead,
         # Late with a renewal or not, what is in our own hands is settled and not done anew.
         prove_dead=lambda lease: None if scheduler.holds(lease) else _prove_dead(site, lease),
         now=time.time(),
@@ -326,8 +341,14 @@ def _prove_dead(site: Site, lease: Lease) -> str | None:
     return proof
 
 
-def _prove_worker_dead(worker: Worker) -> str | None:
+def prove_worker_dead(worker: Worker) -> str | None:
+    """Say how a worker of this host was proved dead; None if its process may be alive."""
     if worker.pid is None or worker.pid_start is None:
         return None
-    process = Process(worker.pid, int(worker.pid_start))
-    return None if table.is_alive(process) else f"process {worker.pid} is gone"
+    alive = _is_alive(worker.pid, int(worker.pid_start))
+    return None if alive else f"process {worker.pid} is gone"
+
+
+def _is_alive(pid: int, start: int) -> bool:
+    """Whether a process is alive; another that got its pid later started at another time."""
+    return table.is_alive(Process(pid, start))

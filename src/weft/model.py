@@ -337,6 +337,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     left: float | None
     capacity: Capacity
     status: str  # idle, busy or offline: derived, never stored
+    silent_since: float | None = None  # of a process whose last sign of life is a lease old
     # Of members of a swarm:
     role: str = ""
     is_lead: bool = False

@@ -36,8 +36,10 @@ from store_helpers import (
 from store_helpers import (
     url as url,
 )
+from weft.engine import prove_worker_dead
 from weft.errors import QueueFull, Refused, StoreError
-from weft.model import Class, Lease, NewRun, NewTask, Outcome, State, Worker
+from weft.model import Class, Lease, NewRun, NewTask, Outcome, State
+from weft.process import table
 from weft.reaper import Here, Silence, sweep
 from weft.store import Store, open_store
 from weft.store.admission import admit, admit_task
@@ -468,23 +470,18 @@ def test_glob_versus_literal_path_missed(store: Store, held: str, asked: str) ->
 
 def test_pid_reuse(store: Store) -> None:
     """A dead worker's process number was given to another program, so it passed for alive."""
-    processes = {4711: 200.0}  # its start time, now that the number belongs to another program
-
-    def gone(worker: Worker) -> str | None:
-        begun = processes.get(worker.pid or 0)
-        alive = begun is not None and worker.pid_start in (None, begun)
-        return None if alive else "its process number is somebody else's"
+    own = table.get_own()
 
     def check(store: Store) -> None:
-        hire(store, "old", pid=4711, pid_start=100.0)
-        hire(store, "new", pid=4711, pid_start=200.0)
+        hire(store, "old", pid=own.pid, pid_start=float(own.start - 1))
+        hire(store, "new", pid=own.pid, pid_start=float(own.start))
         put(store)
         lost = go(store, "old")
         swept = sweep(
             store,
             here=Here(host="h", boot=""),
             silence=Silence(),
-            prove_worker_dead=gone,
+            prove_worker_dead=prove_worker_dead,
             prove_dead=lambda lease: "no such process" if lease.worker == "old" else None,
             now=2,
             boottime=2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from weft.cli.output import json_option, print_json, say
 from weft.cli.words import clock, duration, first_line
 
 if TYPE_CHECKING:
+    from weft.model import Worker
     from weft.operations.needs import Needs
     from weft.store.overview import Overview, Seen
 
@@ -33,23 +34,25 @@ _MET: Final = ("done", "skipped")
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
-    """Show what needs you, what runs, and how far each run is."""
+    """Show what needs you, which workers are silent, what runs, and how far each run is."""
     from weft.operations import project
     from weft.operations.needs import look_for_needs
     from weft.store.overview import overview
+    from weft.store.workers import list_silent
 
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
         seen = overview(store, most=_MOST)
         needs = look_for_needs(store, now=now)
+        silent = list_silent(store, now=now)
     if as_json:
-        print_json(as_dict(seen, needs))
+        print_json(as_dict(seen, needs, silent))
     else:
-        for line in lines(seen, needs, now):
+        for line in lines(seen, needs, silent, now):
             say(line)
 
 
-def as_dict(seen: Overview, needs: Needs) -> dict[str, Any]:
+def as_dict(seen: Overview, needs: Needs, silent: Sequence[Worker]) -> dict[str, Any]:
     from weft.operations.needs import as_dict as need_as_dict
 
     return {
@@ -66,15 +69,30 @@ def as_dict(seen: Overview, needs: Needs) -> dict[str, Any]:
         ],
         "stopped_agents": seen.stopped,
         "drained": seen.drained,
+        "silent_workers": [
+            {
+                "worker": one.id,
+                "host": one.host,
+                "pid": one.pid,
+                "silent_since": one.silent_since,
+                "tasks": one.capacity.current,
+            }
+            for one in silent
+        ],
     }
 
 
-def lines(seen: Overview, needs: Needs, now: float) -> list[str]:
+def lines(seen: Overview, needs: Needs, silent: Sequence[Worker], now: float) -> list[str]:
     found = ["NEEDS YOU"] if needs.all else []
     for need in needs.all:
         since = "" if need.since is None else f", since {clock(need.since)}"
         found.append(f"  ! {need.subject} {need.text}{since}")
         found.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
+    if silent:
+        from weft.operations.served import explain_silence
+
+        found += [*_gap(found), "SILENT"]
+        found += [f"  ! {explain_silence(one, now)}" for one in silent]
     for state, heading in _ORDER:
         tasks = [one for one in seen.tasks if _shown_as(one) == state]
         if tasks:

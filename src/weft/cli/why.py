@@ -65,6 +65,10 @@ def lines(why: Why, now: float) -> Iterator[str]:
     running = why.attempts[-1] if why.attempts and why.attempts[-1].ended is None else None
     if running is not None:
         yield f"attempt {running.number} by {running.agent} at {running.worker}"
+    if why.silent is not None:
+        from weft.operations.served import explain_silence
+
+        yield f"  ! {explain_silence(why.silent, now)}"
     for wait in why.waits:
         if task.state not in _CURES:  # for what people hold up, the reason is said already
             yield f"  waits: {wait.text}"
@@ -149,6 +153,7 @@ def as_dict(why: Why) -> dict[str, Any]:
         "place": None if why.place is None else asdict(why.place),
         "gate": None if why.gate is None else _gate_dict(why.gate),
         "attempts": [asdict(one) for one in why.attempts],
+        "silent_since": why.silent and why.silent.silent_since,
         "events": [
             {"id": one.id, "at": one.at, "kind": one.kind, **one.data} for one in why.events
         ],

@@ -20,11 +20,13 @@ from weft.operations import project
 from weft.operations.agent_list import explain_stopped
 from weft.operations.programs import Program, find_program
 from weft.operations.project import Project
+from weft.operations.served import explain_silence
 from weft.process import cgroup, sandbox
 from weft.store import Store
 from weft.store.agents import list_stopped
 from weft.store.hosted import hosted
 from weft.store.limits import differences, list_limits
+from weft.store.workers import list_silent
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -162,6 +164,9 @@ def _store(found: Project, store: Store, now: float) -> Iterator[Finding]:
     if not different:
         text = f"{len(limits)} set, {len(binding) or 'none'} reached; this configuration agrees"
         yield Finding(name="limits", good=True, text=text)
+    for worker in list_silent(store, now=now):
+        text = explain_silence(worker, now)
+        yield Finding(name="workers", good=True, text=text, notable=True)
     stopped = list_stopped(store, now=now)
     for name, reason in stopped.items():
         yield Finding(name="binds", good=True, text=explain_stopped(name, reason), notable=True)

@@ -18,6 +18,7 @@ from weft.model import (
     State,
     Task,
     Wait,
+    Worker,
 )
 from weft.operations.naming import name_run, name_task
 from weft.policy.order import Entry as Ranked
@@ -35,6 +36,7 @@ from weft.store.looking import (
 from weft.store.probe import order, probe, queue
 from weft.store.runs import list_runs, page_runs
 from weft.store.tasks import get_task, list_attempts
+from weft.store.workers import list_silent
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -66,20 +68,28 @@ class Why(Struct, frozen=True, kw_only=True):
     place: Place | None
     gate: AtGate | None
     attempts: tuple[Attempt, ...]
+    silent: Worker | None  # the worker of the attempt under way, if it gives no sign of life
     events: tuple[Event, ...]  # without admissions and what agents said
 
 
 def why(store: Store, name: str, *, now: float, tenant: str | None = None) -> Why:
     """Where a task is; `tenant` is who may see no others' tasks."""
     task = name_task(store, name)
+    attempts = list_attempts(store, task.id)
     return Why(
         task=task,
         waits=tuple(probe(store, task.id, now=now, tenant=tenant)),
         place=_place(store, task, now, tenant) if task.state is State.READY else None,
         gate=_at_gate(store, task) if task.run is not None else None,
-        attempts=tuple(list_attempts(store, task.id)),
+        attempts=tuple(attempts),
+        silent=_silent(store, attempts, now),
         events=tuple(milestones(store, task.id)),
     )
+
+
+def _silent(store: Store, attempts: Sequence[Attempt], now: float) -> Worker | None:
+    at = {one.worker for one in attempts if one.ended is None}
+    return next((one for one in list_silent(store, now=now) if one.id in at), None)
 
 
 def _place(store: Store, task: Task, now: float, tenant: str | None) -> Place | None:

@@ -1,10 +1,11 @@
-"""Whether somebody serves a repository's work already."""
+"""Which worker serves a repository's work, if any does."""
 
 from __future__ import annotations
 
 import time
 
 from weft.model import Worker
+from weft.operations.wording import clock, duration
 from weft.process import table
 from weft.process.place import here
 from weft.process.table import Process
@@ -13,16 +14,30 @@ from weft.store.workers import list_serving
 
 
 def is_served(store: Store, repo: str) -> bool:
-    """Whether some living process takes what is ready in this repository.
+    """Whether some process that is alive and not silent takes the ready tasks of a repository.
 
-    One of this host that was killed does not count, although the store has not been told yet:
-    whoever tells it is a process that serves.
+    A process of this host that was killed does not count, although the store has not been told
+    yet. Nor does one that is silent, such as a process stopped by Ctrl-Z.
     """
     boot = here().boot
     return any(_lives(one, boot) for one in list_serving(store, repo, now=time.time()))
 
 
+def explain_silence(worker: Worker, now: float) -> str:
+    """Say since when a worker is silent, and what can be done about its process."""
+    assert worker.silent_since is not None
+    held = worker.capacity.current
+    holds = f", with {held} task{'' if held == 1 else 's'} under way" if held else ""
+    return (
+        f"worker {worker.id} is silent since {clock(worker.silent_since)}, for "
+        f"{duration(now - worker.silent_since)}{holds}; if it was stopped on {worker.host}, "
+        f"`kill -CONT {worker.pid}` lets it go on, and `kill -9 {worker.pid}` gives back its tasks"
+    )
+
+
 def _lives(worker: Worker, boot: str) -> bool:
+    if worker.silent_since is not None:
+        return False
     if worker.boot == boot and worker.pid is not None and worker.pid_start is not None:
         return table.is_alive(Process(worker.pid, int(worker.pid_start)))
-    return worker.status != "offline"
+    return True

@@ -1,7 +1,8 @@
-"""Long texts of others in one line."""
+"""Words for times, and long texts in one line."""
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 _LONGEST: Final = 160
@@ -34,3 +35,27 @@ def first_line(text: str) -> str:
     room = max(_LONGEST - (end - start) - len(rest), _LONGEST // 2)
     head = line[:start] if start <= room else f"{line[: room - 2]}… "
     return head + line[start:end] + rest
+
+
+def duration(seconds: float) -> str:
+    """`3.2 s`, `45 s`, `3 min 05 s`, `2 h 07 min`, `3 d 04 h`"""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours:02d} h"
+
+
+def clock(at: float) -> str:
+    """The time of day; with its date unless that is today."""
+    when, today = time.localtime(at), time.localtime()
+    same_day = when[:3] == today[:3]
+    return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", when)

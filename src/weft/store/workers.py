@@ -179,6 +179,21 @@ def no_worker(worker: str) -> NotFound:
 
 
 @reads
+def list_processes(tx: Transaction, host: str, boot: str) -> list[tuple[int, int]]:
+    """The pid and start time of each worker process of a host that has not left."""
+    rows = tx.all("processes_of_host", host=host, boot=boot)
+    return [(row["pid"], int(row["pid_start"])) for row in rows]
+
+
+@reads
+def list_silent(tx: Transaction, *, now: float) -> list[Worker]:
+    """Worker processes that stopped, hang, or lost the store: they let their leases run out."""
+    rows = [row for row in tx.all("workers_present") if _is_silent(tx, row, now)]
+    ledger = Ledger(tx, now) if rows else None
+    return [_worker(tx, row, _capacity(ledger, row), now) for row in rows if ledger is not None]
+
+
+@reads
 def get_worker(tx: Transaction, worker: str, *, now: float) -> Worker:
     row = tx.one("worker", id=worker)
     if row is None:
@@ -204,8 +219,15 @@ def _capacity(ledger: Ledger, row: Row) -> Capacity:
     return Capacity(current=ledger.used.get(resource, 0), max=ledger.nominal.get(resource, 0))
 
 
+def _is_silent(tx: Transaction, row: Row, now: float) -> bool:
+    """Whether a process that has not left gave no sign of life for as long as a lease lasts."""
+    present = row["kind"] == WorkerKind.PROCESS and row["departed"] is None
+    return present and now - row["seen"] > tx.tuning.lease
+
+
 def _worker(tx: Transaction, row: Row, capacity: Capacity, now: float) -> Worker:
     silent = now - row["seen"] > tx.tuning.gone_after
+    since = row["seen"] if _is_silent(tx, row, now) else None
     return Worker(
         id=row["id"],
         name=row["name"],
@@ -219,6 +241,7 @@ def _worker(tx: Transaction, row: Row, capacity: Capacity, now: float) -> Worker
         left=row["departed"],
         capacity=capacity,
         status=status(used=capacity.current, offline=silent or row["departed"] is not None),
+        silent_since=since,
         role=row["role"],
         is_lead=bool(row["is_lead"]),
         capabilities=() if row["token"] is None else records.files(row["agents"]),

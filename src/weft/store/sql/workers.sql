@@ -8,6 +8,12 @@ SELECT * FROM workers WHERE id = :id;
 -- Workers that have not left.
 SELECT * FROM workers WHERE departed IS NULL ORDER BY id;
 
+-- name: processes_of_host
+-- The processes of one boot of a host that are workers and have not left.
+SELECT pid, pid_start FROM workers
+WHERE departed IS NULL AND host = :host AND boot = :boot AND pid IS NOT NULL
+  AND pid_start IS NOT NULL;
+
 -- name: worker_use
 -- How many slots a worker has, and how many of them are taken.
 SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS capacity,
