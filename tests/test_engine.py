@@ -22,8 +22,9 @@ from observer import Observer, Picture
 from patience import PATIENCE, wait_until
 from weft import engine, reaper
 from weft.attempt.attempt import Attempt
-from weft.model import Lease, State
-from weft.store.workers import list_workers
+from weft.model import Lease, NewWorker, State
+from weft.process.place import here
+from weft.store.workers import get_worker, list_workers, register
 
 __all__ = ["either", "ground", "url"]
 
@@ -270,8 +271,10 @@ def test_a_neighbour_that_dies_is_noticed_long_before_the_next_heartbeat(ground:
     ]
     neighbour = ground.engine(slots=1)
     wait_until(lambda: any(ground.said(task) for task in tasks))
-    second = ground.engine(slots=1)
-    wait_until((ground.root.parent / f"engine-{second.pid}").exists)
+    gone = NewWorker(id="~", slots=1, host=here().host, boot=here().boot, pid=1, pid_start=-1.0)
+    register(ground.store, gone, now=time.time(), stated={})
+    ground.engine(slots=1)
+    wait_until(lambda: get_worker(ground.store, "~", now=0).left)  # its first look is over
     neighbour.kill()
     neighbour.wait()
     wait_until(ground.is_settled)

@@ -77,7 +77,7 @@ def test_ps_says_that_nothing_is_under_way(tell: Tell) -> None:
 
 
 def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
-    hire(store)
+    hire(store, now=time.time())
     numbers = run(
         store,
         work("1.1"),

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from weft import git
 from weft.attempt.site import Site
 from weft.config import Config, GateSettings, RunSettings, Tuning
 from weft.engine import open_site
+from weft.errors import NotFound, Refused
 from weft.gate.loop import Gate
 from weft.gate.verify import verify
 from weft.model import Event, NewRun, NewTask, NewWorker, Outcome, State
@@ -123,7 +124,7 @@ class Stage:
 
     def fix(self, settings: RunSettings) -> None:
         """Give the run its settings, as submitting a plan does."""
-        if self.numbers and get_run(self.store, self.run).state != "ended":
+        with suppress(NotFound, Refused):  # nothing was submitted yet, or it has ended
             change_settings(self.store, self.run, settings, [], now=time.time())
 
     def build(self, name: str, files: Mapping[str, str | None], *, base: str = "") -> str:
