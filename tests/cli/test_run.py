@@ -335,3 +335,35 @@ def test_what_is_odd_about_a_run_is_told_while_it_runs_and_in_the_end(project: P
     assert "something of yours changed" in why
     assert ": flaky, the same had failed" in why
     assert "(1 flaky)" in project.weft("report").stdout
+
+
+def test_a_change_in_the_checkout_is_told_once_in_a_run_and_not_if_weft_made_it(
+    everywhere: Project,
+) -> None:
+    project = everywhere
+    go = project.root.parent / "go"
+    names = ("a", "b", "c")
+    project.write(plan(*(f"Write {n}: {n}.txt: wait {go}; write {n}.txt 1" for n in names)))
+    process = project.start("run", "plan.md", "--slots", "3")
+    try:
+        running = "SELECT 1 FROM leases WHERE kind = 'attempt' AND state <> 'released'"
+        wait_until(lambda: len(project.rows(running)) == 3)
+        wait_until(lambda: len(list(project.root.glob(".git/weft/attempts/*/*/stdout"))) == 3)
+        assert project.weft("plan", "state", "plan.md", "--output", "state.json").returncode == 0
+        assert (project.root / "state.json").exists()
+        (project.root / "server-output.txt").write_text("a line of the user's own program\n")
+        git(project.root, "switch", "-q", "-c", "elsewhere")
+        go.touch()
+        process.wait()
+    finally:
+        process.kill()
+    assert project.states() == {"1.1": "done", "1.2": "done", "1.3": "done"}
+    told = [
+        change
+        for row in project.rows("SELECT data FROM events WHERE kind = 'surroundings_changed'")
+        for change in json.loads(row["data"])["changes"]
+    ]
+    assert sorted(told) == sorted(set(told)), "each cause once"
+    assert [one for one in told if "server-output.txt" in one]
+    assert [one for one in told if "elsewhere" in one]
+    assert not [one for one in told if "state.json" in one], "weft wrote it"

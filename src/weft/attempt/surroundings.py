@@ -1,7 +1,8 @@
 """The user's checkout, branches, settings and hooks, before an attempt and after it.
 
-They may have changed because the user works there too; so it is told, and nothing follows. What
-weft itself writes there (marks in a plan, the issues of `bd`, a store) is not told.
+They may have changed because the user works there too; so a change is told, once in a run, and
+nothing follows. Files that weft itself writes there (marks in a plan, the issues of `bd`, a store,
+what a command was asked to write) are left out.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from weft.attempt.site import Site
 from weft.errors import Refused, StoreError, WeftError
 from weft.process import records
 from weft.store import Store
-from weft.store.leases import note
+from weft.store.leases import note_changes
 from weft.store.runs import list_runs
 from weft.workspace import Fingerprint
+from weft.workspace.written import list_written
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,10 @@ def remember(site: Site, directory: Path) -> None:
 
 
 def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) -> None:
-    """Tell what changed since, as an event; once. `after` is a look since the agent's end."""
+    """Log an event with the changes since the attempt began that its run was not told of yet.
+
+    `after` is a look since the agent's end.
+    """
     path = site.directory(order.task, order.attempt) / _FILE
     try:
         record = records.find(str(path))
@@ -52,8 +57,7 @@ def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) ->
         if found:
             found = workspace.compare(before, now, ours=_own_files(site, order))
         if found:
-            told = {"attempt": order.attempt, "changes": list(found[:_MOST]), "all": len(found)}
-            note(site.store, fence, "surroundings_changed", told, now=time.time())
+            note_changes(site.store, fence, order.attempt, found, most=_MOST, now=time.time())
         path.unlink()
     except (StoreError, Refused):
         log.info("what changed around task %s could not be told", order.task)
@@ -62,15 +66,16 @@ def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) ->
 
 
 def _own_files(site: Site, order: Order) -> list[str]:
-    """What weft itself writes in the checkout: marks in plans, issues, perhaps the store."""
+    """List the patterns of files that weft itself writes in the checkout."""
     plans = [
         Path(run.plan if run.plan.startswith("/") else run.plan.partition(":")[2])
         for run in list_runs(site.store)
         if run.state != "ended" or run.id == order.run
     ]
-    # What is about to replace a plan stands beside it.
-    beside = [one.parent / f".{one.name[:100]}.weft-" for one in plans]
-    found = [escape(one) for one in _within(site.root, [*plans, *store_files(site.store)])]
+    written = [*plans, *list_written(site.common, order.started)]
+    # The file that is about to replace another stands beside it.
+    beside = [one.parent / f".{one.name[:100]}.weft-" for one in written]
+    found = [escape(one) for one in _within(site.root, [*written, *store_files(site.store)])]
     found += [f"{escape(one)}*" for one in _within(site.root, beside)]
     return [*found, ".beads/*"] if any(one.suffix == ".jsonl" for one in plans) else found
 

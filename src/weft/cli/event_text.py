@@ -195,8 +195,8 @@ def _surroundings(data: Data, about: About) -> str:
     told = " ".join([*changes[:_CHANGES], *([f"And {more} more."] if more else [])])
     return (
         f"! while {_tried(data, about)} was under way, something of yours changed: {told} If that "
-        "was not you, its agent reached out of its workspace: look, undo it, and give the agent a "
-        "sandbox (`sandbox: landlock` in its file)."
+        "was not you, an agent reached out of its workspace: look, undo it, and give the agent a "
+        "sandbox (`sandbox: landlock` in its file). It is not told again in this run."
     )
 
 

@@ -71,6 +71,7 @@ def update(path: Path, change: Callable[[bytes], T]) -> T:
 
 def write_new(path: Path, data: bytes) -> None:
     """Write a file that is not there yet."""
+    _remember(path)
     try:
         # Exclusive creation: neither a file nor a link that is there is ever written to.
         file = path.open("xb")
@@ -94,8 +95,15 @@ def write_over(path: Path, data: bytes, *, ours: Callable[[bytes], bool], kind: 
     real = _real(path)
     if not ours(read(real)):
         raise InputError(f"{path} is there already and is no {kind}; name another file.")
+    _remember(real)
     with _explained(path):
         _replace(real, data)
+
+
+def _remember(path: Path) -> None:
+    from weft.workspace.written import remember_written  # late: most commands write nothing
+
+    remember_written(path)
 
 
 def _real(path: Path) -> Path:

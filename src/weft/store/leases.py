@@ -7,6 +7,7 @@ attempt; claims stay with the task until it ends, is blocked or is sent back.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
@@ -63,10 +64,32 @@ def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: floa
 
 
 @writes
-def note(tx: Transaction, fence: int, kind: str, data: Mapping[str, object], *, now: float) -> None:
-    """Something else that was noticed about a running attempt, as an event of its own kind."""
+def note_changes(
+    tx: Transaction, fence: int, attempt: int, changes: Sequence[str], *, most: int, now: float
+) -> None:
+    """Log the changes around an attempt that its run was not told of, `most` of them in words."""
     lease, task = _current(tx, fence)
-    tx.log(kind, {**data, "fence": lease["fence"]}, now=now, run=task["run"], task=task["id"])
+    known: set[str] = set()
+    for row in tx.all("surroundings_of_run", run=task["run"]) if task["run"] else ():
+        known.update(json.loads(row["data"])["causes"])
+    fresh = [change for change in changes if _cause(change) not in known]
+    if fresh:
+        tx.event(
+            "surroundings_changed",
+            now=now,
+            run=task["run"],
+            task=task["id"],
+            fence=lease["fence"],
+            attempt=attempt,
+            changes=fresh[:most],
+            all=len(fresh),
+            causes=[_cause(change) for change in fresh],
+        )
+
+
+def _cause(change: str) -> str:
+    """A short name for a change, by which it is known again."""
+    return hashlib.sha256(change.encode(errors="replace")).hexdigest()[:12]
 
 
 @writes

@@ -1,0 +1,42 @@
+"""Files in the user's checkout that commands of weft wrote there, as the user asked them to.
+
+Noted beside the workspaces, so that a worker does not take such a file for an agent's doing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from weft import git
+from weft.errors import WeftError
+
+_LARGEST: Final = 1 << 18  # bytes of notes, of which only the latest matter
+
+
+def remember_written(path: Path) -> None:
+    """Note that weft is about to write a file, where there may be a worker that compares."""
+    with suppress(WeftError, OSError):
+        notes = _notes(git.common_directory(path.parent))
+        if not notes.parent.is_dir():
+            return
+        if notes.exists() and notes.stat().st_size > _LARGEST:
+            notes.unlink()
+        with notes.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([time.time(), str(path.resolve())]) + "\n")
+
+
+def list_written(common: Path, since: float) -> list[Path]:
+    """The files that weft wrote since a time."""
+    try:
+        lines = _notes(common).read_text(encoding="utf-8").splitlines()
+        return [Path(path) for at, path in map(json.loads, lines) if at >= since]
+    except (OSError, ValueError):
+        return []
+
+
+def _notes(common: Path) -> Path:
+    return common / "weft" / "written.jsonl"
