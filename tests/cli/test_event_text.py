@@ -20,7 +20,6 @@ SOURCES = Path(weft.__file__).parent
 COMPUTED = {
     ("store/ready.py", "wake_due"): {"task_unparked", "offer_withdrawn"},
     ("store/tasks.py", "_end"): {"task_cancelled", "task_evicted", "task_skipped"},
-    ("store/leases.py", "note"): set[str](),  # whoever calls it names the kind
     ("store/database.py", "event"): set[str](),
 }
 """Where a kind is worked out, and what it can be."""
@@ -63,8 +62,6 @@ def kind_of(call: ast.Call) -> ast.expr | None:
     match call.func:
         case ast.Attribute(value=ast.Name(id="tx" | "self"), attr="event" | "log"):
             return call.args[0]
-        case ast.Name(id="note"):
-            return call.args[2]
     return None
 
 

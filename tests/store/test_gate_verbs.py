@@ -33,7 +33,14 @@ __all__ = ["url"]
 OLD, NEW, TREE = "1" * 40, "2" * 40, "3" * 40
 CONFLICT = MergeConflict(base=OLD, entry="", others=(), report="no")
 VERDICT = CheckVerdict(
-    base=OLD, combination=(), purpose="land", tree=TREE, check_id="x", passed=True, seconds=1
+    base=OLD,
+    combination=(),
+    purpose="land",
+    tree=TREE,
+    check_id="x",
+    commands=(),
+    passed=True,
+    seconds=1,
 )
 
 
@@ -61,6 +68,7 @@ def intend_landing(store: Store, fence: int, run: str, *entries: str) -> int:
         tree=TREE,
         entries=entries,
         commits=[NEW] * len(entries),
+        revision=1,
         every_commit=False,
         now=5,
     )
