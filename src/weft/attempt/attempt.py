@@ -67,7 +67,9 @@ class Attempt:
 
     @classmethod
     def start(cls, site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Self:
-        """Start the agent of a grant. Blocks while the workspace is made."""
+        """Start the agent of a grant by the settings of its run. Blocks while the workspace is
+        made."""
+        site = site.for_run(grant.run)
         return cls(site, grant.fence, begin.begin(site, grant, renewed=renewed))
 
     @classmethod
@@ -76,7 +78,7 @@ class Attempt:
         assert lease.task is not None
         assert lease.attempt is not None
         reported = reported_before(site, lease.task, lease.attempt)
-        return cls(site, fence, begun, reported=reported)
+        return cls(site.for_run(begun.order.run), fence, begun, reported=reported)
 
     def renew(self, sent: float) -> None:
         try:

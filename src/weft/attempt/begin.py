@@ -63,9 +63,7 @@ class StillRuns(WeftError):
 
 
 def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
-    """Start the agent of a grant by the settings of its run.
-
-    `renewed` says when the last renewal of its lease was sent.
+    """Start the agent of a grant; `renewed` says when the last renewal of its lease was sent.
 
     When this raises, nothing of the attempt runs or ever will, `StillRuns` apart.
     """
@@ -76,7 +74,6 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
         raise StaleFence(f"Attempt {grant.attempt} of task {grant.task} was given up.") from None
     task = get_task(site.store, grant.task)
     assert task.agent is not None, "a task without an agent is a person's"
-    site = site.for_run(grant.run)
     agent = site.read_agent(task.agent)
     site.learn_secrets(agent)
     beginning = choose(site, task, grant)
@@ -102,8 +99,9 @@ def find(site: Site, lease: Lease) -> Begun:
     ordered = order.find(directory)
     if ordered is None:
         raise WeftError(f"Attempt {lease.attempt} of task {lease.task} was never started here.")
+    site = site.for_run(ordered.run)
     with suppress(InputError):  # its file is gone since, or broken: what names tell is known
-        site.learn_secrets(site.for_run(ordered.run).read_agent(ordered.agent))
+        site.learn_secrets(site.read_agent(ordered.agent))
     prepared = workspace.attach(site.root, ordered.branch, terms=site.terms())
     try:
         running = process.attach(directory)

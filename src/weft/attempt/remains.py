@@ -86,7 +86,8 @@ def free_workspaces(site: Site, staying: Staying) -> None:
     }
     for owner, branch in mine.items():
         if owner not in going_on and branch not in staying.for_good:
-            _free(site, branch, staying)
+            task = get_task(site.store, int(owner.removeprefix(prefix).partition(".")[0]))
+            _free(site.for_run(task.run), branch, staying)
 
 
 def _free(site: Site, branch: str, staying: Staying) -> None:
