@@ -81,7 +81,13 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     marker = site.marker(grant.task, grant.attempt)
     settings = site.looks.settings(site.root)
     made = workspace.prepare(
-        site.root, branch, beginning.start, owner=marker, settings=settings, terms=site.terms()
+        site.root,
+        branch,
+        beginning.start,
+        owner=marker,
+        settings=settings,
+        terms=site.terms(),
+        claims=grant.files,
     )
     prepared = on_base(site, made, beginning.base)
     try:

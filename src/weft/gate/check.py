@@ -31,6 +31,7 @@ from weft.attempt.site import Site
 from weft.config import Config
 from weft.errors import SetUpFailed, WeftError
 from weft.model import UNCHECKED, Task
+from weft.paths import quote
 from weft.process import agent as process
 from weft.process import records, table
 from weft.process.agent import Exit, Running, Spawn, Why
@@ -41,6 +42,7 @@ from weft.process.launcher import LaunchFailed
 from weft.process.place import boottime
 from weft.redaction import Redactor
 from weft.workspace import Terms, Workspace
+from weft.workspace.worktree import is_sparse
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +188,15 @@ class Check:
             email="weft@localhost",
             date="1000000000 +0000",
         )
-        return workspace.prepare(self._site.root, self._branch, commit, terms=self._terms())
+        settings = self._site.looks.settings(self._site.root)
+        return workspace.prepare(
+            self._site.root,
+            self._branch,
+            commit,
+            settings=settings,
+            terms=self._terms(),
+            claims=_changed(self._site.root, base, commit) if is_sparse(settings) else (),
+        )
 
     def _terms(self) -> Terms:
         """As for attempts, but nothing of theirs is there: a check finds only what it set up."""
@@ -256,6 +266,12 @@ class Check:
             if (spawn.directory / records.ATTEMPT).exists():
                 await process.attach(spawn.directory).stop()
             raise
+
+
+def _changed(root: Path, base: str, commit: str) -> list[str]:
+    """What a check must find even in a sparse checkout."""
+    changes = git.compare_trees(root, base, commit)
+    return [quote(path) for change in changes for path in change.paths]
 
 
 def _start(spawn: Spawn, site: Site) -> Running:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.git.command import LONG, View, answer, join, split, through
 
@@ -134,6 +135,14 @@ def submodules(view: View) -> list[str]:
     """The paths that the index says are submodules."""
     entries = split(through(view, "ls-files", "-z", "--stage"))
     return [entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")]
+
+
+def skipped(view: View, paths: Iterable[str]) -> list[str]:
+    """Those of the paths that the index says are not checked out, whatever lies there."""
+    wanted = set(paths)
+    plain = replace(view, settings={**view.settings, "core.sparsecheckout": "false"})
+    entries = split(through(plain, "ls-files", "-z", "-t"))
+    return [entry[2:] for entry in entries if entry[0] == "S" and entry[2:] in wanted]
 
 
 def unmerged(view: View) -> list[str]:

@@ -25,6 +25,7 @@ from weft.store.hosted import hosted
 from weft.store.limits import require_agreement
 from weft.store.tasks import get_task, list_attempts, submit
 from weft.workspace import branch_ref
+from weft.workspace.filters import refuse_filters
 
 EVERYTHING: Final = "**"
 NOTHING: Final = "none"
@@ -69,6 +70,7 @@ def hand_in(project: Project, store: Store, request: Request) -> int:
     """Submit an ad-hoc task; returns its number. Without files it claims the whole repository."""
     agent = request.agent
     require_agreement(store, project.config.stated)
+    refuse_filters(project.root)
     stopped = list_stopped(store, now=time.time()).get(agent.name)
     if stopped is not None:
         raise InputError(explain_stopped(agent.name, stopped))

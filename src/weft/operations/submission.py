@@ -40,6 +40,7 @@ from weft.store import Store
 from weft.store.hosted import hosted
 from weft.store.limits import require_agreement
 from weft.store.runs import submit_run
+from weft.workspace.filters import refuse_filters
 
 _SPEC: Final = "spec.md"
 _BARRIER: Final = "barrier"
@@ -141,6 +142,7 @@ def prepare(project: Project, checked: Checked, sheet: Sheet, wishes: Wishes) ->
     common = git.common_directory(project.root)
     if not os.access(common, os.W_OK):
         raise InputError(f"weft cannot write to {common}, where its workspaces and branches are.")
+    refuse_filters(project.root)
     base = _base(project.root, wishes.base)
     if wishes.into is not None:
         require_target(project.root, wishes.into, base)

@@ -15,11 +15,13 @@ from msgspec import Struct
 from weft import git
 from weft.git import Change, GitFailed
 from weft.git.refs import find_commits, unreachable
-from weft.git.trees import SUBMODULE, SYMLINK, ignored_files, unmerged
+from weft.git.trees import SUBMODULE, SYMLINK, ignored_files, skipped, unmerged
 from weft.workspace import nested, quarantine, snapshot
 from weft.workspace.archive import written_ids
-from weft.workspace.inspection import read_file
+from weft.workspace.filters import find_raw
+from weft.workspace.inspection import Unkeepable, read_file
 from weft.workspace.records import Workspace
+from weft.workspace.worktree import is_sparse
 
 _LARGEST: Final = 8 * 1024 * 1024
 _MARKERS: Final = re.compile(rb"^<{7} .*?^={7}\r?$.*?^>{7} ", re.MULTILINE | re.DOTALL)
@@ -74,6 +76,18 @@ def changes(workspace: Workspace) -> Changes:
     found = git.compare_trees(workspace.common, workspace.base_tree, taken.tree)
     paths = {path for change in found for path in change.paths}
     present = [change for change in found if change.new_mode]
+    unseen = skipped(workspace.view(), paths) if is_sparse(workspace.settings) else []
+    if unseen:
+        raise Unkeepable(
+            f"{unseen[0]} lies outside the sparse checkout, so that the agent changed what it had "
+            "not seen; name it in `files:` of the task, and it is there."
+        )
+    raw = find_raw(workspace.view(), taken.tree, [one.path for one in present if _is_file(one)])
+    if raw:
+        raise Unkeepable(
+            f"{raw[0]} is kept in LFS and would land as it is, not as an LFS pointer; the rules in "
+            ".gitattributes must stay as they are for it."
+        )
     return Changes(
         workspace=workspace,
         tree=taken.tree,
@@ -87,6 +101,10 @@ def changes(workspace: Workspace) -> Changes:
             if change.new_mode == SYMLINK and _escapes(workspace.path, change.path)
         ),
     )
+
+
+def _is_file(change: Change) -> bool:
+    return stat.S_ISREG(change.new_mode)
 
 
 def _commits(workspace: Workspace) -> tuple[str, ...]:

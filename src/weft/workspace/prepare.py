@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,11 +45,13 @@ def prepare(
     owner: str = "",
     settings: Mapping[str, str] | None = None,
     terms: Terms | None = None,
+    claims: Collection[str] = (),
 ) -> Workspace:
     """A clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives it.
 
     `owner` is kept with it, so that `handed_out` can tell whose it was. `settings` are the
-    repository's, where the caller knows them already.
+    repository's, where the caller knows them already. In a sparse checkout, `claims` are there
+    as well.
     """
     terms = terms or Terms()
     if not branch.startswith(BRANCHES):
@@ -57,12 +59,14 @@ def prepare(
     pool = Pool(common=git.common_directory(repository))
     commit = _get_base(repository, base)
     settings = worktree.carried(git.settings(repository) if settings is None else settings)
+    if claims and worktree.is_sparse(settings):
+        settings["core.sparsecheckoutcone"] = "false"  # single files are no part of a cone
     slot, lock, old, kept = _register(pool, branch, commit, settings, terms)
     with handed_on(lock):
         record = slot.get_record()
         admin = worktree.admin_directory(slot, record)
         assert admin is not None
-        worktree.lay_view(slot, settings, git.git_directory(repository))
+        worktree.lay_view(slot, settings, git.git_directory(repository), claims)
         view = slot.look(settings, lock, breaker=terms.breaker)
         if old is None:
             worktree.fill(slot, view, commit.tree, admin=admin)

@@ -31,6 +31,7 @@ from weft.config import WorkspaceSettings
 from weft.errors import WorkspaceError
 from weft.git import View
 from weft.process import Breaker
+from weft.workspace.filters import lfs_settings
 from weft.workspace.locks import Lock
 
 
@@ -141,7 +142,10 @@ class Slot(Struct, frozen=True, kw_only=True):
             objects=self.pool.common / "objects",
             tree=self.tree,
             index=index or self.index,
-            settings={key: value for key, value in settings.items() if key.startswith("core.")},
+            settings={
+                **{key: value for key, value in settings.items() if key.startswith("core.")},
+                **lfs_settings(self.pool.common, settings),
+            },
             holds=(lock.fileno(),),
             breaker=breaker,
         )

@@ -13,10 +13,11 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from weft import paths
 from weft.git import GitFailed, View
 from weft.git.command import answer, has_died, run, tries, why_failed
 from weft.git.refs import Update, find_checkouts, update_refs
@@ -31,10 +32,11 @@ _CARRIED: Final = (
     *("core.autocrlf", "core.eol", "core.filemode", "core.symlinks", "core.ignorecase"),
     *("core.precomposeunicode", "core.protecthfs", "core.protectntfs", "core.excludesfile"),
     *("core.sparsecheckout", "core.sparsecheckoutcone", "extensions.objectformat"),
-    "extensions.worktreeconfig",
+    *("extensions.worktreeconfig", "lfs.storage"),
 )
 _MORE: Final = ("reftable", "config.worktree", "info/sparse-checkout")
 """Where these are, git keeps more about each worktree."""
+_TRUE: Final = ("true", "yes", "on", "1", "")
 _ADMIN: Final = ("HEAD", "commondir", "gitdir", "index", "reftable")
 
 
@@ -42,15 +44,17 @@ def carried(settings: Mapping[str, str]) -> dict[str, str]:
     return {key: settings[key] for key in _CARRIED if key in settings}
 
 
+def is_sparse(settings: Mapping[str, str]) -> bool:
+    return settings.get("core.sparsecheckout", "false").lower() in _TRUE
+
+
 def is_recyclable(settings: Mapping[str, str]) -> bool:
     """Whether git keeps nothing else about a worktree that an agent could have changed.
 
     Sparse patterns and settings per worktree are git's to lay down: such a one is made anew.
     """
-    return not any(
-        settings.get(key, "false").lower() in ("true", "yes", "on", "1", "")
-        for key in ("core.sparsecheckout", "extensions.worktreeconfig")
-    )
+    own = settings.get("extensions.worktreeconfig", "false").lower() in _TRUE
+    return not own and not is_sparse(settings)
 
 
 def admin_directory(slot: Slot, record: Record) -> Path | None:
@@ -73,8 +77,11 @@ def find_checkout(repository: Path, ref: str) -> Path | None:
     return next(found, None)
 
 
-def lay_view(slot: Slot, settings: Mapping[str, str], source: Path) -> None:
-    """Write weft's own git directory, with what the user excludes; `source` is the user's."""
+def lay_view(slot: Slot, settings: Mapping[str, str], source: Path, claims: Iterable[str]) -> None:
+    """Write weft's own git directory, with what the user excludes; `source` is the user's.
+
+    A sparse checkout is widened by the claimed paths.
+    """
     write_git_directory(slot.view, settings)
     info = slot.view / "info"
     for directory, name in (
@@ -85,6 +92,17 @@ def lay_view(slot: Slot, settings: Mapping[str, str], source: Path) -> None:
         (info / name).unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(directory / "info" / name, info / name)
+    if is_sparse(settings):
+        with (info / "sparse-checkout").open("a", encoding="utf-8") as file:
+            file.write("\n" + "".join(f"{pattern}\n" for pattern in map(_widening, claims)))
+
+
+def _widening(claim: str) -> str:
+    """The pattern of a sparse checkout that brings in what a claim names, or its directory."""
+    parts = claim.split("/")
+    plain = list(itertools.takewhile(paths.is_literal, parts))
+    whole = "/".join(quote(part) for part in plain)
+    return f"/{whole}" if len(plain) == len(parts) else f"/{whole}/" if plain else "/*"
 
 
 def write_git_directory(directory: Path, settings: Mapping[str, str]) -> None:
