@@ -220,6 +220,15 @@ def test_less_than_was_wanted_comes_with_a_warning(
     assert warning is None or warning in (said or "")
 
 
+@pytest.mark.parametrize(
+    ("version", "lacks"), [(0, 0), (1, 3), (2, 3), (3, 2), (4, 1), (5, 1), (6, 0), (7, 0)]
+)
+def test_a_kernel_says_what_its_landlock_cannot_take_away(version: int, lacks: int) -> None:
+    missing = Able(landlock=version, bwrap=False).lacks()
+    assert len(missing) == lacks
+    assert not lacks or "signals to your other processes and abstract sockets" in missing
+
+
 def test_bubblewrap_binds_what_is_writable_over_a_world_that_is_not() -> None:
     words = bwrap_prefix(box(Kind.BWRAP, Path("/w s"), network=Network.NONE))
     assert words[:4] == ("bwrap", "--ro-bind", "/", "/")
