@@ -30,6 +30,29 @@ HTTP statuses in one place each.
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+from typing import Final
+
+_PASSING: Final = {
+    number: os.strerror(number)
+    for number in (
+        errno.EROFS,
+        errno.EIO,
+        errno.ESTALE,
+        errno.ENODEV,
+        errno.ENOTCONN,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.EAGAIN,
+    )
+}
+"""Faults of the machine or its file systems, which pass or are mended without a change to weft's
+work. A full disk is not among them: what fills it may be an attempt's own work."""
+_PASSING_TEXT: Final = re.compile("|".join(map(re.escape, _PASSING.values())))
+
 
 class WeftError(Exception):
     """Something went wrong."""
@@ -136,3 +159,18 @@ def find_kind(name: str) -> type[WeftError] | None:
     kinds = [one for one in globals().values() if isinstance(one, type)]
     found = [one for one in kinds if issubclass(one, WeftError) and name_of(one) == name]
     return found[0] if found else None
+
+
+def find_passing_fault(error: BaseException) -> str | None:
+    """Name the fault of the place that an error comes from; None if it may come from the work.
+
+    Other programs (git) tell theirs in words.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _PASSING:
+            return _PASSING[cause.errno]
+        if isinstance(cause, WeftError) and (match := _PASSING_TEXT.search(str(cause))):
+            return match[0]
+        cause = cause.__cause__
+    return None

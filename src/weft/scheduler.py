@@ -27,7 +27,7 @@ from weft.attempt.remains import find_orphans
 from weft.attempt.room import find_shortage
 from weft.attempt.settle import fail_to_start, hand_back_unstarted
 from weft.attempt.site import Site
-from weft.errors import StoreError, WeftError
+from weft.errors import StoreError, WeftError, find_passing_fault
 from weft.model import Grant, Lease, Outcome, State
 from weft.process import BrokenOff
 from weft.process.death import end_unstarted
@@ -46,6 +46,8 @@ _FOLLOWED: Final = 0.03  # seconds in which whoever has ended is followed by ano
 _CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although others start
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
+_FAULTY: Final = 1.0  # seconds for which nothing is taken after a fault of the place
+_TRIES: Final = 3  # at settling an attempt over which git fails
 
 Take = Callable[[], Sequence[Grant]]
 Sign = Callable[[], None]
@@ -72,6 +74,8 @@ class Scheduler:
         self._sent = boottime()  # when the last renewal that succeeded was sent
         self._measured = -_MEASURE  # when it was last looked at what agents take of the disk
         self._draining = self._stopping = self._killing = False
+        self._faulty_until = 0.0  # on the monotonic clock; until then nothing is taken
+        self._faults: set[str] = set()  # those of the place that were told
         self._ends = anyio.Event()  # set, and replaced, whenever an attempt has ended
         # Threads of their own: starts may all be busy with slow set-ups, signs of life may not.
         self._starts = anyio.CapacityLimiter(max(1, slots))
@@ -117,7 +121,10 @@ class Scheduler:
             patience = _NET
             try:
                 await self._stop_lost()
-                if self.busy < self._slots and not self._draining:
+                faulty = self._faulty_until - time.monotonic()
+                if faulty > 0:
+                    patience = faulty
+                elif self.busy < self._slots and not self._draining:
                     begun = await self._begin_more(group)
                     patience = _NET if begun else await run_sync(self._until_due)
             except WeftError as error:
@@ -354,22 +361,36 @@ class Scheduler:
 
     def _start(self, grant: Grant) -> Attempt | None:
         try:
-            return Attempt.start(self._site, grant, renewed=lambda: self._sent)
+            attempt = Attempt.start(self._site, grant, renewed=lambda: self._sent)
         except StillRuns as error:
             log.warning("task %s: %s", grant.task, error)  # left to the reaper, as it is
         except Exception as error:  # noqa: BLE001 - it ends this attempt and no other
             log.info("task %s could not be started: %s", grant.task, error)
             self._come_to_nothing(grant, error)
+        else:
+            self._faults.clear()
+            return attempt
         return None
 
     def _come_to_nothing(self, grant: Grant, error: Exception) -> None:
         if self._stopping or grant.fence in self._unwanted or isinstance(error, StoreError):
             self._hand_back(grant)
             return
+        if fault := find_passing_fault(error):
+            self._tell_fault(fault, error)
+            self._faulty_until = time.monotonic() + _FAULTY
+            self._hand_back(grant)
+            return
         try:
             fail_to_start(self._site, grant, error)
         except WeftError as again:  # nothing runs, so the reaper can free it
             log.warning("that task %s failed could not be stored: %s", grant.task, again)
+
+    def _tell_fault(self, fault: str, error: Exception) -> None:
+        """Tell of a fault of the place once, however many tasks run into it until it has passed."""
+        if fault not in self._faults:
+            self._faults.add(fault)
+            log.warning("no task can be started or settled now, it is tried again: %s", error)
 
     def _hand_back(self, grant: Grant) -> None:
         try:

@@ -210,7 +210,7 @@ def test_an_exception_at_any_point_blocks_this_gate_and_nothing_else(stage: Stag
     def fail(point: str) -> None:
         raise RuntimeError(f"at {point}")
 
-    drive(stage, lambda: "at checked" in blocked(stage), at=fail)
+    drive(stage, lambda: "at merged" in blocked(stage), at=fail)
     assert stage.are(a="gating", b="gating", c="gating", d="gating")
 
 

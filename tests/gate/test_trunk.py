@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.landing import RUN, Stage, candidate, drive, run_git, task
+from gate.landing import RUN, Crew, Stage, candidate, drive, run_git, task
 from repositories import prepare
 from weft.store.gate import read_gate, unblock_gate
 from weft.store.runs import get_run
@@ -157,3 +157,40 @@ def test_a_candidate_that_is_not_there_blocks_with_its_name(stage: Stage) -> Non
     stage.submit([task("a")])
     stage.offer("a", "0123456789" * 4)
     drive(stage, lambda: "0123456789" * 4 in blocked(stage))
+
+
+PRUNE = ("-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", "gc", "-q")
+
+
+@pytest.mark.parametrize("point", ["merged", "checked", "built", "intended", "moving", "moved"])
+def test_a_garbage_collection_by_the_user_stops_no_landing(stage: Stage, point: str) -> None:
+    """Weakened, merges that were made before it, or the landing itself, are `bad object`s."""
+    stage.submit([task("a"), task("b")])
+    for name in "ab":  # two candidates: what lands is a merge, and not one of them
+        stage.bring(name, {f"src/{name}": f"{name} = 2\n"})
+    collected: list[str] = []
+
+    def collect(now: str) -> None:
+        if now == point and not collected:
+            collected.append(now)
+            run_git(stage.root, *PRUNE, "--prune=now")
+
+    drive(stage, lambda: stage.are(a="done", b="done"), at=collect)
+    assert collected
+    stage.judge()
+    run_git(stage.root, "fsck", "--connectivity-only")
+    assert run_git(stage.root, "for-each-ref", "refs/weft/landing") == ""
+
+
+@pytest.mark.parametrize("point", ["built", "intended", "moved"])
+def test_a_landing_that_was_cut_short_survives_a_garbage_collection(
+    stage: Stage, crew: Crew, point: str
+) -> None:
+    stage.submit([task("a"), task("b")])
+    for name in "ab":
+        stage.bring(name, {f"src/{name}": f"{name} = 2\n"})
+    crew.start(stage, point=point, action="kill").wait_for_grief()
+    run_git(stage.root, *PRUNE, "--prune=now")
+    drive(stage, lambda: stage.are(a="done", b="done"))
+    run_git(stage.root, "fsck", "--connectivity-only")
+    assert run_git(stage.root, "for-each-ref", "refs/weft/landing") == ""

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -124,6 +124,62 @@ def test_a_read_only_repository_is_refused_before_anything_starts(small: Path) -
     finally:
         subprocess.run(["mount", "-o", "remount,rw", str(small)], check=False)
         yard.close()
+
+
+@pytest.fixture
+def read_only() -> Iterator[Callable[[Path], None]]:
+    """Make a directory read-only for everybody who opens something in it from now on."""
+    made = []
+
+    def make(place: Path) -> None:
+        subprocess.run(["mount", "--bind", place, place], check=True)
+        made.append(place)
+        remount = [
+            "mount",
+            "-o",
+            "remount,bind,ro",
+            str(place),
+        ]  # refused while somebody writes there
+        wait_until(lambda: subprocess.call(remount, stderr=subprocess.DEVNULL) == 0)
+
+    if os.geteuid() != 0:
+        pytest.skip("nothing can be mounted here")
+    yield make
+    for place in made:
+        subprocess.run(["umount", "--lazy", place], check=False, stderr=subprocess.DEVNULL)
+
+
+def test_a_place_that_is_read_only_for_a_while_is_told_once_and_blames_no_task(
+    yard: Yard, read_only: Callable[[Path], None]
+) -> None:
+    """Weakened, every task that would start meanwhile is blocked, and so is the gate."""
+    yard.plan.write_text(plan(6, 0.2))
+    process = yard.start("run", "plan.md", "--slots", "2")
+    wait_until(lambda: yard.rows("SELECT * FROM landings WHERE state = 'landed'"))
+    place = yard.root / ".git" / "weft"
+    read_only(place)
+    time.sleep(6)
+    subprocess.run(["umount", "--lazy", place], check=True)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, (out, err)
+    assert err.count("tried again") <= 2, err  # by tasks, and by the gate
+    assert "Traceback" not in err, err
+    yard.assert_landed_once(*(f"1.{n}" for n in range(1, 7)))
+    yard.assert_nothing_left()
+
+
+def test_weft_works_where_its_directory_is_on_another_file_system(yard: Yard, small: Path) -> None:
+    """Weakened, an entry of a worktree is renamed out of it: `Invalid cross-device link`."""
+    place = yard.root / ".git" / "weft"
+    place.symlink_to(small)
+    yard.plan.write_text(plan(3, 0.1))
+    with yard.untouched():
+        yard.run("plan.md", "--slots", "2")
+    yard.assert_landed_once("1.1", "1.2", "1.3")
+    assert yard.weft("clean").returncode == 0
+    assert not list((yard.root / ".git").glob("weft-trash*/*"))
+    assert git(yard.root, "worktree", "list").count("\n") == 1
+    yard.assert_nothing_left()
 
 
 def test_git_that_goes_away_in_mid_run_loses_nothing(yard: Yard, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from weft.attempt.follow import Follower
 from weft.attempt.order import Order
 from weft.attempt.room import taken_since
 from weft.attempt.site import Site
-from weft.errors import Refused, StoreError
+from weft.errors import Refused, StoreError, find_passing_fault
 from weft.model import Grant, Lease, State
 from weft.process import records
 from weft.process.agent import Exit, Running, Why
@@ -112,8 +112,10 @@ class Attempt:
         self._running.kill()
 
     def break_off(self, error: Exception) -> None:
-        """weft cannot go on with this one; nothing else may suffer for it."""
-        if not self._fault:
+        """End an agent that weft cannot follow any more; over a fault that passes, go on."""
+        if fault := find_passing_fault(error):
+            log.warning("task %s cannot be followed now: %s", self.order.task, fault)
+        elif not self._fault:
             log.error("task %s is broken off: %r", self.order.task, error)
             self._end_for(f"weft could not follow the agent: {error!r}")
 

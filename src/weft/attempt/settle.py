@@ -27,7 +27,7 @@ from weft.attempt.leaks import SecretFound, refuse_secrets
 from weft.attempt.order import Order
 from weft.attempt.outcome import Next, Work
 from weft.attempt.site import Site
-from weft.errors import InputError, Refused, StoreError, WeftError
+from weft.errors import InputError, Refused, StoreError, WeftError, find_passing_fault
 from weft.model import ErrorClass, Grant, Outcome, Stage, State
 from weft.policy import pipeline
 from weft.policy.capacity import MOST, is_consumable
@@ -136,6 +136,8 @@ def _take_work(ended: Ended) -> State:
     except (StoreError, Refused, BrokenOff):
         raise
     except (WeftError, OSError) as error:
+        if find_passing_fault(error):
+            raise
         return _fail(ended, _other(f"What the agent left cannot be read: {error}"))
     outside = workspace.out_of_scope(found, claims)
     work = Work(

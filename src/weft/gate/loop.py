@@ -15,9 +15,17 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
+from weft import git
 from weft.attempt.site import Site
-from weft.errors import NotFound, Refused, StaleFence, StoreError, WeftError
-from weft.gate.plumbing import Plumbing, open_plumbing
+from weft.errors import (
+    NotFound,
+    Refused,
+    StaleFence,
+    StoreError,
+    WeftError,
+    find_passing_fault,
+)
+from weft.gate.plumbing import GitFailed, Plumbing, open_plumbing
 from weft.gate.pool import Debts
 from weft.gate.tenure import Tenure
 from weft.gate.trunk import Blocked, Fault
@@ -30,6 +38,8 @@ log = logging.getLogger(__name__)
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _PAUSE: Final = 1.0  # after the store failed
+_TRIES: Final = 3  # within _LATELY, at what git fails over, before a person is asked
+_LATELY: Final = 60.0
 _YIELDS: Final = 0.2  # seconds for which slots that change hands go first
 
 
@@ -42,6 +52,8 @@ class Gate:
         self._worker = worker
         self._at = at
         self._debts = Debts(site)
+        self._failures: list[float] = []  # when git failed lately
+        self._told = ""  # the fault of the place that was told last
 
     async def serve(self, listener: Listener) -> None:
         """Hold the gate whenever nobody else does, until its run has ended."""
@@ -108,7 +120,10 @@ class Gate:
             group.cancel_scope.cancel()
 
     def _block(self, fence: int, error: Exception) -> None:
-        """Nothing goes on before a person has looked at what went wrong."""
+        """Stop the gate until a person has looked, unless what went wrong may pass."""
+        if self._may_pass(error):
+            time.sleep(_PAUSE)
+            return
         if not isinstance(error, WeftError | OSError):
             log.error("the gate of run %s failed", self.run, exc_info=error)
         said = str(error) or type(error).__name__
@@ -117,6 +132,21 @@ class Gate:
             block_gate(self._site.store, fence, self.run, reason, now=time.time())
         except (Refused, StoreError) as refused:
             log.warning("the gate of run %s: %s (%s)", self.run, reason, refused)
+
+    def _may_pass(self, error: Exception) -> bool:
+        """Whether to try again: over a fault of the place always, over git a few times. What a
+        `git gc --prune=now` took of merges under way is made again then."""
+        if fault := find_passing_fault(error):
+            if fault != self._told:
+                self._told = fault
+                log.warning("the gate of run %s waits, it is tried again: %s", self.run, error)
+            return True
+        if not isinstance(error, git.GitFailed | GitFailed) or isinstance(error, git.RefMoved):
+            return False
+        now = time.monotonic()
+        self._failures = [*(one for one in self._failures if one > now - _LATELY), now]
+        log.warning("the gate of run %s: %s", self.run, error)
+        return len(self._failures) <= _TRIES
 
     async def _keep(self, tenure: Tenure, group: TaskGroup) -> None:
         while True:

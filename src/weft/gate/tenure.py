@@ -88,6 +88,7 @@ class Tenure:
         self._fence = fence
         self._plumbing = plumbing
         self._at = at
+        self._block = block
         self._firsts: set[Check] = set()  # checks of what is looked at before it lands
         self._opened = False  # trunk was seen to be where it should be
         self._tasks: dict[int, Task] = {}  # as submitted: their names and their own checks
@@ -102,12 +103,16 @@ class Tenure:
             group,
             debts,
             settle=self._settle,
-            fail=block,
+            fail=self._fail,
             ring=self._ring,
         )
 
     def _ring(self) -> None:
         self.changed.set()
+
+    def _fail(self, error: Exception) -> None:
+        self._merged.clear()  # objects of it may be gone
+        self._block(error)
 
     async def renew(self) -> bool:
         """Give a sign of life; False if the gate is somebody else's by now."""
@@ -330,6 +335,7 @@ class Tenure:
         """What to run for a check; None if its verdict is clear without, and written down."""
         combination = seen.named(check.candidates)
         merged = self._combine(check.base, combination)
+        self._at("merged")
         if isinstance(merged, Clash):
             self._record_clash(check, merged)
             return None
@@ -345,9 +351,10 @@ class Tenure:
 
     def _combine(self, base: str, entries: Sequence[Entry]) -> Steps | Clash:
         key = (base, tuple(one.id for one in entries))
-        if key not in self._merged:
-            self._merged[key] = combine(self._plumbing, base, entries)
-        return self._merged[key]
+        merged = self._merged.get(key)
+        if merged is None:
+            merged = self._merged[key] = combine(self._plumbing, base, entries)
+        return merged
 
     def _record_clash(self, check: Check, clash: Clash) -> None:
         said = report(clash.conflicts)

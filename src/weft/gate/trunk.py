@@ -6,6 +6,7 @@ Cut short anywhere, it is rolled forward by whoever holds the gate next.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -22,7 +23,7 @@ from weft.git import RefMoved, Update
 from weft.model import Entry, Landing
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
-from weft.workspace.names import trunk_ref
+from weft.workspace.names import landing_refs, trunk_ref
 from weft.workspace.worktree import find_checkout
 
 _PAUSES: Final = (0.05, 0.2, 0.5)
@@ -57,6 +58,7 @@ def land(
     commits = [one for _, its in chain for one in its]
     made = commit_chain(plumbing, tip, commits, committed=int(time.time()))
     ends = accumulate(len(its) for _, its in chain)
+    _keep(repository, run, tip, made[-1])
     at("built")
     landing = intend(
         store,
@@ -73,6 +75,14 @@ def land(
     )
     at("intended")
     roll_forward(store, repository, plumbing, fence, landing, at=at)
+
+
+def _keep(repository: Path, run: str, tip: str, new: str) -> None:
+    """Make the commits of a landing reachable, and see that they are whole, before it is written
+    down."""
+    ref = f"{landing_refs(run)}{new}"
+    kept = Update(ref=ref, old=git.find_ref(repository, ref), new=new)
+    git.keep_whole(repository, [kept], excluding=tip, why="weft: to land")
 
 
 def commits_of(entry: Entry, steps: Sequence[Step], story: str | None) -> list[Commit]:
@@ -109,16 +119,20 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: F
     """Move trunk from the recorded old commit to the new one, unless that has been done."""
     ref = trunk_ref(landing.run)
     for pause in _PAUSES:
-        where = git.find_ref(repository, ref)
+        refs = git.list_refs(repository, ref, landing_refs(landing.run))
+        where = refs.pop(ref, None)
+        done = [Update(ref=kept, old=new, new=None) for kept, new in refs.items()]
         if where != landing.old:
             if where is not None and contains(repository, where, landing.new):
+                with contextlib.suppress(RefMoved):  # whoever moved trunk does this too
+                    git.update_refs(repository, done)
                 return
             refuse_foreign(store, fence, landing.run, landing.old, where)
         _refuse_checked_out(store, repository, fence, landing.run)
         at("moving")
         update = Update(ref=ref, old=landing.old, new=landing.new)
         try:
-            git.update_refs(repository, [update], why=f"weft: landing {landing.sequence}")
+            git.update_refs(repository, [update, *done], why=f"weft: landing {landing.sequence}")
         except RefMoved as error:  # or it is locked by another git at this moment
             refusal = error
             time.sleep(pause)

@@ -184,6 +184,24 @@ def lacks_objects(
     return done.status != 0
 
 
+def keep_whole(
+    repository: Path, updates: Sequence[Update], *, excluding: str, why: str = "weft"
+) -> None:
+    """Move references to commits just made; back, with an error, if an object of theirs is gone.
+
+    Until a reference reaches them, a `git gc --prune=now` of the user's may take any of them.
+    `excluding` is a commit whose objects need no look.
+    """
+    update_refs(repository, updates, why=why)
+    made = [one.new for one in updates if one.new is not None]
+    try:
+        answer(repository, "rev-list", "--objects", "--quiet", *made, f"^{excluding}", seconds=LONG)
+    except GitFailed:
+        back = [Update(ref=one.ref, old=one.new, new=one.old) for one in updates]
+        update_refs(repository, back, why="weft: not whole")
+        raise
+
+
 def is_taken(directory: Path, tip: str) -> bool:
     """Whether all that a commit brings is in the branch checked out there: by the same commits,
     or by ones that make the same changes, as a cherry-pick does."""

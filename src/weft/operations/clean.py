@@ -213,7 +213,7 @@ def _of_workspace(item: workspace.Item) -> Item:
     if item.name.startswith("refs/heads/"):
         kind, name = "branch", item.name.removeprefix("refs/heads/")
     else:
-        kind = "trash" if Path(item.name).name.startswith("trash") else "workspace"
+        kind = "trash" if "trash" in Path(item.name).name else "workspace"
         name = item.name.replace("refs/heads/", "")
     return Item(kind=kind, name=name, why=item.why, bytes=item.bytes)
 

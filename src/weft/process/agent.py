@@ -17,7 +17,7 @@ from pathlib import Path
 
 import anyio
 
-from weft.errors import WeftError
+from weft.errors import WeftError, find_passing_fault
 from weft.process import records, table, wrapper
 from weft.process.death import LOST, find_recorded, find_strays, proof_of_death
 from weft.process.landlock import ANY_NETWORK
@@ -218,7 +218,12 @@ class Running:
         return self._wrapper is not None and table.is_alive(self._wrapper)
 
     def _is_dead(self) -> bool:
-        return proof_of_death(self.directory, self.marker)
+        try:
+            return proof_of_death(self.directory, self.marker)
+        except OSError as error:
+            if find_passing_fault(error) is None:
+                raise
+            return False  # the proof cannot be written now
 
 
 def _order(spawn: Spawn, renewed: float) -> records.Record:

@@ -58,7 +58,7 @@ def keep(workspace: Workspace) -> Kept:
     updates = [
         Update(ref=archive_ref(workspace.branch, commit), old=None, new=commit) for commit in lost
     ]
-    git.update_refs(workspace.common, updates, why="weft: kept")
+    git.keep_whole(workspace.common, updates, excluding=workspace.base, why="weft: kept")
     return Kept(refs=tuple(update.ref for update in updates), obstacle=obstacle)
 
 

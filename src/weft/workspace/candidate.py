@@ -73,12 +73,13 @@ def _move(workspace: Workspace, before: str | None, commit: str) -> None:
     tips = find_commits(workspace.common, [one for one in stood if one])
     whole = find_whole(workspace.common, tips, excluding=[workspace.branch])
     lost = heads(unreachable(workspace.common, whole, excluding=[workspace.branch]))
-    git.update_refs(
+    git.keep_whole(
         workspace.common,
         [
             Update(ref=workspace.branch, old=before, new=commit),
             *(Update(ref=archive_ref(workspace.branch, one), old=None, new=one) for one in lost),
         ],
+        excluding=workspace.base,
         why="weft: candidate",
     )
 

@@ -176,16 +176,17 @@ def _drop_idle_branches(
 
 
 def _trash(pool: Pool) -> list[Path]:
-    return sorted(pool.directory.glob("trash*"))
+    return sorted(found for one in pool.trashes for found in one.parent.glob(f"{one.name}*"))
 
 
 def _empty_trash(pool: Pool) -> list[Item]:
     with registering(pool):
         # Nobody's fresh directory is in there now; who is about to discard makes a new one.
-        if pool.trash.is_dir():
-            os.rename(pool.trash, tempfile.mkdtemp(dir=pool.directory, prefix="trash-"))
+        for trash in pool.trashes:
+            if trash.is_dir():
+                os.rename(trash, tempfile.mkdtemp(dir=trash.parent, prefix=f"{trash.name}-"))
     items = []
-    for path in pool.directory.glob("trash-*"):
+    for path in _trash(pool):
         item = Item(name=str(path), why="it was deleted already", bytes=size(path))
         try:
             delete_tree(path)

@@ -15,6 +15,7 @@ from typing import Final
 BRANCHES: Final = "refs/heads/weft-work/"
 TRUNKS: Final = "refs/heads/weft/"
 ARCHIVE: Final = "refs/weft/archive/"
+LANDINGS: Final = "refs/weft/landing/"
 
 _LONGEST: Final = 120
 _PLAIN: Final = re.compile(rb"[a-z0-9_-]")
@@ -29,6 +30,11 @@ def branch_ref(run: str, task: str, attempt: int) -> str:
 def trunk_ref(run: str) -> str:
     """The full reference of a run's trunk: `refs/heads/weft/<run>`."""
     return TRUNKS + component(run)
+
+
+def landing_refs(run: str) -> str:
+    """The prefix of the references that keep what is about to land."""
+    return f"{LANDINGS}{component(run)}/"
 
 
 def check_ref(run: str, fence: int) -> str:

@@ -70,6 +70,19 @@ class Pool(Struct, frozen=True, kw_only=True):
     def trash(self) -> Path:
         return self.directory / "trash"
 
+    @property
+    def trashes(self) -> tuple[Path, Path]:
+        """The trash of the workspaces' file system, and that of git's where it is another."""
+        return self.trash, self.common / "weft-trash"
+
+    def trash_beside(self, path: Path) -> Path:
+        """A place on the file system of a path, to rename it to or from."""
+        ours, others = self.trashes
+        alike = os.stat(path.parent).st_dev == os.stat(self.directory).st_dev
+        place = ours if alike else others
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
     def slot(self, number: int) -> Slot:
         return Slot(pool=self, number=number)
 

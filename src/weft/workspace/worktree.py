@@ -147,11 +147,10 @@ def _has_plain_entries(pool: Pool) -> bool:
 
 def _make_entry(slot: Slot, branch: str) -> str:
     """All that `git worktree add --no-checkout` would write, without starting it."""
-    slot.pool.trash.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=slot.pool.trash))
-    _write_entry(fresh, slot, f"ref: {branch}\n")
     entries = slot.pool.common / "worktrees"
     entries.mkdir(exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=slot.pool.trash_beside(entries / slot.tree.name)))
+    _write_entry(fresh, slot, f"ref: {branch}\n")
     names = (f"{slot.tree.name}{number or ''}" for number in itertools.count())
     entry = next(entries / name for name in names if not os.path.lexists(entries / name))
     os.rename(fresh, entry)
@@ -295,9 +294,8 @@ def _forget_admin_of(slot: Slot) -> None:
 def discard(pool: Pool, path: Path) -> None:
     """Delete a file or directory, whatever its permissions; from outside it is gone at once."""
     while True:
-        pool.trash.mkdir(parents=True, exist_ok=True)
         try:
-            place = Path(tempfile.mkdtemp(dir=pool.trash))
+            place = Path(tempfile.mkdtemp(dir=pool.trash_beside(path)))
             os.rename(path, place / "it")
             break
         except PermissionError:
@@ -329,6 +327,6 @@ def _forget_index(slot: Slot) -> None:
 def _hand_over_index(slot: Slot, admin: Path) -> None:
     """Give the agent's git an index of its own; weft's stays where no agent's git writes."""
     (admin / "index.lock").unlink(missing_ok=True)
-    fresh = slot.directory / "handed"
+    fresh = admin / "index.handed"
     shutil.copy2(slot.index, fresh)  # with its time: see snapshot
     os.replace(fresh, admin / "index")
