@@ -72,6 +72,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     backoff_jitter: float = 0.2  # a wait is up to this part longer or shorter
     timeout_retries: int = 2
     no_change_retries: int = 1
+    context_retries: int = 1
     lead_turns: int = 50  # attempts of one task of a lead that messages may cause
 
     @property

@@ -69,6 +69,7 @@ class ErrorClass(StrEnum):
     OVERLOAD = "overload"  # the provider or the way to it is down
     CAPACITY = "capacity"  # the model has no room just now
     TIMEOUT = "timeout"  # weft's own clock: too long, or too long silent
+    CONTEXT = "context"  # the session no longer fits into the model
     AUTH = "auth"  # not logged in, or nobody pays
     CONFIG = "config"  # not installed, or started wrongly
     CRASH = "crash"

@@ -1,22 +1,37 @@
 from __future__ import annotations
 
-from pathlib import Path
+import time
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.streams import LINES, RECORDED, events_of, recorded, seen
+from agents.streams import (
+    FAILURES,
+    LINES,
+    STREAMS,
+    events_of,
+    last_errors,
+    recorded,
+    recorded_fully,
+    seen,
+)
 from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Ending, Failure, Seen, Stop, classify
 from weft.agents.events import Error, Event, RateLimit, Result, Retrying, Text, Tool, Unknown
+from weft.agents.reset_time import clock_time, rate_limit
 from weft.agents.signature import signature
-from weft.agents.trouble import by_text, reset
-from weft.model import ErrorClass
+from weft.agents.trouble import by_text
+from weft.attempt.beginning import RESUMED
+from weft.attempt.outcome import after_failure
+from weft.config import Tuning
+from weft.model import ErrorClass, State
 
 AUTH, CONFIG, CRASH = ErrorClass.AUTH, ErrorClass.CONFIG, ErrorClass.CRASH
 OTHER, OVERLOAD, TIMEOUT = ErrorClass.OTHER, ErrorClass.OVERLOAD, ErrorClass.TIMEOUT
 RATE_LIMIT, STOPPED = ErrorClass.RATE_LIMIT, ErrorClass.STOPPED
+CONTEXT = ErrorClass.CONTEXT
 
 
 def end(
@@ -30,6 +45,7 @@ def end(
         Ending(
             program=name,
             says_result=ADAPTERS[name].FACTS.says_result,
+            exits=ADAPTERS[name].FACTS.exits,
             status=status,
             seen=seen(events),
             stopped=stopped,
@@ -42,14 +58,46 @@ def kind(failure: Failure | None) -> ErrorClass | None:
     return failure.kind if failure else None
 
 
-@pytest.mark.parametrize("status", [0, 1, 145], ids=str)
-@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_every_recorded_stream_is_told_from_what_it_says_whatever_its_exit_code(
-    file: Path, status: int
+RECORDED = sorted(
+    {(file.parent.name, file.stem) for file in STREAMS.glob("*/*") if file.suffix != ".journal"}
+)
+
+
+@pytest.mark.parametrize(("name", "mode"), RECORDED, ids="-".join)
+def test_every_recorded_mode_has_its_class(name: str, mode: str) -> None:
+    status, expected = FAILURES[name].get(mode, (0, None))
+    stopped = Stop.IDLE if status < 0 else None
+    failure = end(recorded_fully(name, mode), status, stopped, last_errors(name, mode), name)
+    assert kind(failure) == expected
+
+
+@pytest.mark.parametrize("status", [0, 1], ids=str)
+@pytest.mark.parametrize(("name", "mode"), RECORDED, ids="-".join)
+def test_the_output_decides_whatever_the_exit_code(name: str, mode: str, status: int) -> None:
+    _, expected = FAILURES[name].get(mode, (0, None))
+    failure = end(recorded_fully(name, mode), status, None, last_errors(name, mode), name)
+    assert kind(failure) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(41, AUTH), (52, CONFIG), (173, RATE_LIMIT), (247, OVERLOAD)]
+)
+def test_an_exit_code_with_a_meaning_tells_a_failure_that_words_do_not(
+    status: int, expected: ErrorClass
 ) -> None:
-    events = events_of(file.parent.name, file.read_bytes().splitlines())
-    expected = {"auth": AUTH, "rate_limit_forever": RATE_LIMIT}.get(file.stem)
-    assert kind(end(events, status, name=file.parent.name)) == expected
+    events: list[Event] = [Error(kind=None, text="no"), Result(ok=False, text="no")]
+    assert kind(end(events, status, name="gemini")) is expected
+    assert kind(end([], status, name="gemini")) is expected
+    assert kind(end(events, 1, name="gemini")) is OTHER
+    assert kind(end([Error(kind=AUTH, text="no")], status, name="gemini")) is AUTH
+
+
+def test_failed_requests_are_counted_until_the_program_gets_on() -> None:
+    failing: list[Event] = [Retrying(kind=OVERLOAD, text="cut"), RateLimit(text="slow down")]
+    assert seen(failing).failed == 2
+    assert seen([*failing, Tool("bash"), *failing[:1]]).failed == 1
+    assert ADAPTERS["opencode"].FACTS.tries is not None
+    assert seen(recorded_fully("opencode", "quota")).failed >= ADAPTERS["opencode"].FACTS.tries
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
@@ -161,11 +209,22 @@ def test_a_rate_limit_keeps_the_time_that_was_last_stated() -> None:
     assert moved_on.until is None
 
 
-def test_a_session_that_is_gone_or_full_is_not_gone_on_with() -> None:
-    for said in ("No conversation found with session ID: ab-1", "Prompt is too long"):
-        failure = end([Error(kind=None, text=said), Result(ok=False, text=said)], 1)
-        assert failure is not None
-        assert (failure.kind, failure.new_session) == (CRASH, True)
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("No conversation found with session ID: ab-1", CRASH),
+        ("Error resuming session: No previous sessions found for this project.", CRASH),
+        ("Prompt is too long", ErrorClass.CONTEXT),
+        ("The input token count (9) exceeds the maximum number of tokens allowed (8).", CONTEXT),
+    ],
+)
+def test_a_session_that_is_gone_or_full_is_not_gone_on_with(
+    said: str, expected: ErrorClass
+) -> None:
+    failure = end([Error(kind=None, text=said), Result(ok=False, text=said)], 1)
+    assert kind(failure) is expected
+    assert expected not in RESUMED
+    assert kind(end([], 42, None, said, "gemini")) is expected
 
 
 @pytest.mark.parametrize(
@@ -178,13 +237,62 @@ def test_a_session_that_is_gone_or_full_is_not_gone_on_with() -> None:
         ("Your quota will reset after 15h20m3s.", None, 55_203.0),
         ('"retryDelay": "34s"', None, 34.0),
         ("Retry-After: 7", None, 7.0),
-        ("resets 3pm (UTC)", None, None),
         ("it was in 2019 after all", None, None),
         ("", None, None),
     ],
 )
 def test_the_reset_is_read_from_words(text: str, until: float | None, after: float | None) -> None:
-    assert reset(text) == (until, pytest.approx(after) if after else after)
+    limit = rate_limit(text)
+    assert (limit.until, limit.after) == (until, pytest.approx(after) if after else after)
+    assert limit.clock == ""
+
+
+NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Try again at 5pm", "2026-11-16 22:00"),  # without a zone: the machine's, New York
+        ("Try again at 5:03 PM.", "2026-11-16 22:03"),
+        ("resets 3pm (UTC)", "2026-11-16 15:00"),
+        ("Your limit will reset at 5 p.m. PST", "2026-11-17 01:00"),
+        ("resets at 17:00 Europe/Berlin", "2026-11-16 16:00"),
+        ("limit reached, resets 10:50pm (America/Los_Angeles)", "2026-11-17 06:50"),
+        ("try again at 11:30 +01:00", "2026-11-17 10:30"),
+        ("try again at 11:30 UTC", "2026-11-16 11:30"),  # it has just passed
+        ("try again at 10:30 UTC", "2026-11-17 10:30"),  # it has passed
+        ("Try again at Nov 17th, 2026 9:54 AM.", "2026-11-17 14:54"),
+        ("resets on Feb 3 at 1am (UTC)", "2027-02-03 01:00"),
+        ("available again at 2026-11-17T05:00:00Z", "2026-11-17 05:00"),
+        ("try again 3 times", None),
+        ("try again at 25:00", None),
+        ("try again at 13pm", None),
+        ("resets on Feb 31 at 1am", None),
+    ],
+)
+def test_a_time_of_day_is_read_from_words(
+    text: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        failure = end([Error(kind=RATE_LIMIT, text=text), Result(ok=False)], 1)
+        assert failure is not None
+        until = clock_time(failure.clock, NOON)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    read = None if until is None else datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M")
+    assert read == expected
+
+
+def test_a_task_is_parked_until_the_time_of_day_that_was_stated() -> None:
+    failure = end([Error(kind=RATE_LIMIT, text="Try again at 5pm (UTC)"), Result(ok=False)], 1)
+    assert failure is not None
+    tuning = Tuning()
+    parked = after_failure(failure, earlier=0, now=NOON, chance=0.0, tuning=tuning)
+    assert (parked.state, parked.until) == (State.PARKED, NOON + 5 * 3600)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +304,10 @@ def test_the_reset_is_read_from_words(text: str, until: float | None, after: flo
         ("Error 529 {'type': 'overloaded_error'}", OVERLOAD),
         ("The selected model is at capacity", ErrorClass.CAPACITY),
         ("stream disconnected before completion", OVERLOAD),
+        ("stream disconnected before completion: reason: content_filter", OTHER),
+        ("[API Error: terminated]", OVERLOAD),
+        ("Missing environment variable: `OPENAI_API_KEY`.", AUTH),
+        ("Please set an Auth method in your settings.json", AUTH),
         ("error: 3 tests failed, 404 passed", None),
         ("", None),
     ],
@@ -228,14 +340,15 @@ def test_other_words_are_another_failure() -> None:
 @given(st.text(max_size=500))
 def test_any_words_can_be_looked_at(text: str) -> None:
     by_text(text)
-    reset(text)
+    clock_time(rate_limit(text).clock or text, NOON)
     assert len(signature("other", text)) <= 160
 
 
 def test_hostile_words_are_looked_at_quickly() -> None:
     for text in ("a/" * 100_000, "again " * 50_000, "1" * 100_000, "in 1s " * 50_000, "_" * 99_999):
         by_text(text)
-        reset("try again in " + text)
+        rate_limit("try again in " + text)
+        rate_limit("try again at " + text)
         signature("other", text)
 
 

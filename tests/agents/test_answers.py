@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.agents.answers import Verdict, read
+from weft.agents.answers import Verdict, read, without_prompt
 
 YES = {"answer": "yes", "why": ""}
 REVIEW = {"does_what_was_asked": YES, "safe": YES, "must_be_fixed": []}
@@ -50,6 +51,18 @@ def test_an_answer_is_read_wherever_it_stands(
 )
 def test_what_is_no_clear_verdict_lets_nothing_land(text: str) -> None:
     assert read(text) is None
+
+
+def test_a_prompt_that_is_printed_before_the_answer_is_no_answer() -> None:
+    agents = resources.files("weft.operations") / "agents"
+    for name in ("review", "judge"):
+        template = (agents / f"{name}.md").read_text()
+        printed = f"> reading the prompt\n{template}\nI looked at it.\n"
+        assert read(without_prompt(printed, template)) is None
+        rejected = printed + '```json\n{\n  "verdict": "reject"\n}\n```\n'
+        assert read(without_prompt(rejected, template)) == Verdict(accepted=False)
+        alone = '{"verdict": "accept"}'
+        assert read(without_prompt(alone, template)) == Verdict(accepted=True)
 
 
 @given(st.text() | st.recursive(st.text() | st.none() | st.integers(), st.lists).map(json.dumps))

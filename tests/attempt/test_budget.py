@@ -79,6 +79,14 @@ def test_an_agent_is_stopped_at_its_reservation_when_there_is_no_more(ground: Gr
     assert ground.state(second) is State.READY
 
 
+def test_a_stated_budget_is_not_raised_although_the_run_has_more(ground: Ground) -> None:
+    ground.agent(front="budget: 0.01\n")
+    [task] = run_of(ground, [(10_000, "say on; use 1 1 0.22; say still on; hang")])
+    ground.serve(lambda: ground.state(task) is State.BLOCKED)
+    assert "budget of dollars" in ground.task(task).reason
+    assert spent(ground) == [220_000]
+
+
 def test_who_tells_only_at_the_end_may_overshoot_and_that_is_settled(ground: Ground) -> None:
     first, second = run_of(ground, [(900_000, "write f0 x; use 1 1 2.5"), (200_000, "write f1 x")])
     ground.serve(lambda: ground.state(first) is State.GATING)

@@ -140,3 +140,34 @@ def test_stages_of_every_outcome_in_one_run(yard: Yard) -> None:
     three_rejections_block(yard)
     an_answer_without_a_verdict_lets_nothing_land(yard)
     a_red_check_comes_back_before_anybody_looks_at_it(yard)
+
+
+ACCEPTED = """\
+I looked at {everything}.
+
+```json
+{
+  "does_what_was_asked": {"answer": "yes", "why": ""},
+  "safe": {"answer": "yes", "why": ""},
+  "must_be_fixed": []
+}
+```
+"""
+
+
+PLAN = """\
+## Phase 1: All
+
+- [ ] Task 1: Some work
+  <!-- files: src/1 -->
+  - script: write src/1 x
+"""
+
+
+def test_a_verdict_of_several_lines_by_a_command_is_read(yard: Yard) -> None:
+    yard.settings(check=None)
+    yard.shell("review", f"cat <<'END'\n{ACCEPTED}END\n")
+    yard.write(**{"plan.md": PLAN})
+    done = yard.weft("run", "plan.md", "--stages", "implement,review")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    yard.assert_landed_once("1.1")

@@ -1,4 +1,4 @@
-"""What reviewers and judges answered: the last JSON object in their text, read gently.
+"""The answers of reviewers and judges: the last JSON object in their text, read gently.
 
 The forms are those of the agent files `review` and `judge`. An answer without a clear verdict is
 no verdict: silence never lets anything land.
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 _LONGEST: Final = 200_000
 _TRIES: Final = 2_000
+_LINE: Final = 20  # characters of a line that is not in a text by chance
 _UNSURE: Final = frozenset({"unsure", "yes", "no"})
 
 
@@ -22,6 +23,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return "\n".join(f"- {one}" for one in self.reasons)
+
+
+def without_prompt(text: str, template: str) -> str:
+    """The text behind the last repeated line of its prompt: some programs print their prompt,
+    and with it the form that an answer shall have."""
+    for line in reversed(template.splitlines()):
+        if len(line.strip()) >= _LINE and "{{" not in line and "{%" not in line:
+            return text.rpartition(line.strip())[2]
+    return text
 
 
 def read(text: str) -> Verdict | None:

@@ -8,13 +8,14 @@ so is what becomes of the task.
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from weft.agents import trouble
+from weft.agents import reset_time, trouble
 from weft.agents.events import (
     Error,
     Event,
@@ -52,6 +53,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     limit: RateLimit | None = None  # the last one that said when to come back
     last_text: str = ""
     worked: int = 0  # messages and tool calls
+    failed: int = 0  # requests that failed since it last got on with its work
     unknown: int = 0  # lines that meant nothing
 
     def after(self, event: Event) -> Seen:
@@ -64,11 +66,12 @@ class Seen(Struct, frozen=True, kw_only=True):
                 return self._working()
             case Result():
                 return replace(self, result=event)
-            case RateLimit(until=None, after=None):
-                return replace(self, trouble=event)
             case RateLimit():
-                return replace(self, trouble=event, limit=event)
-            case Error() | Retrying():
+                limit = event if event.says_when else self.limit
+                return replace(self, trouble=event, limit=limit, failed=self.failed + 1)
+            case Retrying():
+                return replace(self, trouble=event, failed=self.failed + 1)
+            case Error():
                 return replace(self, trouble=event)
             case Unknown():
                 return replace(self, unknown=self.unknown + 1)
@@ -76,7 +79,9 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     def _working(self) -> Seen:
         """It gets on: what held it up is over, and what it ended with was not the end."""
-        return replace(self, worked=self.worked + 1, trouble=None, limit=None, result=None)
+        return replace(
+            self, worked=self.worked + 1, failed=0, trouble=None, limit=None, result=None
+        )
 
 
 class Ending(Struct, frozen=True, kw_only=True):
@@ -84,6 +89,7 @@ class Ending(Struct, frozen=True, kw_only=True):
 
     program: str  # how to call it
     says_result: bool  # a fact of its adapter
+    exits: Mapping[int, ErrorClass] = field(default_factory=dict)  # another one
     status: int | None  # as Python gives it: negative for a signal; None: nobody saw it
     seen: Seen = field(default_factory=Seen)
     stopped: Stop | None = None
@@ -96,7 +102,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     signature: str  # by which the same failure is recognised again
     until: float | None = None  # a rate limit: when to come back, since 1970
     after: float | None = None  # or so many seconds after it was said
-    new_session: bool = False  # going on with the same session would fail again
+    clock: str = ""  # or words that name a time of day
 
 
 _WEFT_ITSELF: Final = {
@@ -111,6 +117,10 @@ _ADVICE: Final = {
     ErrorClass.RATE_LIMIT: "{program} is over its provider's rate limit; weft goes on later.",
     ErrorClass.OVERLOAD: "{program} cannot reach its provider just now; weft tries again.",
     ErrorClass.CAPACITY: "{program}'s model has no room just now; weft tries again.",
+    ErrorClass.CONTEXT: (
+        "The task no longer fits into the context of {program}'s model; split it, or choose a "
+        "model with a larger context."
+    ),
     ErrorClass.AUTH: "{program} is not logged in or not paid for; log in, then resume this agent.",
     ErrorClass.CONFIG: "{program} cannot run as it is set up; install it or mend the agent file.",
     ErrorClass.CRASH: "{program} ended unexpectedly.",
@@ -128,10 +138,10 @@ def classify(ending: Ending) -> Failure | None:
     if ending.stopped is not None:
         return _stopped(ending, ending.stopped)
     if isinstance(seen.trouble, Error):
-        return _failed(ending, _kind_of(seen.trouble), seen.trouble.text)
+        return _failed(ending, _kind_of(seen.trouble, ending), seen.trouble.text)
     if seen.result is not None and not seen.result.ok:
         said = seen.result.text
-        return _failed(ending, trouble.by_text(said) or ErrorClass.OTHER, said)
+        return _failed(ending, trouble.by_text(said) or _by_exit(ending), said)
     if status is None:
         return _failed(ending, ErrorClass.CRASH, "nobody saw how it ended")
     if status < 0:
@@ -152,7 +162,7 @@ def _stopped(ending: Ending, stop: Stop) -> Failure:
         reason = f"{ending.program} used up its budget of {stop}; raise it, then retry the task."
         return Failure(kind=ErrorClass.OTHER, reason=reason, signature=f"other: budget of {stop}")
     pending = ending.seen.trouble
-    if pending is not None and (kind := _kind_of(pending)) is not ErrorClass.OTHER:
+    if pending is not None and (kind := _kind_of(pending, ending)) is not ErrorClass.OTHER:
         return _failed(ending, kind, pending.text)  # it was silent because it kept trying
     what = "took too long" if stop is Stop.WALL else "said nothing for too long"
     return Failure(
@@ -165,7 +175,7 @@ def _stopped(ending: Ending, stop: Stop) -> Failure:
 def _exited(ending: Ending, status: int) -> Failure:
     pending = ending.seen.trouble
     if pending is not None:
-        return _failed(ending, _kind_of(pending), pending.text)
+        return _failed(ending, _kind_of(pending, ending), pending.text)
     said = _last_lines(ending)
     if status in (126, 127):  # what a shell, and our wrapper, say of a program that cannot start
         return _failed(ending, ErrorClass.CONFIG, said or "the program was not found")
@@ -175,7 +185,7 @@ def _exited(ending: Ending, status: int) -> Failure:
 def _by_last_lines(ending: Ending, said: str) -> ErrorClass:
     """The last resort. A program that has worked for a while is logged in and well set up,
     whatever the words that its work left on the screen."""
-    kind = trouble.by_text(said) or ErrorClass.CRASH
+    kind = trouble.by_text(said) or ending.exits.get(ending.status or 0, ErrorClass.CRASH)
     set_up = ending.seen.worked > _SHORT_OUTPUT
     return ErrorClass.CRASH if set_up and kind in (ErrorClass.AUTH, ErrorClass.CONFIG) else kind
 
@@ -184,33 +194,35 @@ def _silent(ending: Ending) -> Failure:
     """Exit code 0 without a result: some programs end so on a signal or a refused request."""
     pending = ending.seen.trouble
     if pending is not None:
-        return _failed(ending, _kind_of(pending), pending.text)
+        return _failed(ending, _kind_of(pending, ending), pending.text)
     said = _last_lines(ending) if ending.errors else ""
     return _failed(ending, _by_last_lines(ending, said), said or "it ended without a result")
 
 
-def _kind_of(what: Error | RateLimit | Retrying) -> ErrorClass:
-    if isinstance(what, RateLimit):
+def _kind_of(pending: Error | RateLimit | Retrying, ending: Ending) -> ErrorClass:
+    if isinstance(pending, RateLimit):
         return ErrorClass.RATE_LIMIT
-    return what.kind or trouble.by_text(what.text) or ErrorClass.OTHER
+    return pending.kind or trouble.by_text(pending.text) or _by_exit(ending)
+
+
+def _by_exit(ending: Ending) -> ErrorClass:
+    return ending.exits.get(ending.status or 0, ErrorClass.OTHER)
 
 
 def _failed(ending: Ending, kind: ErrorClass, said: str) -> Failure:
     advice = _ADVICE.get(kind, "{program} failed.").format(program=ending.program)
     said = shorten(clean(said))
-    limit = ending.seen.limit if kind is ErrorClass.RATE_LIMIT else None
-    until, after = (limit.until, limit.after) if limit else trouble.reset(said)
-    useless = trouble.session_is_useless(said)
-    if useless and kind in (ErrorClass.OTHER, ErrorClass.CONFIG):
+    if kind in (ErrorClass.OTHER, ErrorClass.CONFIG) and trouble.is_session_lost(said):
         kind = ErrorClass.CRASH  # a new session may well succeed
-    return Failure(
+    failure = Failure(
         kind=kind,
         reason=f"{advice} It said: {said}" if said else advice,
         signature=signature(kind, said),
-        until=until if kind is ErrorClass.RATE_LIMIT else None,
-        after=after if kind is ErrorClass.RATE_LIMIT else None,
-        new_session=useless,
     )
+    if kind is not ErrorClass.RATE_LIMIT:
+        return failure
+    limit = ending.seen.limit or reset_time.rate_limit(said)
+    return replace(failure, until=limit.until, after=limit.after, clock=limit.clock)
 
 
 def _last_lines(ending: Ending) -> str:

@@ -54,7 +54,12 @@ class RateLimit(Struct, frozen=True, kw_only=True):
 
     until: float | None = None  # seconds since 1970
     after: float | None = None  # seconds from now
+    clock: str = ""  # words that name a time of day
     text: str = ""
+
+    @property
+    def says_when(self) -> bool:
+        return self.until is not None or self.after is not None or bool(self.clock)
 
 
 class Retrying(Struct, frozen=True, kw_only=True):

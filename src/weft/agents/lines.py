@@ -21,6 +21,7 @@ LONGEST: Final = 8 * 1024 * 1024
 _MOST: Final = 2**53
 _SESSION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 _LONGEST_DETAIL: Final = 300
+_LONGEST_ESCAPE: Final = 6
 
 
 def decode(line: bytes) -> Object | None:
@@ -31,6 +32,20 @@ def decode(line: bytes) -> Object | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def shorten_line(beginning: bytes, end: bytes) -> bytes:
+    """Join both ends of an object that is too long to be read whole.
+
+    Its middle is nearly always part of one long text. An escape in that text may have been cut
+    in two, so a few places are tried.
+    """
+    for place in range(min(len(end), _LONGEST_ESCAPE)):
+        for dropped in range(_LONGEST_ESCAPE):
+            joined = beginning[: len(beginning) - dropped] + end[place:]
+            if decode(joined) is not None:
+                return joined
+    return beginning
 
 
 def plain(line: bytes) -> str:

@@ -1,7 +1,7 @@
-"""What a failure is, from a status code or, when nothing better is there, from its words.
+"""The class of a failure, from a status code or, when nothing better is there, from its words.
 
-Only what a program says about its own failure is given to these functions, never what an agent
-says about its work: a task about rate limits is not a rate limit.
+Only text in which a program explains its own failure is given to these functions, never text
+about its work: a task about rate limits is not a rate limit.
 """
 
 from __future__ import annotations
@@ -17,30 +17,47 @@ _STATUS: Final = re.compile(
     r"\b(?:status|code|http|api error|rejected)\b[^0-9\n]{0,20}([45][0-9]{2})\b", re.IGNORECASE
 )
 
+_FULL: Final = re.compile(
+    r"prompt is too long|input is too long|context.?(?:length|window|overflow|size)"
+    r"|maximum context|input token count.{0,40}exceeds|maximum number of tokens allowed",
+    re.IGNORECASE,
+)
+
 _PHRASES: Final[tuple[tuple[re.Pattern[str], ErrorClass], ...]] = tuple(
     (re.compile(words, re.IGNORECASE), kind)
     for words, kind in (
+        # The model refused, or its answer was cut off: the same prompt would end so again.
+        (
+            r"content.?filter|usage policy|safety settings|prohibited.?content|max_output_tokens"
+            r"|output token maximum|truncated because",
+            ErrorClass.OTHER,
+        ),
         (
             r"credit balance|billing|payment required|insufficient_quota|out of credits",
             ErrorClass.AUTH,
         ),
         (
             r"rate.?limit|too many requests|usage limit|hit your limit|limit reached|quota"
-            r"|resource.?exhausted",
+            r"|resource.?exhausted|resource has been exhausted",
             ErrorClass.RATE_LIMIT,
         ),
         (r"at capacity|no capacity|insufficient capacity|model is busy", ErrorClass.CAPACITY),
         (
             r"invalid.{0,12}(?:api|access).?(?:key|token)|unauthori[sz]ed|unauthenticated"
             r"|authentication|not logged in|/login\b|please log in|token (?:has )?expired"
-            r"|api key (?:is )?(?:missing|required|not set|not found)|no api key",
+            r"|api key (?:is )?(?:missing|required|not (?:set|found|valid))|no api key"
+            r"|(?:missing|specify the|set the) (?:environment variable\W{1,3})?[a-z_]*api_key"
+            r"|(?:set an|invalid) auth method",
             ErrorClass.AUTH,
         ),
         (
             r"overloaded|service unavailable|internal server error|bad gateway|gateway time"
             r"|temporarily unavailable|econnre(?:set|fused)|enotfound|etimedout|eai_again"
             r"|socket hang up|fetch failed|network error|stream (?:disconnected|error|closed)"
-            r"|connection (?:error|reset|refused|closed|lost)|error sending request",
+            r"|connection (?:was )?(?:error|reset|refused|closed|lost)|error sending request"
+            # A stream that was cut or is no JSON.
+            r"|api error: terminated|malformed response|json at position|not valid json"
+            r"|end of json input|json parsing failed|without a finish reason|empty response",
             ErrorClass.OVERLOAD,
         ),
         (
@@ -54,21 +71,11 @@ _PHRASES: Final[tuple[tuple[re.Pattern[str], ErrorClass], ...]] = tuple(
 )
 
 _LOST_SESSION: Final = re.compile(
-    r"no (?:conversation|saved session|session|rollout)s? found|(?:session|thread|conversation)"
-    r".{0,100}(?:not found|does not exist)|invalid session|prompt is too long|context.?(?:length"
-    r"|window|overflow)|maximum context|input is too long",
+    r"no (?:saved |previous )?(?:conversation|session|rollout)s? found"
+    r"|(?:session|thread|conversation)"
+    r".{0,100}(?:not found|does not exist)|invalid session",
     re.IGNORECASE,
 )
-
-_EPOCH: Final = re.compile(r"\|\s*([0-9]{10})\b")
-_AMOUNT: Final = r"([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*(ms|s|m|h|d)[a-z]*"
-_WAIT: Final = re.compile(
-    rf"\b(?:again|retry|reset|available)\w*[^0-9\n]{{0,20}}?\b(?:in|after)\b\W{{0,3}}"
-    rf"((?:{_AMOUNT}[\s,]*(?:and\s+)?)+)"
-    rf"|\bretry-?(?:delay|after)\W{{1,5}}([0-9]{{1,6}}(?:\.[0-9]{{1,9}})?)",
-    re.IGNORECASE,
-)
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 def by_status(status: int | float | None) -> ErrorClass | None:
@@ -87,26 +94,14 @@ def by_status(status: int | float | None) -> ErrorClass | None:
 
 def by_text(text: str) -> ErrorClass | None:
     text = text[:_LONGEST]
+    if _FULL.search(text):
+        return ErrorClass.CONTEXT
     for status in _STATUS.findall(text):
         if kind := by_status(int(status)):
             return kind
     return next((kind for words, kind in _PHRASES if words.search(text)), None)
 
 
-def session_is_useless(text: str) -> bool:
-    """Whether going on with the same session would fail again: it is gone, or it is full."""
+def is_session_lost(text: str) -> bool:
+    """Whether the session to be resumed no longer exists."""
     return _LOST_SESSION.search(text[:_LONGEST]) is not None
-
-
-def reset(text: str) -> tuple[float | None, float | None]:
-    """When to come back, as far as a text says: a time since 1970, or seconds from now."""
-    text = text[:_LONGEST]
-    if epoch := _EPOCH.search(text):
-        return float(epoch[1]), None
-    wait = _WAIT.search(text)
-    if wait is None:
-        return None, None
-    if wait[1] is None:
-        return None, float(wait[4])
-    amounts = re.findall(_AMOUNT, wait[1], re.IGNORECASE)
-    return None, sum(float(amount) * _SECONDS[unit.lower()] for amount, unit in amounts)

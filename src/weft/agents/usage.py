@@ -29,10 +29,14 @@ class Meter(Struct, frozen=True, kw_only=True):
 
     @property
     def spent(self) -> Spent:
-        """What this attempt has used."""
+        """The use of this attempt.
+
+        Programs report 0 dollars for a model whose prices they do not know; then the agent
+        file's prices count.
+        """
         tokens = _most(self.stepped, self.total)
         reported = self.stepped_usd if self.total_usd is None else self.total_usd
-        if reported is None and self.prices is not None:
+        if not reported and self.prices is not None:
             reported = price(tokens, self.prices)
         return Spent(tokens=tokens, micro_usd=reported)
 

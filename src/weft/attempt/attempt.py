@@ -16,9 +16,9 @@ import anyio
 from msgspec.structs import replace
 
 from weft import workspace
-from weft.agents.agent import Budget
+from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Stop
-from weft.agents.usage import exceeded
+from weft.agents.usage import Spent, exceeded
 from weft.attempt import begin
 from weft.attempt import settle as settling
 from weft.attempt.follow import Follower
@@ -52,7 +52,7 @@ class Attempt:
         self._running: Running = begun.running
         self._directory = site.directory(self.order.task, self.order.attempt)
         self._follower = Follower(
-            self.order, self._directory, hide=site.store.hide, reported=reported or 0
+            self.order, self._directory, hide=site.store.hide, reported=reported
         )
         self._adopted = reported is not None
         self._warnings = list(begun.warnings)
@@ -222,20 +222,31 @@ class Attempt:
         if passed is not None:
             self.stop(Stop(passed.value))
             return
-        over = exceeded(self._follower.spent, self._budget())
-        if over is not None and not (over == "dollars" and self._reserve_more()):
+        if self._is_stuck():
+            self.stop(Stop.IDLE)
+            return
+        spent = self._follower.spent
+        over = exceeded(spent, self.order.budget)
+        if over is not None:
             self.stop(Stop(over))
+        elif self._is_short(spent) and not self._reserve_more():
+            self.stop(Stop.DOLLARS)
 
-    def _budget(self) -> Budget:
-        if self.order.usd is None:
-            return self.order.budget
-        return replace(self.order.budget, micro_usd=self._reserved)
+    def _is_stuck(self) -> bool:
+        """Whether the program tries a request that fails again and again: what it logs meanwhile
+        would count as a sign of life for ever."""
+        tries = ADAPTERS[self.order.adapter].FACTS.tries
+        return tries is not None and self._follower.seen.failed >= tries
+
+    def _is_short(self, spent: Spent) -> bool:
+        return self.order.usd is not None and (spent.micro_usd or 0) > self._reserved
 
     def _reserve_more(self) -> bool:
-        """Half as much again, if the run's budget has it. Without a run there is no more."""
-        if self.order.usd is None:
-            return False
+        """Reserve half as much again, if the run's budget has it and no budget of the task or
+        the agent file forbids it."""
+        assert self.order.usd is not None
         total = max(self._reserved, self._follower.spent.micro_usd or 0) * 3 // 2 + 1
+        total = min(total, self.order.budget.micro_usd or total)
         try:
             granted = reserve(
                 self._site.store, self.fence, {self.order.usd: total}, now=time.time()

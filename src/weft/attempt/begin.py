@@ -24,7 +24,7 @@ from weft.agents.adapters.base import Adapter, Launch, Mcp, Start, environment
 from weft.agents.agent import Agent, Budget, Sandbox
 from weft.agents.events import Tokens
 from weft.agents.usage import Spent
-from weft.attempt import order, surroundings
+from weft.attempt import home, order, surroundings
 from weft.attempt.beginning import Beginning, choose
 from weft.attempt.brief import brief, title
 from weft.attempt.confine import confine
@@ -88,6 +88,7 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
         settings=settings,
         terms=site.terms(),
         claims=grant.files,
+        preferred=None if beginning.resumed is None else _find_workspace(site, beginning.resumed),
     )
     prepared = on_base(site, made, beginning.base)
     try:
@@ -182,7 +183,9 @@ def _fill(
         ),
     )
     last = beginning.resumed
-    ordered = _order(site, grant, task, agent, adapter, prepared, beginning)
+    if last is not None and adapter.FACTS.session_stays:
+        last = last if _find_workspace(site, last) == prepared.path else None
+    ordered = _order(site, grant, task, agent, adapter, prepared, beginning, last)
     messages = list_to_task(site.store, task.id)
     mcp = _tools(site, grant, task, agent)
     briefing = brief(
@@ -203,12 +206,14 @@ def _fill(
             directory=str(directory),
             session=None if last is None else last.session,
             mcp=mcp,
-            micro_usd=ordered.budget.micro_usd,
+            micro_usd=ordered.budget.micro_usd or ordered.reserved or None,
             root=os.geteuid() == 0,
+            settings=home.read_settings(agent, adapter.FACTS, site.environment),
         ),
     )
     _write_files(directory, launch.files)
     given |= environment(agent, launch, adapter.FACTS, site.environment)
+    given |= home.lay_out(agent, adapter.FACTS, site.environment, directory)
     given |= prompt.environment(briefing)
     spawn = _spawn(site, grant, adapter, launch, prepared, directory, given)
     spawn, warnings = confine(site, agent, spawn, prepared)
@@ -256,12 +261,11 @@ def _order(
     adapter: Adapter,
     prepared: Workspace,
     beginning: Beginning,
+    last: Attempt | None,
 ) -> Order:
-    last = beginning.resumed
     usd = next((name for name in grant.demand if is_consumable(name)), None)
     reserved = grant.demand[usd] if usd else 0
-    asked = _positive(task.details.get("budget"))
-    dollars = _least(reserved if asked is None else asked, agent.budget.micro_usd)
+    dollars = _least(_positive(task.details.get("budget")), agent.budget.micro_usd)
     before = Spent() if last is None else _spent_in_session(site, last)
     return Order(
         task=grant.task,
@@ -280,6 +284,7 @@ def _order(
         stage=grant.stage,
         tests=beginning.tests,
         subject=beginning.subject,
+        workspace=str(prepared.path),
         started=time.time(),
         clock=time.monotonic(),
         wall=_least(_positive(task.details.get("timeout")), agent.timeout),
@@ -307,6 +312,12 @@ def _least(asked: float | None, of_file: float | None) -> float | None:
     return min(bounds, default=None)
 
 
+def _find_workspace(site: Site, last: Attempt) -> Path | None:
+    """The path of an attempt's workspace, as far as it was on this machine."""
+    ordered = order.find(site.directory(last.task, last.number))
+    return Path(ordered.workspace) if ordered is not None and ordered.workspace else None
+
+
 def _spent_in_session(site: Site, last: Attempt) -> Spent:
     """Sessions stay on the machine where they began, and so does what is known of them."""
     known = order.find_use(site.directory(last.task, last.number))
@@ -315,6 +326,7 @@ def _spent_in_session(site: Site, last: Attempt) -> Spent:
 
 def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     for name, data in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(data)

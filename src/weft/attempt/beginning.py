@@ -18,7 +18,7 @@ from weft.store.runs import get_run
 from weft.store.tasks import list_attempts, list_needs, list_run
 from weft.workspace.names import trunk_ref
 
-_RESUMED: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorClass.CAPACITY})
+RESUMED: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorClass.CAPACITY})
 """Ends after which the next attempt resumes the session, with the work as it was left."""
 
 
@@ -55,7 +55,7 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
 def _resumed(site: Site, earlier: Sequence[Attempt], grant: Grant) -> Attempt | None:
     """The attempt before this one, if its session can be resumed here."""
     last = earlier[-1] if earlier else None
-    if last is None or last.outcome not in _RESUMED or last.agent != grant.agent:
+    if last is None or last.outcome not in RESUMED or last.agent != grant.agent:
         return None
     wanted = [one for one in (last.base, last.candidate) if one is not None]
     if len(find_commits(site.common, wanted)) < len(set(wanted)):

@@ -16,6 +16,7 @@ from pathlib import Path
 from weft.agents import places
 from weft.agents.adapters import ADAPTERS, adapter_of
 from weft.agents.agent import Agent
+from weft.attempt.home import find_own
 from weft.attempt.site import Site
 from weft.attempt.surroundings import store_files
 from weft.process import sandbox
@@ -42,6 +43,8 @@ def confine(
     variables = spawn.environment
     facts = adapter_of(agent).FACTS
     own = places.find_all(facts.directories, variables)
+    if users := find_own(agent, facts, site.environment):
+        own.append(str(users))
     named = places.expand(agent.write, variables)
     files = places.find_all(facts.files, variables)
     opened = [*named, *places.expand(agent.read, variables)]

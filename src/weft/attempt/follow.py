@@ -19,6 +19,7 @@ from weft.agents.adapters import ADAPTERS
 from weft.agents.adapters.base import Reading
 from weft.agents.classify import Seen
 from weft.agents.events import Event
+from weft.agents.lines import shorten_line
 from weft.agents.usage import Meter, Spent
 from weft.attempt.order import Order
 from weft.process import records
@@ -29,10 +30,15 @@ _MOST: Final = 500  # events in one report; of more, the latest
 _LARGEST: Final = 200_000  # and characters
 _LONGEST: Final = 2_000  # characters of a text
 _ERRORS: Final = 4_096  # bytes of standard error that are looked at
+_JOURNAL: Final = 1 << 20  # bytes of a journal that are looked at
+_ANSWER: Final = 200_000  # characters of an answer without a result
 
 
 class Follower:
-    def __init__(self, order: Order, directory: Path, *, hide: Redactor, reported: int = 0) -> None:
+    def __init__(
+        self, order: Order, directory: Path, *, hide: Redactor, reported: int | None = None
+    ) -> None:
+        """`reported` is how far an attempt that is adopted was reported before."""
         self.seen = Seen()
         self._hide = hide
         self._attempt = order.attempt
@@ -41,7 +47,12 @@ class Follower:
         self._meter = Meter(prices=order.prices, before=order.before)
         self._directory = directory
         self._tail = Tail(directory / records.STDOUT)
-        self._reported = reported
+        # Failures before an adoption may be long over: nothing says what was printed in between.
+        stale = 0 if reported is None else _size(directory / records.STDERR)
+        self._error_tail = Tail(directory / records.STDERR, stale)
+        self._spoken: deque[str] = deque()  # the last lines of a program without a result
+        self._spoken_size = 0
+        self._reported = reported or 0
         self._offset = 0
         self._fresh: deque[dict[str, Any]] = deque()
         self._weight = 0  # characters in these
@@ -63,18 +74,32 @@ class Follower:
         result = self.seen.result
         return (result.text if result else "") or self.seen.last_text
 
+    @property
+    def answer(self) -> str:
+        """Its result; the last lines of a program whose lines are plain text."""
+        return "\n".join(self._spoken) or self.said
+
     def look(self) -> bool:
-        """Take in what has been printed since; False if there was nothing new."""
-        found = self._tail.lines()
-        self._take_in(found)
+        """Take in the output since the last look; False if there was none."""
+        lines = self._tail.lines()
+        self._take_in(lines)
+        if self._adapter.FACTS.read_error:
+            self._take_in_errors(self._error_tail.lines())
         self.size = self._tail.size() + _size(self._directory / records.STDERR)
-        return bool(found)
+        return bool(lines)
 
     def last_words(self) -> Iterator[None]:
-        """The agent has ended: take in what is left, a bounded piece for each step."""
-        for found in self._tail.rest():
-            self._take_in(found)
+        """Take in the rest of the output of an agent that has ended, a bounded piece per step."""
+        for lines in self._tail.rest():
+            self._take_in(lines)
             yield
+        if self._adapter.FACTS.read_error:
+            for lines in self._error_tail.rest():
+                self._take_in_errors(lines)
+                yield
+        if journal := self._adapter.FACTS.journal:
+            for event in journal.read(self._end_of(self._directory / journal.path, _JOURNAL)):
+                self.seen = self.seen.after(event)
 
     def report(self) -> dict[str, Any] | None:
         """What there is to tell since the last report; None if nothing."""
@@ -99,24 +124,45 @@ class Follower:
 
     def errors(self) -> str:
         """The end of its standard error."""
+        return self._end_of(self._directory / records.STDERR, _ERRORS)
+
+    def _end_of(self, path: Path, size: int) -> str:
         try:
-            with (self._directory / records.STDERR).open("rb") as file:
-                looked_at = _ERRORS + self._hide.reach
-                file.seek(max(0, _size(self._directory / records.STDERR) - looked_at))
-                end = self._hide.line(file.read(looked_at))[-_ERRORS:]
-                return end.decode(errors="replace")
+            with path.open("rb") as file:
+                looked_at = size + self._hide.reach
+                file.seek(max(0, _size(path) - looked_at))
+                return self._hide.line(file.read(looked_at))[-size:].decode(errors="replace")
         except FileNotFoundError:
             return ""
 
+    def _take_in_errors(self, found: Sequence[Line]) -> None:
+        assert self._adapter.FACTS.read_error is not None
+        for text in shown(found, self._hide):
+            for event in self._adapter.FACTS.read_error(text):
+                self.seen = self.seen.after(event)
+
+    def _speak(self, event: Event) -> None:
+        """Keep the end of a program's text: a verdict may have many lines."""
+        if not isinstance(event, events.Text):
+            return
+        self._spoken.append(event.text)
+        self._spoken_size += len(event.text) + 1
+        while self._spoken_size > _ANSWER and len(self._spoken) > 1:
+            self._spoken_size -= len(self._spoken.popleft()) + 1
+
     def _take_in(self, found: Sequence[Line]) -> None:
-        in_pieces = self._adapter.FACTS.in_pieces
+        in_pieces, says_result = self._adapter.FACTS.in_pieces, self._adapter.FACTS.says_result
         for line, said in zip(found, shown(found, self._hide), strict=True):
+            if line.cut and says_result:
+                said = shorten_line(said, self._hide.line(line.last)[self._hide.reach :])
             happened, self._reading = self._adapter.read(said, self._reading)
             self._offset = line.end
             for event in happened:
                 event = hidden(event, self._hide) if in_pieces else event
                 self.seen = self.seen.after(event)
                 self._meter = usage.counted(self._meter, event)
+                if not says_result:
+                    self._speak(event)
                 if line.end > self._reported:
                     self._tell(event)
 

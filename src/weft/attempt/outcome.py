@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from weft.agents import reset_time
 from weft.agents.classify import Failure
 from weft.agents.signature import signature
 from weft.config import Tuning
@@ -41,6 +42,8 @@ def after_failure(
     reset = failure.until
     if reset is None and failure.after is not None:
         reset = now + failure.after
+    if reset is None and failure.clock:
+        reset = reset_time.clock_time(failure.clock, now)
     told = retry.after_failure(
         failure.kind, earlier=earlier, now=now, chance=chance, tuning=tuning, reset=reset
     )

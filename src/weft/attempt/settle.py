@@ -87,10 +87,12 @@ def block(ended: Ended, reason: str) -> None:
 def _failure(ended: Ended) -> Failure | None:
     if ended.fault:
         return _other(ended.fault)
+    facts = ADAPTERS[ended.order.adapter].FACTS
     failure = _broken_off(ended) or classify(
         Ending(
             program=ended.order.program,
-            says_result=ADAPTERS[ended.order.adapter].FACTS.says_result,
+            says_result=facts.says_result,
+            exits=facts.exits,
             status=_status(ended.exit),
             seen=ended.follower.seen,
             stopped=ended.stopped,
@@ -211,7 +213,7 @@ def _refuse_edited_tests(ended: Ended, edited: tuple[str, ...]) -> State:
 def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
     """A reviewer or judge has answered: on to the next stage, or back to who made it."""
     stage = ended.order.stage or ""
-    verdict = answers.read(ended.follower.said)
+    verdict = answers.read(_answer(ended))
     details = _details(ended)
     if verdict is None:
         reason = f"The {stage} ended without a verdict in the form that was asked for."
@@ -229,6 +231,14 @@ def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
         reason=ended.follower.said[-_LONGEST:],
     )
     return _finish(ended, passed, None, subject=subject, then=following)
+
+
+def _answer(ended: Ended) -> str:
+    try:
+        template = ended.site.read_agent(ended.order.agent).template
+    except InputError:  # its file is gone since
+        template = ""
+    return answers.without_prompt(ended.follower.answer, template)
 
 
 def _ask_for_more(

@@ -173,6 +173,10 @@ _EXPLAINED: Final[Mapping[str, str]] = {
         "{program} did not end in time and was stopped. It may wait for an answer that nobody can "
         "give, or for a provider that does not answer."
     ),
+    ErrorClass.CONTEXT: (
+        "The first prompt does not fit into {program}'s model. Choose a model with a larger "
+        "context with `model:` in {file}."
+    ),
     ErrorClass.CRASH: "{program} crashed. Run it by hand to see whether it does so there, too.",
     ErrorClass.SCOPE: "{program} changed what it was not asked to change.",
     ErrorClass.STOPPED: "The trial was interrupted.",

@@ -53,6 +53,8 @@ def after_failure(
             return Next(state=State.READY)
         case ErrorClass.NO_CHANGE if earlier < tuning.no_change_retries:
             return Next(state=State.READY)
+        case ErrorClass.CONTEXT if earlier < tuning.context_retries:
+            return Next(state=State.READY)
         case ErrorClass.CRASH | ErrorClass.SCOPE | ErrorClass.STOPPED:
             return Next(state=State.READY)
     return Next(state=State.BLOCKED)

@@ -15,6 +15,9 @@ from typing import NamedTuple
 LONGEST = 1 << 20
 """Bytes of a line that are delivered; the rest of it is only counted."""
 
+_LAST = 1 << 16
+"""Bytes of the end of a longer line that are delivered, too."""
+
 _CHUNK = 1 << 20
 _LINES = 10_000  # in one look, however short they are
 _FLOOD = 1 << 16  # bytes
@@ -24,6 +27,7 @@ class Line(NamedTuple):  # a tuple, since there are very many and it is the quic
     text: bytes  # without its newline
     end: int  # the offset after it, newline included
     cut: int  # bytes left out of the text
+    last: bytes = b""  # the last bytes of those
 
 
 class Tail:
@@ -32,6 +36,7 @@ class Tail:
         self._delivered = offset
         self._held = b""  # read after that and not delivered, the middle of a long line apart
         self._cut = 0  # how long that middle is
+        self._last = b""  # and its end
 
     def size(self) -> int:
         """How long the file is by now; 0 if it is not there yet."""
@@ -58,9 +63,9 @@ class Tail:
             yield self.lines()
         if self._held:
             self._held += b"\n"
-            [(text, end, cut)] = self._deliver()
-            self._delivered = end - 1
-            yield [Line(text, end - 1, cut)]
+            [line] = self._deliver()
+            self._delivered = line.end - 1
+            yield [line._replace(end=line.end - 1)]
 
     @property
     def _read(self) -> int:
@@ -86,9 +91,10 @@ class Tail:
         for text in texts:
             end += len(text) + self._cut + 1
             if self._cut or len(text) > LONGEST:
-                text, self._cut = text[:LONGEST], self._cut + max(0, len(text) - LONGEST)
-            found.append(Line(text, end, self._cut))
-            self._cut = 0
+                self._leave_out(text[LONGEST:])
+                text = text[:LONGEST]
+            found.append(Line(text, end, self._cut, self._last))
+            self._cut, self._last = 0, b""
         self._delivered = end
         self._drop_middle()
         return found
@@ -96,5 +102,9 @@ class Tail:
     def _drop_middle(self) -> None:
         """Keep only the beginning of a line that is too long, while its end is not in sight."""
         if len(self._held) > LONGEST and b"\n" not in self._held:
-            self._cut += len(self._held) - LONGEST
+            self._leave_out(self._held[LONGEST:])
             self._held = self._held[:LONGEST]
+
+    def _leave_out(self, middle: bytes) -> None:
+        self._cut += len(middle)
+        self._last = (self._last + middle)[-_LAST:]

@@ -46,12 +46,13 @@ def prepare(
     settings: Mapping[str, str] | None = None,
     terms: Terms | None = None,
     claims: Collection[str] = (),
+    preferred: Path | None = None,
 ) -> Workspace:
     """A clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives it.
 
     `owner` is kept with it, so that `handed_out` can tell whose it was. `settings` are the
     repository's, where the caller knows them already. In a sparse checkout, `claims` are there
-    as well.
+    as well. The workspace at the path `preferred` is taken if it is free.
     """
     terms = terms or Terms()
     if not branch.startswith(BRANCHES):
@@ -61,7 +62,7 @@ def prepare(
     settings = worktree.carried(git.settings(repository) if settings is None else settings)
     if claims and worktree.is_sparse(settings):
         settings["core.sparsecheckoutcone"] = "false"  # single files are no part of a cone
-    slot, lock, old, kept = _register(pool, branch, commit, settings, terms)
+    slot, lock, old, kept = _register(pool, branch, commit, settings, terms, preferred)
     with handed_on(lock):
         record = slot.get_record()
         admin = worktree.admin_directory(slot, record)
@@ -117,14 +118,19 @@ def _get_base(repository: Path, base: str) -> Commit:
 
 
 def _register(
-    pool: Pool, branch: str, commit: Commit, settings: Mapping[str, str], terms: Terms
+    pool: Pool,
+    branch: str,
+    commit: Commit,
+    settings: Mapping[str, str],
+    terms: Terms,
+    preferred: Path | None,
 ) -> tuple[Slot, Lock, str | None, Mapping[str, str]]:
     """Take a workspace and create the branch; also what is checked out and kept there already."""
     ours = Record(
         phase=Phase.MAKING, branch=branch, base=commit.id, tree=commit.tree, settings=settings
     )
     with registering(pool) as alone:
-        slot, lock = _choose(pool, branch, commit, terms)
+        slot, lock = _choose(pool, branch, commit, terms, preferred)
         with handed_on(lock):
             record = slot.get_record()
             if _may_renew(slot, record, settings):
@@ -170,14 +176,23 @@ def _refusal(slot: Slot, branch: str, error: GitFailed) -> WorkspaceError:
     return WorkspaceError(f"The branch {branch} cannot be made. {error}")
 
 
-def _choose(pool: Pool, branch: str, commit: Commit, terms: Terms) -> tuple[Slot, Lock]:
-    """A workspace to use, locked: who has the branch, a free one, a half-made one, a new one."""
+def _choose(
+    pool: Pool, branch: str, commit: Commit, terms: Terms, preferred: Path | None
+) -> tuple[Slot, Lock]:
+    """Choose and lock a workspace: that of the branch, the preferred one, a free one, one that is
+    half-made, a new one."""
     slots = pool.registered()
     for slot, record in slots:
         if record.branch == branch:
             return slot, _take_over(slot, branch, terms)
     idle = [(slot, record) for slot, record in slots if record.phase is not Phase.READY]
-    idle.sort(key=lambda one: (one[1].phase is not Phase.FREE, one[1].tree != commit.tree))
+    idle.sort(
+        key=lambda pair: (
+            pair[0].tree != preferred,
+            pair[1].phase is not Phase.FREE,
+            pair[1].tree != commit.tree,
+        )
+    )
     for slot, record in idle:
         lock = try_lock(slot)
         if lock is None:

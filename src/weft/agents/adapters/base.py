@@ -1,10 +1,10 @@
-"""What every adapter is: facts about a program, how it is started, what its lines mean."""
+"""The parts of an adapter: facts about a program, its start, the meaning of its lines."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
@@ -12,9 +12,29 @@ from msgspec import Struct, field
 from weft.agents.agent import Agent
 from weft.agents.events import Event
 from weft.agents.places import Place
+from weft.model import ErrorClass
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 """Linux takes no longer one, whatever the whole command line may measure."""
+
+
+class Home(Struct, frozen=True, kw_only=True):
+    """A settings directory that a program looks for where a variable says.
+
+    An attempt gets one of its own: the settings that `launch` wrote, and links to everything
+    else in the user's.
+    """
+
+    place: Place  # the user's
+    settings: str  # the file in it that `launch` writes anew
+    shared: tuple[str, ...] = ()  # directories in it that later attempts must find again
+
+
+class Journal(Struct, frozen=True, kw_only=True):
+    """A file in the attempt's directory in which a program tells more than it prints."""
+
+    path: str
+    read: Callable[[str], tuple[Event, ...]]  # its end, after the program's own
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -22,7 +42,15 @@ class Facts(Struct, frozen=True, kw_only=True):
     first_signal: signal.Signals  # what makes it end cleanly
     idle: float  # seconds without a line after which it is taken to hang
     says_result: bool  # whether ending well shows in its output; otherwise exit code 0 does
+    session_stays: bool = False  # whether it resumes a session only where that began
     in_pieces: bool = False  # whether it prints a text a few words at a time
+    exits: Mapping[int, ErrorClass] = field(default_factory=dict)  # exit codes with a meaning
+    # A line of its standard error; None: it says nothing there that counts.
+    read_error: Callable[[bytes], tuple[Event, ...]] | None = None
+    # Failed requests in a row after which weft ends it; None: it gives up by itself.
+    tries: int | None = None
+    journal: Journal | None = None
+    home: Home | None = None
     passes: tuple[str, ...] = ()  # variables of the user's it needs, such as its keys
     # What it must be able to write besides its work, and nobody else's:
     directories: tuple[Place, ...] = ()
@@ -47,6 +75,7 @@ class Start(Struct, frozen=True, kw_only=True):
     mcp: Mcp | None = None
     micro_usd: int | None = None  # what it may spend
     root: bool = False  # whether it will run as root
+    settings: bytes = b""  # the user's settings, where the program's `Home` names them
 
 
 class Launch(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import lines, trouble
+from weft.agents import lines, reset_time, trouble
 from weft.agents.adapters.base import Facts, Launch, Mcp, Read, Reading, Start, encoded, option
 from weft.agents.agent import Agent
 from weft.agents.events import (
@@ -151,7 +151,7 @@ def _result(found: lines.Object) -> tuple[Event, ...]:
     listed = "; ".join(str(one) for one in reasons) if isinstance(reasons, list) else ""
     text = said or lines.clean(listed) or subtype or "no reason given"
     kind = _kind(found)
-    limit = (_rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
+    limit = (reset_time.rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
     return (*usage, *limit, Error(kind=kind, text=text), Result(ok=False, text=text))
 
 
@@ -169,11 +169,6 @@ def _limit(info: lines.Object) -> tuple[Event, ...]:
     if info.get("status") not in ("rejected", "denied"):
         return ()
     return (RateLimit(until=lines.number(info, "resetsAt"), text="the plan's limit is reached"),)
-
-
-def _rate_limit(text: str) -> RateLimit:
-    until, after = trouble.reset(text)
-    return RateLimit(until=until, after=after, text=text)
 
 
 def _kind(found: lines.Object) -> ErrorClass | None:

@@ -13,14 +13,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import lines, trouble
+from weft.agents import lines, reset_time, trouble
 from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, option
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
     Event,
     Extent,
-    RateLimit,
     Result,
     Retrying,
     Text,
@@ -82,7 +81,7 @@ def read(line: bytes, reading: Reading) -> Read:
         case "turn.completed":
             tokens = _tokens(lines.inner(found, "usage"))
             usage = Usage(extent=Extent.SESSION, tokens=tokens)
-            return (usage, Result(ok=True, text=reading.text)), reading
+            return (usage, *_end(reading.text)), reading
         case "turn.failed":
             said = lines.text(lines.inner(found, "error"), "message")
             return (*_failure(said), Result(ok=False, text=said)), reading
@@ -103,10 +102,18 @@ def _item(item: lines.Object, when: str, reading: Reading) -> Read:
         said = lines.text(item, "text")
         return (Text(said),), replace(reading, text=said)
     if kind == "error":
-        return _failure(lines.text(item, "message")), reading
+        return (), reading  # a warning; what ends the turn comes as `turn.failed`
     if name and name == reading.item:
         return (), reading  # its end; its beginning was told
-    return (_tool(kind, item),), replace(reading, item=name)
+    return (_tool(kind, item),), replace(reading, item=name, text="")
+
+
+def _end(text: str) -> tuple[Event, ...]:
+    """The end of a turn. A refusal is not printed: its turn ends without a message."""
+    if text:
+        return (Result(ok=True, text=text),)
+    said = "the model ended without an answer: it refused, or had nothing to say"
+    return (Error(kind=ErrorClass.OTHER, text=said), Result(ok=False, text=said))
 
 
 def _tool(kind: str, item: lines.Object) -> Tool:
@@ -119,8 +126,7 @@ def _failure(said: str) -> tuple[Event, ...]:
     kind = trouble.by_text(said)
     retrying = _AGAIN.match(said)
     if kind is ErrorClass.RATE_LIMIT:
-        until, after = trouble.reset(said)
-        limit = RateLimit(until=until, after=after, text=said)
+        limit = reset_time.rate_limit(said)
         return (limit,) if retrying else (limit, Error(kind=kind, text=said))
     return (Retrying(kind=kind, text=said) if retrying else Error(kind=kind, text=said),)
 

@@ -1,20 +1,27 @@
-"""Gemini CLI: prompt as an argument, `stream-json` on standard output.
+"""Gemini CLI: prompt on standard input, `stream-json` on standard output.
 
 Messages come in pieces and are put together here. It is silent for minutes while it retries, and
-ends with exit code 0 on TERM, so that only its `result` line tells success.
+ends with exit code 0 on TERM, so that only its `result` line tells success. That line does not
+tell a refusal or a cut-off answer from a whole one: the stop reason is in its telemetry alone.
+
+It takes no settings on its command line, and system settings only from root. So each attempt
+gets a settings directory of its own, in which the user's settings are completed by weft's.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from weft.agents import lines, trouble
+from weft.agents import lines, reset_time, trouble
 from weft.agents.adapters.base import (
-    LONGEST_ARGUMENT,
     Facts,
+    Home,
+    Journal,
     Launch,
     Read,
     Reading,
@@ -23,60 +30,79 @@ from weft.agents.adapters.base import (
     option,
 )
 from weft.agents.agent import Agent
-from weft.agents.events import Error, Event, Extent, RateLimit, Result, Text, Tokens, Unknown, Usage
+from weft.agents.events import Error, Event, Extent, Result, Retrying, Text, Tokens, Unknown, Usage
 from weft.agents.places import Place
 from weft.model import ErrorClass
 
-FACTS: Final = Facts(
-    program="gemini",
-    first_signal=signal.SIGTERM,
-    idle=1200,
-    says_result=True,
-    in_pieces=True,
-    passes=(
-        "GEMINI_API_KEY",
-        "GOOGLE_API_KEY",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "GOOGLE_CLOUD_PROJECT",
-        "GOOGLE_CLOUD_LOCATION",
-        "GOOGLE_GENAI_USE_VERTEXAI",
-        "GOOGLE_GEMINI_BASE_URL",
-        "GEMINI_CLI_HOME",
-    ),
-    directories=(Place(variable="GEMINI_CLI_HOME", home="", name=".gemini"),),
-)
-
-_SETTINGS: Final = "gemini.json"
+_HOME: Final = Place(variable="GEMINI_CLI_HOME", home="", name=".gemini")
+_SETTINGS: Final = "settings.json"
+_TELEMETRY: Final = "home/.gemini/telemetry.json"
+_POLICY: Final = "tools.toml"
 _LONGEST_TEXT: Final = 1024 * 1024
 _SILENT: Final = frozenset({"tool_result"})
-_AS_ABOVE: Final = "Do what is asked above."
+_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_GAVE_UP: Final = re.compile(r"stopping execution|execution (?:stopped|blocked)", re.IGNORECASE)
+_RETRY: Final = re.compile(rb"Attempt [0-9]+ failed with status ([0-9]{3})")
+_STOP_REASONS: Final = re.compile(r'"finish_reasons": \[([^\]]*)\],\s*"role": "main"')
+_BAD_ENDS: Final = {
+    "length": "the model's answer was cut off at its limit of tokens",
+    "content_filter": "the model refused to answer: its provider's filter stopped it",
+    "error": "the model's answer ended with an error",
+}
 
 
 def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     argv = ["gemini", "--output-format", "stream-json", "--yolo", "--skip-trust"]
-    argv += [*option("-m", agent.model), *option("--resume", start.session), *agent.args]
-    # What is too long for an argument goes before it, on standard input.
-    long = len(prompt.encode("utf-8")) > LONGEST_ARGUMENT
-    settings = _settings(agent, start)
-    environment = {"GEMINI_CLI_NO_RELAUNCH": "true"}  # else a second, larger process does the work
-    if settings:
-        environment["GEMINI_CLI_SYSTEM_SETTINGS_PATH"] = f"{start.directory}/{_SETTINGS}"
+    argv += [*option("-m", agent.model), *option("--resume", start.session)]
+    files = {f"home/.gemini/{_SETTINGS}": encoded(_settings(start))}
+    if agent.tools:
+        argv += ["--policy", f"{start.directory}/{_POLICY}"]
+        files[_POLICY] = _policy(agent.tools).encode()
     return Launch(
-        argv=(*argv, "-p", _AS_ABOVE if long else prompt),
-        stdin=prompt.encode("utf-8") if long else b"",
-        environment=environment,
-        files={_SETTINGS: encoded(settings)} if settings else {},
+        argv=(*argv, *agent.args),
+        stdin=prompt.encode("utf-8"),
+        environment={"GEMINI_CLI_NO_RELAUNCH": "true"},  # else a second, larger process works
+        files=files,
     )
 
 
-def _settings(agent: Agent, start: Start) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    if agent.tools:
-        settings["tools"] = {"core": list(agent.tools)}
+def _settings(start: Start) -> dict[str, Any]:
+    settings = lines.decode(_COMMENT.sub(r"\1", start.settings.decode(errors="replace")).encode())
+    settings = settings or {}
+    if not lines.inner(settings, "telemetry").get("enabled"):
+        settings["telemetry"] = {
+            "enabled": True,
+            "target": "local",
+            "outfile": f"{start.directory}/{_TELEMETRY}",
+            "traces": False,
+            "logPrompts": False,
+        }
     if start.mcp:
         headers = {"Authorization": f"Bearer {start.mcp.token}"}
-        settings["mcpServers"] = {"weft": {"httpUrl": start.mcp.url, "headers": headers}}
+        weft = {"httpUrl": start.mcp.url, "headers": headers}
+        settings["mcpServers"] = {**lines.inner(settings, "mcpServers"), "weft": weft}
     return settings
+
+
+def _policy(tools: tuple[str, ...]) -> str:
+    """Rules that hide every tool from the model but these and weft's."""
+    return f"""\
+[[rule]]
+toolName = "*"
+decision = "deny"
+priority = 900
+
+[[rule]]
+toolName = {json.dumps(tools)}
+decision = "allow"
+priority = 901
+
+[[rule]]
+toolName = "*"
+mcpName = "weft"
+decision = "allow"
+priority = 901
+"""
 
 
 def read(line: bytes, reading: Reading) -> Read:
@@ -103,8 +129,9 @@ def _event(found: lines.Object, size: int, reading: Reading) -> Read:
         case "result":
             return _result(found, reading), reading
         case "error":
-            serious = found.get("severity") != "warning"
-            return _failure(lines.text(found, "message")) if serious else (), reading
+            said = lines.text(found, "message")
+            serious = found.get("severity") != "warning" or _GAVE_UP.search(said)
+            return _failure(said) if serious else (), reading
         case str(kind) if kind in _SILENT:
             return (), reading
     return (Unknown(size),), reading
@@ -137,14 +164,65 @@ def _result(found: lines.Object, reading: Reading) -> tuple[Event, ...]:
     usage = Usage(extent=Extent.RUN, tokens=tokens)
     if found.get("status") == "success":
         return (usage, Result(ok=True, text=reading.text))
-    said = lines.text(lines.inner(found, "error"), "message") or "no reason given"
-    return (usage, *_failure(said), Result(ok=False, text=said))
+    said = lines.text(lines.inner(found, "error"), "message")
+    # Without a message of its own it repeats an `error` line before it.
+    return (usage, *(_failure(said) if said else ()), Result(ok=False, text=said))
 
 
 def _failure(said: str) -> tuple[Event, ...]:
     kind = trouble.by_text(said)
     error = Error(kind=kind, text=said)
-    if kind is not ErrorClass.RATE_LIMIT:
-        return (error,)
-    until, after = trouble.reset(said)
-    return (RateLimit(until=until, after=after, text=said), error)
+    return (reset_time.rate_limit(said), error) if kind is ErrorClass.RATE_LIMIT else (error,)
+
+
+def read_error(line: bytes) -> tuple[Event, ...]:
+    found = _RETRY.search(line[:1_000])
+    if found is None:
+        return ()
+    said = lines.plain(line[:1_000])
+    kind = trouble.by_status(int(found[1]))
+    limited = kind is ErrorClass.RATE_LIMIT
+    return (reset_time.rate_limit(said) if limited else Retrying(kind=kind, text=said),)
+
+
+def read_telemetry(text: str) -> tuple[Event, ...]:
+    """The failure that the last answer of the model ended with, if it did."""
+    answers = _STOP_REASONS.findall(text)
+    reasons = re.findall(r'"(\w+)"', answers[-1]) if answers else []
+    said = _BAD_ENDS.get(reasons[-1]) if reasons else None
+    return (Error(kind=ErrorClass.OTHER, text=said), Result(ok=False, text=said)) if said else ()
+
+
+FACTS: Final = Facts(
+    program="gemini",
+    first_signal=signal.SIGTERM,
+    idle=1200,
+    says_result=True,
+    session_stays=True,
+    in_pieces=True,
+    # Its own codes, and the last byte of an HTTP status.
+    exits={
+        41: ErrorClass.AUTH,
+        42: ErrorClass.CONFIG,
+        52: ErrorClass.CONFIG,
+        **{
+            status % 256: kind
+            for status in (401, 403, 404, 429, 500, 502, 503, 504)
+            if (kind := trouble.by_status(status))
+        },
+    },
+    read_error=read_error,
+    journal=Journal(path=_TELEMETRY, read=read_telemetry),
+    home=Home(place=_HOME, settings=_SETTINGS, shared=("tmp", "history")),
+    passes=(
+        "GEMINI_API_KEY",
+        "GOOGLE_API_KEY",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GOOGLE_CLOUD_PROJECT",
+        "GOOGLE_CLOUD_LOCATION",
+        "GOOGLE_GENAI_USE_VERTEXAI",
+        "GOOGLE_GENAI_USE_GCA",
+        "GOOGLE_GEMINI_BASE_URL",
+    ),
+    directories=(_HOME,),
+)

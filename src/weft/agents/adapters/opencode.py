@@ -1,25 +1,27 @@
 """opencode: prompt on standard input, one JSON line for each part of a message.
 
-It says nothing before the model's first answer, and nothing while it retries. Its last word is a
-step that finishes for the reason `stop`; tokens and dollars come with each step.
+It prints nothing before the model's first answer, and nothing while it retries, which it does for
+ever: its log, on standard error, tells why. Its last word is a step that finishes for the reason
+`stop`; tokens and dollars come with each step.
 """
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import lines, trouble
+from weft.agents import lines, reset_time, trouble
 from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, encoded, option
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
     Event,
     Extent,
-    RateLimit,
     Result,
+    Retrying,
     Text,
     Tokens,
     Tool,
@@ -29,32 +31,15 @@ from weft.agents.events import (
 from weft.agents.places import Place, xdg
 from weft.model import ErrorClass
 
-FACTS: Final = Facts(
-    program="opencode",
-    first_signal=signal.SIGTERM,
-    idle=1200,
-    says_result=True,
-    passes=(
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-        "GEMINI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "OPENCODE_API_KEY",
-        "OPENCODE_CONFIG",
-        "OPENCODE_CONFIG_DIR",
-    ),
-    # It ends at once if it cannot write to one of them.
-    directories=(
-        *(xdg(kind, "opencode") for kind in ("CONFIG", "DATA", "STATE", "CACHE")),
-        Place(variable="OPENCODE_CONFIG_DIR"),
-    ),
-)
-
 _SILENT: Final = frozenset({"step_start", "reasoning"})
+_STREAM_ERROR: Final = re.compile(
+    rb'message="stream error".{0,2000}? error\.error="((?:[^"\\]|\\.)*)'
+)
+_CUT_OFF: Final = "the model's answer was cut off at its limit of tokens"
 
 
 def launch(agent: Agent, prompt: str, start: Start) -> Launch:
-    argv = ["opencode", "run", "--format", "json", "--auto"]
+    argv = ["opencode", "run", "--format", "json", "--auto", "--print-logs", "--log-level", "ERROR"]
     argv += [*option("-m", agent.model), *option("-s", start.session), *agent.args]
     environment = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
     if start.mcp:
@@ -112,8 +97,13 @@ def _finish(part: lines.Object, reading: Reading) -> tuple[Event, ...]:
         ),
         micro_usd=lines.micro_dollars(part, "cost"),
     )
-    last = part.get("reason") == "stop"
-    return (usage, Result(ok=True, text=reading.text)) if last else (usage,)
+    match part.get("reason"):
+        case "stop":
+            return (usage, Result(ok=True, text=reading.text))
+        case "length":
+            cut_off = Error(kind=ErrorClass.OTHER, text=_CUT_OFF)
+            return (usage, cut_off, Result(ok=False, text=_CUT_OFF))
+    return (usage,)
 
 
 def _failure(error: lines.Object) -> tuple[Event, ...]:
@@ -126,8 +116,45 @@ def _failure(error: lines.Object) -> tuple[Event, ...]:
     events: tuple[Event, ...] = (Error(kind=kind, text=said), Result(ok=False, text=said))
     if kind is not ErrorClass.RATE_LIMIT:
         return events
-    until, after = trouble.reset(said)
-    if after is None:
-        wait = lines.text(lines.inner(data, "responseHeaders"), "retry-after")
-        after = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 8 else None
-    return (RateLimit(until=until, after=after, text=said), *events)
+    limit = reset_time.rate_limit(said)
+    wait = lines.text(lines.inner(data, "responseHeaders"), "retry-after")
+    if not limit.says_when and wait.isascii() and wait.isdigit() and len(wait) < 8:
+        limit = replace(limit, after=float(wait))
+    return (limit, *events)
+
+
+def read_error(line: bytes) -> tuple[Event, ...]:
+    """A failed request in its log: it will try again."""
+    found = _STREAM_ERROR.search(line[:10_000])
+    if found is None:
+        return ()
+    said = lines.plain(found[1])
+    kind = trouble.by_text(said)
+    if kind is ErrorClass.RATE_LIMIT:
+        return (reset_time.rate_limit(said),)
+    return (Retrying(kind=kind, text=said),)
+
+
+FACTS: Final = Facts(
+    program="opencode",
+    first_signal=signal.SIGTERM,
+    idle=1200,
+    says_result=True,
+    session_stays=True,
+    read_error=read_error,
+    tries=6,  # a minute, by its pauses
+    passes=(
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "OPENCODE_API_KEY",
+        "OPENCODE_CONFIG",
+        "OPENCODE_CONFIG_DIR",
+    ),
+    # It ends at once if it cannot write to one of them.
+    directories=(
+        *(xdg(kind, "opencode") for kind in ("CONFIG", "DATA", "STATE", "CACHE")),
+        Place(variable="OPENCODE_CONFIG_DIR"),
+    ),
+)

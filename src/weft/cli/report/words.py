@@ -6,7 +6,18 @@ from typing import Final
 
 PRESSURE: Final = frozenset({"rate_limit", "overload", "capacity"})
 _FAILURES: Final = frozenset(
-    {"timeout", "auth", "config", "crash", "no_change", "scope", "other", "red", "conflict"}
+    {
+        "timeout",
+        "context",
+        "auth",
+        "config",
+        "crash",
+        "no_change",
+        "scope",
+        "other",
+        "red",
+        "conflict",
+    }
 )
 _KINDS: Final = {
     "landed": ("landed", "✓"),
