@@ -153,6 +153,26 @@ def one_directory_held(count: int) -> list[NewTask]:
     return [holder, *blocked, *free]
 
 
+def one_turn_waited_for(count: int) -> list[NewTask]:
+    """All but ten come in the plan after one that waits for a file and wants theirs too."""
+    holder = NewTask(name="h", demand=DEMAND, files=("setup.py",), path_seconds=10.0**6)
+    first = NewTask(name="i", demand=DEMAND, files=("setup.py", "src/**"), path_seconds=10.0)
+    later = [
+        NewTask(
+            name=f"b{number}",
+            demand=DEMAND,
+            files=(f"src/b{number}.py", f"tests/b{number}.py"),
+            path_seconds=1000.0 + number,
+        )
+        for number in range(count - _FREE - 2)
+    ]
+    free = [
+        NewTask(name=f"f{number}", demand=DEMAND, files=(f"docs/{number}.md", f"img/{number}"))
+        for number in range(_FREE)
+    ]
+    return [holder, first, *later, *free]
+
+
 @contextlib.contextmanager
 def queue_of(count: int, scenario: Scenario) -> Iterator[Store]:
     from weft.model import NewRun
@@ -182,7 +202,13 @@ def seconds_per_admission(store: Store) -> float:
 @figure("admission_growth_100k", "ratio", at_most=2)
 def admission_growth_100k() -> float:
     worst = 0.0
-    for scenario in (all_admissible, one_limit_full, one_file_held, one_directory_held):
+    for scenario in (
+        all_admissible,
+        one_limit_full,
+        one_file_held,
+        one_directory_held,
+        one_turn_waited_for,
+    ):
         with queue_of(1_000, scenario) as few, queue_of(100_000, scenario) as many:
             ratio = median_ratio(
                 lambda many=many: seconds_per_admission(many),  # type: ignore[misc]

@@ -52,6 +52,7 @@ TABLES = [
     "stopped_agents",
     "tasks",
     "verdicts",
+    "wants",
     "workers",
     "events",
 ]
@@ -301,8 +302,8 @@ class Picture:
     def _ready_index(self) -> list[str]:
         """Nothing that is ready may be hidden: silent-queue-stall."""
         found = []
-        holders = {row["task"] for row in self.tables["claims"]}
-        holders |= {row["task"] for row in self.tables["reservation"] if row["reserved"]}
+        claiming = {row["task"] for row in self.tables["claims"]}
+        holders = claiming | {r["task"] for r in self.tables["reservation"] if r["reserved"]}
         heads: dict[tuple[int, str], int] = {}
         ready = [row for row in self.tables["tasks"] if row["state"] == "ready"]
         buckets = {row["id"] for row in self.tables["buckets"]}
@@ -313,8 +314,16 @@ class Picture:
                 found.append(f"stall: task {row['id']} stands in no line and is no head")
             if row["head"] and row["line"] is not None:
                 heads[row["bucket"], row["line"]] = row["id"]
-            if row["aside"] is not None and row["aside"] not in holders:
+            if row["aside"] is not None and not self._lets_wait(row, holders):
                 found.append(f"stall: task {row['id']} waits for {row['aside']}, who holds nothing")
+        wants = {(row["bucket"], row["task"]) for row in self.tables["wants"]}
+        wanting = {
+            (row["bucket"], row["id"])
+            for row in ready
+            if row["run"] and json.loads(row["files"]) and row["id"] not in claiming
+        }
+        found += [f"order: {one} is not known by its files" for one in wanting - wants]
+        found += [f"order: {one} is known by files though not ready" for one in wants - wanting]
         for row in ready:
             if row["line"] is not None and (row["bucket"], row["line"]) not in heads:
                 found.append(f"stall: the line of task {row['id']} has no head")
@@ -325,6 +334,12 @@ class Picture:
             for row in self.tables["tasks"]
             if row["state"] != "ready" and (row["head"] or row["bucket"] is not None)
         ]
+
+    def _lets_wait(self, row: Row, holders: set[int]) -> bool:
+        """Whether who a task stands aside for holds files, or goes before it by plan order."""
+        other = self.tasks[row["aside"]]
+        earlier = other["state"] == "ready" and other["bucket"] == row["bucket"]
+        return row["aside"] in holders or (earlier and other["id"] < row["id"])
 
 
 @dataclass
@@ -338,7 +353,9 @@ class Reference:
 
     def expected(self) -> set[int] | None:
         """The tasks that must be admitted now, as a set; None if nothing can be."""
-        admissible = [group for group in self._groups() if self._fits(group)]
+        admissible = [
+            group for group in self._groups() if self._fits(group) and not self._ahead(group)
+        ]
         yielding = fairness.must_yield(self._turns(), self.tuning)
         others = [group for group in admissible if group[0]["tenant"] != yielding]
         best = min(others or admissible, key=lambda group: self._rank(group[0]), default=None)
@@ -375,9 +392,48 @@ class Reference:
         )
         return order.rank(entry, self.now, self.tuning)
 
-    def _fits(self, group: list[Row]) -> bool:
-        place = next(w for w in self.picture.tables["workers"] if w["id"] == self.worker)
-        if any(row["pinned"] not in (None, self.worker) for row in group):
+    def _ahead(self, group: list[Row]) -> bool:
+        """Whether an earlier task of the run that is ready wants one of the same files.
+
+        Earlier is by urgency, then by number. One that lacks something else than files may be
+        passed, and one that waits for the files of a task that is parked or paused.
+        """
+        claims = self.picture.tables["claims"]
+        holders = {row["task"] for row in claims}
+        own = {row["id"] for row in group}
+        if group[0]["run"] is None or holders & own:
+            return False
+        stories = {row["story"] for row in group} - {None}
+        among_kin = bool(holders & stories)
+        mine = [file for row in group for file in json.loads(row["files"])]
+        whole = mine + self._files(self._kin(group))
+        turn = self._turn(group)
+        for other in self._groups():
+            for row in other:
+                kin = row["story"] in stories
+                if (
+                    row["run"] == group[0]["run"]
+                    and row["id"] not in own | holders
+                    and (kin or not among_kin)
+                    and (self._rank(row)[:4], row["id"]) < turn
+                    and any(
+                        _conflict(one, file)
+                        for one in json.loads(row["files"])
+                        for file in (mine if kin else whole)
+                    )
+                    and self._fits_somewhere(other)
+                    and not self._waits_for(other, "parked", "paused")
+                ):
+                    return True
+        return False
+
+    def _fits_somewhere(self, group: list[Row]) -> bool:
+        present = [w["id"] for w in self.picture.tables["workers"] if w["departed"] is None]
+        return any(self._has_room(group, one) for one in present)
+
+    def _has_room(self, group: list[Row], worker: str) -> bool:
+        place = next(w for w in self.picture.tables["workers"] if w["id"] == worker)
+        if any(row["pinned"] not in (None, worker) for row in group):
             return False
         if place["agents"] is not None and any(
             row["agent"] is not None and row["agent"] not in json.loads(place["agents"])
@@ -385,15 +441,30 @@ class Reference:
         ):
             return False
         used = self.picture.used
+        kept = self._kept_for_another(group)
+        if kept:
+            used = _sum(used, self._kept_amounts(kept, worker))
         limits = self.picture.effective(self.now, self.tuning)
+        return not shortages(self._demand(group, worker), limits, used)
+
+    def _kept_for_another(self, group: list[Row]) -> list[Row]:
         own = {row["id"] for row in group}
         goes_on = any(row["task"] in own for row in self.picture.tables["claims"])
         kept = [] if goes_on else self._kept_free()
-        if kept and kept[0]["id"] not in own:
-            used = _sum(used, self._kept_amounts(kept))
-        if shortages(self._demand(group, self.worker), limits, used):
+        if not kept or kept[0]["id"] in own:
+            return []
+        same_run = group[0]["run"] is not None and group[0]["run"] == kept[0]["run"]
+        # An earlier task of its run may be what the other waits for.
+        return [] if same_run and self._turn(group) < self._turn(kept) else kept
+
+    def _turn(self, group: list[Row]) -> tuple[tuple[int, ...], int]:
+        return min((self._rank(row)[:4], row["id"]) for row in group)
+
+    def _fits(self, group: list[Row]) -> bool:
+        if not self._has_room(group, self.worker):
             return False
-        own |= {row["story"] for row in group}
+        kept = self._kept_for_another(group)
+        own = {row["id"] for row in group} | {row["story"] for row in group}
         claims = self.picture.tables["claims"]
         held = [row["pattern"] for row in claims if row["task"] not in own]
         wanted = [file for row in group for file in json.loads(row["files"])]
@@ -406,7 +477,7 @@ class Reference:
             others = [row["pattern"] for row in claims if row["task"] not in ids]
             if any(conflicts(one, other) for one in others for other in self._files(kin)):
                 return False
-        if kept and kept[0]["id"] not in own:
+        if kept:
             reserved = self._files([*kept, *self._kin(kept)])
             return not any(conflicts(one, other) for one in reserved for other in wanted)
         return True
@@ -425,9 +496,9 @@ class Reference:
     def _demand(self, group: list[Row], worker: str) -> dict[str, int]:
         return _sum(*(resolve(json.loads(row["demand"]), worker, "h") for row in group))
 
-    def _kept_amounts(self, kept: list[Row]) -> dict[str, int]:
+    def _kept_amounts(self, kept: list[Row], worker: str) -> dict[str, int]:
         """What is kept free: a place only where the group could ever go."""
-        there = self._demand(kept, kept[0]["pinned"] or self.worker)
+        there = self._demand(kept, kept[0]["pinned"] or worker)
         if kept[0]["pinned"] is None and shortages(there, self.picture.nominal(), {}):
             return {name: n for name, n in there.items() if not name.startswith("worker:")}
         return there
@@ -440,7 +511,7 @@ class Reference:
                     row["reserved"]
                     and row["task"] in {one["id"] for one in group}
                     and self._could_go(group)
-                    and not self._waits_for_a_person(group)
+                    and not self._waits_for(group, "paused", "waiting")
                 ):
                     home = group[0]["pinned"] or "@"
                     limits = self.picture.effective(self.now, self.tuning)
@@ -465,8 +536,8 @@ class Reference:
             if place["departed"] is None
         )
 
-    def _waits_for_a_person(self, group: list[Row]) -> bool:
-        """Whether its files are held by a task that others, or a person, must let go on."""
+    def _waits_for(self, group: list[Row], *states: str) -> bool:
+        """Whether its files are held by a task in one of these states."""
         kin = self._kin(group)
         own = {row["id"] for row in [*group, *kin]} | {row["story"] for row in group}
         wanted = [f for r in group for f in json.loads(r["files"])] + self._files(kin)
@@ -474,7 +545,7 @@ class Reference:
         return any(
             _conflict(row["pattern"], file)
             for row in self.picture.tables["claims"]
-            if row["task"] not in own and tasks[row["task"]]["state"] in ("paused", "waiting")
+            if row["task"] not in own and tasks[row["task"]]["state"] in states
             for file in wanted
         )
 

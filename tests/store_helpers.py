@@ -67,6 +67,7 @@ TABLES = (
     "tasks",
     "tokens",
     "verdicts",
+    "wants",
     "workers",
 )
 

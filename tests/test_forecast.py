@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from weft import graph, plan
+from weft.config import Tuning
 from weft.forecast import (
     Job,
     Stint,
@@ -28,6 +29,7 @@ from weft.forecast import (
 from weft.model import Class, Priority
 from weft.paths import conflicts
 from weft.plan.report import DEFAULT_SECONDS
+from weft.policy.order import urgency
 
 FILES = ("src/a.py", "src/b.py", "src/**", "docs/x.md", "docs/*.md", "**")
 
@@ -170,19 +172,45 @@ def test_the_same_work_has_the_same_schedule(made: Work, slots: int) -> None:
     assert simulate(made, slots) == simulate(made, slots)
 
 
-@given(works(), SLOTS)
-@settings(max_examples=150)
-def test_no_slot_idles_while_something_could_run(made: Work, slots: int) -> None:
-    schedule = simulate(made, slots)
+def _ready_times(made: Work, schedule: Sequence[Stint]) -> dict[str, float]:
+    """When each job was ready; a job with nothing before it was so before the schedule began."""
     ends = {stint.name: stint.end for stint in schedule}
-    by_name = {one.name: one for one in made.jobs}
-    ready = {one.name: 0.0 for one in made.jobs}
+    ready = {one.name: -1.0 for one in made.jobs}
     for node in graph.order(made.successors):
         name = made.jobs[node].name
         done = ends.get(name, ready[name])
         for after in made.successors[node]:
             behind = made.jobs[after].name
             ready[behind] = max(ready[behind], done)
+    return ready
+
+
+def _goes_before(a: Job, b: Job, moment: float) -> bool:
+    """Whether a job goes before another that shares a file, once both are ready."""
+    urgent = [urgency(one.klass, one.priority, 0.0, moment, Tuning()) for one in (a, b)]
+    return (urgent[0], int(a.name)) < (urgent[1], int(b.name)) and _exclude(a, b)
+
+
+@given(works(), SLOTS)
+@settings(max_examples=150)
+def test_jobs_that_share_a_file_keep_plan_order_once_both_are_ready(made: Work, slots: int) -> None:
+    schedule = simulate(made, slots)
+    by_name = {one.name: one for one in made.jobs}
+    ready, begins = _ready_times(made, schedule), starts(schedule)
+    for later in schedule:
+        for earlier in schedule:
+            if _goes_before(by_name[earlier.name], by_name[later.name], later.start):
+                # Jobs of no length make others ready at the very moment that they start.
+                passed = ready[earlier.name] < later.start < begins[earlier.name]
+                assert not passed, (earlier, later)
+
+
+@given(works(), SLOTS)
+@settings(max_examples=150)
+def test_no_slot_idles_while_something_could_run(made: Work, slots: int) -> None:
+    schedule = simulate(made, slots)
+    by_name = {one.name: one for one in made.jobs}
+    ready, begins = _ready_times(made, schedule), starts(schedule)
     moments = sorted({0.0} | {stint.end for stint in schedule})
     for stint in schedule:
         for moment in moments:
@@ -190,7 +218,12 @@ def test_no_slot_idles_while_something_could_run(made: Work, slots: int) -> None
                 continue
             running = [one for one in schedule if one.start <= moment < one.end]
             held = any(_exclude(by_name[one.name], by_name[stint.name]) for one in running)
-            assert len(running) == slots or held
+            has_its_turn = not any(
+                ready[one.name] <= moment < begins[one.name]
+                and _goes_before(by_name[one.name], by_name[stint.name], moment)
+                for one in schedule
+            )
+            assert len(running) == slots or held or not has_its_turn
 
 
 @given(works(), SLOTS)
@@ -213,8 +246,8 @@ def test_a_saving_is_positive_and_real(made: Work, slots: int) -> None:
         ([job("a", 2), job("b", 3), job("c", 1)], [(0, 1)], [5, 3, 1]),
         # The first of three that share a file has all their work behind it.
         ([job("a", 3, "f"), job("b", 2, "f"), job("c", 1, "f")], [], [6, 3, 1]),
-        # Who has most behind it goes first: `b`, for the sake of `d`.
-        ([job("a", 3, "f"), job("b", 1, "f"), job("d", 9)], [(1, 2)], [3, 10, 9]),
+        # Plan order decides, whoever has more behind it: `a` goes first, and all waits for it.
+        ([job("a", 3, "f"), job("b", 1, "f"), job("d", 9)], [(1, 2)], [13, 10, 9]),
         # What comes before the first inherits the tail.
         ([job("x", 1), job("a", 4, "f"), job("b", 4, "f")], [(0, 1), (0, 2)], [9, 8, 4]),
         # A file named twice by one task is shared with nobody.
@@ -247,10 +280,21 @@ def test_without_shared_files_no_file_is_busy() -> None:
 
 
 def test_what_is_done_already_holds_up_nobody_and_settles_the_order_at_once() -> None:
-    """`late` has more behind it than `early`, and only a finished task before it."""
+    """Only a finished task comes before `early`, so it keeps its place before `late`."""
     settled = job("done", 0, runs=False)
-    made = work([settled, job("early", 1, "f"), job("late", 5, "f")], [(0, 2)])
-    assert starts(simulate(made, 1)) == {"late": 0, "early": 5}
+    made = work([settled, job("early", 1, "f"), job("late", 5, "f")], [(0, 1)])
+    assert starts(simulate(made, 1)) == {"early": 0, "late": 1}
+
+
+def test_a_job_that_waits_for_its_files_holds_back_the_later_ones_that_share_another() -> None:
+    made = work([job("x", 4, "a"), job("both", 1, "a", "b"), job("later", 9, "b"), job("y", 1)])
+    assert starts(simulate(made, 3)) == {"x": 0, "y": 0, "both": 4, "later": 5}
+
+
+def test_a_gang_that_waits_for_slots_may_be_passed() -> None:
+    gang = [job("a", 2, "f", gang="g"), job("b", 2, gang="g")]
+    made = work([job("x", 9), *gang, job("later", 1, "f")])
+    assert starts(simulate(made, 2)) == {"x": 0, "later": 0, "a": 9, "b": 9}
 
 
 def test_urgency_goes_before_length() -> None:

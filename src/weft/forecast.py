@@ -1,15 +1,17 @@
 """Predicts a schedule: the plan's graph, run in simulated time by the policy that will run it.
 
 Order is `policy.order`, over the same longest paths the store gets; files exclude each other
-as claims do; a gang starts together or not at all. What the forecast leaves out is what cannot
-be known: retries, rate limits, and how long a person takes to answer.
+as claims do, and tasks that share one keep plan order; a gang starts together or not at all. What
+the forecast leaves out is what cannot be known: retries, rate limits, and how long a person takes
+to answer.
 """
 
 from __future__ import annotations
 
 import heapq
 import statistics
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -22,7 +24,7 @@ from weft.model import Class, Priority
 from weft.paths import Index
 from weft.plan.records import Compiled, Kind, PlanTask
 from weft.plan.report import DEFAULT_SECONDS
-from weft.policy.order import Entry, Rank, rank
+from weft.policy.order import Entry, Rank, Urgency, rank, urgency
 
 WHOLE: Final = "**"
 
@@ -129,30 +131,20 @@ def _job(task: PlanTask, seconds: Mapping[str, float], gang: str | None) -> Job:
 
 
 def paths(work: Work) -> list[float]:
-    """The longest remaining path of each job, with a tail for every file it shares.
+    """Return the longest remaining path of each job, with a tail for every file it shares.
 
-    Whoever shares a file has to wait for each other, so the first of them has all their work
-    behind it, as if they were a chain; what comes before the first inherits that.
+    Jobs that share a file run one after the other in plan order, so each counts as if the next of
+    them needed it; the jobs before it inherit that.
     """
-    seconds = [job.seconds for job in work.jobs]
-    plain = graph.remaining_paths(work.successors, seconds)
-    tails = _tails(work, plain)
-    longest = list(plain)
+    longest = [job.seconds for job in work.jobs]
+    tails: dict[str, float] = {}  # by pattern, the path of the first job after this one
     for node in reversed(graph.order(work.successors)):
-        behind = max((longest[after] for after in work.successors[node]), default=0.0)
-        longest[node] = max(tails[node], seconds[node] + behind)
+        claims = work.jobs[node].claims
+        behind = [longest[after] for after in work.successors[node]]
+        behind += [tails[pattern] for pattern in claims if pattern in tails]
+        longest[node] += max(behind, default=0.0)
+        tails.update(dict.fromkeys(claims, longest[node]))
     return longest
-
-
-def _tails(work: Work, plain: Sequence[float]) -> list[float]:
-    tails = [job.seconds for job in work.jobs]
-    for sharers in _sharers(work).values():
-        total = 0.0
-        # Of equals the first in the plan goes first, so it has the longest tail.
-        for node in sorted(sharers, key=lambda one: (plain[one], -one)):
-            total += work.jobs[node].seconds
-            tails[node] = max(tails[node], total)
-    return tails
 
 
 def _sharers(work: Work) -> dict[str, list[int]]:
@@ -233,7 +225,9 @@ class _Simulation:
         self._free = list(range(slots))
         self._slot: dict[int, int] = {}
         self._held: Index[int] = Index()
-        self._aside: dict[int, list[int]] = {}  # by the job whose files are in the way
+        self._aside: dict[int, list[int]] = {}  # by the job that holds the files, or goes first
+        self._wanted = _Wanted(work)
+        self._too_wide: set[int] = set()  # members of gangs for which too few slots are free now
         self._ready: dict[tuple[Class, Priority], list[tuple[float, int]]] = {}
         self._running: list[tuple[float, int]] = []
         self._gangs = _gangs(work, slots)
@@ -258,13 +252,15 @@ class _Simulation:
         if not job.runs:
             heapq.heappush(self._running, (self._now + self._durations[node], node))
             return
+        together = {node}
         if job.gang is not None and job.gang in self._gangs:
             together = self._gang_ready.setdefault(job.gang, set())
             together.add(node)
             if len(together) < len(self._gangs[job.gang]):
                 return
-            node = min(together, key=lambda one: (-self._paths[one], one))
-        self._push(node)
+        for member in together:
+            self._wanted.add(member)
+        self._push(min(together, key=lambda one: (-self._paths[one], one)))
 
     def _push(self, node: int) -> None:
         job = self._work.jobs[node]
@@ -273,7 +269,8 @@ class _Simulation:
 
     def _admit(self) -> None:
         """Start whatever can start, best first; a class and priority at a time is one heap."""
-        skipped: list[int] = []  # gangs that are too wide for what is free now
+        skipped: list[int] = []  # the first of each gang that is too wide for what is free now
+        self._too_wide.clear()
         while self._free:
             heaps = [heap for heap in self._ready.values() if heap]
             if not heaps:
@@ -281,16 +278,26 @@ class _Simulation:
             heap = min(heaps, key=lambda one: self._rank(one[0][1]))
             _, node = heapq.heappop(heap)
             members = self._gangs.get(self._work.jobs[node].gang or "", [node])
-            holder = self._in_the_way(members)
-            if holder is not None:
-                self._aside.setdefault(holder, []).append(node)
+            first = self._in_the_way(members)
+            if first is None:
+                first = self._wanted.find_before(members, self._now, self._tuning, self._too_wide)
+            if first is not None:
+                self._aside.setdefault(first, []).append(node)
             elif len(members) > len(self._free):
                 skipped.append(node)
+                self._let_pass(members)
             else:
                 for member in members:
                     self._start(member)
         for node in skipped:
             self._push(node)
+
+    def _let_pass(self, members: Sequence[int]) -> None:
+        """Look again at the jobs that waited for a gang which now waits for slots."""
+        self._too_wide.update(members)
+        for member in members:
+            for other in self._aside.pop(member, ()):
+                self._push(other)
 
     def _rank(self, node: int) -> Rank:
         job = self._work.jobs[node]
@@ -315,6 +322,7 @@ class _Simulation:
         )
 
     def _start(self, node: int) -> None:
+        self._wanted.remove(node)
         for claim in self._work.jobs[node].claims:
             self._held.add(claim, node)
         slot = heapq.heappop(self._free)
@@ -334,6 +342,62 @@ class _Simulation:
             self._waiting[after] -= 1
             if self._waiting[after] == 0:
                 self._become_ready(after)
+
+
+class _Wanted:
+    """The files of ready jobs, by which a later job finds those that go before it."""
+
+    def __init__(self, work: Work) -> None:
+        self._jobs = work.jobs
+        self._patterns: Index[str] = Index()
+        # By pattern, then by class and priority: the jobs that want it, in plan order.
+        self._nodes: dict[str, dict[tuple[Class, Priority], list[int]]] = {}
+
+    def add(self, node: int) -> None:
+        job = self._jobs[node]
+        for pattern in dict.fromkeys(job.claims):
+            if pattern not in self._nodes:
+                self._nodes[pattern] = {}
+                self._patterns.add(pattern, pattern)
+            insort(self._nodes[pattern].setdefault((job.klass, job.priority), []), node)
+
+    def remove(self, node: int) -> None:
+        job = self._jobs[node]
+        for pattern in dict.fromkeys(job.claims):
+            kinds = self._nodes[pattern]
+            nodes = kinds[job.klass, job.priority]
+            del nodes[bisect_left(nodes, node)]
+            if not nodes:
+                del kinds[job.klass, job.priority]
+            if not kinds:
+                del self._nodes[pattern]
+                self._patterns.remove(pattern)
+
+    def find_before(
+        self, members: Sequence[int], now: float, tuning: Tuning, passable: Iterable[int]
+    ) -> int | None:
+        """Find the nearest ready job that shares a file with one of these and goes before them."""
+
+        def urgent(klass: Class, priority: Priority) -> Urgency:
+            return urgency(klass, priority, 0.0, now, tuning)
+
+        own, first = min(
+            (urgent(self._jobs[node].klass, self._jobs[node].priority), node) for node in members
+        )
+        patterns = {
+            pattern
+            for member in members
+            for claim in self._jobs[member].claims
+            for pattern, _ in self._patterns.find(claim)
+        }
+        for pattern in sorted(patterns):
+            for kind, nodes in self._nodes[pattern].items():
+                other = urgent(*kind)
+                end = bisect_left(nodes, first) if other == own else len(nodes) * (other < own)
+                for at in range(end - 1, -1, -1):
+                    if nodes[at] not in members and nodes[at] not in passable:
+                        return nodes[at]
+        return None
 
 
 def _gangs(work: Work, slots: int) -> dict[str, list[int]]:

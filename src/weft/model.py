@@ -426,7 +426,7 @@ class Event(Struct, frozen=True, kw_only=True):
 class Wait(Struct, frozen=True, kw_only=True):
     """One thing a task waits for."""
 
-    # need, limit, file, worker, turn, reservation, time, person, run, attempt, gang, drain
+    # need, limit, file, order, worker, turn, reservation, time, person, run, attempt, gang, drain
     kind: str
     subject: str  # the task, resource, file, worker or tenant in question
     text: str  # for people: `llm 12/12`, `src/a.py held by task 7`

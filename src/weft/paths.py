@@ -205,6 +205,14 @@ def lead(pattern: str) -> str:
     return pattern if is_literal(pattern) else _compile(pattern).lead
 
 
+def home(pattern: str) -> str:
+    """Return a literal itself, or the directory that all paths of a glob lie beneath.
+
+    Patterns that conflict have homes of which one is the other or lies beneath it.
+    """
+    return pattern if is_literal(pattern) else _compile(pattern).home
+
+
 def quote(path: str) -> str:
     """The pattern that matches this path alone, whatever characters are in it."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in path)

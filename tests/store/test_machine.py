@@ -92,6 +92,18 @@ new_tasks = st.builds(
     klass=st.sampled_from([Class.STANDARD, Class.STANDARD, *Class]),
     priority=st.sampled_from([Priority.NORMAL] * 3 + [*Priority]),
 )
+# Tasks of a plan, mostly alike: their order by files is then that of the plan.
+USUAL: tuple[Class, Priority, dict[str, int]] = (Class.STANDARD, Priority.NORMAL, {})
+kinds = st.sampled_from(
+    [
+        USUAL,
+        USUAL,
+        USUAL,
+        (Class.STANDARD, Priority.HIGH, {}),
+        (Class.INTERACTIVE, Priority.LOW, {}),
+        (Class.STANDARD, Priority.NORMAL, {"llm": 1, "provider:p": 1}),
+    ]
+)
 pick = st.integers(min_value=0, max_value=10**6)
 # What a worker read of an agent's file: which file it was, and how many it allows.
 agent_files = st.none() | st.builds(
@@ -137,7 +149,7 @@ class StoreMachine(RuleBasedStateMachine):
         for task in tasks:
             self.submit_task(task, "bob", None)
         apart = [("first.py",), ("second.py",), ("third.py",), ("fourth.py",)]
-        self.submit_plan(apart, [3, 2, 1, 0], False, "ann", usd, price, eager)
+        self.submit_plan(apart, [3, 2, 1, 0], [USUAL] * 4, False, "ann", usd, price, eager)
 
     def teardown(self) -> None:
         if hasattr(self, "eye"):
@@ -285,6 +297,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(
         files=st.lists(file_sets, min_size=1, max_size=4),
         paths=st.lists(st.integers(0, 3), min_size=4, max_size=4),
+        kinds=st.lists(kinds, min_size=4, max_size=4),
         chain=st.booleans(),
         tenant=st.sampled_from(["ann", "bob"]),
         usd=st.none() | st.integers(1, 6),
@@ -295,6 +308,7 @@ class StoreMachine(RuleBasedStateMachine):
         self,
         files: list[tuple[str, ...]],
         paths: list[int],
+        kinds: list[tuple[Class, Priority, dict[str, int]]],
         chain: bool,
         tenant: str,
         usd: int | None,
@@ -310,11 +324,13 @@ class StoreMachine(RuleBasedStateMachine):
             NewTask(
                 name=str(number),
                 files=claimed,
-                demand=demand,
+                demand={**demand, **kind[2]},
+                klass=kind[0],
+                priority=kind[1],
                 path_seconds=float(paths[number]),
                 needs=(str(number - 1),) if chain and number else (),
             )
-            for number, claimed in enumerate(files)
+            for number, (claimed, kind) in enumerate(zip(files, kinds, strict=False))
         ]
         budget = {} if usd is None else {"usd": usd}
         self.submit(NewRun(id=run, repo="r", tenant=tenant, limits=budget), tasks)

@@ -265,9 +265,8 @@ def test_retrying_in_an_ended_run_does_not_escape_its_limits(store: Store) -> No
 
 def test_learned_durations_change_the_order_within_a_run(store: Store) -> None:
     hire(store)
-    files = ("a.py",)
     paths = {"a": 5, "b": 3, "c": 1}
-    numbers = run(store, *(NewTask(name=n, path_seconds=s, files=files) for n, s in paths.items()))
+    numbers = run(store, *(NewTask(name=n, path_seconds=s, files=(n,)) for n, s in paths.items()))
     learn_paths(store, {numbers["c"]: 9.0})
     grant = go(store)
     assert grant.name == "c"
@@ -417,11 +416,8 @@ def test_a_file_held_by_a_pattern_hides_only_who_wants_it(store: Store) -> None:
     hire(store)
     put(store, "holder", files=("lib/**",))
     assert drain(store) == ["holder"]
-    run(
-        store,
-        NewTask(name="stuck", files=("lib/b.py", "x.py"), path_seconds=9),
-        NewTask(name="free", files=("x.py",)),
-    )
+    put(store, "stuck", files=("lib/b.py", "x.py"))
+    put(store, "free", files=("x.py",))
     assert drain(store) == ["free"]
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Final
 
+from weft import paths
 from weft.paths import Index, intersects, is_literal, matches, subtree
 from weft.plan.records import WHOLE_REPOSITORY
 
@@ -131,7 +132,7 @@ class _Company:
         # Whoever claims everything is dealt with apart.
         counts.pop(WHOLE_REPOSITORY, None)
         globs = [pattern for pattern in counts if not is_literal(pattern)]
-        homes = {_home(glob) for glob in globs}
+        homes = {paths.home(glob) for glob in globs}
         for glob in globs:
             del counts[glob]
         folders = {_parent(path) for path in counts}
@@ -181,24 +182,17 @@ class _Held:
         return [other for other, _ in self._index.find(pattern)]
 
     def work(self, pattern: str) -> int:
-        home = _home(pattern)
+        home = paths.home(pattern)
         met = self._beneath.get(home, 0) + sum(self._globs.get(at, 0) for at in _above(home))
         return 1 + met * (1 if home == pattern else _TWO_GLOBS)
 
     def _count(self, pattern: str, step: int) -> None:
-        home = _home(pattern)
+        home = paths.home(pattern)
         if home != pattern:
             self._globs[home] = self._globs.get(home, 0) + step
         self._beneath[home] = self._beneath.get(home, 0) + step
         for directory in _above(home):
             self._beneath[directory] = self._beneath.get(directory, 0) + step
-
-
-def _home(pattern: str) -> str:
-    """Return the path itself, or the directory that all paths of a glob lie beneath."""
-    if is_literal(pattern):
-        return pattern
-    return "/".join(takewhile(is_literal, pattern.split("/")))
 
 
 def _parent(path: str) -> str:
@@ -217,7 +211,7 @@ def _at_or_above(directory: str) -> tuple[str, ...]:
 
 def _lives_in(pattern: str, directory: str) -> bool:
     """Whether every path of the pattern lies beneath the directory."""
-    home = _home(pattern)
+    home = paths.home(pattern)
     if home == directory:
         return home != pattern
     return not directory or home.startswith(directory + "/")

@@ -2,7 +2,8 @@
 
 Waiting lifts a task one class per `class_age` and one priority per `priority_age`, both
 capped. Age counts from the submission of the run, or of the task when it is ad hoc, so
-that all tasks of one run age alike and their longest paths decide among them.
+that all tasks of one run age alike and their longest paths decide among them. Tasks of one
+run that share a file exclude each other: among them plan order decides, not the paths.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from weft.config import Tuning
 from weft.model import HUMAN, Class
 
 Rank = tuple[int, int, int, int, float, float, int]
+Urgency = tuple[int, int, int, int]
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -32,13 +34,16 @@ def declared_class(klass: int, agent: str | None) -> int:
 
 def rank(entry: Entry, now: float, tuning: Tuning) -> Rank:
     """The sort key of an entry: smaller goes first."""
-    age = max(0.0, now - entry.submitted)
+    urgent = urgency(entry.klass, entry.priority, entry.submitted, now, tuning)
+    return (*urgent, -entry.path_seconds, entry.submitted, entry.id)
+
+
+def urgency(klass: int, priority: int, submitted: float, now: float, tuning: Tuning) -> Urgency:
+    """Return class and priority after ageing, then as declared: smaller goes first."""
+    age = max(0.0, now - submitted)
     return (
-        max(0, entry.klass - int(age // tuning.class_age)),
-        max(0, entry.priority - int(age // tuning.priority_age)),
-        entry.klass,
-        entry.priority,
-        -entry.path_seconds,
-        entry.submitted,
-        entry.id,
+        max(0, klass - int(age // tuning.class_age)),
+        max(0, priority - int(age // tuning.priority_age)),
+        klass,
+        priority,
     )

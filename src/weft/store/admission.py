@@ -13,7 +13,9 @@ is ever exceeded and no file is ever held twice.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -28,8 +30,11 @@ from weft.store.database import Row, Transaction
 from weft.store.grants import write_lease
 from weft.store.ledger import Place
 from weft.store.runs import start_waiting
-from weft.store.scene import Candidate, Scene, candidate, rank
+from weft.store.scene import Candidate, Scene, candidate, concerns, rank
 from weft.store.store import writes
+
+_MOST_SKIPPED: Final = 256
+"""So many heads of a bucket are looked at that wait for tasks of another: a bound in time."""
 
 
 @writes
@@ -62,7 +67,10 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
 
 @writes
 def admit_task(tx: Transaction, worker: str, task: int, *, now: float) -> list[Grant]:
-    """Start one named task (and its gang) if it is admissible now, whatever its place."""
+    """Start one named task (and its gang) if it is admissible now, whatever its place in order.
+
+    Plan order does not hold it back either: who names a task has decided what goes first.
+    """
     return take_named(tx, worker, task, now=now)
 
 
@@ -73,7 +81,7 @@ def take_named(tx: Transaction, worker: str, task: int, *, now: float) -> list[G
         raise NotFound(f"There is no task {task}.")
     place = scene.ledger.place(worker)
     who = candidate(tx, row, rank(tx, row, now)) if row["state"] == State.READY else None
-    if who is None or not _concerns(who, place) or scene.shortages(who, place):
+    if who is None or not concerns(who, place) or scene.shortages(who, place):
         return []
     if scene.ledger.drained is not None:
         return []
@@ -103,6 +111,12 @@ def _look(tx: Transaction, now: float) -> Scene:
     return scene
 
 
+def _share_bucket(tx: Transaction, row: Row, ahead: Mapping[str, int]) -> bool:
+    """Whether a task and the one ahead of it ask for the same, so that one look does for both."""
+    other = tx.one("task", id=min(ahead.values()))
+    return other is not None and bool(other["bucket"] == row["bucket"])
+
+
 def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candidate) -> bool:
     """Whether its tenant has had its turns and another tenant could go instead."""
     if who.tenant != scene.ledger.yielding:
@@ -115,18 +129,18 @@ def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candid
     return _choose(tx, scene, place, others)[0] is not None
 
 
-def _concerns(who: Candidate, place: Place) -> bool:
-    return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
-
-
 def _choose(
     tx: Transaction, scene: Scene, place: Place, heads: Sequence[Row]
 ) -> tuple[Candidate | None, Candidate | None]:
-    """The first in order that can be admitted, and the first before it that cannot."""
+    """The first in order that can be admitted, and the first before it that cannot.
+
+    One that only waits for its turn in the plan is not held up: reserving would not help it.
+    """
     if not heads:
         return None, None
     held_up: Candidate | None = None
-    crowds = Crowds(tx)
+    crowds = Crowds(tx, scene.claims)
+    skipped: Counter[int] = Counter()  # heads of a bucket that wait for their turn in the plan
     heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
     heapq.heapify(heap)
     seen = {row["id"] for row in heads}
@@ -142,22 +156,34 @@ def _choose(
             if held_up is None and scene.may_reserve(who, home):
                 held_up = who
             continue
-        if not _concerns(who, place):
+        if not concerns(who, place):
             continue  # the worker it is pinned to can take it at once
         held = scene.held_files(who)
-        if not held:
+        ahead = {} if held else scene.find_ahead(who)
+        if not held and not ahead:
             return who, held_up
-        if held_up is None and scene.may_reserve(who, home):
+        if held and held_up is None and scene.may_reserve(who, home):
             held_up = who
         if row["id"] in unseen:
             continue  # it stands aside, or in line, already
-        for member in who.rows:
-            ready.step_aside(tx, member, held)
-        crowds.meet(row, held)
-        follower = tx.one("next_head", bucket=row["bucket"])
-        if follower is not None and follower["id"] not in seen:
-            seen.add(follower["id"])
-            heapq.heappush(heap, (rank(tx, follower, scene.now), follower))
+        if held:
+            passable = scene.is_passable(who)
+            for member in who.rows:
+                ready.step_aside(tx, member, held, passable=passable)
+            crowds.meet(row, held, passable=passable)
+        elif len(who.rows) == 1 and _share_bucket(tx, row, ahead):
+            ready.step_aside(tx, row, ahead, passable=False)
+            crowds.meet_in_plan(row, ahead)
+        else:
+            # The other asks for something else: whether it holds this one back is seen each time.
+            skipped[row["bucket"]] += 1
+            if skipped[row["bucket"]] == _MOST_SKIPPED:
+                continue
+        for follower in tx.all("next_heads", bucket=row["bucket"], most=skipped[row["bucket"]] + 1):
+            if follower["id"] not in seen:
+                seen.add(follower["id"])
+                heapq.heappush(heap, (rank(tx, follower, scene.now), follower))
+                break
     return None, held_up
 
 
@@ -216,6 +242,7 @@ def _first_held_up(
         if (
             who is not None
             and place.can_run(who.agents, who.repo, who.tenant)
+            and scene.held_files(who)  # else it stands aside for its turn in the plan
             and scene.may_reserve(who, place)
         ):
             held_up = _better(held_up, who)
@@ -269,6 +296,7 @@ def _grant_one(tx: Transaction, scene: Scene, place: Place, row: Row, *, turn: s
         started=scene.now,
     )
     tx.run("start_task", id=task, now=scene.now, attempt=number)
+    ready.drop_wants(tx, row)
     if row["line"] is not None:
         # Whoever comes next in this line waits for the file just claimed.
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=task)

@@ -9,11 +9,15 @@ for each other. Among themselves the subtasks exclude each other by claims of th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from weft.model import TERMINAL, State
 from weft.paths import Index
 from weft.store import records
 from weft.store.database import Row, Transaction, encode_keys
+
+STALLED: Final = frozenset({State.PARKED, State.PAUSED})
+"""States in which a task keeps its files and does not get on until a time or a person lets it."""
 
 
 class Claims:
@@ -22,6 +26,7 @@ class Claims:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._repos: dict[str, Index[int]] = {}
+        self.stalled: set[int] = set()  # holders that do not get on, of the repositories read
 
     def held(self, repo: str, files: Iterable[str], *, own: Collection[int]) -> dict[str, int]:
         """The held patterns these files run into, and by whom they are held.
@@ -39,18 +44,35 @@ class Claims:
         """Whether one of these tasks holds files."""
         return any(self._of(repo).holds(task) for task in tasks)
 
+    def any_stalled(self, repo: str) -> bool:
+        """Whether a task that holds files of a repository is parked or paused."""
+        self._of(repo)
+        return bool(self.stalled)
+
     def _of(self, repo: str) -> Index[int]:
         if repo not in self._repos:
             index: Index[int] = Index()
             for row in self._tx.all("claims", repo=repo):
                 index.add(row["pattern"], row["task"])
+                if row["state"] in STALLED:
+                    self.stalled.add(row["task"])
             self._repos[repo] = index
         return self._repos[repo]
 
 
 def bring_back(tx: Transaction, holder: int) -> None:
-    """Claims or a reservation ended: look again at whoever ran into them."""
+    """Look again at the tasks that stand aside for a task whose claims or turn ended."""
     tx.run("bring_back", holder=holder)
+    tx.wake()
+
+
+def bring_all_back(tx: Transaction, repo: str) -> None:
+    """Look again at every task aside: a stalled task holds files, so others may be passed.
+
+    A head hides the tasks behind it in its line, and a task that waits for its turn in the plan
+    stands aside for the one before it. Both end when what these wait for has stalled.
+    """
+    tx.run("bring_all_back", repo=repo)
     tx.wake()
 
 
@@ -91,8 +113,10 @@ def wanted_by(rows: Iterable[Row]) -> list[str]:
 
 def claim_for_story(tx: Transaction, repo: str, story: int) -> None:
     """A story holds what all of its subtasks want; known to be free."""
-    wanted = wanted_by(family(tx, story))
-    tx.run("add_claims", task=story, repo=repo, patterns=encode_keys(wanted))
+    rows = family(tx, story)
+    tx.run("add_claims", task=story, repo=repo, patterns=encode_keys(wanted_by(rows)))
+    if any(row["id"] == story and row["state"] in STALLED for row in rows):
+        bring_all_back(tx, repo)
 
 
 def pass_to_story(tx: Transaction, task: Row) -> bool:

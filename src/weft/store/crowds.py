@@ -14,6 +14,7 @@ from typing import Final
 
 from weft.paths import conflicts, lead
 from weft.store import records
+from weft.store.claims import Claims
 from weft.store.database import Row, Transaction, encode, encode_keys
 
 _FEW: Final = 8
@@ -23,20 +24,29 @@ _FEW: Final = 8
 class Crowds:
     """Who ran into what so far, in one look at the ready tasks."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: Transaction, claims: Claims) -> None:
         self._tx = tx
+        self._claims = claims
         self._met: Counter[tuple[int, str, str | None]] = Counter()
 
-    def meet(self, row: Row, held: Mapping[str, int]) -> None:
-        """A head ran into held patterns; whoever else is in for the same steps aside with it."""
+    def meet(self, row: Row, held: Mapping[str, int], *, passable: bool) -> None:
+        """Count a head that ran into held patterns; if many did, set the others aside with it."""
         bucket, line = row["bucket"], row["line"]
         for pattern, holder in held.items():
             if self._are_many(bucket, pattern, None):
-                self._sweep_heads(bucket, pattern, holder)
-            if line is None or conflicts(line, pattern):
+                self._sweep_heads(row, pattern, holder)
+            if line is None or not passable or conflicts(line, pattern):
                 continue  # whoever follows it waits for the same
             if self._are_many(bucket, pattern, line):
                 self._sweep_line(bucket, line, pattern, holder)
+
+    def meet_in_plan(self, row: Row, ahead: Mapping[str, int]) -> None:
+        """Do the same for a head that shares files with a ready task which goes before it."""
+        for pattern, earlier in ahead.items():
+            if self._are_many(row["bucket"], pattern, None):
+                rows = self._wanting(row["bucket"], pattern, earlier, after=earlier)
+                ids = _keys(other["id"] for other in rows)
+                self._tx.run("set_aside_all", ids=ids, holder=earlier)
 
     def _are_many(self, bucket: int, pattern: str, line: str | None) -> bool:
         """At 8, 16, 32, … of them: what a sweep cannot move is not read again at each step."""
@@ -44,12 +54,32 @@ class Crowds:
         met = self._met[bucket, pattern, line]
         return met >= _FEW and met & (met - 1) == 0
 
-    def _sweep_heads(self, bucket: int, pattern: str, holder: int) -> None:
-        rows = self._tx.all("heads_wanting", bucket=bucket, start=_start(pattern), holder=holder)
-        wanting = [row for row in rows if _wants(row, pattern)]
-        stay = {row["id"] for row in wanting if row["line"] and conflicts(row["line"], pattern)}
+    def _sweep_heads(self, head: Row, pattern: str, holder: int) -> None:
+        bucket = head["bucket"]
+        wanting = self._wanting(bucket, pattern, holder, after=0)
+        stay = {
+            row["id"]
+            for row in wanting
+            if (row["line"] and conflicts(row["line"], pattern)) or self._hides_rightly(head, row)
+        }
         self._tx.run("set_aside_all", ids=_keys(stay), holder=holder)
         self._leave([row for row in wanting if row["id"] not in stay], bucket, pattern, holder)
+
+    def _wanting(self, bucket: int, pattern: str, holder: int, *, after: int) -> list[Row]:
+        rows = self._tx.all(
+            "heads_wanting", bucket=bucket, start=_start(pattern), holder=holder, after=after
+        )
+        return [row for row in rows if _wants(row, pattern)]
+
+    def _hides_rightly(self, head: Row, row: Row) -> bool:
+        """Whether the tasks behind a head of the same bucket must wait for it by plan order."""
+        if head["run"] is None or head["gang"] is not None:
+            return False
+        if not self._claims.any_stalled(head["repo"]):
+            return True
+        own = {row["id"], head["story"]} - {None}
+        held = self._claims.held(head["repo"], records.files(row["files"]), own=own)
+        return self._claims.stalled.isdisjoint(held.values())
 
     def _sweep_line(self, bucket: int, line: str, pattern: str, holder: int) -> None:
         """Those behind a head that left its line for what it ran into would do so one by one."""

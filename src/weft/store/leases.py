@@ -16,7 +16,7 @@ from weft.model import TERMINAL, Demand, Lease, Outcome, State
 from weft.policy import capacity, pipeline
 from weft.store import ready, records
 from weft.store.agents import write_stop
-from weft.store.claims import family, give_up, pass_to_story
+from weft.store.claims import STALLED, bring_all_back, family, give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_story, set_stage
 from weft.store.gate import send_back
@@ -406,6 +406,8 @@ def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> 
     wanted = [*records.files(task["files"]), *files]
     tx.run("add_claims", task=task["id"], repo=task["repo"], patterns=encode_keys(files))
     tx.run("set_files", id=task["id"], files=encode_keys(wanted))
+    if task["state"] in STALLED:
+        bring_all_back(tx, task["repo"])
     tx.event("claims_extended", now=now, run=task["run"], task=task["id"], files=list(files))
     return {}
 

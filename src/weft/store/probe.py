@@ -100,6 +100,10 @@ def _before_admission(tx: Transaction, row: Row, scene: Scene, tenant: str | Non
         _file_wait(scene, pattern, holder, told=_is_told(tx, holder, tenant))
         for pattern, holder in sorted(scene.held_files(who).items())
     ]
+    found += [  # a task of its own run, hence of its tenant
+        _wait("order", str(other), f"task {other} goes first: it comes earlier and wants {pattern}")
+        for pattern, other in sorted(scene.find_ahead(who).items())
+    ]
     kept_for = scene.reserved.task if scene.reserved is not None else None
     if kept_for is not None and not _is_told(tx, kept_for, tenant):
         kept_for = None

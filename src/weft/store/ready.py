@@ -1,13 +1,15 @@
 """The ready index: keeps the few tasks an admission has to look at.
 
 Ready tasks lie in buckets (same origin, urgency and demand). Within a bucket, tasks that
-share a file exclude each other and stand in a *line* behind that file; only the head of
-each line is looked at, since the others could not start before it in any case. A head
-that runs into a held file is set aside under the holder until its claims end, so that no
+share a file exclude each other and stand in a *line* behind that file, in plan order; only
+the head of each line is looked at, since the others may not start before it. A head that
+runs into a held file is set aside under the holder until its claims end, so that no
 conflict is walked again at each admission, however many tasks wait for it.
 
-A task stands in one line although it may have many files: it watches one of them, and
-moves when another turns out to be what holds it up.
+A task stands in one line although it may have many files. What the plan puts before it because
+of another of them is found by `wants`, where every ready task of a run notes its files. A head
+whose followers may pass it (an ad-hoc task, or one that waits for a task that has stalled)
+moves to the line of the file that holds it up, or out of its line.
 """
 
 from __future__ import annotations
@@ -17,9 +19,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from weft.model import State
-from weft.paths import conflicts
+from weft.paths import conflicts, home
 from weft.store import records
-from weft.store.claims import Claims, bring_back, family, give_up
+from weft.store.claims import (
+    STALLED,
+    Claims,
+    bring_all_back,
+    bring_back,
+    family,
+    give_up,
+)
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter_rest, withdraw
 
@@ -79,6 +88,13 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
         if place["bucket"] in buckets.fresh:
             place["head"] = place["head"] or place["id"] in heads
     tx.many("enqueue", placed)
+    wants = [
+        {"bucket": place["bucket"], "task": row["id"], "places": _places_of(row)}
+        for row, place in zip(rows, placed, strict=True)
+        if row["run"] is not None and place["line"] is not None
+    ]
+    if wants:
+        tx.many("add_want", wants)
     for bucket, line in {(p["bucket"], p["line"]) for p in placed}:
         if line is not None and bucket not in buckets.fresh:
             reorder(tx, bucket, line)
@@ -97,7 +113,8 @@ def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> 
     for row in subtasks:
         if row["story"] not in holders:
             continue
-        kin = {one["id"] for one in family(tx, row["story"])}
+        relatives = family(tx, row["story"])
+        kin = {one["id"] for one in relatives}
         files = records.files(row["files"])
         if Claims(tx).held(row["repo"], files, own=kin):
             _break_up(tx, row["story"], now=now)
@@ -105,6 +122,8 @@ def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> 
             broke_up = True
         else:
             tx.run("add_claims", task=row["story"], repo=row["repo"], patterns=row["files"])
+            if any(one["id"] == row["story"] and one["state"] in STALLED for one in relatives):
+                bring_all_back(tx, row["repo"])
     return broke_up
 
 
@@ -118,12 +137,28 @@ def _break_up(tx: Transaction, story: int, *, now: float) -> None:
 
 
 def _best_of_each_line(rows: Sequence[Row], placed: Sequence[dict[str, Any]]) -> set[int]:
-    best: dict[tuple[int, str], tuple[float, float, int]] = {}
+    best: dict[tuple[int, str], tuple[float, int]] = {}
     for row, place in zip(rows, placed, strict=True):
         key = (place["bucket"], place["line"])
-        standing = (-row["path_seconds"], row["submitted"], row["id"])
+        standing = (row["submitted"], row["id"])
         best[key] = min(standing, best.get(key, standing))
-    return {number for _, _, number in best.values()}
+    return {number for _, number in best.values()}
+
+
+def place_of(pattern: str) -> str:
+    """Return where in the repository a pattern is, from `/` on; the root is empty."""
+    where = home(pattern)
+    return f"/{where}" if where else ""
+
+
+def _places_of(row: Row) -> str:
+    return encode_keys({place_of(file) for file in records.files(row["files"])})
+
+
+def drop_wants(tx: Transaction, row: Row) -> None:
+    """Forget where a task wanted files, if it was in the ready index at all."""
+    if row["bucket"] is not None and row["run"] is not None:
+        tx.run("drop_wants", bucket=row["bucket"], task=row["id"], places=_places_of(row))
 
 
 def _watch(files: tuple[str, ...], popular: Mapping[str, int]) -> str | None:
@@ -167,7 +202,7 @@ class _Buckets:
 
 
 def reorder(tx: Transaction, bucket: int, line: str) -> None:
-    """Let the best task of a line be its head."""
+    """Let the first task of a line be its head."""
     tx.run("demote_head", bucket=bucket, line=line)
     tx.run("promote_best", bucket=bucket, line=line, aside=None)
 
@@ -199,19 +234,25 @@ def leave(
     if row["line"] is not None:
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
     if row["state"] == State.READY:
-        # Had capacity been reserved for it, others may go again.
-        if tx.count("drop_reservation", task=row["id"]):
-            bring_back(tx, row["id"])
-        tx.wake()
+        # Capacity may have been reserved for it, and later tasks of its plan waited for it.
+        drop_wants(tx, row)
+        tx.run("drop_reservation", task=row["id"])
+        bring_back(tx, row["id"])
+    if state in STALLED:
+        bring_all_back(tx, row["repo"])
 
 
-def step_aside(tx: Transaction, row: Row, held: Mapping[str, int]) -> None:
+def step_aside(tx: Transaction, row: Row, held: Mapping[str, int], *, passable: bool) -> None:
     """Take a head that cannot start out of sight; `held` maps held patterns to their holders.
 
-    Nobody who could start may be hidden behind it. If the file it stands in line for is in
-    the way, it is for everybody in the line. If another of its files is, it joins the line of
-    that one, unless nobody follows it: then it may as well step aside where it is.
+    No task that could start may be hidden behind it. Unless it is `passable`, the tasks behind it
+    wait for it, and it stays at the head of its line. If it is, and the file it stands in line for
+    is in the way, that file is in the way of the whole line. If another of its files is, it joins
+    the line of that one, or steps out of its line.
     """
+    if not passable:
+        tx.run("set_aside", id=row["id"], holder=min(held.values()))
+        return
     in_the_way = {
         own: min(holders)
         for own in records.files(row["files"])
@@ -230,14 +271,6 @@ def step_aside(tx: Transaction, row: Row, held: Mapping[str, int]) -> None:
     tx.run("promote_best", bucket=row["bucket"], line=here, aside=None)
     tx.run("demote_head", bucket=row["bucket"], line=line)
     tx.run("promote_best", bucket=row["bucket"], line=line, aside=in_the_way[line])
-
-
-def set_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
-    """Durations were learned: the order within buckets changes."""
-    tx.many("set_path", [{"id": i, "path_seconds": s} for i, s in sorted(seconds.items())])
-    lines = tx.all("lines_of", ids=encode_keys(str(one) for one in seconds))
-    for line in lines:
-        reorder(tx, line["bucket"], line["line"])
 
 
 def wake_due(tx: Transaction, now: float) -> None:

@@ -274,7 +274,7 @@ def no_run(run: str) -> NotFound:
 @writes
 def learn_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
     """New estimates of the longest remaining path, by task."""
-    ready.set_paths(tx, seconds)
+    tx.many("set_path", [{"id": i, "path_seconds": s} for i, s in sorted(seconds.items())])
 
 
 @reads

@@ -1,24 +1,30 @@
 """What an admission decides over: read once, then only looked at.
 
 A candidate is a task, or a whole gang, with everything it would take. The scene answers
-whether a candidate fits, and if not, what is in its way.
+whether a candidate fits, and if not, what is in its way: a limit, a file that is held, or a
+ready task of the same run that shares a file with it and comes first in the plan.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from weft.model import HERE, Demand, State
+from weft.model import HERE, Class, Demand, Priority, State
 from weft.paths import conflicts
 from weft.policy import capacity, fairness, order
 from weft.policy.capacity import Shortage
 from weft.store import records
 from weft.store.claims import Claims, family, wanted_by
-from weft.store.database import Row, Transaction
+from weft.store.database import Row, Transaction, encode
 from weft.store.ledger import Ledger, Place
+from weft.store.ready import place_of
+
+_MOST_PASSED: Final = 256
+"""So many earlier tasks that wait for something else are looked at, no more: a bound in time."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -98,6 +104,7 @@ class Scene:
         self.reserved_row: Row | None = None
         self._tx = tx
         self._families: dict[int, Sequence[Row]] = {}
+        self._room: dict[int, bool] = {}  # by bucket: whether some worker could start one now
         self.ledger = Ledger(tx, now)
         self.claims = Claims(tx)
         self.held_up = self.ledger.held_up
@@ -129,10 +136,19 @@ class Scene:
         """Whether what is kept free is free for this candidate all the same.
 
         It is for the one it is kept for, and for a task that goes on with files it or its story
-        holds: the other may be waiting for just these, and neither would ever start.
+        holds: the other may be waiting for just these, and neither would ever start. So it is for
+        an earlier task of the same run: the other may be waiting for its turn behind that one.
         """
         assert self.reserved is not None
-        return self.reserved.task in who.own or self.claims.any_held_by(who.repo, who.own)
+        return (
+            self.reserved.task in who.own
+            or self.claims.any_held_by(who.repo, who.own)
+            or self._comes_before(who, self.reserved)
+        )
+
+    def _comes_before(self, who: Candidate, other: Candidate) -> bool:
+        """Whether a candidate is an earlier one of the other's run."""
+        return who.run is not None and who.run == other.run and self._turn(who) < self._turn(other)
 
     def _kept_free(self, who: Candidate, place: Place) -> Mapping[str, int]:
         """What is kept free for a candidate: places only where it could ever go."""
@@ -159,6 +175,90 @@ class Scene:
                 kin = {row["id"] for row in self._family(story)}
                 held |= self.claims.held(who.repo, wanted_by(self._family(story)), own=kin)
         return held
+
+    def is_passable(self, who: Candidate) -> bool:
+        """Whether later tasks of its plan that share a file may go before a candidate.
+
+        They may if it waits for the file of a task that is parked or paused: nobody knows for how
+        long. A gang stands in no line with other tasks.
+        """
+        if who.run is None or len(who.rows) > 1:
+            return True
+        return self.is_stalled(who)
+
+    def is_stalled(self, who: Candidate) -> bool:
+        return self.claims.any_stalled(who.repo) and not self.claims.stalled.isdisjoint(
+            self._claimed(who).values()
+        )
+
+    def find_ahead(self, who: Candidate) -> dict[str, int]:
+        """Find a ready task that goes before a candidate by plan order; return its patterns.
+
+        Tasks of one run that share a file go by urgency, then in the order of the plan. One that
+        lacks something other than files (a limit, a worker, the rest of its gang), or waits for a
+        task that has stalled, may be passed.
+        """
+        if who.run is None or self.claims.any_held_by(who.repo, {row["id"] for row in who.rows}):
+            return {}
+        among_kin = bool(who.stories) and self.claims.any_held_by(who.repo, who.stories)
+        files = who.files if among_kin else self._wanted(who)
+        for most in (1, _MOST_PASSED) if files else ():
+            rows = self._tx.all(
+                "ready_ahead",
+                run=who.run,
+                before=encode(self._numbers_before(who)),
+                places=encode(_places(files)),
+                most=most,
+            )
+            for row in rows:
+                kin = row["story"] is not None and row["story"] in who.stories
+                if among_kin and not kin:
+                    continue
+                ahead = _in_the_way(row, who.files if kin else files)
+                if ahead and row["id"] not in who.own and self._holds_back(row):
+                    return ahead
+            if len(rows) < most:
+                break
+        return {}
+
+    def _numbers_before(self, who: Candidate) -> dict[str, int]:
+        """Map each class and priority (`1/2`) to the number below which its tasks go first."""
+        own, first = self._turn(who)
+        submitted = who.rows[0]["submitted"]
+        numbers = {}
+        for klass, priority in itertools.product(Class, Priority):
+            urgent = self._urgency(klass, priority, submitted)
+            if urgent <= own:
+                before = first if urgent == own else capacity.MOST
+                numbers[f"{int(klass)}/{int(priority)}"] = before
+        return numbers
+
+    def _turn(self, who: Candidate) -> tuple[order.Urgency, int]:
+        """Return the sort key of a candidate among those of its run that share a file with it."""
+        return min(
+            (self._urgency(row["class"], row["priority"], row["submitted"]), int(row["id"]))
+            for row in who.rows
+        )
+
+    def _urgency(self, klass: int, priority: int, submitted: float) -> order.Urgency:
+        return order.urgency(klass, priority, submitted, self.now, self._tx.tuning)
+
+    def _holds_back(self, row: Row) -> bool:
+        """Whether an earlier task waits for nothing but files of tasks that get on."""
+        bucket = row["bucket"]
+        earlier = None
+        if bucket not in self._room:
+            earlier = candidate(self._tx, row, rank(self._tx, row, self.now))
+            self._room[bucket] = earlier is not None and any(
+                concerns(earlier, place) and not self.shortages(earlier, place)
+                for place in self.ledger.places.values()
+            )
+        if not self._room[bucket]:
+            return False
+        if not self.claims.any_stalled(row["repo"]):
+            return True
+        earlier = earlier or candidate(self._tx, row, rank(self._tx, row, self.now))
+        return earlier is not None and not self.is_stalled(earlier)
 
     def _wanted(self, who: Candidate) -> Sequence[str]:
         """Its files, and those its story would take with them."""
@@ -222,3 +322,29 @@ class Scene:
         """A place to judge a candidate at: the one it is pinned to, or none in particular."""
         nowhere = Place(worker=HERE, host=HERE, agents=None)
         return self.ledger.places.get(who.pinned, nowhere) if who.pinned else nowhere
+
+
+def concerns(who: Candidate, place: Place) -> bool:
+    """Whether a place may ever take a candidate."""
+    return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
+
+
+def _in_the_way(row: Row, files: Sequence[str]) -> dict[str, int]:
+    """The patterns of a task that these files conflict with, each with the task."""
+    return {
+        own: row["id"]
+        for own in records.files(row["files"])
+        if any(conflicts(own, file) for file in files)
+    }
+
+
+def _places(files: Sequence[str]) -> dict[str, int]:
+    """Where to look for what may conflict with files: 1 includes what lies beneath."""
+    places: dict[str, int] = {}
+    for file in files:
+        place = place_of(file)
+        places[place] = 1
+        while place:
+            place = place.rpartition("/")[0]
+            places.setdefault(place, 0)
+    return places

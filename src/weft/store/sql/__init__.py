@@ -70,7 +70,11 @@ def digest(steps: Steps, version: int) -> str:
 
 
 def _sqlite_keys(statement: str) -> str:
-    """Spell a table's key so that SQLite keeps it in one tree, not in two."""
+    """Spell a table's key so that SQLite keeps it in one tree, not in two.
+
+    SQLite compares text byte by byte anyway and does not know the collation of that name.
+    """
+    statement = statement.replace(' COLLATE "C"', "")
     if statement.startswith("CREATE TABLE") and "PRIMARY KEY (" in statement:
         return f"{statement} WITHOUT ROWID"
     return statement.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY")

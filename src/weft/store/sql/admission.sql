@@ -17,18 +17,19 @@ FROM buckets b JOIN tasks t ON t.id = (
     SELECT v.id FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NOT NULL
     ORDER BY v.path_seconds DESC, v.submitted, v.id LIMIT 1);
 
--- name: next_head
--- The best task of one bucket after others of it were set aside.
+-- name: next_heads
+-- The best tasks of one bucket after others of it were set aside.
 SELECT b.id AS bucket, b.repo, b.run, b.tenant, b.class, b.priority, b.demand, b.agent,
        b.pinned, b.gang, t.id, t.name, t.stage, t.story, t.path_seconds, t.submitted, t.files,
        t.line, t.attempt, t.aside
 FROM buckets b JOIN tasks t ON t.bucket = b.id
 WHERE b.id = :bucket AND t.head AND t.aside IS NULL
-ORDER BY t.path_seconds DESC, t.submitted, t.id LIMIT 1;
+ORDER BY t.path_seconds DESC, t.submitted, t.id LIMIT :most;
 
 -- name: claims
--- Every claim on a repository. Live tasks are few, so these are too.
-SELECT task, pattern FROM claims WHERE repo = :repo;
+-- Every claim on a repository, with its holder's state. Live tasks are few, so these are too.
+SELECT c.task, c.pattern, t.state FROM claims c JOIN tasks t ON t.id = c.task
+WHERE c.repo = :repo;
 
 -- name: turns_since
 -- How many admissions there were after a fence.

@@ -71,6 +71,36 @@ UPDATE tasks SET state = 'ready', since = :now, reason = '', until = NULL, offer
     bucket = :bucket, line = :line, head = :head, aside = NULL
 WHERE id = :id;
 
+-- name: add_want
+-- Note where a ready task of a run wants files.
+INSERT INTO wants (bucket, place, task)
+SELECT CAST(:bucket AS BIGINT), key, CAST(:task AS BIGINT) FROM json_each(:places);
+
+-- name: drop_wants
+-- Forget where a task wanted files: it is ready no more.
+DELETE FROM wants WHERE bucket = :bucket AND task = :task
+  AND place IN (SELECT key FROM json_each(:places));
+
+-- name: ready_ahead
+-- Ready tasks of a run that may want the same files as one of its tasks and come before it: those
+-- of each class and priority (`0/2`) up to a number. `places` are where that task wants files
+-- (with 1: what lies beneath counts too) and the directories above.
+SELECT t.* FROM (
+    SELECT w.task FROM buckets b CROSS JOIN json_each(:before) u CROSS JOIN json_each(:places) p
+    CROSS JOIN wants w
+    WHERE b.run = :run AND u.key = CAST(b.class AS TEXT) || '/' || CAST(b.priority AS TEXT)
+      AND w.bucket = b.id AND w.place = p.key
+      AND w.task < CAST(CAST(u.value AS TEXT) AS BIGINT)
+    UNION ALL
+    SELECT w.task FROM buckets b CROSS JOIN json_each(:before) u CROSS JOIN json_each(:places) p
+    CROSS JOIN wants w
+    WHERE b.run = :run AND u.key = CAST(b.class AS TEXT) || '/' || CAST(b.priority AS TEXT)
+      AND CAST(p.value AS TEXT) = '1'
+      AND w.bucket = b.id AND w.place > p.key || '/' AND w.place < p.key || '0'
+      AND w.task < CAST(CAST(u.value AS TEXT) AS BIGINT)
+    LIMIT :most) a
+JOIN tasks t ON t.id = a.task;
+
 -- name: leave_ready
 -- A task leaves the ready index for another state.
 UPDATE tasks SET state = :state, since = :now, reason = :reason, until = :until,
@@ -78,15 +108,14 @@ UPDATE tasks SET state = :state, since = :now, reason = :reason, until = :until,
 WHERE id = :id;
 
 -- name: demote_head
--- The head of a line steps back when a better task has joined it.
+-- Step back as the head of a line which an earlier task has joined.
 UPDATE tasks SET head = FALSE, aside = NULL
 WHERE bucket = :bucket AND line = :line AND head AND EXISTS (
     SELECT 1 FROM (
-        SELECT f.path_seconds, f.submitted, f.id FROM tasks f
+        SELECT f.submitted, f.id FROM tasks f
         WHERE f.bucket = :bucket AND f.line = :line AND f.state = 'ready' AND NOT f.head
-        ORDER BY f.path_seconds DESC, f.submitted, f.id LIMIT 1) best
-    WHERE (-best.path_seconds, best.submitted, best.id)
-        < (-tasks.path_seconds, tasks.submitted, tasks.id));
+        ORDER BY f.submitted, f.id LIMIT 1) best
+    WHERE (best.submitted, best.id) < (tasks.submitted, tasks.id));
 
 -- name: promote_best
 -- The first follower of a line that has no head becomes it; `aside` if it is already known to
@@ -95,7 +124,7 @@ UPDATE tasks SET head = TRUE, aside = CAST(:aside AS BIGINT)
 WHERE id = (
     SELECT f.id FROM tasks f
     WHERE f.bucket = :bucket AND f.line = :line AND f.state = 'ready' AND NOT f.head
-    ORDER BY f.path_seconds DESC, f.submitted, f.id LIMIT 1)
+    ORDER BY f.submitted, f.id LIMIT 1)
 AND NOT EXISTS (SELECT 1 FROM tasks h WHERE h.bucket = :bucket AND h.line = :line AND h.head);
 
 -- name: set_aside
@@ -103,8 +132,9 @@ AND NOT EXISTS (SELECT 1 FROM tasks h WHERE h.bucket = :bucket AND h.line = :lin
 UPDATE tasks SET aside = :holder WHERE id = :id AND head;
 
 -- name: heads_wanting
--- The heads of a bucket that may want something in a held pattern, except those whose own claim
--- or whose story's that is, and those who hold files already; and whether somebody follows them.
+-- The heads of a bucket after a number that may want something in a held pattern, except those
+-- whose own claim or whose story's that is, and those who hold files already; and whether somebody
+-- follows them.
 -- Files are the keys of a JSON object, so a quote and the pattern's lead is how such a file
 -- begins.
 SELECT id, files, line, EXISTS (
@@ -113,7 +143,7 @@ SELECT id, files, line, EXISTS (
 FROM tasks
 WHERE bucket = :bucket AND head AND aside IS NULL
   AND REPLACE(files, :start, '') <> files
-  AND id <> :holder AND COALESCE(story, 0) <> :holder
+  AND id > :after AND id <> :holder AND COALESCE(story, 0) <> :holder
   AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.repo = tasks.repo AND c.task = tasks.id);
 
 -- name: followers_wanting
@@ -154,15 +184,13 @@ UPDATE tasks SET line = :line, head = FALSE, aside = NULL WHERE id = :id;
 -- A claim has ended: whoever ran into it is looked at again.
 UPDATE tasks SET aside = NULL WHERE aside = :holder;
 
+-- name: bring_all_back
+-- Look again at every task of a repository's runs that stands aside.
+UPDATE tasks SET aside = NULL WHERE aside IS NOT NULL AND repo = :repo AND run IS NOT NULL;
+
 -- name: set_path
 -- A learned duration changed the longest remaining path of a task.
 UPDATE tasks SET path_seconds = :path_seconds WHERE id = :id;
-
--- name: lines_of
--- The lines of the given tasks.
-SELECT DISTINCT t.bucket, t.line
-FROM (SELECT CAST(key AS BIGINT) AS id FROM json_each(:ids)) k LEFT JOIN tasks t ON t.id = k.id
-WHERE COALESCE(t.state, '') = 'ready' AND COALESCE(t.line, '') <> '';
 
 -- name: due
 -- Parked tasks and unanswered offers whose time has come.

@@ -1,5 +1,5 @@
--- The first schema. Written for PostgreSQL and SQLite alike; `weft.store.sql` makes the two
--- replacements SQLite wants (how keys are stored).
+-- The first schema. Written for PostgreSQL and SQLite alike; `weft.store.sql` makes the three
+-- replacements SQLite wants (how keys are stored, and the collation).
 -- Times are seconds since the epoch, given by the caller. Identifiers are handed out by the
 -- one writer there is at any time, so they grow in commit order.
 
@@ -89,8 +89,9 @@ CREATE TABLE tasks (
     attempt BIGINT NOT NULL DEFAULT 0, -- the number of the latest one
     entry TEXT, -- what it asked to land with, the latest time
     -- The ready index. A line is the ready tasks of a bucket that share one pattern and so
-    -- exclude each other; only its head is looked at, the others follow in order. `aside` names the task whose claim a
-    -- head ran into: it is not looked at again before that claim ends.
+    -- exclude each other; only its head is looked at, the others follow in plan order. `aside`
+    -- names the task whose claim a head ran into, or the ready task of its bucket that the plan
+    -- puts before it: the head is not looked at again before that one lets go.
     bucket BIGINT,
     line TEXT,
     head BOOLEAN NOT NULL DEFAULT FALSE,
@@ -104,7 +105,7 @@ CREATE INDEX tasks_aside ON tasks (bucket, path_seconds DESC, submitted, id)
     WHERE head AND aside IS NOT NULL;
 CREATE UNIQUE INDEX tasks_head ON tasks (bucket, line) WHERE head;
 CREATE INDEX tasks_behind ON tasks (aside) WHERE aside IS NOT NULL;
-CREATE INDEX tasks_line ON tasks (bucket, line, path_seconds DESC, submitted, id)
+CREATE INDEX tasks_line ON tasks (bucket, line, submitted, id)
     WHERE state = 'ready' AND NOT head;
 -- Not of tasks that are ready or run: an admission would write two more pages. Those are found by
 -- the ready index and by their leases.
@@ -195,6 +196,15 @@ CREATE TABLE spending (
     PRIMARY KEY (resource, number)
 );
 CREATE UNIQUE INDEX spending_once ON spending (resource, fence);
+
+-- Where the ready tasks of runs want files: the paths they name, and the directories of their
+-- globs, from `/` on ('' is the root). A later task of the run looks here for an earlier one.
+CREATE TABLE wants (
+    bucket BIGINT NOT NULL,
+    place TEXT COLLATE "C" NOT NULL,
+    task BIGINT NOT NULL,
+    PRIMARY KEY (bucket, place, task)
+);
 
 -- The files a task holds, from its first admission until it lands or is given up.
 CREATE TABLE claims (
