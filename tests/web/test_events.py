@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import httpx
 
 from patience import wait_until
 from web.server import Client, Server
+from weft.store.tokens import identify, revoke_token
 
 
 @contextmanager
@@ -98,7 +100,29 @@ def test_a_tenant_hears_nothing_of_others(server: Server) -> None:
 
 
 def test_a_revoked_token_opens_no_stream(server: Server) -> None:
+    client = server.tenant()
+    with following(client):
+        pass
+    revoke(server, client)
+    assert client.http.get("/v1/events").status_code == 401
     assert httpx.get(f"{server.url}/v1/events").status_code == 401
+
+
+def test_a_token_that_is_revoked_loses_its_streams_and_others_keep_theirs(server: Server) -> None:
+    tenant = server.make_token(tenant="two tokens of one")
+    mine = server.client(tenant)
+    others = server.client(server.make_token(tenant="two tokens of one"))
+    with following(mine) as own, following(others) as kept:
+        revoke(server, mine)
+        task = others.send("a secret")
+        assert next(own, None) is None, "the stream has ended without it"
+        assert next(kept)["task"] == task
+
+
+def revoke(server: Server, client: Client) -> None:
+    with server.open_store() as store:
+        token = identify(store, client.token, now=time.time())
+        assert revoke_token(store, token.id, now=time.time())
 
 
 def test_who_does_not_read_is_dropped_and_loses_nothing(server: Server) -> None:

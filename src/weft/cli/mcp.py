@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
     from weft.operations.project import Project
     from weft.store import Store
+
+_THREADS: Final = 8
 
 
 @click.command(name="mcp")
@@ -49,16 +51,24 @@ def _serve(found: Project, store: Store, token: str | None) -> None:
     from weft.mcp.stdio import serve_stdio
     from weft.operations.swarm.identity import LOCAL, Identity, from_token
     from weft.store.tokens import identify
+    from weft.threads import Threads
     from weft.waiting import Room
 
     def identity() -> Identity:
         return LOCAL if not token else from_token(identify(store, token, now=time.time()))
 
     async def serve() -> None:
-        room, leaving = Room(store), anyio.Event()
+        room, leaving, threads = Room(store), anyio.Event(), Threads(_THREADS, each=_THREADS)
 
         def caller() -> Call:
-            return Call(store=store, room=room, project=found, who=identity(), leaving=leaving)
+            return Call(
+                store=store,
+                room=room,
+                project=found,
+                who=identity(),
+                leaving=leaving,
+                threads=threads,
+            )
 
         await serve_stdio(caller, room)
 

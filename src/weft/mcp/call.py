@@ -8,12 +8,12 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
-from anyio.to_thread import run_sync
 
 from weft.errors import Refused
 from weft.operations.project import Project
 from weft.operations.swarm.identity import Identity
 from weft.store import Store
+from weft.threads import Threads
 from weft.waiting import Room
 
 P = ParamSpec("P")
@@ -27,6 +27,7 @@ class Call:
     project: Project  # for which plans are submitted
     who: Identity
     leaving: anyio.Event  # set when nobody shall be kept waiting any longer
+    threads: Threads
 
     async def ask(
         self,
@@ -35,8 +36,9 @@ class Call:
         *args: P.args,
         **named: P.kwargs,
     ) -> T:
-        """Ask an operation of the swarm as the caller, in a thread of its own."""
-        done = await run_sync(partial(function, self.store, self.who, *args, **named))
+        """Ask an operation of the swarm as the caller, in a thread."""
+        work = partial(function, self.store, self.who, *args, **named)
+        done = await self.threads.run(self.who.token, work)
         if isinstance(done, Refused):  # what was done all the same is stored by now
             raise done
         return done

@@ -25,11 +25,13 @@ from weft.operations.project import Project
 from weft.operations.swarm.identity import from_token
 from weft.store import Store
 from weft.store.tokens import identify
+from weft.threads import Threads
 from weft.waiting import Room
 
 MCP: Final = "/mcp"
 """Where it is to be found."""
 
+_THREADS: Final = 8  # calls that ask the store at one time
 _LARGEST: Final = 1024 * 1024 + 64 * 1024  # a plan and what is around it
 
 
@@ -41,6 +43,8 @@ class McpApp:
         self._store = store
         self._room = Room(store)
         self._leaving = anyio.Event()
+        self._threads = Threads(_THREADS, each=_THREADS // 2)
+        self._checks = anyio.CapacityLimiter(_THREADS)
         self._manager = StreamableHTTPSessionManager(
             make_server(None), json_response=True, stateless=True, max_request_body_size=_LARGEST
         )
@@ -72,7 +76,7 @@ class McpApp:
             await _answer(send, 405, "Method Not Allowed", allow=b"POST")
             return
         try:
-            call = await run_sync(self._identify, _bearer(scope))
+            call = await run_sync(self._identify, _bearer(scope), limiter=self._checks)
         except Unauthenticated as error:
             await _answer(send, 401, str(error))
             return
@@ -89,6 +93,7 @@ class McpApp:
             project=self._project,
             who=who,
             leaving=self._leaving,
+            threads=self._threads,
         )
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -133,6 +133,11 @@ def revoke_token(tx: Transaction, id: str, *, now: float) -> bool:
     return True
 
 
+def is_token(text: str) -> bool:
+    """Whether a text has the form of a token."""
+    return _TEXT.fullmatch(text) is not None
+
+
 @reads
 def identify(tx: Transaction, text: str, *, now: float) -> Token:
     """Whose token this is. Raises `Unauthenticated`, whatever is wrong with it."""

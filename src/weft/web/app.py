@@ -17,9 +17,12 @@ from weft.errors import WeftError
 from weft.operations.project import Project
 from weft.store import Store
 from weft.store.store import open_reader
+from weft.threads import Threads
 from weft.waiting import Room
 from weft.web import document, problems
 from weft.web.asking import Parts
+from weft.web.auth import TokenCheck
+from weft.web.connections import ConnectionBounds, Connections
 from weft.web.counting import VERSION, Counting, Counts
 from weft.web.following import Stream
 from weft.web.guard import LOOPBACK, Bounds, Guard
@@ -27,6 +30,8 @@ from weft.web.routes import events, health, looking, members, runs, tasks, token
 from weft.web.tending import forget
 
 _THREADS: Final = 8  # requests that ask the store at one time
+_SLOW_THREADS: Final = 4  # requests that start git or read files at one time
+_STREAM_THREADS: Final = 2  # for followers of events
 
 _ROUTERS: Final = (tasks, members, runs, looking, events, tokens, verbs)
 
@@ -37,6 +42,7 @@ def create_app(
     *,
     hosts: Iterable[str] = LOOPBACK,
     bounds: Bounds | None = None,
+    connections: ConnectionBounds | None = None,
     mounted: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
     """An application over a store; `work_beside` goes on while it is served.
@@ -44,15 +50,18 @@ def create_app(
     `hosts` are the names under which it may be reached; `mounted` are applications of others, by
     the path at which they are to be found.
     """
-    threads = anyio.CapacityLimiter(_THREADS)
+    quick = open_reader(store)
     parts = Parts(
         store=store,
         project=project,
         room=Room(store),
-        stream=Stream(store, threads),
+        stream=Stream(store, anyio.CapacityLimiter(_STREAM_THREADS)),
         counts=Counts(),
-        threads=threads,
-        quick=open_reader(store),
+        connections=Connections(connections or ConnectionBounds()),
+        threads=Threads(_THREADS, each=_THREADS // 2),
+        slow_threads=Threads(_SLOW_THREADS, each=_SLOW_THREADS // 2),
+        health_threads=anyio.CapacityLimiter(1),
+        quick=quick,
         leaving=anyio.Event(),
     )
     app = FastAPI(
@@ -73,7 +82,8 @@ def create_app(
         app.router.routes.append(Route(path, other))
     _answer_errors(app)
     app.add_middleware(Counting, counts=parts.counts)
-    app.add_middleware(Guard, hosts=hosts, bounds=bounds or Bounds())
+    tokens = TokenCheck(store, quick)
+    app.add_middleware(Guard, hosts=hosts, bounds=bounds or Bounds(), tokens=tokens)
     document.tell_the_truth(app)
     return app
 

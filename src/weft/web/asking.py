@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 
 import anyio
 import msgspec
-from anyio.to_thread import run_sync
 from fastapi import Request, Response
 
 from weft.errors import InputError, Refused, StoreBusy, WeftError
@@ -26,11 +25,14 @@ from weft.store.calling import plainly
 from weft.store.database import Transaction
 from weft.store.replies import Asked, Reply, fill, find_reply, keep_reply, reserve
 from weft.store.store import OneMoment, OneTransaction
+from weft.threads import Threads
 from weft.waiting import Room
 from weft.web import problems
 from weft.web.auth import admit, bearer
+from weft.web.connections import Connections
 from weft.web.counting import Counts
 from weft.web.following import Stream
+from weft.web.guard import TOKEN
 from weft.web.problems import Rejected
 
 T = TypeVar("T")
@@ -58,7 +60,10 @@ class Parts:
     room: Room
     stream: Stream
     counts: Counts
-    threads: anyio.CapacityLimiter  # of our own: the loops of an engine beside us have theirs
+    connections: Connections
+    threads: Threads  # of our own: the loops of an engine beside us have theirs
+    slow_threads: Threads  # for git and files, so that looks at the store need not wait for these
+    health_threads: anyio.CapacityLimiter
     quick: Store | None  # for looks that take less time than handing them to a thread
     leaving: anyio.Event  # this server is about to end: nobody waits here any more
 
@@ -69,7 +74,16 @@ def parts_of(request: Request) -> Parts:
 
 
 async def in_thread(request: Request, work: Callable[[], T]) -> T:
-    return await run_sync(work, limiter=parts_of(request).threads)
+    return await parts_of(request).threads.run(_token(request), work)
+
+
+async def in_slow_thread(request: Request, work: Callable[[], T]) -> T:
+    """The same for work that starts git or reads files."""
+    return await parts_of(request).slow_threads.run(_token(request), work)
+
+
+def _token(request: Request) -> str:
+    return str(request.scope["state"][TOKEN])
 
 
 async def look(request: Request, scope: str, work: Work) -> Response:

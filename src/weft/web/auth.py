@@ -1,4 +1,5 @@
-"""Who asks: a bearer token becomes an identity, in the transaction that serves the request.
+"""Tokens of requests: a bearer token becomes an identity, in the transaction that serves the
+request. Before a body is read, `TokenCheck` looks whether the token is valid at all.
 
 No cookies, so no page can ask on behalf of whoever looks at it. A token in an address would end
 up in logs, so there is none.
@@ -6,19 +7,63 @@ up in logs, so there is none.
 
 from __future__ import annotations
 
+import hashlib
+import time
 from typing import Final
 
+import anyio
+from anyio.to_thread import run_sync
 from fastapi import Request
 
-from weft.errors import Unauthenticated
+from weft.errors import StoreBusy, Unauthenticated
 from weft.operations.swarm.identity import Identity, from_token, need
+from weft.store import Store
 from weft.store.database import Transaction
-from weft.store.tokens import identified
+from weft.store.tokens import identified, identify, is_token
 
 OWN: Final = "own"
 """Instead of a scope: whatever may be asked with a token made for one attempt too.
 
 What of it that token may see and touch is decided by the operation."""
+
+_TRUSTED: Final = 5.0  # seconds after which a token is looked at again
+_MOST: Final = 10_000  # tokens that are remembered
+_THREADS: Final = 4  # of their own: those of requests may all be busy
+
+
+class TokenCheck:
+    """Tells whose token is shown. A valid one is remembered for a moment, for what is decided
+    here is only whether to read on: the transaction that serves the request looks again."""
+
+    def __init__(self, store: Store, quick: Store | None) -> None:
+        self._store = store
+        self._quick = quick
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._known: dict[bytes, tuple[str, float]] = {}
+
+    async def identify(self, text: str) -> str:
+        """The id of a token. Raises `Unauthenticated`, whatever is wrong with it."""
+        if not is_token(text):
+            raise Unauthenticated
+        digest, now = hashlib.sha256(text.encode()).digest(), time.monotonic()
+        id, until = self._known.get(digest, ("", 0.0))
+        if now >= until:
+            id = await self._look_up(text)
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[digest] = (id, now + _TRUSTED)
+        return id
+
+    async def _look_up(self, text: str) -> str:
+        if self._quick is not None:
+            try:
+                return identify(self._quick, text, now=time.time()).id
+            except StoreBusy:
+                pass  # a thread waits better
+        store = self._store
+        return await run_sync(
+            lambda: identify(store, text, now=time.time()).id, limiter=self._threads
+        )
 
 
 def bearer(request: Request) -> str:

@@ -98,6 +98,7 @@ class Stream:
         self._joined = anyio.Event()
         self._closed = False
         self.dropped = 0
+        self.revocations = 0  # of tokens, since followers can tell by it when to look at theirs
 
     @property
     def followers(self) -> int:
@@ -170,6 +171,11 @@ class Stream:
                 await anyio.sleep(_NET)
 
     def _deliver(self, told: Sequence[Told]) -> None:
+        if any(one.kind == "token_revoked" for one in told):
+            self.revocations += 1
+            for follower in self._followers:
+                if follower.idle:
+                    follower.push(_SIGN)  # those who may not see that event wake up, too
         whole: dict[Wanted, bytes] = {}
         for follower in list(self._followers):
             if follower.after < told[0].id:

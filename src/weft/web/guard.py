@@ -1,120 +1,139 @@
-"""What is turned away before anybody looks at it. Pure ASGI, around everything else.
+"""Checks before any route sees a request. Pure ASGI, around everything else.
 
 - A `Host` that is not ours: a page that had its own name point at this machine (DNS rebinding).
 - An `Origin` or `Sec-Fetch-Site` that is not ours: a page of somebody else's (cross-site requests).
-- Whoever shows no token where one is needed.
+- The token, before a single byte of the body is read; too many connections of one token.
 - Bodies that are too large, chunked ones too, come too slowly, or are no JSON.
-- Too many headers, too long a path, too many requests at once.
+- Heads that are too large, paths that are too long, two lengths for one body.
 
 Bodies are read here, whole: they are small, and nothing behind this can be kept waiting by one.
-What happens before a request has its headers is in `protocol`.
+Requests that need no token (`/healthz`) pass whatever the others do. Heads that come too slowly,
+and connections, are bounded in `protocol` and `connections`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from weft.errors import Unauthenticated, name_of
+from weft.errors import StoreError, Unauthenticated, name_of
 from weft.web import problems
+from weft.web.auth import TokenCheck
+from weft.web.budget import BodyBudget
+from weft.web.connections import CONNECTION
 from weft.web.problems import Rejected
+from weft.web.protocol import HEAD_BYTES
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 CALLS: Final = ("/v1/verbs/", "/v1/operations/")
 """Where an admin calls verbs by name."""
+TOKEN: Final = "token"  # noqa: S105  # a name
+"""Where in the state of an ASGI scope the id of the token is that was shown."""
 
 _CLOSED: Final = ("/v1/", "/metrics", "/mcp")
 _SITES: Final = (b"origin", b"sec-fetch-site")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
+Headers = list[tuple[bytes, bytes]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """How much one request may be. Sizes in bytes, times in seconds."""
+    """Bounds of one request. Sizes in bytes, times in seconds."""
 
+    head: int = HEAD_BYTES
     body: int = 4 << 20  # a plan with a hundred tasks is a hundredth of this
-    call: int = 96 << 20  # one of an admin's calls of a verb, which may carry the largest plan
+    call: int = 96 << 20  # of a verb called by name, which may carry the largest plan
+    bodies: int = 192 << 20  # of all requests at once; of one token's as much as `call`
     body_seconds: float = 20.0
     path: int = 2048  # with its query
     headers: int = 64
-    at_once: int = 5000  # requests under way, those that wait included
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, *, hosts: Iterable[str], bounds: Bounds) -> None:
+    def __init__(
+        self, app: ASGIApp, *, hosts: Iterable[str], bounds: Bounds, tokens: TokenCheck
+    ) -> None:
         self._app = app
         self._hosts = frozenset(one.lower() for one in hosts)
         self._bounds = bounds
-        self._under_way = 0
+        self._tokens = tokens
+        self._bodies = BodyBudget(total=bounds.bodies, each=bounds.call)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
             return None  # there are no others here
-        self._under_way += 1
-        try:
-            received = await self._let_in(scope, receive)
-        except Rejected as error:
-            return await _turn_away(send, error)
-        else:
+        async with AsyncExitStack() as until_answered:
+            try:
+                received = await self._let_in(scope, receive, until_answered)
+            except Rejected as error:
+                return await _turn_away(send, error)
             return await self._app(scope, received, send)
-        finally:
-            self._under_way -= 1
 
-    async def _let_in(self, scope: Scope, receive: Receive) -> Receive:
-        if self._under_way > self._bounds.at_once:
-            raise Rejected(503, "Too many requests are under way; ask again in a moment.")
+    async def _let_in(
+        self, scope: Scope, receive: Receive, until_answered: AsyncExitStack
+    ) -> Receive:
         headers = scope["headers"]
-        if len(headers) > self._bounds.headers:
-            raise Rejected(431, f"A request has at most {self._bounds.headers} headers.")
-        if len(scope["raw_path"]) + len(scope["query_string"]) > self._bounds.path:
-            raise Rejected(414, f"A path has at most {self._bounds.path} bytes.")
+        self._refuse_head(scope, headers)
         self._refuse_strangers(headers)
-        if scope["path"].startswith(_CLOSED) and not _shows_a_token(headers):
-            raise Rejected(401, str(Unauthenticated()))
+        if not scope["path"].startswith(_CLOSED):
+            return receive  # nothing there reads a body
+        token = await self._identify(headers)
+        state = scope.setdefault("state", {})
+        state[TOKEN] = token
+        if CONNECTION in state:
+            state[CONNECTION].assign(token)
         if scope["method"] not in _WITH_BODY:
             return receive
-        if scope["path"].startswith(CALLS):
-            return self._read_later(headers, receive)
-        return await self._read_body(headers, receive)
-
-    def _read_later(self, headers: list[tuple[bytes, bytes]], receive: Receive) -> Receive:
-        """For what may be large: read by whoever has looked at the token first, within bounds."""
-        self._refuse_length(headers, self._bounds.call)
-        end = anyio.current_time() + self._bounds.body_seconds
-        seen = 0
-        more = True
-
-        async def received() -> Message:
-            nonlocal seen, more
-            if not more:
-                return await receive()
-            with anyio.move_on_after(end - anyio.current_time()) as waiting:
-                message = await receive()
-                seen += len(message.get("body", b""))
-                more = message.get("more_body", False)
+        length = self._length(scope["path"], headers)
+        if length:
+            with anyio.move_on_after(self._bounds.body_seconds) as waiting:
+                await until_answered.enter_async_context(self._bodies.take(token, length))
             if waiting.cancelled_caught:
-                raise self._too_slow()
-            if seen > self._bounds.call:
-                raise _too_large(self._bounds.call)
-            return message
+                raise Rejected(503, "Too many large bodies are under way; ask again in a moment.")
+        return await self._read_body(headers, receive, length)
 
-        return received
+    async def _identify(self, headers: Headers) -> str:
+        try:
+            return await self._tokens.identify(_bearer(headers))
+        except Unauthenticated as error:
+            raise Rejected(401, str(error)) from error
+        except StoreError as error:
+            raise Rejected(*problems.told(error)[:2]) from error
 
-    def _refuse_length(self, headers: list[tuple[bytes, bytes]], most: int) -> None:
-        length = dict(headers).get(b"content-length", b"0")
+    def _refuse_head(self, scope: Scope, headers: Headers) -> None:
+        asked = len(scope["raw_path"]) + len(scope["query_string"])
+        if len(headers) > self._bounds.headers:
+            raise Rejected(431, f"A request has at most {self._bounds.headers} headers.")
+        # uvicorn bounds only a head that comes in pieces.
+        if asked + sum(len(name) + len(value) + 4 for name, value in headers) > self._bounds.head:
+            raise Rejected(431, f"The head of a request has at most {self._bounds.head} bytes.")
+        if asked > self._bounds.path:
+            raise Rejected(414, f"A path has at most {self._bounds.path} bytes.")
+        names = [name for name, _ in headers]
+        if b"transfer-encoding" in names and b"content-length" in names:
+            # A proxy that believes the other of the two takes the rest for a second request.
+            raise Rejected(400, "A body has a Content-Length or a Transfer-Encoding, not both.")
+
+    def _length(self, path: str, headers: Headers) -> int:
+        """How long the body may become: what is announced, or the bound if nothing is."""
+        found = dict(headers)
+        if b"transfer-encoding" in found:
+            return self._bounds.body
+        length = found.get(b"content-length", b"0")
+        most = self._bounds.call if path.startswith(CALLS) else self._bounds.body
         if not length.isdigit() or int(length) > most:
             raise _too_large(most)
+        return int(length)
 
-    def _too_slow(self) -> Rejected:
-        return Rejected(408, f"A body must come within {self._bounds.body_seconds:.0f} s.")
-
-    def _refuse_strangers(self, headers: list[tuple[bytes, bytes]]) -> None:
+    def _refuse_strangers(self, headers: Headers) -> None:
         host = b""
         for name, value in headers:
             if name == b"host":
@@ -138,8 +157,7 @@ class Guard:
         bare = name if colon and port.isdecimal() else netloc
         return bare.lower() in self._hosts
 
-    async def _read_body(self, headers: list[tuple[bytes, bytes]], receive: Receive) -> Receive:
-        self._refuse_length(headers, self._bounds.body)
+    async def _read_body(self, headers: Headers, receive: Receive, most: int) -> Receive:
         body = bytearray()
         with anyio.move_on_after(self._bounds.body_seconds) as reading:
             more = True
@@ -149,18 +167,21 @@ class Guard:
                     raise Rejected(400, "The body ended too early.")
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
-                if len(body) > self._bounds.body:
-                    raise _too_large(self._bounds.body)
+                if len(body) > most:
+                    raise _too_large(most)
         if reading.cancelled_caught:
-            raise self._too_slow()
+            raise Rejected(408, f"A body must come within {self._bounds.body_seconds:.0f} s.")
         if body and not _is_json(dict(headers).get(b"content-type", b"")):
             raise Rejected(415, "A body is application/json.")
         return _replay(bytes(body), receive)
 
 
-def _shows_a_token(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether it is any good is asked later; who shows none hears nothing else."""
-    return dict(headers).get(b"authorization", b"").lower().startswith(b"bearer ")
+def _bearer(headers: Headers) -> str:
+    shown = [value for name, value in headers if name == b"authorization"]
+    scheme, _, text = (shown[0] if len(shown) == 1 else b"").decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthenticated
+    return text.strip()
 
 
 def _too_large(most: int) -> Rejected:
@@ -191,8 +212,8 @@ async def _turn_away(send: Send, error: Rejected) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),  # what else it wanted to send is not read
     ]
-    if error.status_code == 503:
-        headers.append((b"retry-after", b"2"))
+    if error.status_code in problems.AGAIN:
+        headers.append((b"retry-after", str(problems.AGAIN[error.status_code]).encode()))
     if error.status_code == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": error.status_code, "headers": headers})

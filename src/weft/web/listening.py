@@ -21,6 +21,7 @@ _BACKLOG: Final = 2048
 _KEPT_ALIVE: Final = 30  # seconds between two requests of one connection
 _GRACE: Final = 5  # seconds for answers that are under way when all ends
 _DESCRIPTORS: Final = 65_536
+_OWN_DESCRIPTORS: Final = 256  # files, pipes and connections to the store
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -40,12 +41,17 @@ def bind(host: str, port: int) -> socket.socket:
 
 async def listen(app: FastAPI, listening: socket.socket) -> None:
     """Answer requests until cancelled; then those under way, for a moment, and no more."""
-    _allow_many_connections()
+    connections = parts_of(app).connections
+    connections.fit(_allow_many_descriptors() - _OWN_DESCRIPTORS)
+
+    class Protocol(BoundedProtocol):
+        open_connections = connections
+
     hide_in_logs(parts_of(app).store.hide)
     server = _Server(
         uvicorn.Config(
             app,
-            http=BoundedProtocol,
+            http=Protocol,
             ws="none",
             lifespan="off",
             log_config=None,  # the command's own
@@ -84,9 +90,10 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _allow_many_connections() -> None:
-    """As many open sockets as we may have: a thousand agents wait on one each."""
+def _allow_many_descriptors() -> int:
+    """Raise the limit of open sockets, for a thousand agents wait on one each; returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(soft, most)

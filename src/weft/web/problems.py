@@ -56,7 +56,7 @@ _STATUSES: Final[Mapping[type[WeftError], int]] = {
     StoreError: 503,
     WeftError: 500,
 }
-_AGAIN: Final[Mapping[int, int]] = {429: 5, 503: 2}  # seconds after which to ask again
+AGAIN: Final[Mapping[int, int]] = {429: 5, 503: 2}  # seconds after which to ask again
 
 
 class Problem(TypedDict):
@@ -91,8 +91,8 @@ def answer(status: int, detail: str, name: str | None = None) -> Response:
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if status in _AGAIN:
-        headers["Retry-After"] = str(_AGAIN[status])
+    if status in AGAIN:
+        headers["Retry-After"] = str(AGAIN[status])
     return Response(encode(status, detail, name), status, headers, MEDIA_TYPE)
 
 

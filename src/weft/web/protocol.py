@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with an end to what nobody finishes.
+"""HTTP/1.1 as uvicorn speaks it, with time limits for slow peers and counted connections.
 
 uvicorn bounds the size of a request's head and the time between two requests; it waits for ever
 for the rest of a head that has begun, and for a reader who does not read. Here both have a time.
@@ -13,20 +13,26 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from weft.web.connections import CONNECTION, Connections
+
 HEAD_BYTES: Final = 32 << 10
 
 
 class BoundedProtocol(H11Protocol):
     head_seconds = 10.0  # from the first byte of a head to its last
     read_seconds = 30.0  # for a reader to take what waits for it
+    open_connections: Connections | None = None  # of its server; None: they are not counted
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
+        self.app_state = {**self.app_state, CONNECTION: self}
         self._head = _Timer(self.loop)
         self._unread = _Timer(self.loop)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        if self.open_connections is not None:
+            self.open_connections.add(self)
         self._head.start(self.head_seconds, transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -45,7 +51,21 @@ class BoundedProtocol(H11Protocol):
         super().resume_writing()
         self._unread.stop()
 
+    @property
+    def address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def drop(self) -> None:
+        self.transport.abort()
+
+    def assign(self, token: str) -> None:
+        """Count this connection for a token; refuse if that has too many."""
+        if self.open_connections is not None:
+            self.open_connections.assign(self, token)
+
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.open_connections is not None:
+            self.open_connections.remove(self)
         self._head.stop()
         self._unread.stop()
         super().connection_lost(exc)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Request
@@ -44,15 +45,16 @@ async def follow(
 
     A reader that does not keep up is sent away, and may come back with the last id it saw.
     """
-    who = await identify(request, OWN)
     parts = parts_of(request)
+    before = parts.stream.revocations
+    who = await identify(request, OWN)
     wanted = await in_thread(request, lambda: _wanted(parts.store, who, run, task))
     after = last_event_id
     if after is None:
         after = await in_thread(request, lambda: last_event(parts.store))
     blocks = parts.stream.follow(wanted, after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventStream(_while_allowed(request, blocks), headers=headers)
+    return EventStream(_while_allowed(request, blocks, before), headers=headers)
 
 
 def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> Wanted:
@@ -68,13 +70,18 @@ def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> W
     return Wanted(run=run, task=task, tenant=who.tenant)
 
 
-async def _while_allowed(request: Request, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    asked = time.monotonic()
-    async for block in blocks:
-        yield block
-        if time.monotonic() - asked > _ASKED_AGAIN:
-            asked = time.monotonic()
-            try:
-                await identify(request, OWN)
-            except WeftError:
-                return
+async def _while_allowed(
+    request: Request, blocks: AsyncGenerator[bytes, None], revocations: int
+) -> AsyncIterator[bytes]:
+    """Pass blocks on while the token is valid: it is looked at again before the first block after
+    any token was revoked, and from time to time, since it may expire."""
+    stream, asked = parts_of(request).stream, time.monotonic()
+    async with aclosing(blocks):
+        async for block in blocks:
+            if stream.revocations != revocations or time.monotonic() - asked > _ASKED_AGAIN:
+                revocations, asked = stream.revocations, time.monotonic()
+                try:
+                    await identify(request, OWN)
+                except WeftError:
+                    return
+            yield block

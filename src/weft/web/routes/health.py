@@ -33,9 +33,9 @@ async def healthz() -> Response:
 @router.get("/readyz", openapi_extra=answers(wire.Health))
 async def readyz(request: Request) -> Response:
     """The store answers, in the form this weft knows: a store is brought up to date when opened."""
-    store = parts_of(request).store
+    parts = parts_of(request)
     with anyio.move_on_after(_SOON):
-        await run_sync(identity, store, abandon_on_cancel=True)
+        await run_sync(identity, parts.store, abandon_on_cancel=True, limiter=parts.health_threads)
         return Response(encode({"status": "ok"}), media_type="application/json")
     raise StoreError
 

@@ -17,7 +17,7 @@ from weft.store import Store
 from weft.store.runs import get_run, page_runs
 from weft.store.tasks import list_run
 from weft.web import bodies, wire
-from weft.web.asking import act, act_slowly, in_thread, look, parts_of
+from weft.web.asking import act, act_slowly, in_slow_thread, look, parts_of
 from weft.web.document import answers
 
 router = APIRouter(tags=["runs"])
@@ -31,7 +31,9 @@ async def submit(request: Request, body: bodies.NewRun) -> Response:
     parts, new = parts_of(request), body.new()
 
     async def work(who: Identity) -> PlanSent:
-        return await in_thread(request, lambda: submit_text(parts.store, who, parts.project, new))
+        return await in_slow_thread(
+            request, lambda: submit_text(parts.store, who, parts.project, new)
+        )
 
     return await act_slowly(request, ADMIN, work, status=201)
 

@@ -19,7 +19,16 @@ from weft.operations.swarm.identity import READ, WORK, Identity
 from weft.operations.swarm.records import Claimed, Filter, Heard, Sent
 from weft.store import Store
 from weft.web import bodies, wire
-from weft.web.asking import act, act_slowly, glance, in_thread, look, parts_of, while_connected
+from weft.web.asking import (
+    act,
+    act_slowly,
+    glance,
+    in_slow_thread,
+    in_thread,
+    look,
+    parts_of,
+    while_connected,
+)
 from weft.web.auth import OWN
 from weft.web.bodies import TaskNumber
 from weft.web.document import answers
@@ -264,6 +273,6 @@ async def _read_slowly(request: Request, read: Callable[[Identity], Any]) -> Res
     """What is read from files and git, not from one moment of the store."""
 
     async def work(who: Identity) -> object:
-        return await in_thread(request, lambda: read(who))
+        return await in_slow_thread(request, lambda: read(who))
 
     return await act_slowly(request, OWN, work)

@@ -32,7 +32,17 @@ from weft.store.hosted import HOSTED
 from weft.store.remote import UNKNOWN
 from weft.store.store import Verb
 from weft.web import problems
-from weft.web.asking import ShownOnce, act, act_slowly, encode, identify, in_thread, look, parts_of
+from weft.web.asking import (
+    ShownOnce,
+    act,
+    act_slowly,
+    encode,
+    identify,
+    in_slow_thread,
+    in_thread,
+    look,
+    parts_of,
+)
 from weft.web.following import Wanted
 
 router = APIRouter(include_in_schema=False)
@@ -105,7 +115,7 @@ async def call_operation(request: Request, name: str) -> Response:
         return function(project, *args, **kwargs)
 
     async def work(who: Identity) -> object:
-        done = await in_thread(
+        done = await in_slow_thread(
             request, lambda: _carry_out(operation, carry_out, body, who, time.time())
         )
         return {"result": done}
