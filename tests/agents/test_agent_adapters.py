@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agents.streams import FAILURES, LINES, RECORDED, agent, events_of, recorded
-from weft.agents import places
+from weft.agents import lines, places
 from weft.agents.adapters import ADAPTERS, adapter_of
 from weft.agents.adapters.base import Facts, Launch, Mcp, Reading, Start, environment
 from weft.agents.agent import PROGRAMS
@@ -29,6 +29,7 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
+from weft.agents.lines import shorten_line
 from weft.errors import InputError
 from weft.model import ErrorClass
 
@@ -494,3 +495,18 @@ def _texts(event: Event) -> list[str]:
         for name in ("text", "name", "detail", "session")
         if isinstance(value := getattr(event, name, None), str)
     ]
+
+
+@given(st.text(min_size=2_000, max_size=3_000), st.integers(0, 400), st.integers(0, 400))
+def test_a_line_that_is_too_long_is_read_from_both_its_ends(
+    text: str, before: int, after: int
+) -> None:
+    line = json.dumps({"type": "result", "result": text, "is_error": False}).encode()
+    joined = shorten_line(line[: 900 + before], line[-(300 + after) :])
+    found = lines.decode(joined)
+    assert found is not None
+    assert (found["type"], found["is_error"]) == ("result", False)
+
+
+def test_ends_that_do_not_fit_together_are_no_line() -> None:
+    assert lines.decode(shorten_line(b'{"a": [', b'"]')) is None

@@ -105,3 +105,9 @@ def test_what_was_used_never_comes_back(
         assert later.spent.tokens.total >= meter.spent.tokens.total
         assert (later.spent.micro_usd or 0) >= 0
         meter = later
+
+
+def test_prices_of_the_agent_file_count_where_a_program_reports_no_dollars() -> None:
+    step = Usage(extent=Extent.STEP, tokens=ONE_RUN, micro_usd=0)
+    assert metered([step], Meter(prices=PRICES)).spent.micro_usd == price(ONE_RUN, PRICES)
+    assert metered([step]).spent.micro_usd == 0
