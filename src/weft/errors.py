@@ -51,7 +51,8 @@ _PASSING: Final = {
 }
 """Faults of the machine or its file systems, which pass or are mended without a change to weft's
 work. A full disk is not among them: what fills it may be an attempt's own work."""
-_PASSING_TEXT: Final = re.compile("|".join(map(re.escape, _PASSING.values())))
+_NO_GIT: Final = "git was not found"  # while its package is upgraded, say
+_PASSING_TEXT: Final = re.compile("|".join(map(re.escape, (*_PASSING.values(), _NO_GIT))))
 
 
 class WeftError(Exception):

@@ -47,7 +47,6 @@ _CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although 
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
 _FAULTY: Final = 1.0  # seconds for which nothing is taken after a fault of the place
-_TRIES: Final = 3  # at settling an attempt over which git fails
 
 Take = Callable[[], Sequence[Grant]]
 Sign = Callable[[], None]
@@ -273,8 +272,11 @@ class Scheduler:
                 pause = min(2 * pause, _LAST_PAUSE)
 
     async def _settle(self, attempt: Attempt) -> bool:
-        """Whether the store has the outcome. It is asked again for as long as it does not answer:
-        what is finished need not be done anew."""
+        """Store the outcome of an attempt that has ended; False if weft ends first.
+
+        It is tried again while the store does not answer or a fault of the place lasts: finished
+        work need not be done anew.
+        """
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -287,9 +289,14 @@ class Scheduler:
                 if self._killing:
                     return False
             except Exception as error:
-                log.exception("task %s cannot be settled", attempt.order.task)
-                await run_sync(attempt.give_up, error)
-                return True
+                if fault := find_passing_fault(error):
+                    self._tell_fault(fault, error)
+                    if self._killing:
+                        return False
+                else:
+                    log.exception("task %s cannot be settled", attempt.order.task)
+                    await run_sync(attempt.give_up, error)
+                    return True
             else:
                 return True
             await anyio.sleep(pause)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import sqlite3
 import subprocess
@@ -22,33 +23,32 @@ from run.yard import Yard
 pytestmark = pytest.mark.timeout(600)
 
 
-def plan(count: int = 3, seconds: float = 0.5) -> str:
+def plan(count: int = 3, seconds: float = 0.5, *, until: Path | None = None) -> str:
+    """Tasks that may run at once; each sleeps, or waits for the file `until`, and then writes."""
+    pause = f"sleep {seconds}" if until is None else f"wait {until}"
     tasks = [
         f"- [ ] Task {n}: Do {n}\n  <!-- files: src/p{n} -->\n"
-        f"  - script: sleep {seconds}\n  - script: write src/p{n} x\n"
+        f"  - script: {pause}\n  - script: write src/p{n} x\n"
         for n in range(1, count + 1)
     ]
     return "## Phase 1: All\n<!-- execution: parallel -->\n\n" + "\n".join(tasks)
 
 
+def wait_said(process: subprocess.Popen[str], text: str) -> str:
+    """Wait until the process has said this on standard error; return all it said there so far."""
+    assert process.stderr is not None
+    said = b""
+    while text not in said.decode(errors="replace"):
+        ready, _, _ = select.select([process.stderr], [], [], PATIENCE)
+        piece = os.read(process.stderr.fileno(), 65536) if ready else b""
+        assert piece, f"it never said {text!r}, but {said.decode(errors='replace')!r}"
+        said += piece
+    return said.decode(errors="replace")
+
+
 def assert_plainly_said(text: str) -> None:
     assert text.startswith("weft: "), text
     assert "Traceback" not in text, text
-
-
-def go_on(yard: Yard) -> None:
-    """Trouble is over: everything lands, once, and nothing is left of it."""
-    for row in yard.rows("SELECT id FROM tasks WHERE state = 'blocked'"):
-        assert yard.weft("retry", str(row["id"])).returncode == 0
-    for row in yard.rows("SELECT agent FROM stopped_agents"):
-        assert yard.weft("agents", "resume", str(row["agent"])).returncode == 0
-    [run] = yard.rows("SELECT * FROM runs")
-    if run["blocked"]:
-        assert yard.weft("resume", str(run["id"])).returncode == 0
-    if run["state"] != "ended":
-        yard.run("--resume")
-    yard.assert_landed_once()
-    yard.assert_nothing_left()
 
 
 @pytest.fixture
@@ -63,22 +63,29 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(small: Path) -> None:
+def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(
+    small: Path, tmp_path: Path
+) -> None:
+    """The agents write nothing meanwhile: weft alone meets the full disk."""
     yard = Yard(small)
     try:
-        yard.plan.write_text(plan(4, 0.8))
+        go = tmp_path / "go"
+        yard.plan.write_text(plan(4, until=go))
         with yard.untouched():
             process = yard.start("run", "plan.md", "--slots", "2")
-            wait_until(lambda: yard.rows("SELECT * FROM attempts"))
+            wait_until(lambda: len(set(yard.marked().values())) == 2)
             ballast = small / "ballast"
             with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
                 while True:
                     file.write(b"x" * 4096)
-            time.sleep(1.5)
+            said = wait_said(process, "disk is full")
             ballast.unlink()
+            go.touch()
             out, err = process.communicate(timeout=PATIENCE)
-        assert "Traceback" not in out + err, err
-        go_on(yard)
+        assert "Traceback" not in out + said + err, said + err
+        assert process.returncode == 0, (out, said + err)
+        yard.assert_landed_once("1.1", "1.2", "1.3", "1.4")
+        yard.assert_nothing_left()
     finally:
         yard.close()
 
@@ -197,11 +204,13 @@ def test_git_that_goes_away_in_mid_run_loses_nothing(yard: Yard, tmp_path: Path)
         process = yard.start("run", "plan.md", "--slots", "2", PATH=str(programs))
         wait_until(yard.marked)
         (programs / "git").unlink()
-        time.sleep(1.5)
+        said = wait_said(process, "git was not found")
         (programs / "git").symlink_to(real)
         out, err = process.communicate(timeout=PATIENCE)
-    assert "Traceback" not in out + err, err
-    go_on(yard)
+    assert "Traceback" not in out + said + err, said + err
+    assert process.returncode == 0, (out, said + err)
+    yard.assert_landed_once("1.1", "1.2", "1.3")
+    yard.assert_nothing_left()
 
 
 def test_git_that_is_killed_again_and_again_needs_nobody(yard: Yard, tmp_path: Path) -> None:
