@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import socket
 import time
@@ -11,9 +13,15 @@ import pytest
 
 from patience import PATIENCE, wait_until
 from web.server import Server
+from weft.mcp.bridge import Bridge
 from weft.operations.warnings import Redaction
 from weft.redaction import Redactor
 from weft.store.tokens import create_token, revoke_token
+
+MCP_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+}
 
 
 def raw(server: Server, data: bytes, *, seconds: float = 30) -> bytes:
@@ -252,3 +260,19 @@ def test_the_secret_of_a_token_is_taken_out_of_whatever_is_logged() -> None:
     record = logging.LogRecord("weft", logging.WARNING, "", 0, "%s said %s", ("who", token), None)
     assert Redaction(Redactor()).filter(record)
     assert record.getMessage() == "who said weft_[hidden]"
+
+
+def test_half_a_character_over_mcp_is_answered(server: Server) -> None:
+    half = "\\ud800"
+    call = '{"jsonrpc": "2.0", "id": %s, "method": "%s", "params": {"name": "%s"}}'
+    asked = [call % (1, "tools/call", half), call % (f'"{half}"', "tools/list", "x")]
+    client = server.client()
+    for line in asked:
+        refused = client.http.post("/mcp", content=line, headers=MCP_HEADERS)
+        assert refused.status_code == 400
+        assert refused.json()["error"]["code"] == -32700
+    out = io.BytesIO()
+    Bridge(server.url, client.token, out).carry([line.encode() for line in asked])
+    answers = {json.loads(line)["id"] for line in out.getvalue().splitlines()}
+    assert answers == {1, "\ud800"}
+    assert client.get("/v1/me")["token"]
