@@ -210,6 +210,36 @@ def test_a_paused_attempt_goes_on_when_resumed_and_stays_paused_when_it_ends(sto
     assert drain(store) == ["t"]
 
 
+def test_among_equals_in_a_full_queue_the_newest_leaves(store: Store) -> None:
+    """Decided against seed 004, which throws out the oldest: docs/design/full-queue.md."""
+    small = tuned(store, queue=3)
+    old, middle, new = [put(small, name, now=now) for now, name in enumerate("abc")]
+    with pytest.raises(QueueFull):
+        put(small, "equal", now=3)
+    assert [state(small, task) for task in (old, middle, new)] == ["ready"] * 3
+    put(small, "urgent", now=4, klass=Class.INTERACTIVE)
+    assert [state(small, task) for task in (old, middle, new)] == ["ready", "ready", "evicted"]
+    put(small, "more urgent", now=5, klass=Class.INTERACTIVE, priority=Priority.CRITICAL)
+    assert [state(small, task) for task in (old, middle)] == ["ready", "evicted"]
+
+
+def test_a_full_queue_of_equals_serves_the_oldest_however_many_come(store: Store) -> None:
+    """If the oldest left instead, none would ever wait long enough to be started."""
+    small = tuned(store, queue=3)
+    hire(small, slots=1)
+    first = [put(small, name, demand={"worker:@": 1}) for name in "abc"]
+    started = []
+    for now in range(1, 7):
+        for _ in range(4):  # more than leave
+            with suppress(QueueFull):
+                put(small, "late", now=now, demand={"worker:@": 1})
+        grant = go(small, now=now)
+        started.append(grant.task)
+        finish(small, grant.fence, DONE, now=now)
+    assert started[:3] == first
+    assert started == sorted(started)
+
+
 def test_a_full_queue_evicts_its_last_and_tells_why(store: Store) -> None:
     small = tuned(store, queue=3)
     first = put(small, "first", klass=Class.BATCH)
