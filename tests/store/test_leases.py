@@ -23,7 +23,7 @@ from store_helpers import url as url
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State
 from weft.store import Store
-from weft.store.admission import admit
+from weft.store.admission import admit, admit_task
 from weft.store.agents import list_stopped, resume_agent, stop_agent
 from weft.store.events import history, read_events
 from weft.store.leases import (
@@ -36,6 +36,7 @@ from weft.store.leases import (
     free_proved_dead,
     get_lease,
     list_open,
+    note_changes,
     release,
     renew,
     report,
@@ -85,6 +86,7 @@ def test_a_cancelled_tasks_process_is_told_so_but_keeps_its_amounts(store: Store
     assert claims(store) == {}
     for effect in (
         lambda: report(store, fence, {}, now=3),
+        lambda: note_changes(store, fence, 1, ["x: changed"], most=1, now=3),
         lambda: extend(store, fence, ["b.py"], now=3),
         lambda: finish(store, fence, DONE, now=3),
     ):
@@ -181,6 +183,7 @@ def test_a_fence_nobody_was_given_changes_nothing(store: Store, fence: int) -> N
     before = snapshot(store.url)
     for effect in (
         lambda: report(store, fence, {}, now=2),
+        lambda: note_changes(store, fence, 1, ["x: changed"], most=1, now=2),
         lambda: release(store, fence, now=2),
         lambda: finish(store, fence, DONE, now=2),
         lambda: extend(store, fence, ["a"], now=2),
@@ -478,6 +481,39 @@ def test_checks_do_not_take_what_is_kept_free(store: Store) -> None:
     assert take(store, "check", "R", LLM, worker="w", now=2) is None
     assert not reserve(store, running.fence, {"llm": 2}, now=2)
     assert take(store, "check", "R", {"requests": 1}, worker="w", now=2) is not None
+
+
+def test_more_files_are_not_taken_from_those_kept_free(store: Store) -> None:
+    store = tuned(store, bypasses=2)
+    hire(store)
+    set_limit(store, "llm", 2, now=0)
+    put(store, "small", demand=LLM, files=("own",))
+    running = go(store)
+    big = put(store, "big", demand={"llm": 2}, files=("src/**",), klass=Class.INTERACTIVE)
+    for number in range(3):
+        put(store, f"other {number}")
+        finish(store, go(store).fence, DONE, now=1)
+    assert any(event.kind == "capacity_reserved" for event in read_events(store))
+    before = snapshot(store.url)
+    assert extend(store, running.fence, ["src/a.py"], now=2) == {"src/**": big}
+    assert snapshot(store.url) == before
+    assert extend(store, running.fence, ["docs/a.md"], now=2) == {}
+
+
+def test_a_named_task_waits_for_the_turns_of_other_tenants(store: Store) -> None:
+    """24: a third admission in a row is refused while another tenant has something to start."""
+    hire(store)
+    named = [put(store, name, tenant="a") for name in ("a1", "a2", "a3")]
+    other = put(store, "b1", tenant="b", files=("f",))
+    for task in named[:2]:
+        assert admit_task(store, "w", task, now=1)
+    assert admit_task(store, "w", named[2], now=1) == []
+    assert admit_task(store, "w", other, now=1)
+    assert admit_task(store, "w", named[2], now=1)
+    # Another tenant that could not start anyway holds nobody up.
+    put(store, "b2", tenant="b", files=("f",))
+    more = [put(store, name, tenant="a") for name in ("a4", "a5")]
+    assert all(admit_task(store, "w", task, now=1) for task in more)
 
 
 def test_a_check_goes_first_where_the_reserved_one_waits_for_files(store: Store) -> None:

@@ -50,6 +50,7 @@ from weft.store.leases import (
     extend,
     finish,
     free_proved_dead,
+    note_changes,
     release,
     renew,
     report,
@@ -308,6 +309,7 @@ def test_superseded_process_still_writes(store: Store) -> None:
         before = snapshot(store.url)
         for effect in (
             lambda: report(store, old, {}, now=4),
+            lambda: note_changes(store, old, 1, ["x: changed"], most=1, now=4),
             lambda: extend(store, old, ["b.py"], now=4),
             lambda: reserve(store, old, {"requests": 1}, now=4),
             lambda: release(store, old, now=4),
