@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -187,9 +189,22 @@ def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
         assert marked_processes(stage.store) == []
 
 
-def test_two_workers_may_bury_one_check_at_once(stage: Stage) -> None:
-    with gate_site(stage) as site, ThreadPoolExecutor(4) as workers:
-        for fence in range(2000, 2040):
-            (site.check_directory(fence) / "1").mkdir(parents=True)
-            buried = [workers.submit(bury, site, RUN, fence) for _ in range(4)]
-            assert any(one.result() for one in buried)
+def test_a_check_that_another_worker_buries_meanwhile_is_no_error(stage: Stage) -> None:
+    with gate_site(stage) as site, ThreadPoolExecutor(1) as other:
+        directory = site.check_directory(2000)
+        over = threading.Event()
+
+        def remove() -> None:
+            while not over.is_set():
+                shutil.rmtree(directory, ignore_errors=True)
+
+        removing = other.submit(remove)
+        try:
+            for _ in range(40):
+                with suppress(FileNotFoundError):
+                    (directory / "1").mkdir(parents=True, exist_ok=True)
+                bury(site, RUN, 2000)
+        finally:
+            over.set()
+        removing.result()
+        assert bury(site, RUN, 2000) is not None

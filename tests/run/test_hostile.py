@@ -186,11 +186,10 @@ def test_what_landed_leaves_no_archive_behind(yard: Yard) -> None:
     yard.assert_nothing_left()
 
 
-def test_a_reason_of_many_kilobytes_is_shown_short(yard: Yard) -> None:
-    yard.shell("hostile", "cat > /dev/null; head -c 340000 /dev/zero | tr '\\0' x >&2; exit 3")
-    yard.commit()
-    yard.plan.write_text("- [ ] One\n  <!-- id: one; files: src/one; agent: hostile -->\n")
-    yard.run("plan.md", code=1)
+def test_a_line_of_many_kilobytes_is_shown_short(yard: Yard) -> None:
+    yard.plan.write_text(f"- [ ] {'x' * 50_000}\n  <!-- id: one; files: src/one -->\n")
+    yard.run("plan.md")
     told = yard.weft("why", "one")
     assert told.returncode == 0
     assert max(map(len, told.stdout.splitlines())) < 4_000
+    assert "`weft why 1 --json` prints all of it" in told.stdout

@@ -285,9 +285,9 @@ def bury(site: Site, run: str, fence: int) -> str | None:
     """
     directory = site.check_directory(fence)
     marker = site.check_marker(fence)
-    commands = sorted(directory.iterdir()) if directory.is_dir() else []
-    places = [*(one for one in commands if one.is_dir()), directory]
     try:
+        commands = sorted(directory.iterdir()) if directory.is_dir() else []
+        places = [*(one for one in commands if one.is_dir()), directory]
         if not all(_is_ended(one, marker) for one in places):
             return None
     except FileNotFoundError:  # another worker has just buried it

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from weft import git
 from weft.git import Change, GitFailed
+from weft.git.command import through
 from weft.git.refs import find_commits, unreachable
 from weft.git.trees import SUBMODULE, SYMLINK, ignored_files, skipped, unmerged
 from weft.workspace import nested, quarantine, snapshot
@@ -21,6 +22,7 @@ from weft.workspace.archive import written_ids
 from weft.workspace.filters import find_raw
 from weft.workspace.inspection import Unkeepable, read_file
 from weft.workspace.records import Workspace
+from weft.workspace.submodules import find_module, has_commit
 from weft.workspace.worktree import is_sparse
 
 _LARGEST: Final = 8 * 1024 * 1024
@@ -82,6 +84,8 @@ def changes(workspace: Workspace) -> Changes:
             f"{unseen[0]} lies outside the sparse checkout, so that the agent changed what it had "
             "not seen; name it in `files:` of the task, and it is there."
         )
+    for change in present:
+        _refuse_unknown_commit(workspace, taken.tree, change)
     raw = find_raw(workspace.view(), taken.tree, [one.path for one in present if _is_file(one)])
     if raw:
         raise Unkeepable(
@@ -101,6 +105,20 @@ def changes(workspace: Workspace) -> Changes:
             if change.new_mode == SYMLINK and _escapes(workspace.path, change.path)
         ),
     )
+
+
+def _refuse_unknown_commit(workspace: Workspace, tree: str, change: Change) -> None:
+    """Raise if a submodule was moved to a commit that is nowhere but in this workspace."""
+    if change.new_mode != SUBMODULE:
+        return
+    view = workspace.view()
+    commit = through(view, "rev-parse", f"{tree}:{change.path}").strip()
+    module = find_module(view, workspace.common, tree, change.path)
+    if module is not None and not has_commit(module, commit):
+        raise Unkeepable(
+            f"The submodule {change.path} stands on {commit}, a commit made here that would not "
+            f"land; {module} has to have it first."
+        )
 
 
 def _is_file(change: Change) -> bool:

@@ -33,6 +33,7 @@ from weft.workspace.records import (
     write_record,
 )
 from weft.workspace.setup import normalise, tear_down
+from weft.workspace.submodules import fill_submodules
 
 _NEW: Final = Record(phase=Phase.MAKING)
 
@@ -75,6 +76,7 @@ def prepare(
             wanted = {normalise(name) for name in terms.rules.keep}
             kept = {name: digest for name, digest in kept.items() if name in wanted}
             worktree.renew(slot, view, old, commit.tree, admin=admin, branch=branch, kept=kept)
+        fill_submodules(view, pool.common, commit.tree)
         record = replace(record, phase=Phase.READY, owner=owner)
         slot.write_record(record)
         return Workspace.of(slot, record, lock, terms)

@@ -1,0 +1,74 @@
+"""Submodules, filled from what the repository has of them; nothing is fetched.
+
+Each becomes a small repository of its own that borrows the objects of the repository's module. One
+that is not there stays empty, as it is in a fresh clone; and so do submodules of submodules.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from weft.git import GitFailed, View
+from weft.git.command import LONG, answer, run, split, through
+
+_LOCAL: Final = {"GIT_ALLOW_PROTOCOL": "file"}
+_PINNED: Final = "refs/remotes/origin/weft"
+"""So that the commit a submodule stands on does not count as somebody's work."""
+
+
+def fill_submodules(view: View, common: Path, tree: str) -> None:
+    """Check out every submodule of a tree whose commit the repository has."""
+    if not (view.tree / ".gitmodules").is_file():
+        return
+    for path, commit in _pinned(view):
+        module = find_module(view, common, tree, path)
+        place = view.tree / path
+        if module is None or not has_commit(module, commit) or place.is_symlink():
+            continue
+        if place.is_dir() and os.listdir(place):
+            continue
+        clone = ("clone", "--quiet", "--shared", "--no-checkout", "--template=")
+        answer(common, *clone, str(module), str(place), variables=_LOCAL, seconds=LONG)
+        answer(place, "update-ref", _PINNED, commit)
+        answer(place, "checkout", "--quiet", "--detach", commit, seconds=LONG)
+
+
+def find_module(view: View, common: Path, tree: str, path: str) -> Path | None:
+    """Where the repository keeps the submodule that a tree has at this path."""
+    for name, where in _names(view, tree):
+        module = common / "modules" / name
+        inside = os.path.realpath(module).startswith(os.path.realpath(common / "modules") + os.sep)
+        if where == path and inside and (module / "HEAD").is_file():
+            return module
+    return None
+
+
+def has_commit(module: Path, commit: str) -> bool:
+    found = run(
+        module, "cat-file", "-e", f"{commit}^{{commit}}", variables={"GIT_DIR": str(module)}
+    )
+    return found.status == 0
+
+
+def _pinned(view: View) -> list[tuple[str, str]]:
+    """The paths that the index says are submodules, each with its commit."""
+    entries = split(through(view, "ls-files", "-z", "--stage"))
+    return [
+        (entry.partition("\t")[2], entry.split(" ")[1])
+        for entry in entries
+        if entry.startswith("160000 ")
+    ]
+
+
+def _names(view: View, tree: str) -> Iterator[tuple[str, str]]:
+    asked = ("config", "-z", "--blob", f"{tree}:.gitmodules")
+    try:
+        told = through(view, *asked, "--get-regexp", r"^submodule\..*\.path$")
+    except GitFailed:  # there is no such file, or it names nothing
+        return
+    for entry in split(told):
+        key, _, path = entry.partition("\n")
+        yield key.removeprefix("submodule.").removesuffix(".path"), path
