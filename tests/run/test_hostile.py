@@ -6,6 +6,7 @@ Each case goes through one attempt and the gate, beside a good one that lands, a
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import signal
 import subprocess
@@ -147,8 +148,11 @@ def start_hanging(yard: Yard, *arguments: str) -> subprocess.Popen[str]:
 
 
 def hangs(process: subprocess.Popen[str]) -> bool:
-    below = psutil.Process(process.pid).children(recursive=True)
-    return any("sleep 1000" in " ".join(one.cmdline()) for one in below)
+    for one in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has ended just now
+            if one.cmdline() == ["sleep", "1000"]:
+                return True
+    return False
 
 
 def test_cancel_ends_a_run_whose_git_hangs_over_an_agents_files(yard: Yard) -> None:
