@@ -68,7 +68,7 @@ def test_a_plan_is_submitted_once_and_steered(planned: Server) -> None:
     assert admin.refused(422, "POST", "/v1/runs", {"plan": PLAN, "name": "../x"})
     worker = planned.tenant()
     assert worker.refused(403, "POST", "/v1/runs", {"plan": PLAN}) == "forbidden"
-    assert worker.refused(403, "GET", f"/v1/runs/{run}") == "forbidden"
+    assert worker.refused(404, "GET", f"/v1/runs/{run}") == "not_found"
     assert worker.get("/v1/runs")["runs"] == []
 
 
