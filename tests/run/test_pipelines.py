@@ -6,6 +6,7 @@ One run has them all, side by side; what became of each is looked at then.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -36,12 +37,14 @@ WORK = {
 }
 
 
-def plan() -> str:
+def plan(go: Path) -> str:
+    """The plan of all tasks; the first waits for the file `go`."""
     lines = ["## Phase 1: All", "<!-- execution: parallel -->", ""]
     for name, odd in WORK.items():
         lines += [f"- [ ] The one called {name}"]
         lines += [f"  <!-- id: {name}; files: src/{name}, tests/{name} -->"]
         script = [
+            *([f"stage test: wait {go}"] if name == "one" else []),
             f"stage test: write tests/{name} a test",
             f"stage implement: append src/{name} work",
             f"stage review: answer {YES}",
@@ -130,8 +133,9 @@ def test_stages_of_every_outcome_in_one_run(yard: Yard) -> None:
     for name in STAGES:
         yard.agent(name)
     yard.commit()
-    yard.plan.write_text(plan())
-    with yard.untouched(), Watcher(yard) as watcher:
+    go = yard.root.parent / "go"
+    yard.plan.write_text(plan(go))
+    with yard.untouched(), Watcher(yard, go=go) as watcher:
         yard.run("plan.md", "--stages", ",".join(STAGES), "--slots", "6", code=1)
     looking_is_one_at_a_time_and_nothing_is_left(yard, watcher)
     every_stage_is_an_attempt_of_its_own(yard)
