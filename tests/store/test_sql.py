@@ -33,6 +33,7 @@ LOOKS_AT_EVERYTHING = {
     "events_of_run",  # a report for people, once in the life of a run
     "uses_between",  # the same
     "claim_holders",  # claims are those of live tasks, all of them read by an admission too
+    "move_tasks",  # once, after its repository was moved or copied
 }
 """Queries that may look at a whole table."""
 STOPS_EARLY = {

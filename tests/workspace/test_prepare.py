@@ -22,6 +22,7 @@ from repositories import (
 )
 from weft import workspace
 from weft.errors import BranchTaken, InputError, InUse, WorkspaceError
+from weft.git.refs import find_commits
 from weft.workspace import attach, branch_ref, changes, release
 from weft.workspace.records import Pool
 
@@ -317,3 +318,18 @@ def _status_as_nobody(root: Path, act: Callable[[], bool]) -> int:
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_copied_repository_makes_its_workspaces_anew(root: Path, tmp_path: Path) -> None:
+    """Weakened, a free workspace is used again that names the original: commits go there."""
+    release(prepare(root, task="a"))
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-a", root, copy], check=True)
+    with prepare(copy, task="b") as place:
+        assert git(place.path, "rev-parse", "--absolute-git-dir").startswith(f"{copy}/.git/")
+        write(place.path, a="changed in the copy\n")
+        commit = commit_all(place.path, "in the copy")
+        release(place)
+    assert git(copy, "cat-file", "-t", commit) == "commit\n"
+    assert find_commits(root, [commit]) == {}
+    assert git(root, "status", "--porcelain") == ""

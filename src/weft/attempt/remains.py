@@ -77,6 +77,9 @@ def free_workspaces(site: Site, staying: Staying) -> None:
     handed = dict(workspace.handed_out(site.root))
     prefix = site.marker_prefix
     mine = {owner: branch for owner, branch in handed.items() if owner.startswith(prefix)}
+    for branch in workspace.find_copied(site.root):
+        if branch not in staying.for_good:
+            _free(site, branch, staying)
     if not mine:
         return
     going_on = {

@@ -73,6 +73,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "token_created": "token {token} made for {name}: {scopes}",
     "token_revoked": "token {token} revoked",
     "worker_departed": "worker {worker} left",
+    "store_copied": "this store is a copy, and its own from now on",
     "worker_registered": "worker {worker} came, with {slots} slots",
 }
 

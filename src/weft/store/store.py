@@ -233,14 +233,28 @@ def open_store(
     """Open the store a URL names, bring its schema up to date, and give a new one its limits."""
     store = Store(_driver(url), tuning or Tuning(), hide=hide)
     try:
-        if not store.read(lambda tx: tx.one("identity")):
+        row = store.read(lambda tx: tx.one("identity"))
+        if row is None:
             from weft.store.limits import start_with  # late: few commands need what it imports
 
             start_with(store, limits)
+        _settle_place(store, "" if row is None else row["place"])
     except BaseException:
         store.close()
         raise
     return store
+
+
+def _settle_place(store: Store, recorded: str) -> None:
+    """Notice a store in a file that was copied or moved."""
+    if not store.url.startswith("sqlite:///"):
+        return
+    directory = Path(unquote(store.url.removeprefix("sqlite:///"))).resolve().parent
+    inode = directory.stat().st_ino
+    if recorded != f"{inode} {directory}":
+        from weft.store.copies import settle_place  # late: once in a store's life, as a rule
+
+        settle_place(store, directory, recorded)
 
 
 def open_reader(store: Store) -> Store | None:

@@ -7,7 +7,7 @@ from weft.workspace.clean import Item, Report, clean, survey
 from weft.workspace.fingerprint import Fingerprint, compare, fingerprint, settings_files
 from weft.workspace.inspection import Unkeepable
 from weft.workspace.names import branch_ref, check_ref
-from weft.workspace.prepare import attach, handed_out, prepare
+from weft.workspace.prepare import attach, find_copied, handed_out, prepare
 from weft.workspace.records import Terms, Workspace
 from weft.workspace.release import discard, discard_abandoned, release
 from weft.workspace.scope import out_of_scope
@@ -34,6 +34,7 @@ __all__ = [
     "compare",
     "discard",
     "discard_abandoned",
+    "find_copied",
     "fingerprint",
     "handed_out",
     "out_of_scope",

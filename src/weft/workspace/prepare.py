@@ -108,6 +108,16 @@ def handed_out(repository: Path) -> list[tuple[str, str]]:
     ]
 
 
+def find_copied(repository: Path) -> list[str]:
+    """The branches of workspaces that were handed out before the repository was copied here."""
+    pool = Pool(common=git.common_directory(repository))
+    return [
+        record.branch
+        for _, record in pool.registered()
+        if record.phase is Phase.READY and record.branch and record.home != pool.home
+    ]
+
+
 def _get_base(repository: Path, base: str) -> Commit:
     try:
         return git.get_commit(repository, base)
@@ -129,7 +139,12 @@ def _register(
 ) -> tuple[Slot, Lock, str | None, Mapping[str, str]]:
     """Take a workspace and create the branch; also what is checked out and kept there already."""
     ours = Record(
-        phase=Phase.MAKING, branch=branch, base=commit.id, tree=commit.tree, settings=settings
+        phase=Phase.MAKING,
+        branch=branch,
+        base=commit.id,
+        tree=commit.tree,
+        settings=settings,
+        home=pool.home,
     )
     with registering(pool) as alone:
         slot, lock = _choose(pool, branch, commit, terms, preferred)
@@ -148,6 +163,7 @@ def _register(
 def _may_renew(slot: Slot, record: Record, settings: Mapping[str, str]) -> bool:
     return (
         record.phase is Phase.FREE
+        and record.home == slot.pool.home
         and worktree.is_present(slot)
         and worktree.admin_directory(slot, record) is not None
         and slot.index.exists()

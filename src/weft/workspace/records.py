@@ -49,6 +49,7 @@ class Record(Struct, frozen=True, kw_only=True):
     admin: str | None = None  # its entry among the repository's worktrees
     settings: Mapping[str, str] = field(default_factory=dict)  # the view's, from before the agent
     owner: str = ""  # whom it was handed to; means something to callers only
+    home: str = ""  # the git directory it was made in; one that was copied or moved is another
     kept: Mapping[str, str] = field(default_factory=dict)  # directories, each with its lock files
     to_tear_down: Mapping[str, str] | None = None  # set up with these variables, and not undone
 
@@ -61,6 +62,11 @@ class Pool(Struct, frozen=True, kw_only=True):
     @property
     def directory(self) -> Path:
         return self.common / "weft" / "workspaces"
+
+    @property
+    def home(self) -> str:
+        """The git directory by inode and path. Workspaces name it in their files."""
+        return f"{self.common.stat().st_ino} {self.common}"
 
     @property
     def locks(self) -> Path:

@@ -101,8 +101,32 @@ UPDATE penalties SET successes = successes + 1 WHERE provider = :provider;
 SELECT unit FROM lease_units WHERE resource = :resource;
 
 -- name: identity
--- Whether this store has been given its first limits.
-SELECT identity FROM store WHERE identity <> '';
+-- What tells this store from others, and where it was; no row before it has its first limits.
+SELECT identity, place FROM store WHERE identity <> '';
+
+-- name: set_place
+-- The directory of a store in a file.
+UPDATE store SET place = :place;
+
+-- name: set_identity
+-- This store is a copy of another one.
+UPDATE store SET identity = :identity;
+
+-- name: move_runs
+-- The repository of these runs is at another path now.
+UPDATE runs SET repo = :new WHERE repo = :old;
+
+-- name: move_tasks
+-- The repository of these tasks is at another path now.
+UPDATE tasks SET repo = :new WHERE repo = :old;
+
+-- name: move_buckets
+-- The repository of these ready tasks is at another path now.
+UPDATE buckets SET repo = :new WHERE repo = :old;
+
+-- name: move_claims
+-- The repository of these claims is at another path now.
+UPDATE claims SET repo = :new WHERE repo = :old;
 
 -- name: times
 -- The times that workers present have agreed on, as JSON.

@@ -7,6 +7,7 @@
 CREATE TABLE store (
     one BIGINT PRIMARY KEY CHECK (one = 1),
     identity TEXT NOT NULL,
+    place TEXT NOT NULL DEFAULT '', -- inode and path of the directory of a store in a file
     tuning TEXT NOT NULL DEFAULT '{}', -- the times that workers present have agreed on
     drained DOUBLE PRECISION, -- since when nothing is admitted any more; NULL: all goes on
     writes BIGINT NOT NULL DEFAULT 0
