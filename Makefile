@@ -60,7 +60,7 @@ format: install
 chaos: install
 	WEFT_CHAOS=1 $(BIN)/pytest --timeout 1800 -m chaos
 
-# Each change of tests/mutants.toml, and whether its test catches it.
+# Each change of tests/mutants, and whether its test catches it.
 mutants: install
 	WEFT_CHAOS=1 $(SPARE) $(BIN)/pytest --numprocesses 2 tests/test_mutants.py
 

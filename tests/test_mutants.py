@@ -1,4 +1,9 @@
-"""Each mutant of `mutants.toml` is caught by the test that it names."""
+"""Each mutant in `mutants/*.toml` is caught by the test that it names.
+
+A mutant is a small, meaningful change to the code. `file` is below src/weft, `before` stands there
+exactly once and is replaced by `after`, `test` fails then. A mutant that is `quick` is tried by
+every `make test`, the others by `make mutants` and `make chaos`.
+"""
 
 from __future__ import annotations
 
