@@ -19,8 +19,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src"
-MUTANTS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())[
-    "mutant"
+MUTANTS: list[dict[str, Any]] = [
+    mutant
+    for path in sorted(Path(__file__).with_name("mutants").glob("*.toml"))
+    for mutant in tomllib.loads(path.read_text())["mutant"]
 ]
 LATER = pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="by `make chaos`")
 
