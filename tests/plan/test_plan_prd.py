@@ -122,6 +122,24 @@ def test_a_subtask_names_a_sibling_in_full_or_in_short() -> None:
     assert [each.to for each in tasks(text, "prd.json")["S.b"].depends] == ["S.a", "S.a"]
 
 
+def test_subtasks_wait_for_what_one_of_them_needs_from_outside() -> None:
+    """Else their story holds a file for which the task waits that the other subtask needs."""
+    result = compiled(
+        prd(
+            story(
+                files=[],
+                subtasks=[
+                    {"id": "a", "description": "one", "files": ["x"]},
+                    {"id": "b", "description": "two", "files": ["y"], "depends_on": ["a", "T"]},
+                ],
+            ),
+            {"id": "T", "title": "t", "files": ["x"]},
+        ),
+        "prd.json",
+    )
+    assert edges(result, Why.EXPLICIT) == {("S.a", "S.b"), ("T", "S.a"), ("T", "S.b")}
+
+
 def test_what_overlaps_a_subtask_waits_for_the_whole_story() -> None:
     result = compiled(
         prd(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from patch_history import file_sets, first_files, write_patches
@@ -33,3 +35,21 @@ def test_a_history_without_depends_lands_with_no_redo_as_the_same_tree(
     assert [row for row in attempts if row["number"] != 1] == []
     assert git(yard.root, "rev-parse", f"weft/{yard.run_id()}:src").strip() == tree
     yard.assert_landed_once(*(f"1.{number}" for number in range(1, PATCHES + 1)))
+
+
+def test_a_story_does_not_hold_what_a_task_wants_that_it_needs(yard: Yard) -> None:
+    """The story would hold `src/x` until it lands, and one of its subtasks waits for `T`."""
+    yard.agent("implement")
+    yard.commit()
+    parts = [
+        {"id": "a", "description": "script: append src/x a", "files": ["src/x"]},
+        {"id": "b", "description": "script: append src/y b", "files": ["src/y"]},
+    ]
+    parts[1]["depends_on"] = ["T"]
+    stories = [
+        {"id": "S", "title": "Story", "files": [], "subtasks": parts},
+        {"id": "T", "title": "Task", "description": "script: append src/x t", "files": ["src/x"]},
+    ]
+    yard.write(**{"prd.json": json.dumps({"title": "Stories", "stories": stories})})
+    yard.run("prd.json", "--slots", "3")
+    assert yard.landed("src/x") == "t\na\n"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from weft.plan.records import Barrier, Edge, Plan, Reference, Why
+from weft.plan.records import Barrier, Edge, Kind, Plan, Reference, Why
 
 _DENSE: Final = 16
 """Pairs are written out as long as there are at most this many for each task concerned."""
@@ -91,15 +91,22 @@ def add_explicit(needs: Needs) -> None:
 
 
 def _add_inherited(needs: Needs) -> None:
-    """What a whole waits for, its parts wait for too; else they would start before it may."""
+    """Let the parts of a whole wait for what the whole waits for; else they would start too early.
+
+    The subtasks of a story also wait for what any of them needs from outside: a story holds the
+    files of all its subtasks from its first start until it lands, and a task that one of them needs
+    may want one of these files.
+    """
     parts: dict[int, list[int]] = {}
     for place, task in enumerate(needs.plan.tasks):
         if task.parent is not None:
             parts.setdefault(needs.at[task.parent], []).append(place)
     left = _MOST_INHERITED
     for whole, own in parts.items():
-        task = needs.plan.tasks[whole]
-        if not task.depends or left <= 0:
+        tasks = needs.plan.tasks
+        sources = [tasks[whole], *(tasks[part] for part in own if tasks[part].kind is Kind.SUBTASK)]
+        depends = [reference for source in sources for reference in source.depends]
+        if not depends or left <= 0:
             continue
         inside = list(own)
         within = {whole, *own}
@@ -108,8 +115,9 @@ def _add_inherited(needs: Needs) -> None:
             within.update(further)
             inside.extend(further)
         left -= len(inside)
-        before = [needs.at[each.to] for each in task.depends if needs.at[each.to] not in within]
-        needs.connect(before, inside, Why.EXPLICIT, (task.depends[0].line,))
+        before = {needs.at[each.to]: None for each in depends if needs.at[each.to] not in within}
+        if before:
+            needs.connect(list(before), inside, Why.EXPLICIT, (depends[0].line,))
         left -= len(before)
 
 
