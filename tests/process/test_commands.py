@@ -36,8 +36,8 @@ def is_stopped(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("how", "command", "answer"),
     [
-        ("run", "touch begun; cat; sleep 0.5; touch ended", "word"),
-        ("run", "touch begun; cat; sleep 3.5; touch ended", "word"),
+        ("run", "cat; touch begun; sleep 0.5; touch ended", "word"),
+        ("run", "cat; touch begun; sleep 3.5; touch ended", "word"),
         ("logged", "touch begun; sleep 3.5; touch ended; sleep 0.5", "0"),
     ],
 )
