@@ -278,9 +278,11 @@ class _Simulation:
             heap = min(heaps, key=lambda one: self._rank(one[0][1]))
             _, node = heapq.heappop(heap)
             members = self._gangs.get(self._work.jobs[node].gang or "", [node])
-            first = self._in_the_way(members)
+            # The nearest one before it first: asked for the holder, all that wait for a file
+            # would be looked at again whenever one of them ends.
+            first = self._wanted.find_before(members, self._now, self._tuning, self._too_wide)
             if first is None:
-                first = self._wanted.find_before(members, self._now, self._tuning, self._too_wide)
+                first = self._in_the_way(members)
             if first is not None:
                 self._aside.setdefault(first, []).append(node)
             elif len(members) > len(self._free):
@@ -384,13 +386,8 @@ class _Wanted:
         own, first = min(
             (urgent(self._jobs[node].klass, self._jobs[node].priority), node) for node in members
         )
-        patterns = {
-            pattern
-            for member in members
-            for claim in self._jobs[member].claims
-            for pattern, _ in self._patterns.find(claim)
-        }
-        for pattern in sorted(patterns):
+        claims = [claim for member in members for claim in self._jobs[member].claims]
+        for pattern in (pattern for claim in claims for pattern, _ in self._patterns.find(claim)):
             for kind, nodes in self._nodes[pattern].items():
                 other = urgent(*kind)
                 end = bisect_left(nodes, first) if other == own else len(nodes) * (other < own)
