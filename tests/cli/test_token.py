@@ -77,3 +77,15 @@ def test_a_token_names_the_agents_it_sends_work_to(tmp_path: Path, store: Store,
     ):
         done = weft(project, "token", "create", "c", *wrong, WEFT_STORE=url)
         assert_one_sentence(done, 2, said)
+
+
+def test_a_token_for_an_agent_that_does_not_exist_is_warned_about(
+    tmp_path: Path, store: Store, url: str
+) -> None:
+    project = make_project(tmp_path / "project")
+    agent = project / ".weft" / "agents" / "here.md"
+    agent.parent.mkdir(parents=True, exist_ok=True)
+    agent.write_text("---\nruns: scripted\n---\n{{ task.text }}\n")
+    made = weft(project, "token", "create", "ci", "--agents", "here,tyr,*", WEFT_STORE=url)
+    assert made.returncode == 0
+    assert made.stderr == "weft: there is no agent tyr yet; `weft agents` lists them\n"

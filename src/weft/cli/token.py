@@ -77,20 +77,31 @@ def create(
     from weft.store.tokens import create_token
 
     now = time.time()
-    with project.find(directory, os.environ).open_store() as store:
+    found = project.find(directory, os.environ)
+    named = [name.strip() for part in agents for name in part.split(",")]
+    with found.open_store() as store:
         token, text = create_token(
             store,
             name=name,
             scopes=scopes,
             tenant=tenant,
-            agents=[name.strip() for part in agents for name in part.split(",")],
+            agents=named,
             expires=None if expires is None else now + expires,
             now=now,
         )
+    if found.server is None:
+        _warn_of_unknown_agents(found.root, named)
     if as_json:
         print_json({**as_dict(token), "secret": text})
     else:
         click.echo(text)
+
+
+def _warn_of_unknown_agents(root: Path, named: list[str]) -> None:
+    from weft.attempt.site import agent_names
+
+    for name in sorted({*named} - {*agent_names(root), "*"}):
+        click.echo(f"weft: there is no agent {name} yet; `weft agents` lists them", err=True)
 
 
 @command.command(name="list")
