@@ -7,6 +7,7 @@ every `make test`, the others by `make mutants` and `make chaos`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +42,16 @@ def test_a_mutant_still_names_one_place_and_a_test_that_exists(mutant: dict[str,
     assert f"def {test}" in (ROOT / file).read_text() if test else (ROOT / file).exists()
 
 
+def end_leftovers(sources: Path) -> None:
+    """Kill the wrappers that a mutant left, which name its sources, and all that they started."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if str(sources) in process.cmdline():
+                for child in process.children(recursive=True):
+                    child.kill()
+                process.kill()
+
+
 @pytest.mark.chaos
 @pytest.mark.parametrize(
     "mutant",
@@ -52,22 +64,16 @@ def test_a_mutant_is_caught(mutant: dict[str, Any], tmp_path: Path) -> None:
     sources = tmp_path / "src"
     shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
     mutate(mutant, sources)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "--timeout",
-            "60",
-            "-p",
-            "no:cacheprovider",
-            mutant["test"],
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(sources)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ["-x", "--timeout", "60", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, mutant["test"]],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(sources)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        end_leftovers(sources)
     assert done.returncode == 1, f"the mutant lives:\n{done.stdout}{done.stderr}"
