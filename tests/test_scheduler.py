@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 import time
 from collections.abc import Sequence
 
 import anyio
+import pytest
 from anyio.to_thread import run_sync
 
 from attempt.ground import Ground, either, ground, url
@@ -34,6 +37,34 @@ def test_slots_are_filled_and_never_exceeded(ground: Ground) -> None:
     ground.serve(slots=3, during=count)
     assert most == 3
     assert {ground.state(task) for task in tasks} == {State.DONE}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something")
+def test_tasks_that_cannot_start_for_a_fault_of_the_place_start_once_it_has_passed(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    ground.submit("write a x")
+    ground.serve()  # makes the place
+    place = str(ground.root / ".git" / "weft")
+    for how in (["--bind", place, place], ["-o", "remount,bind,ro", place]):
+        subprocess.run(["mount", *how], check=True)
+    tasks = [ground.submit(f"write f{n} x", files=[f"f{n}"]) for n in range(3)]
+    mend = ["umount", "--lazy", place]
+    mended = False
+
+    def look_and_mend(_: Scheduler) -> None:
+        nonlocal mended
+        if not mended and any(len(ground.attempts(task)) > 2 for task in tasks):
+            mended = subprocess.call(mend) == 0
+
+    try:
+        ground.serve(during=look_and_mend)
+    finally:
+        if not mended:
+            subprocess.run(mend, check=True)
+    assert {ground.state(task) for task in tasks} == {State.DONE}
+    assert caplog.text.count("tried again") == 1
+    assert "Traceback" not in caplog.text
 
 
 def test_a_cancelled_task_ends_with_its_whole_family(either: Ground) -> None:

@@ -438,7 +438,13 @@ class Scheduler:
         for grant in grants:
             directory = self._site.directory(grant.task, grant.attempt)
             marker = self._site.marker(grant.task, grant.attempt)
-            await run_sync(end_unstarted, directory, marker)
+            try:
+                await run_sync(end_unstarted, directory, marker)
+            except OSError as error:
+                fault = find_passing_fault(error)
+                if fault is None:
+                    raise
+                self._tell_fault(fault, error)  # whatever starts all the same is stopped then
 
 
 def _step(attempt: Attempt, words: Iterator[None]) -> bool:
