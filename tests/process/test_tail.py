@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.process.tail import LONGEST, Line, Tail
+from weft.process.tail import LAST, LONGEST, Line, Tail
 
 
 def read_all(tail: Tail) -> list[Line]:
@@ -72,6 +72,25 @@ def test_a_line_too_long_is_cut_and_what_follows_is_whole(tmp_path: Path, extra:
     assert found[-1].end == path.stat().st_size
     # A restart in the middle of the long line finds it again from its beginning.
     assert read_all(Tail(path, found[0].end)) == found[1:]
+
+
+@pytest.mark.parametrize("size", [0, 1, LAST - 1, LAST, LAST + 1, 3 << 20])
+@pytest.mark.parametrize("piece", [40_000, 1 << 20, 5 << 20])
+def test_the_end_of_a_line_too_long_is_delivered_whatever_the_pieces(
+    tmp_path: Path, size: int, piece: int
+) -> None:
+    path = tmp_path / "out"
+    middle = b"".join(b"%08d" % number for number in range(size // 8 + 1))[:size]
+    text = b"x" * LONGEST + middle + b"\nshort\n" + b"y" * (LONGEST + 3)
+    tail = Tail(path)
+    found: list[Line] = []
+    with path.open("ab", buffering=0) as file:
+        for start in range(0, len(text), piece):
+            file.write(text[start : start + piece])
+            found += tail.lines()
+    found += read_all(tail)
+    assert [line.last for line in found] == [middle[-LAST:] if size else b"", b"", b"yyy"]
+    assert [line.cut for line in found] == [size, 0, 3]
 
 
 def test_memory_and_work_of_one_look_are_bounded_by_no_input(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 LONGEST = 1 << 20
 """Bytes of a line that are delivered; the rest of it is only counted."""
 
-_LAST = 1 << 16
+LAST = 1 << 16
 """Bytes of the end of a longer line that are delivered, too."""
 
 _CHUNK = 1 << 20
@@ -107,4 +107,4 @@ class Tail:
 
     def _leave_out(self, middle: bytes) -> None:
         self._cut += len(middle)
-        self._last = (self._last + middle)[-_LAST:]
+        self._last = (self._last + middle)[-LAST:]
