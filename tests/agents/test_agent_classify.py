@@ -100,6 +100,14 @@ def test_failed_requests_are_counted_until_the_program_gets_on() -> None:
     assert seen(recorded_fully("opencode", "quota")).failed >= ADAPTERS["opencode"].FACTS.tries
 
 
+def test_a_program_that_retries_in_silence_tells_why_on_standard_error() -> None:
+    read_error = ADAPTERS["gemini"].FACTS.read_error
+    assert read_error is not None
+    for status, expected in (429, RATE_LIMIT), (503, OVERLOAD):
+        line = b"Attempt 3 failed with status %d. Retrying with backoff..." % status
+        assert kind(end([*read_error(line)], -15, Stop.IDLE, name="gemini")) is expected
+
+
 @pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
 def test_a_stream_that_is_cut_off_is_never_a_success(name: str) -> None:
     events = recorded(name, "write")

@@ -171,15 +171,21 @@ def test_a_session_goes_on_only_in_the_workspace_where_it_began(
     stream = replay.home / "limited.jsonl"
     stream.write_text(json.dumps(LIMITED) + "\n")
     replay.queue(str(stream.with_suffix("")), "write")
+    others = [
+        workspace.prepare(ground.root, branch_ref("do", f"other{number}", 1), "HEAD")
+        for number in (1, 2)
+    ]
+    workspace.release(others.pop())
     task = ground.submit(text="Do it.", agent="some")
     ground.serve(lambda: ground.state(task) is State.PARKED)
     assert pause(ground.store, task, now=time.time())
-    other = None
     if taken:  # by another task
-        other = workspace.prepare(ground.root, branch_ref("do", "other", 1), "HEAD")
+        others += [workspace.prepare(ground.root, branch_ref("do", "third", 1), "HEAD")]
+    else:  # the first one that is free is not the one where the session began
+        workspace.release(others.pop())
     assert resume(ground.store, task, now=time.time())
     ground.serve()
-    if other is not None:
+    for other in others:
         workspace.release(other)
     (_, before, _), (argv, now, _) = replay.starts()
     assert (before == now) is not taken

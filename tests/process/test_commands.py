@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from patience import wait_until
 from weft.errors import WeftError
-from weft.process import run
+from weft.process import Breaker, BrokenOff, run
 
 PROGRAM = """
 import os, sys
@@ -31,6 +33,13 @@ else:
 
 def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize(
@@ -68,3 +77,26 @@ def test_a_command_that_answers_while_weft_is_stopped_has_answered_in_time(
 def test_a_command_that_does_not_answer_is_ended(tmp_path: Path) -> None:
     with pytest.raises(WeftError, match="sleep did not answer within 1 s"):
         run(("sleep", "600"), directory=tmp_path, environment=os.environ, seconds=1)
+
+
+def test_a_command_that_is_broken_off_ends_and_no_other_starts(tmp_path: Path) -> None:
+    breaker = Breaker(Breaker())
+
+    def sleep(command: str) -> None:
+        arguments = ("sh", "-c", command)
+        run(arguments, directory=tmp_path, environment=os.environ, seconds=10, breaker=breaker)
+
+    def break_off() -> None:
+        wait_until((tmp_path / "begun").exists)
+        breaker.break_off()
+
+    breaking = threading.Thread(target=break_off)
+    breaking.start()
+    with pytest.raises(BrokenOff):
+        sleep("touch begun; sleep 600 & echo $! > child; wait")
+    breaking.join()
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not is_alive(child))
+    with pytest.raises(BrokenOff):
+        sleep("touch another")
+    assert not (tmp_path / "another").exists()

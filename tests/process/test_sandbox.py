@@ -127,6 +127,22 @@ def test_hidden_places_are_not_read_and_their_neighbours_are(
     run_sandboxed(stage, sandbox, program)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities")
+@pytest.mark.parametrize("kind", [Kind.LANDLOCK, Kind.BWRAP])
+def test_an_agent_that_runs_as_root_keeps_few_capabilities(
+    stage: Stage, tmp_path: Path, kind: Kind
+) -> None:
+    kept = sum(1 << number for number in landlock.KEPT_CAPABILITIES.values())
+    program = f"""
+for line in open("/proc/self/status"):
+    name, _, value = line.partition(":")
+    if name in ("CapPrm", "CapEff"):
+        assert int(value, 16) & ~{kept} == 0, line
+        assert int(value, 16) & 2, line  # to write files of other owners
+"""
+    run_sandboxed(stage, box(kind, tmp_path), program)
+
+
 @pytest.mark.parametrize("kind", [Kind.LANDLOCK, Kind.BWRAP])
 def test_other_processes_of_the_user_are_out_of_reach(
     stage: Stage, tmp_path: Path, kind: Kind

@@ -142,6 +142,37 @@ def test_a_landed_branch_goes_without_an_archive(root: Path) -> None:
     assert place.branch in [item.name for item in report.freed]
 
 
+def test_archives_of_what_has_landed_go(root: Path) -> None:
+    """Trunk holds it in commits of its own."""
+    places = [prepare(root, task=task) for task in ("landed", "other")]
+    commits = []
+    for place in places:
+        write(place.path, a=f"{place.branch}\n")
+        commits.append(make_candidate(place))
+        release(place)
+    archived = f"refs/weft/archive/r/landed/1/{commits[0]}"
+    git(root, "update-ref", archived, commits[0])
+    report = clean(root, landed=commits[:1])
+    assert report.archived == (f"refs/weft/archive/r/other/1/{commits[1]}",)
+    assert list_refs(root, "refs/weft/archive", "refs/heads/weft-work") == {
+        report.archived[0]: commits[1]
+    }
+    report = clean(root, landed=commits)
+    assert list_refs(root, "refs/weft/archive") == {}
+
+
+def test_a_branch_that_landed_goes_without_an_archive_although_trunk_has_other_commits(
+    root: Path,
+) -> None:
+    place = prepare(root)
+    write(place.path, a="landed\n")
+    commit = make_candidate(place)
+    release(place)
+    report = clean(root, landed=[commit])
+    assert report.archived == ()
+    assert place.branch in [item.name for item in report.freed]
+
+
 def prunes(root: Path, wanted: Container[str] = ()) -> Report:
     """Cleaning that has git forget worktrees it does not find, as many programs do."""
     git(root, "worktree", "prune")

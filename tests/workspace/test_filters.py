@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -55,14 +58,39 @@ def test_a_raw_file_never_lands_for_a_path_in_lfs(root: Path) -> None:
             changes(place)
 
 
+@pytest.fixture
+def asked() -> Iterator[tuple[int, list[str]]]:
+    """The port of a server that has nothing, and what it was asked for."""
+    paths: list[str] = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            paths.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield server.server_port, paths
+        server.shutdown()
+        serving.join()
+
+
 @needs_lfs
-def test_an_object_that_is_not_here_stays_a_pointer_and_nothing_is_fetched(root: Path) -> None:
-    write(root, **{".lfsconfig": "[lfs]\n\turl = http://127.0.0.1:9/nowhere\n"})
+def test_an_object_that_is_not_here_stays_a_pointer_and_nothing_is_fetched(
+    root: Path, asked: tuple[int, list[str]]
+) -> None:
+    port, paths = asked
+    write(root, **{".lfsconfig": f"[lfs]\n\turl = http://127.0.0.1:{port}/nowhere\n"})
     commit_all(root)
     shutil.rmtree(root / ".git" / "lfs" / "objects")
     with prepare(root) as place:
         assert (place.path / "old.bin").read_text().startswith(POINTER)
         assert changes(place).paths == ()
+    assert paths == []
 
 
 def test_lfs_without_git_lfs_is_refused_by_name(

@@ -2,16 +2,26 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from repositories import git, is_kept, make_repository, prepare, write
+from repositories import commit_all, git, is_kept, make_repository, prepare, write
 from weft import workspace
 from weft.config import WorkspaceSettings
 from weft.errors import WorkspaceError
-from weft.workspace import Terms, Unkeepable, branch_ref, changes, clean, inspection, release
+from weft.workspace import (
+    Terms,
+    Unkeepable,
+    Workspace,
+    branch_ref,
+    changes,
+    clean,
+    inspection,
+    release,
+)
 from weft.workspace.deletion import delete_tree
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something")
@@ -30,6 +40,66 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", place], check=True)
     yield place
     subprocess.run(["umount", "-l", place], check=True)
+
+
+def _in_git_directory(place: Workspace) -> Path:
+    (place.admin / "HEAD").unlink()
+    return place.admin / "HEAD"
+
+
+def _in_repository_elsewhere(place: Workspace) -> Path:
+    away = place.slot.directory / "away"
+    write(place.path, inner__x="x\n", **{"inner/.git": f"gitdir: {away}\n"})
+    away.mkdir()
+    return away / "HEAD"
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda place: place.path / "dir" / ".gitignore",
+        lambda place: place.path / ".gitattributes",
+        _in_git_directory,
+        _in_repository_elsewhere,
+    ],
+    ids=["ignore", "attributes", "git directory", "elsewhere"],
+)
+def test_a_pipe_that_git_would_open_is_named_and_goes(
+    root: Path, find: Callable[[Workspace], Path]
+) -> None:
+    """Weakened, git waits for it until its time is over: here, until it is broken off."""
+    terms = Terms()
+    place = workspace.prepare(root, branch_ref("r", "t", 1), "HEAD", terms=terms)
+    write(place.path, a="work\n")
+    pipe = find(place)
+    os.mkfifo(pipe)
+    breaking = threading.Timer(20, terms.breaker.break_off)
+    breaking.start()
+    try:
+        with pytest.raises(Unkeepable, match=f"{pipe.name} is a pipe"):
+            changes(place)
+        release(place)
+    finally:
+        breaking.cancel()
+    assert is_kept(root, "work\n")
+    assert not pipe.is_fifo()
+
+
+def test_what_is_nested_too_deep_is_not_taken_up_and_stays(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "DEPTH", 4)
+    place = prepare(root)
+    write(place.path, d__d__d__d__file="4\n")
+    assert changes(place).paths == ("d/d/d/d/file",)
+    write(place.path, d__d__d__d__d__file="5\n")
+    with pytest.raises(Unkeepable, match="d/d/d/d/d is nested more than 4 directories deep"):
+        changes(place)
+    with pytest.raises(Unkeepable, match="nested"):
+        release(place)
+    [kept] = clean(root).kept
+    assert "nested more than 4" in kept.why
+    assert (place.path / "d/d/d/d/d/file").read_text() == "5\n"
 
 
 def test_a_file_above_max_file_mb_is_not_taken_up_and_stays(root: Path) -> None:
@@ -68,7 +138,7 @@ def test_what_the_disk_has_no_room_for_stays_until_it_has(small: Path) -> None:
     place = prepare(root)
     (place.path / "large").write_bytes(os.urandom(24 << 20))
     filler = small / "filler"
-    filler.write_bytes(b"x" * (60 << 20))
+    filler.write_bytes(b"x" * (80 << 20))
     left = os.statvfs(small).f_bavail
     with pytest.raises(Unkeepable, match=f"stays in {place.path}"):
         release(place)
@@ -79,6 +149,13 @@ def test_what_the_disk_has_no_room_for_stays_until_it_has(small: Path) -> None:
         assert changes(other).paths == ("new",)
     filler.unlink()
     assert len(clean(root).archived) == 2
+
+
+def _unmount_below(directory: Path) -> None:
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        place = line.split()[1].replace("\\040", " ")
+        if place.startswith(f"{directory}/"):
+            subprocess.run(["umount", place], check=True)
 
 
 @ROOT_ONLY
@@ -101,7 +178,7 @@ def test_a_mount_in_a_workspace_is_named_and_nothing_in_it_is_touched(
         with pytest.raises(WorkspaceError, match="mounted"):
             delete_tree(place.path)
     finally:
-        subprocess.run(["umount", mount], check=True)
+        _unmount_below(root)
     assert (precious / "dir" / "file").read_text() == "mine\n"
     assert clean(root).kept == ()
 
@@ -111,8 +188,11 @@ def test_a_directory_of_any_depth_is_deleted(tmp_path: Path) -> None:
     top.mkdir()
     program = "import os\nfor _ in range(3000): os.mkdir('d' * 9); os.chdir('d' * 9)"
     subprocess.run(["python3", "-c", program], cwd=top, check=True)
-    delete_tree(top)
-    assert not top.exists()
+    try:
+        delete_tree(top)
+        assert not top.exists()
+    finally:  # it is too deep for pytest as well
+        subprocess.run(["rm", "-rf", top], check=True)
 
 
 def test_a_workspace_whose_base_is_gone_is_named_and_stays(root: Path) -> None:
@@ -136,5 +216,20 @@ def test_what_was_staged_and_is_not_whole_is_not_archived(root: Path) -> None:
     write(place.path, a="kept\n")
     release(place)
     assert is_kept(root, "kept\n")
+    git(root, "gc", "--quiet", "--prune=now")
+    assert git(root, "fsck", "--no-dangling", "--no-progress") == ""
+
+
+def test_a_commit_that_is_not_whole_is_not_archived(root: Path) -> None:
+    place = prepare(root)
+    write(place.path, a="own\n")
+    own = commit_all(place.path)
+    blob = git(place.path, "rev-parse", f"{own}:a").strip()
+    git(place.path, "reset", "-q", "--hard", place.base)
+    (root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    write(place.path, a="kept\n")
+    release(place)
+    assert is_kept(root, "kept\n")
+    assert own not in git(root, "for-each-ref", "refs/weft/archive")
     git(root, "gc", "--quiet", "--prune=now")
     assert git(root, "fsck", "--no-dangling", "--no-progress") == ""

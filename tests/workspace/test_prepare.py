@@ -320,6 +320,18 @@ def _status_as_nobody(root: Path, act: Callable[[], bool]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def test_workspaces_that_were_handed_out_before_a_copy_are_known(
+    root: Path, tmp_path: Path
+) -> None:
+    release(prepare(root, task="free"))
+    with prepare(root, task="a") as place:
+        copy = tmp_path / "copy"
+        subprocess.run(["cp", "-a", root, copy], check=True)
+        with prepare(copy, task="own"):
+            assert workspace.find_copied(copy) == [place.branch]
+        assert workspace.find_copied(root) == []
+
+
 def test_a_copied_repository_makes_its_workspaces_anew(root: Path, tmp_path: Path) -> None:
     """Weakened, a free workspace is used again that names the original: commits go there."""
     release(prepare(root, task="a"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import zlib
 from pathlib import Path
 
@@ -118,3 +119,16 @@ def test_what_is_not_whole_or_not_plain_is_not_taken_in(
     assert not any(own in ref for ref in kept(root))
     git(root, "fsck", "--strict")
     git(root, "gc", "--quiet", "--prune=now")
+
+
+def test_a_commit_that_no_git_would_check_out_is_not_taken_in(root: Path, place: Workspace) -> None:
+    """Its tree has a file `.git` in it; weakened, it is kept, and `git fsck` fails for ever."""
+    write(place.path, config="[core]\n")
+    blob = git(place.path, "hash-object", "-w", "config").strip()
+    entry = f"100644 blob {blob}\t.git\n"
+    tree = subprocess.check_output(["git", "mktree"], cwd=place.path, input=entry, text=True)
+    own = git(place.path, "commit-tree", "-m", "own", tree.strip()).strip()
+    (place.slot.quarantine / "ORIG_HEAD").write_text(f"{own}\n")
+    workspace.release(place)
+    assert not any(own in ref for ref in kept(root))
+    git(root, "fsck", "--strict")
