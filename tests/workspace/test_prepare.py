@@ -127,6 +127,7 @@ def test_submodules_are_emptied_for_the_next(root: Path, tmp_path: Path) -> None
     allow = ("-c", "protocol.file.allow=always")
     git(root, *allow, "submodule", "add", "-q", str(library), "sub")
     commit_all(root)
+    shutil.rmtree(root / ".git" / "modules")  # otherwise weft fills it from there
     place = prepare(root)
     assert os.listdir(place.path / "sub") == []
     git(place.path, *allow, "submodule", "update", "-q", "--init")
@@ -146,6 +147,7 @@ def test_a_commit_inside_a_submodule_is_a_change_and_keeps_the_workspace(
     allow = ("-c", "protocol.file.allow=always")
     git(root, *allow, "submodule", "add", "-q", str(library), "sub")
     commit_all(root)
+    shutil.rmtree(root / ".git" / "modules")  # otherwise weft fills it from there
     place = prepare(root)
     git(place.path, *allow, "submodule", "update", "-q", "--init")
     write(place.path / "sub", a="inside\n")
