@@ -39,7 +39,7 @@ from weft.store.remote import RemoteStore
 from weft.store.runs import submit_run
 from weft.store.server import Server
 from weft.store.tasks import cancel, submit
-from weft.web.routes.verbs import operations
+from weft.web.routes.verbs import MODULES
 
 LOOKS = {
     "agents": ("agents", "--json"),
@@ -53,6 +53,7 @@ LOOKS = {
     "ps": ("ps", "--json"),
     "queue": ("queue", "--json"),
     "report": ("report", "RUN", "--json"),
+    "runs": ("runs", "--json"),
     "token": ("token", "list", "--json"),
     "verify": ("verify", "RUN", "--json"),
     "watch": ("watch", "RUN"),
@@ -98,7 +99,7 @@ def test_every_operation_on_the_repository_is_offered_and_can_travel() -> None:
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
             import_module(module.name)
     known = dict(HOSTED)
-    assert operations() == known
+    assert set(MODULES) == {operation.function.__module__ for operation in known.values()}
     for operation in known.values():
         first, *rest = hints_of(operation.function).items()
         assert first[0] in ("project", "place"), operation.name

@@ -49,7 +49,7 @@ router = APIRouter(include_in_schema=False)
 
 _LONGEST_WAIT: Final = 30.0  # seconds
 _SECRET: Final = ("tokens.", "replies.")  # what only an admin may even look at, and nobody keeps
-_MODULES: Final = (
+MODULES: Final = (
     "weft.gate.verify",
     "weft.operations.agent_list",
     "weft.operations.agent_trial",
@@ -59,15 +59,17 @@ _MODULES: Final = (
     "weft.operations.doctor",
     "weft.operations.logs",
     "weft.operations.preview",
+    "weft.operations.runs",
     "weft.operations.submission",
     "weft.operations.target",
     "weft.operations.writing",
 )
+"""The modules with operations on the repository: without its module here, one is unknown."""
 
 
 @cache
 def operations() -> Mapping[str, Verb]:
-    for module in _MODULES:
+    for module in MODULES:
         importlib.import_module(module)
     return HOSTED
 
