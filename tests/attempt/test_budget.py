@@ -87,6 +87,14 @@ def test_a_stated_budget_is_not_raised_although_the_run_has_more(ground: Ground)
     assert spent(ground) == [220_000]
 
 
+def test_a_task_does_not_raise_the_budget_of_its_agent_file(ground: Ground) -> None:
+    """Whoever sends a task chooses its details, and no bound of the agent's."""
+    ground.agent(front="budget: 0.01\n")
+    task = ground.submit("use 1 1 0.22", "hang", details={"budget": 100.0 * CAP})
+    ground.serve(lambda: ground.state(task) is State.BLOCKED)
+    assert "budget of dollars" in ground.task(task).reason
+
+
 def test_who_tells_only_at_the_end_may_overshoot_and_that_is_settled(ground: Ground) -> None:
     first, second = run_of(ground, [(900_000, "write f0 x; use 1 1 2.5"), (200_000, "write f1 x")])
     ground.serve(lambda: ground.state(first) is State.GATING)
