@@ -61,7 +61,7 @@ def test_stale_gate_holder(stage: Stage, fresh: Callable[[Store], Stage]) -> Non
             seconds=1,
         )
         landing: dict[str, Any] = {"old": scene.base, "new": made, "tree": "t", "commits": [made]}
-        landing |= {"entries": ["1.1"], "every_commit": False}
+        landing |= {"entries": ["1.1"], "every_commit": False, "revision": 1}
         verbs: Sequence[Callable[[], object]] = (
             lambda: see_entries(store, stale, RUN, scene.base),
             lambda: record_verdict(store, stale, RUN, verdict, "", now=9),

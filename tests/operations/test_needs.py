@@ -234,6 +234,7 @@ def test_a_file_that_a_paused_task_of_another_run_holds_is_named(store: Store) -
     assert needs_of(store).stuck == frozenset(), "its agent is still at work"
     again = Outcome(state=State.READY, kind="crash", reason="It fell over.")
     finish(store, grant.fence, again, now=time.time())
+    assert admit(store, "w", now=time.time()) == [], "the paused task keeps its file"
     needs = needs_of(store)
     assert needs.stuck == {"r", "first"}
     assert [need.do for need in needs.of("r")] == [(f"weft resume {first}",)]
