@@ -17,7 +17,7 @@ import pytest
 
 from dying_git import DyingGit
 from patience import PATIENCE, wait_until
-from repositories import git
+from repositories import git, listing
 from run.yard import Yard
 
 pytestmark = pytest.mark.timeout(600)
@@ -105,11 +105,19 @@ def test_an_agent_that_fills_the_disk_is_ended_while_there_is_room_and_the_rest_
         greedy = "- [ ] Task 4: Fill it\n  <!-- files: src/fill; agent: filler -->\n"
         yard.plan.write_text(f"{plan(3, 0.5)}\n{greedy}")
         with yard.untouched():
-            answer = yard.run("plan.md", "--slots", "2", code=1)
-        states = {one["name"]: one["state"] for one in answer["tasks"]}
-        assert states == {"1.1": "done", "1.2": "done", "1.3": "done", "1.4": "blocked"}
+            done = yard.weft("run", "plan.md", "--slots", "2")
+        assert done.returncode == 1
+        assert yard.states() == {"1.1": "done", "1.2": "done", "1.3": "done", "1.4": "blocked"}
         assert "MB of the disk" in yard.reason("1.4")
+        [work] = (yard.root / ".git" / "weft" / "workspaces").glob("*/*/src/fill")
+        assert f"it stays in {work.parent.parent}" in done.stderr, "too large to be kept elsewhere"
+        subprocess.run(["mount", "-o", "remount,size=400m", str(small)], check=True)
+        assert yard.weft("skip", "1.4").returncode == 0
+        done = yard.weft("run", "--resume")
+        assert done.returncode == 0, (done.stdout, done.stderr)
         yard.assert_nothing_left()
+        kept = git(yard.root, "for-each-ref", "--format=%(refname)", "refs/weft/archive").split()
+        assert any("src/fill" in listing(yard.root, ref) for ref in kept)
     finally:
         yard.close()
 
