@@ -46,7 +46,8 @@ _FOLLOWED: Final = 0.03  # seconds in which whoever has ended is followed by ano
 _CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although others start
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
-_FAULTY: Final = 1.0  # seconds for which nothing is taken after a fault of the place
+_FAULTY: Final = 1.0  # seconds for which nothing is taken after a first fault of the place
+_LAST_FAULTY: Final = 15.0  # and after many: each try is an attempt with a number
 
 Take = Callable[[], Sequence[Grant]]
 Sign = Callable[[], None]
@@ -74,6 +75,7 @@ class Scheduler:
         self._measured = -_MEASURE  # when it was last looked at what agents take of the disk
         self._draining = self._stopping = self._killing = False
         self._faulty_until = 0.0  # on the monotonic clock; until then nothing is taken
+        self._faulty_pause = _FAULTY
         self._faults: set[str] = set()  # those of the place that were told
         self._ends = anyio.Event()  # set, and replaced, whenever an attempt has ended
         # Threads of their own: starts may all be busy with slow set-ups, signs of life may not.
@@ -376,6 +378,7 @@ class Scheduler:
             self._come_to_nothing(grant, error)
         else:
             self._faults.clear()
+            self._faulty_pause = _FAULTY
             return attempt
         return None
 
@@ -385,7 +388,8 @@ class Scheduler:
             return
         if fault := find_passing_fault(error):
             self._tell_fault(fault, error)
-            self._faulty_until = time.monotonic() + _FAULTY
+            self._faulty_until = time.monotonic() + self._faulty_pause
+            self._faulty_pause = min(2 * self._faulty_pause, _LAST_FAULTY)
             self._hand_back(grant)
             return
         try:
