@@ -29,7 +29,7 @@ from weft import git
 from weft.attempt.remains import Staying, free_workspaces, prove_dead
 from weft.attempt.site import Site
 from weft.config import Config
-from weft.errors import InputError, StoreError, WeftError
+from weft.errors import InputError, StoreError, WeftError, find_passing_fault
 from weft.gate.check import bury
 from weft.gate.loop import Gate
 from weft.gate.merge import Candidate, merge
@@ -183,12 +183,18 @@ def _leave(presence: Presence) -> None:
 
 
 async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
-    """A loop that breaks is a defect, but the agents it serves go on."""
+    """Start a loop over when it breaks: the agents it serves go on.
+
+    That is a defect, unless the place is at fault, which is told by whoever starts tasks.
+    """
     while True:
         try:
             await loop()
-        except Exception:
-            log.exception("a loop of weft's broke, and starts over")
+        except Exception as error:
+            if fault := find_passing_fault(error):
+                log.info("a loop of weft's starts over: %s", fault)
+            else:
+                log.exception("a loop of weft's broke, and starts over")
             await anyio.sleep(_BREATH)
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from weft.errors import find_passing_fault
 from weft.model import Lease, Worker, WorkerKind
 from weft.store import Store
 from weft.store.leases import free_proved_dead, suspect_overdue
@@ -123,7 +124,10 @@ def _ask(
     except Exception as error:
         # It looks at processes, locks and files: whatever goes wrong there concerns this one
         # alone. What the store raises is not caught.
-        log.warning("the proof of death failed for %s", name, exc_info=True)
+        if fault := find_passing_fault(error):
+            log.info("the proof of death has to wait for %s: %s", name, fault)
+        else:
+            log.warning("the proof of death failed for %s", name, exc_info=True)
         unjudged[name] = f"{type(error).__name__}: {error}"
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from pathlib import Path
 
@@ -69,7 +70,8 @@ class Staying:
 
 
 def free_workspaces(site: Site, staying: Staying) -> None:
-    """Give back the workspaces of attempts that have ended, whoever was to do it and could not.
+    """Give back the workspaces of attempts and checks that have ended and could not do it, and the
+    directories of such checks.
 
     They are listed before the leases are: a lease is there before its workspace, and does not
     come back once it has ended.
@@ -80,17 +82,27 @@ def free_workspaces(site: Site, staying: Staying) -> None:
     for branch in workspace.find_copied(site.root):
         if branch not in staying.for_good:
             _free(site, branch, staying)
-    if not mine:
+    checks = site.list_checks()
+    if not mine and not checks:
         return
+    leases = list_open(site.store)
     going_on = {
         site.marker(lease.task, lease.attempt)
-        for lease in list_open(site.store)
+        for lease in leases
         if lease.task is not None and lease.attempt is not None
     }
+    going_on |= {site.check_marker(lease.fence) for lease in leases if lease.kind == "check"}
     for owner, branch in mine.items():
-        if owner not in going_on and branch not in staying.for_good:
-            task = get_task(site.store, int(owner.removeprefix(prefix).partition(".")[0]))
+        if owner in going_on or branch in staying.for_good:
+            continue
+        kind, _, _ = owner.removeprefix(prefix).partition(".")
+        if kind == "check":
+            _discard_check(site, branch, staying)
+        else:
+            task = get_task(site.store, int(kind))
             _free(site.for_run(task.run), branch, staying)
+    for fence in checks.difference(lease.fence for lease in leases):
+        shutil.rmtree(site.check_directory(fence), ignore_errors=True)
 
 
 def _free(site: Site, branch: str, staying: Staying) -> None:
@@ -107,6 +119,15 @@ def _free(site: Site, branch: str, staying: Staying) -> None:
     if obstacle is not None:
         staying.for_good.add(branch)
         staying.tell(branch, obstacle)
+
+
+def _discard_check(site: Site, branch: str, staying: Staying) -> None:
+    try:
+        workspace.discard_abandoned(site.root, branch)
+    except InUse:
+        return
+    except (WeftError, OSError) as error:
+        staying.tell(branch, str(error))
 
 
 def _is_gone(holder: Worker | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -74,6 +75,12 @@ class Site(Struct, frozen=True, kw_only=True):
     def check_directory(self, fence: int) -> Path:
         """The same for a check, which is named by its lease."""
         return self.common / "weft" / "checks" / self.identity[:12] / str(fence)
+
+    def list_checks(self) -> set[int]:
+        """The fences of checks that have a directory."""
+        place = self.check_directory(0).parent
+        names = os.listdir(place) if place.is_dir() else []
+        return {int(name) for name in names if name.isdecimal()}
 
     def check_marker(self, fence: int) -> str:
         return f"{self.identity}.check.{fence}"

@@ -193,6 +193,7 @@ class Check:
             self._site.root,
             self._branch,
             commit,
+            owner=self._site.check_marker(self._fence),
             settings=settings,
             terms=self._terms(),
             claims=_changed(self._site.root, base, commit) if is_sparse(settings) else (),

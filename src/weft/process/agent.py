@@ -112,6 +112,7 @@ def start(spawn: Spawn, launcher: Launcher, *, renewed: float) -> Running:
         launcher.launch(_order(spawn, renewed))
     except LaunchFailed:
         if not (directory / records.WRAPPER).exists():
+            (directory / records.STDOUT).touch()  # raises what ails the place, if that is why
             raise
     return attach(directory)
 
