@@ -88,13 +88,13 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     link: tuple[str, ...] = ()
     setup: tuple[str, ...] | None = None  # a command line; runs in each workspace before its agent
     teardown: tuple[str, ...] | None = None  # a command line; runs when a workspace is given up
-    keep: tuple[str, ...] = ()  # ignored directories that stay while the lock file beside them does
+    keep: tuple[str, ...] = ()  # ignored directories that stay while their lock file is unchanged
     timeout: float = 600  # seconds each command may take
     first_port: int = 21_000  # tasks that use ports get theirs from here on
     ports: int = 100
     spare_ram_mb: int = 1024  # what is left for everything else on this machine
     spare_disk_mb: int = 500  # who takes most is ended before less than this is left
-    max_file_mb: int = 100  # a larger file of an agent's is not taken up
+    max_file_mb: int = 100  # an attempt with a larger changed file is refused
 
 
 class GateSettings(Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class RunSettings(Struct, frozen=True, kw_only=True):
     gate: GateSettings = field(default_factory=GateSettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     agents: Mapping[str, str] = field(default_factory=dict)  # the text of each agent file, by name
-    revision: int = 1  # counts the changes that were made to them
+    revision: int = 1  # grows with every change of the settings
 
 
 _OF_THE_HOST: Final = ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")
@@ -149,7 +149,7 @@ class Config(Struct, frozen=True, kw_only=True):
     def with_run(self, settings: RunSettings) -> Config:
         """Return this configuration with a run's own gate and workspace settings.
 
-        How many checks run at once, ports, memory and disk stay those of this process.
+        The number of parallel checks, ports, memory and disk stay those of this process.
         """
         host = {name: getattr(self.workspace, name) for name in _OF_THE_HOST}
         return replace(
@@ -361,7 +361,7 @@ def _command(value: object, what: str) -> tuple[str, ...] | None:
 
 
 def command_line(command: Iterable[str]) -> str:
-    """Spell a command as `weft.toml` does: the line for the shell, or its words quoted."""
+    """Return a command as `weft.toml` spells it: the line for the shell, or its words quoted."""
     words = list(command)
     if words[:2] == ["sh", "-c"] and len(words) == 3:
         return words[2]

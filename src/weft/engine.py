@@ -58,7 +58,7 @@ _NET: Final = 5.0  # seconds after which to look although nobody rang
 _LEARNS: Final = 20.0  # seconds between two looks at what was learned
 _MOMENT: Final = 0.5
 _BREATH: Final = 1.0  # seconds before a broken loop starts over
-_GLANCE: Final = 0.5  # seconds between two looks at the processes of this host's workers
+_GLANCE: Final = 0.5  # seconds between two checks of this host's worker processes
 
 Take = Callable[[str], Sequence[Grant]]
 """Asks for work on behalf of a worker."""
@@ -136,7 +136,7 @@ async def serving(
     scheduler = Scheduler(site, presence.worker, slots, take=take_fresh, sign=presence.sign)
     block = anyio.CancelScope()
     with ExitStack() as receiver:
-        # Before it registers, so that a worker others know of always leaves in good order.
+        # Before it registers, so that a registered worker always leaves in good order.
         signals = receiver.enter_context(anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM))
         await run_sync(presence.register)
         try:
@@ -151,7 +151,7 @@ async def serving(
                         with block:
                             yield scheduler
                     except Exception:
-                        # Whoever asked for the work is broken: nobody is left to wait for it.
+                        # The caller failed: no part of the program waits for the work any more.
                         await scheduler.stop_all()
                         await scheduler.wait_idle()
                         raise
@@ -322,7 +322,7 @@ async def _wait_death(site: Site, place: Place) -> None:
             try:
                 processes = await run_sync(list_processes, site.store, place.host, place.boot)
             except StoreError:
-                continue  # the next sweep says so
+                continue  # the next sweep logs the error
             if not all(_is_alive(pid, start) for pid, start in processes):
                 return
 
@@ -348,7 +348,7 @@ def _prove_dead(site: Site, lease: Lease) -> str | None:
 
 
 def prove_worker_dead(worker: Worker) -> str | None:
-    """Say how a worker of this host was proved dead; None if its process may be alive."""
+    """Return the proof that a worker of this host is dead; None if its process may be alive."""
     if worker.pid is None or worker.pid_start is None:
         return None
     alive = _is_alive(worker.pid, int(worker.pid_start))
@@ -356,5 +356,5 @@ def prove_worker_dead(worker: Worker) -> str | None:
 
 
 def _is_alive(pid: int, start: int) -> bool:
-    """Whether a process is alive; another that got its pid later started at another time."""
+    """Tell whether a process is alive; a later process with the same pid has another start time."""
     return table.is_alive(Process(pid, start))

@@ -1,21 +1,21 @@
-"""Everything weft raises on purpose.
+"""The errors that weft raises on purpose.
 
     WeftError
-    ├── InputError         what the user gave cannot be used            exit 2
+    ├── InputError         the user's input cannot be used              exit 2
     │   └── NeverFits      a task asks for more than there can ever be
     ├── StoreError         the database cannot be used                  exit 2
     │   ├── ForeignStore   it is not weft's, or it is damaged
     │   ├── NewerStore     a newer weft wrote it
     │   ├── UnknownSchema  a development version of weft wrote it
     │   ├── NoAnswer       the server is not there, or answers nonsense
-    │   └── StoreBusy      somebody held it for too long; try again
+    │   └── StoreBusy      another process held it for too long; try again
     ├── LimitsDiffer       this process is configured unlike the store  exit 2
     ├── WorkspaceError     a workspace cannot be made, read or freed    exit 1
     │   ├── BranchTaken    another workspace or person has that branch
-    │   ├── InUse          somebody else uses that workspace
+    │   ├── InUse          another process uses that workspace
     │   └── SetUpFailed    the files or the command it needs failed
-    ├── Unauthenticated    who asks has not shown who it is             exit 1
-    ├── Forbidden          it has, and may not do this                  exit 1
+    ├── Unauthenticated    the caller showed no valid token             exit 1
+    ├── Forbidden          the caller's token does not allow this       exit 1
     └── Refused            the store answered no, and changed nothing   exit 1
         ├── NotFound       no such task, run, worker or limit           exit 2
         ├── StaleFence     the caller no longer owns what it acts on
@@ -50,7 +50,7 @@ _PASSING: Final = {
     )
 }
 """Faults of the machine or its file systems, which pass or are mended without a change to weft's
-work. A full disk is not among them: what fills it may be an attempt's own work."""
+work. A full disk is not among them: an attempt's own files may fill it."""
 _NO_GIT: Final = "git was not found"  # while its package is upgraded, say
 _PASSING_TEXT: Final = re.compile("|".join(map(re.escape, (*_PASSING.values(), _NO_GIT))))
 
@@ -163,9 +163,9 @@ def find_kind(name: str) -> type[WeftError] | None:
 
 
 def find_passing_fault(error: BaseException) -> str | None:
-    """Name the fault of the place that an error comes from; None if it may come from the work.
+    """Name the fault of the machine that caused an error; None if the work may be the cause.
 
-    Other programs (git) tell theirs in words.
+    The faults of other programs (git) are recognised by their messages.
     """
     cause: BaseException | None = error
     while cause is not None:

@@ -1,9 +1,9 @@
-"""Predicts a schedule: the plan's graph, run in simulated time by the policy that will run it.
+"""The forecast of a schedule: the plan's graph, run in simulated time by the real policy.
 
-Order is `policy.order`, over the same longest paths the store gets; files exclude each other
-as claims do, and tasks that share one keep plan order; a gang starts together or not at all. What
-the forecast leaves out is what cannot be known: retries, rate limits, and how long a person takes
-to answer.
+The order is `policy.order`, over the same longest paths that the store gets. Files exclude each
+other as claims do, tasks that share a file keep plan order, and a gang starts together or not at
+all. The forecast leaves out retries, rate limits and the time a person takes to answer: these
+cannot be known.
 """
 
 from __future__ import annotations
@@ -133,11 +133,11 @@ def _job(task: PlanTask, seconds: Mapping[str, float], gang: str | None) -> Job:
 def paths(work: Work) -> list[float]:
     """Return the longest remaining path of each job, with a tail for every file it shares.
 
-    Jobs that share a file run one after the other in plan order, so each counts as if the next of
-    them needed it; the jobs before it inherit that.
+    Jobs that share a file run one after the other in plan order, so each job counts as if the next
+    job needed it; the jobs before it inherit that.
     """
     longest = [job.seconds for job in work.jobs]
-    tails: dict[str, float] = {}  # by pattern, the path of the first job after this one
+    tails: dict[str, float] = {}  # by pattern, the path of the next job that shares it
     for node in reversed(graph.order(work.successors)):
         claims = work.jobs[node].claims
         behind = [longest[after] for after in work.successors[node]]
@@ -225,9 +225,11 @@ class _Simulation:
         self._free = list(range(slots))
         self._slot: dict[int, int] = {}
         self._held: Index[int] = Index()
-        self._aside: dict[int, list[int]] = {}  # by the job that holds the files, or goes first
+        self._aside: dict[
+            int, list[int]
+        ] = {}  # jobs that wait, by the job that holds their files or goes first
         self._wanted = _Wanted(work)
-        self._too_wide: set[int] = set()  # members of gangs for which too few slots are free now
+        self._too_wide: set[int] = set()  # members of gangs that need more slots than are free
         self._ready: dict[tuple[Class, Priority], list[tuple[float, int]]] = {}
         self._running: list[tuple[float, int]] = []
         self._gangs = _gangs(work, slots)
@@ -269,7 +271,7 @@ class _Simulation:
 
     def _admit(self) -> None:
         """Start whatever can start, best first; a class and priority at a time is one heap."""
-        skipped: list[int] = []  # the first of each gang that is too wide for what is free now
+        skipped: list[int] = []  # the first member of each gang that needs more slots than are free
         self._too_wide.clear()
         while self._free:
             heaps = [heap for heap in self._ready.values() if heap]
@@ -278,8 +280,8 @@ class _Simulation:
             heap = min(heaps, key=lambda one: self._rank(one[0][1]))
             _, node = heapq.heappop(heap)
             members = self._gangs.get(self._work.jobs[node].gang or "", [node])
-            # The nearest one before it first: asked for the holder, all that wait for a file
-            # would be looked at again whenever one of them ends.
+            # Wait for the nearest earlier job, not for the holder of the file: otherwise the end of
+            # each job would wake every job that waits for the file.
             first = self._wanted.find_before(members, self._now, self._tuning, self._too_wide)
             if first is None:
                 first = self._in_the_way(members)
@@ -347,7 +349,7 @@ class _Simulation:
 
 
 class _Wanted:
-    """The files of ready jobs, by which a later job finds those that go before it."""
+    """The files of ready jobs, indexed so that a later job finds the jobs before it."""
 
     def __init__(self, work: Work) -> None:
         self._jobs = work.jobs
@@ -378,7 +380,8 @@ class _Wanted:
     def find_before(
         self, members: Sequence[int], now: float, tuning: Tuning, passable: Iterable[int]
     ) -> int | None:
-        """Find the nearest ready job that shares a file with one of these and goes before them."""
+        """Find the nearest ready job that goes before these jobs and shares a file with any of
+        them."""
 
         def urgent(klass: Class, priority: Priority) -> Urgency:
             return urgency(klass, priority, 0.0, now, tuning)

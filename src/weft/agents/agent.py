@@ -62,10 +62,10 @@ class Agent(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox = Sandbox.OFF
     network: bool = True  # whether the sandbox lets it out
     write: tuple[str, ...] = ()  # where the sandbox lets it write besides: `/…` or `~/…`
-    read: tuple[str, ...] = ()  # hidden places that the sandbox lets it read: `/…` or `~/…`
+    read: tuple[str, ...] = ()  # hidden paths that the sandbox opens for reading: `/…` or `~/…`
     env_passed: tuple[str, ...] = ()  # variables of the user's that it gets to see
     env_set: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     tools: tuple[str, ...] = ()  # the only ones of its own it may use; empty: all
-    commands: bool = False  # of the scripted agent: whether its script may run programs
-    open: bool = False  # whether tokens that name no agents may send work to it
-    sends_to: tuple[str, ...] = ()  # of a lead: the agents it may send work to
+    commands: bool = False  # scripted agent: its script may run programs
+    open: bool = False  # tokens that name no agents may send it work
+    sends_to: tuple[str, ...] = ()  # lead: the agents it may send work to

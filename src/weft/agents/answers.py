@@ -1,7 +1,7 @@
-"""The answers of reviewers and judges: the last JSON object in their text, read gently.
+"""The answers of reviewers and judges: the last JSON object in their text, read leniently.
 
-The forms are those of the agent files `review` and `judge`. An answer without a clear verdict is
-no verdict: silence never lets anything land.
+The agent files `review` and `judge` define the forms. An answer without a clear verdict counts as
+no verdict, and nothing lands without a verdict.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 _LONGEST: Final = 200_000
 _TRIES: Final = 2_000
-_LINE: Final = 20  # characters of a line that is not in a text by chance
+_LINE: Final = 20  # a line this long is not repeated by chance
 _UNSURE: Final = frozenset({"unsure", "yes", "no"})
 
 
@@ -26,8 +26,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def without_prompt(text: str, template: str) -> str:
-    """The text behind the last repeated line of its prompt: some programs print their prompt,
-    and with it the form that an answer shall have."""
+    """Return the text after the last repeated line of the prompt. Some programs print their
+    prompt, which contains an example of a verdict."""
     for line in reversed(template.splitlines()):
         if len(line.strip()) >= _LINE and "{{" not in line and "{%" not in line:
             return text.rpartition(line.strip())[2]

@@ -53,7 +53,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     limit: RateLimit | None = None  # the last one that said when to come back
     last_text: str = ""
     worked: int = 0  # messages and tool calls
-    failed: int = 0  # requests that failed since it last got on with its work
+    failed: int = 0  # failed requests since the last progress
     unknown: int = 0  # lines that meant nothing
 
     def after(self, event: Event) -> Seen:
@@ -89,7 +89,7 @@ class Ending(Struct, frozen=True, kw_only=True):
 
     program: str  # how to call it
     says_result: bool  # a fact of its adapter
-    exits: Mapping[int, ErrorClass] = field(default_factory=dict)  # another one
+    exits: Mapping[int, ErrorClass] = field(default_factory=dict)  # exit codes with a meaning
     status: int | None  # as Python gives it: negative for a signal; None: nobody saw it
     seen: Seen = field(default_factory=Seen)
     stopped: Stop | None = None
@@ -102,7 +102,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     signature: str  # by which the same failure is recognised again
     until: float | None = None  # a rate limit: when to come back, since 1970
     after: float | None = None  # or so many seconds after it was said
-    clock: str = ""  # or words that name a time of day
+    clock: str = ""  # words that name a time of day
 
 
 _WEFT_ITSELF: Final = {

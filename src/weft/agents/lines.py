@@ -35,10 +35,10 @@ def decode(line: bytes) -> Object | None:
 
 
 def shorten_line(beginning: bytes, end: bytes) -> bytes:
-    """Join both ends of an object that is too long to be read whole.
+    """Shorten a JSON object that is too long to be read whole: join its two ends.
 
-    Its middle is nearly always part of one long text. An escape in that text may have been cut
-    in two, so a few places are tried.
+    The middle is nearly always part of a single long text. The cut may split an escape in that
+    text, so a few positions are tried.
     """
     for place in range(min(len(end), _LONGEST_ESCAPE)):
         for dropped in range(_LONGEST_ESCAPE):

@@ -56,7 +56,7 @@ CREDENTIALS: Final = (
     *(xdg(kind, "weft") for kind in ("CONFIG", "DATA", "STATE")),
     Place(variable="XDG_RUNTIME_DIR"),
 )
-"""Where the user's keys, passwords and browsers are: no sandboxed agent reads these."""
+"""Places of the user's keys, passwords and browsers: no sandboxed agent reads these."""
 
 
 def find_all(places: Iterable[Place], environment: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The time at which a provider lets work go on, from the words in which a program tells it."""
+"""The time at which a provider accepts work again, read from the text of a program."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ _CLOCK: Final = re.compile(
     re.IGNORECASE,
 )
 _JUST_PASSED: Final = timedelta(hours=1)
-"""A program may be ended so long after it named a time of day: until then it means today."""
+"""The period for which a time of day that has just passed still means today, not tomorrow."""
 
 
 def rate_limit(text: str) -> RateLimit:
-    """A rate limit that a program told in words, with the time to come back if they state one."""
+    """Return the rate limit that a text tells of, with the time to come back if the text states
+    it."""
     looked_at = text[:_LONGEST]
     if epoch := _EPOCH.search(looked_at):
         return RateLimit(until=float(epoch[1]), text=text)
@@ -64,10 +65,10 @@ def _seconds(wait: re.Match[str]) -> float:
 
 
 def clock_time(words: str, now: float) -> float | None:
-    """The moment that words such as `again at 5pm (UTC)` name, seen from `now`.
+    """Return the moment that words such as `again at 5pm (UTC)` name, seen from `now`.
 
-    Without a zone the time is this machine's. Without a day it is the next such time, or one
-    that has just passed.
+    Without a zone, the time is local to this machine. Without a day, the moment is the next such
+    time, or the last if that has only just passed.
     """
     stated = _find_clock(words)
     if stated is None:
@@ -79,7 +80,7 @@ def clock_time(words: str, now: float) -> float | None:
 
 
 def _find_clock(text: str) -> re.Match[str] | None:
-    """A time of day; a bare number such as in `try again 3 times` is none."""
+    """Find a time of day; a bare number, as in `try again 3 times`, is no time."""
     for stated in _CLOCK.finditer(text):
         if stated["minute"] or stated["half"]:
             return stated
@@ -90,7 +91,7 @@ def _moment(stated: re.Match[str], now: float) -> float:
     hour = int(stated["hour"])
     if stated["half"]:
         if not 1 <= hour <= 12:
-            raise ValueError(f"{hour} is no hour of half a day")
+            raise ValueError(f"{hour} is not an hour from 1 to 12")
         hour = hour % 12 + (12 if stated["half"].lower().startswith("p") else 0)
     here = datetime.fromtimestamp(now).astimezone()
     today = here.astimezone(_zone(stated["zone"] or "", here))

@@ -1,7 +1,7 @@
-"""The class of a failure, from a status code or, when nothing better is there, from its words.
+"""The class of a failure, from a status code or, failing that, from the text of its message.
 
-Only text in which a program explains its own failure is given to these functions, never text
-about its work: a task about rate limits is not a rate limit.
+These functions get only text in which a program explains its own failure, never text about its
+work: a task about rate limits is not a rate limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FULL: Final = re.compile(
 _PHRASES: Final[tuple[tuple[re.Pattern[str], ErrorClass], ...]] = tuple(
     (re.compile(words, re.IGNORECASE), kind)
     for words, kind in (
-        # The model refused, or its answer was cut off: the same prompt would end so again.
+        # The model refused, or its answer was cut off: the same prompt would fail again.
         (
             r"content.?filter|usage policy|safety settings|prohibited.?content|max_output_tokens"
             r"|output token maximum|truncated because",
@@ -55,7 +55,7 @@ _PHRASES: Final[tuple[tuple[re.Pattern[str], ErrorClass], ...]] = tuple(
             r"|temporarily unavailable|econnre(?:set|fused)|enotfound|etimedout|eai_again"
             r"|socket hang up|fetch failed|network error|stream (?:disconnected|error|closed)"
             r"|connection (?:was )?(?:error|reset|refused|closed|lost)|error sending request"
-            # A stream that was cut or is no JSON.
+            # A stream that was cut off, or is not JSON.
             r"|api error: terminated|malformed response|json at position|not valid json"
             r"|end of json input|json parsing failed|without a finish reason|empty response",
             ErrorClass.OVERLOAD,
@@ -103,5 +103,5 @@ def by_text(text: str) -> ErrorClass | None:
 
 
 def is_session_lost(text: str) -> bool:
-    """Whether the session to be resumed no longer exists."""
+    """Tell whether the session to be resumed no longer exists."""
     return _LOST_SESSION.search(text[:_LONGEST]) is not None

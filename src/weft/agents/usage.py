@@ -29,10 +29,10 @@ class Meter(Struct, frozen=True, kw_only=True):
 
     @property
     def spent(self) -> Spent:
-        """The use of this attempt.
+        """Return the tokens and dollars that this attempt used.
 
-        Programs report 0 dollars for a model whose prices they do not know; then the agent
-        file's prices count.
+        Programs report 0 dollars for a model whose prices they do not know; then the prices in the
+        agent file count.
         """
         tokens = _most(self.stepped, self.total)
         reported = self.stepped_usd if self.total_usd is None else self.total_usd

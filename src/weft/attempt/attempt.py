@@ -87,10 +87,10 @@ class Attempt:
             self.break_off(error)  # its watchdog would end it for want of this
 
     def stop(self, why: Stop) -> None:
-        """End the agent: asked first, killed after its grace. The first reason stands.
+        """End the agent: send TERM first, KILL after its grace. The first reason stands.
 
-        Of an attempt that was cancelled nothing counts any more: what weft does over the files of
-        an agent that has ended is broken off.
+        Nothing of a cancelled attempt counts any more, so weft's own work on the files of an ended
+        agent is broken off.
         """
         if self._ended.is_set():
             if why is Stop.CANCEL:
@@ -112,7 +112,8 @@ class Attempt:
         self._running.kill()
 
     def break_off(self, error: Exception) -> None:
-        """End an agent that weft cannot follow any more; over a fault that passes, go on."""
+        """End an agent that weft cannot follow any more; on a fault that passes, keep following
+        it."""
         if fault := find_passing_fault(error):
             log.warning("task %s cannot be followed now: %s", self.order.task, fault)
         elif not self._fault:
@@ -186,9 +187,9 @@ class Attempt:
     def free_workspace(self) -> None:
         """To be done last: until the outcome is in the store, others may have to settle it."""
         try:
-            # A cancelled attempt broke off what was done there; this is not part of it.
+            # Cancelling broke off the git commands in the workspace; this one must still run.
             kept = workspace.release(replace(self._workspace, terms=self._site.terms()))
-        except Exception as error:  # noqa: BLE001 - an agent's files concern its attempt alone
+        except Exception as error:  # noqa: BLE001 - an agent's files may only fail its own attempt
             log.warning("the workspace of %s stays: %s", self.order.branch, error)
             return
         if kept.obstacle is not None:
@@ -233,8 +234,8 @@ class Attempt:
             self.stop(Stop.DOLLARS)
 
     def _is_stuck(self) -> bool:
-        """Whether the program tries a request that fails again and again: what it logs meanwhile
-        would count as a sign of life for ever."""
+        """Tell whether the program repeats a failing request. Its log lines would count as a
+        sign of life for ever."""
         tries = ADAPTERS[self.order.adapter].FACTS.tries
         return tries is not None and self._follower.seen.failed >= tries
 
@@ -242,7 +243,7 @@ class Attempt:
         return self.order.usd is not None and (spent.micro_usd or 0) > self._reserved
 
     def _reserve_more(self) -> bool:
-        """Reserve half as much again, if the run's budget has it and no budget of the task or
+        """Reserve half as much again, if the run's budget allows it and no budget of the task or
         the agent file forbids it."""
         assert self.order.usd is not None
         total = max(self._reserved, self._follower.spent.micro_usd or 0) * 3 // 2 + 1

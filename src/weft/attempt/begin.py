@@ -99,7 +99,7 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
 
 
 def find(site: Site, lease: Lease) -> Begun:
-    """Find an attempt that another process began and let go of; raise if it is not free yet."""
+    """Find an attempt that another process began and released; raise if it is not free yet."""
     assert lease.task is not None
     assert lease.attempt is not None
     directory = site.directory(lease.task, lease.attempt)
@@ -237,8 +237,8 @@ def _confirm(site: Site, messages: Sequence[Message]) -> None:
 
 
 def _tools(site: Site, grant: Grant, task: Task, agent: Agent) -> Mcp | None:
-    """Make a token for weft's own tools, valid for this task while its lease is open; a lead's
-    also sends work to the agents that its file names."""
+    """Make a token for weft's own tools, valid for this task while its lease is open. The token
+    of a lead also sends work to the agents that the lead's file names."""
     if site.mcp is None or (agent.sandbox is not Sandbox.OFF and not agent.network):
         return None
     _, token = create_token(
@@ -300,20 +300,20 @@ def _order(
 
 
 def _positive(asked: object) -> float | None:
-    """A bound that a task asks for; None if it is no number above 0."""
+    """Return a bound that a task asks for; None if it is not a number above 0."""
     if isinstance(asked, bool) or not isinstance(asked, int | float):
         return None
     return float(asked) if asked > 0 else None
 
 
 def _least(asked: float | None, of_file: float | None) -> float | None:
-    """The tighter bound: a task may lower those of its agent file, and lifts none."""
+    """Return the tighter bound: a task may lower the bounds of its agent file, never raise them."""
     bounds = [bound for bound in (asked, of_file) if bound]
     return min(bounds, default=None)
 
 
 def _find_workspace(site: Site, last: Attempt) -> Path | None:
-    """The path of an attempt's workspace, as far as it was on this machine."""
+    """Return the path of an attempt's workspace; None if it was not on this machine."""
     ordered = order.find(site.directory(last.task, last.number))
     return Path(ordered.workspace) if ordered is not None and ordered.workspace else None
 

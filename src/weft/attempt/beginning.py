@@ -95,8 +95,8 @@ def _base(site: Site, task: Task) -> str:
 
 
 def _tip(site: Site, run: str) -> str:
-    """Where a run's trunk is; refuses one that lacks what has landed there."""
-    landed = find_landed(site.store, run)  # asked first: trunk moves before its rows do
+    """Return the tip of a run's trunk; refuse a trunk that lacks a landed commit."""
+    landed = find_landed(site.store, run)  # read before the tip: trunk moves before its rows do
     tip = git.find_tip(site.root, trunk_ref(run))
     if landed is None:
         return (tip or git.get_commit(site.root, get_run(site.store, run).base or "HEAD")).id

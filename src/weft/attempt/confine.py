@@ -1,9 +1,10 @@
-"""The sandbox of one attempt: the places that its agent may write and read.
+"""The sandbox of one attempt: the paths that its agent may write and read.
 
-It writes its workspace, a git directory of its own, temporary files, and what its program calls
-its own. A line in git's or a shell's settings would be the user's to run. It reads what is not
-hidden: weft's own files, the repository's git directory but for objects and hooks, keys,
-passwords, browsers, and other agents' directories. `process.sandbox` carries it out.
+The agent writes its workspace, a git directory of its own, temporary files, and the directories of
+its own program. It never writes settings of git or of a shell: the user would run commands from
+there. It reads everything except the hidden paths: weft's own files, the repository's git directory
+(but for objects and hooks), keys, passwords, browsers, and other agents' directories.
+`process.sandbox` enforces this.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/cont
 def confine(
     site: Site, agent: Agent, spawn: Spawn, prepared: Workspace
 ) -> tuple[Spawn, tuple[str, ...]]:
-    """Put a spawn into the sandbox that its agent file asks for; tell where that falls short."""
+    """Put a spawn into the sandbox that its agent file asks for; report where the sandbox falls
+    short."""
     wanted = sandbox.Sandbox(
         kind=sandbox.Kind(agent.sandbox),
         writable=(),
@@ -90,7 +92,8 @@ def _hidden(
 
 
 def _temporary(spawn: Spawn, hidden: tuple[Path, ...]) -> tuple[Spawn, Path]:
-    """The directory for temporary files: the attempt's own where the usual one holds secrets."""
+    """Return the directory for temporary files: the attempt's own if the usual directory holds
+    secrets."""
     usual = Path(spawn.environment.get("TMPDIR") or "/tmp").resolve()  # noqa: S108
     if not any(place.resolve().is_relative_to(usual) for place in hidden):
         return spawn, usual
@@ -100,7 +103,7 @@ def _temporary(spawn: Spawn, hidden: tuple[Path, ...]) -> tuple[Spawn, Path]:
 
 
 def _make(directories: list[str]) -> Iterator[str]:
-    """Make an agent's directories: only what is there can be opened to it."""
+    """Make an agent's directories: a sandbox can open only directories that exist."""
     for path in directories:
         if not os.path.exists(path):
             try:

@@ -30,15 +30,16 @@ _MOST: Final = 500  # events in one report; of more, the latest
 _LARGEST: Final = 200_000  # and characters
 _LONGEST: Final = 2_000  # characters of a text
 _ERRORS: Final = 4_096  # bytes of standard error that are looked at
-_JOURNAL: Final = 1 << 20  # bytes of a journal that are looked at
-_ANSWER: Final = 200_000  # characters of an answer without a result
+_JOURNAL: Final = 1 << 20  # bytes read from the end of a journal
+_ANSWER: Final = 200_000  # characters kept of an answer without a result event
 
 
 class Follower:
     def __init__(
         self, order: Order, directory: Path, *, hide: Redactor, reported: int | None = None
     ) -> None:
-        """`reported` is how far an attempt that is adopted was reported before."""
+        """Follow an agent's output; `reported` is the position up to which an adopted attempt
+        was reported."""
         self.seen = Seen()
         self._hide = hide
         self._attempt = order.attempt
@@ -47,10 +48,10 @@ class Follower:
         self._meter = Meter(prices=order.prices, before=order.before)
         self._directory = directory
         self._tail = Tail(directory / records.STDOUT)
-        # Failures before an adoption may be long over: nothing says what was printed in between.
+        # Failures before an adoption may be long over: the output in between is unknown.
         stale = 0 if reported is None else _size(directory / records.STDERR)
         self._error_tail = Tail(directory / records.STDERR, stale)
-        self._spoken: deque[str] = deque()  # the last lines of a program without a result
+        self._spoken: deque[str] = deque()  # the last lines of a program that reports no result
         self._spoken_size = 0
         self._reported = reported or 0
         self._offset = 0
@@ -76,11 +77,11 @@ class Follower:
 
     @property
     def answer(self) -> str:
-        """Its result; the last lines of a program whose lines are plain text."""
+        """Return the result, or the last lines of a program that prints plain text."""
         return "\n".join(self._spoken) or self.said
 
     def look(self) -> bool:
-        """Take in the output since the last look; False if there was none."""
+        """Read the output since the last look; return False if there was none."""
         lines = self._tail.lines()
         self._take_in(lines)
         if self._adapter.FACTS.read_error:
@@ -89,7 +90,7 @@ class Follower:
         return bool(lines)
 
     def last_words(self) -> Iterator[None]:
-        """Take in the rest of the output of an agent that has ended, a bounded piece per step."""
+        """Read the rest of the output of an ended agent, a bounded piece per step."""
         for lines in self._tail.rest():
             self._take_in(lines)
             yield

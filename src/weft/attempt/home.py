@@ -1,6 +1,7 @@
-"""A program's settings directory for one attempt: weft's settings, and links to the user's rest.
+"""A program's settings directory for one attempt: weft's settings, and links to the user's other
+files.
 
-Logins, sessions and caches stay the user's own; nothing is written into their settings.
+Logins, sessions and caches stay the user's own. weft writes nothing into the user's settings.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _LARGEST: Final = 1 << 20
 
 
 def read_settings(agent: Agent, facts: Facts, environment: Mapping[str, str]) -> bytes:
-    """The user's settings of a program, where weft has to complete them."""
+    """Read the user's settings of a program, if weft has to complete them."""
     own = find_own(agent, facts, environment)
     if own is None or facts.home is None:
         return b""
@@ -34,13 +35,13 @@ def read_settings(agent: Agent, facts: Facts, environment: Mapping[str, str]) ->
 def lay_out(
     agent: Agent, facts: Facts, environment: Mapping[str, str], directory: Path
 ) -> dict[str, str]:
-    """Fill the attempt's settings directory; returns the variable that leads the program there."""
+    """Fill the attempt's settings directory; return the variable that leads the program there."""
     if facts.home is None:
         return {}
     made = directory / NAME / facts.home.place.name
     own = find_own(agent, facts, environment)
     if own is not None:
-        with suppress(OSError):  # a home that cannot be written to: its program says so itself
+        with suppress(OSError):  # an unwritable home: the program reports that itself
             for name in facts.home.shared:
                 (own / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         for name in os.listdir(own) if own.is_dir() else ():
@@ -50,7 +51,8 @@ def lay_out(
 
 
 def find_own(agent: Agent, facts: Facts, environment: Mapping[str, str]) -> Path | None:
-    """The user's settings directory of a program that gets one of its own for each attempt."""
+    """Return the user's settings directory of a program that gets a separate directory in each
+    attempt."""
     if facts.home is None:
         return None
     paths = places.find_all([facts.home.place], {**environment, **agent.env_set})

@@ -1,7 +1,7 @@
-"""Secrets of weft's in the files that an agent changed, looked for before they become a commit.
+"""Secrets of weft's in the files that an agent changed, searched before the files become a commit.
 
-The values are those that the store's redactor knows by name, and tokens that the store would
-accept. Like redaction, this is against mistakes: a secret in disguise is not found.
+The secrets are the values that the store's redactor knows by name, and the tokens that the store
+accepts. Like redaction, this catches mistakes: an encoded secret is not found.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from weft.git.command import run
 from weft.store.tokens import identify
 from weft.workspace import Workspace
 
-_PIECE: Final = 1 << 20  # bytes that are looked at together
+_PIECE: Final = 1 << 20  # bytes searched at once
 _TOKEN: Final = re.compile(rb"weft_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
-_MOST_TOKENS: Final = 100  # of one piece that the store is asked about
+_MOST_TOKENS: Final = 100  # tokens of a piece that are looked up in the store
 
 
 class SecretFound(WeftError):
@@ -30,7 +30,7 @@ class SecretFound(WeftError):
 
 
 def refuse_secrets(site: Site, workspace: Workspace, paths: Iterable[str]) -> None:
-    """Raise `SecretFound` if one of the changed files has a secret in it that its base had not."""
+    """Raise `SecretFound` if a changed file contains a secret that its base did not contain."""
     for path in paths:
         names = _find(site, workspace.path / path, os.fsencode(path))
         if names and not names <= _find_before(site, workspace, path):
@@ -42,7 +42,7 @@ def refuse_secrets(site: Site, workspace: Workspace, paths: Iterable[str]) -> No
 
 
 def _find(site: Site, file: Path, name: bytes) -> set[str]:
-    """The names of the secrets in a file's name and content."""
+    """Return the names of the secrets in a file's name and content."""
     found: set[str] = set()
     for piece in (name, *_pieces(file, site.store.hide.reach)):
         found |= _names(site, piece)
@@ -55,7 +55,7 @@ def _find_before(site: Site, workspace: Workspace, path: str) -> set[str]:
 
 
 def _pieces(file: Path, overlap: int) -> Iterator[bytes]:
-    """The content of a file or link, in pieces that overlap by the length of any secret."""
+    """Yield the content of a file or link, in pieces that overlap by the length of any secret."""
     try:
         if file.is_symlink():
             yield os.fsencode(os.readlink(file))

@@ -35,7 +35,7 @@ class Order(Struct, frozen=True, kw_only=True):
     stage: str | None = None
     tests: tuple[str, ...] = ()  # files an earlier stage made, which it may not edit
     subject: tuple[str, str] | None = None  # the candidate it looks at, and what that is made on
-    workspace: str = ""  # its path
+    workspace: str = ""  # path of the workspace
     started: float  # by the wall clock
     clock: float  # the same moment by the monotonic clock, which all processes of a boot share
     wall: float | None = None

@@ -236,7 +236,7 @@ def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
 def _answer(ended: Ended) -> str:
     try:
         template = ended.site.read_agent(ended.order.agent).template
-    except InputError:  # its file is gone since
+    except InputError:  # the agent file has been deleted since
         template = ""
     return answers.without_prompt(ended.follower.answer, template)
 
@@ -341,9 +341,10 @@ def _keep(ended: Ended) -> str | None:
 
 
 def _commit(ended: Ended, found: Changes | None = None) -> str | None:
-    """Commit all that is in the workspace on the attempt's branch; None if nothing is.
+    """Commit the workspace on the attempt's branch; return None if nothing changed.
 
-    `found` is what changed there, where it has been looked at already. Raises `SecretFound`.
+    `found` are the changes, if the caller has read them already. Raise `SecretFound` if a changed
+    file contains a secret.
     """
     found = found or workspace.changes(ended.workspace)
     refuse_secrets(ended.site, ended.workspace, found.paths)

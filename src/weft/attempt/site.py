@@ -42,14 +42,14 @@ class Site(Struct, frozen=True, kw_only=True):
     able: Able  # the sandboxes this machine has
     environment: Mapping[str, str]  # the user's
     combine: Combine
-    settings: RunSettings | None = None  # of the run it is for; None: those of the checkout
+    settings: RunSettings | None = None  # settings of its run; None: settings of the checkout
     mcp: str | None = None  # where its agents find weft's own tools, if anywhere
     looks: Looks = field(default_factory=Looks)
     changeover: Changeover = field(default_factory=Changeover)
-    breaker: Breaker = field(default_factory=Breaker)  # ends what git does over agents' files
+    breaker: Breaker = field(default_factory=Breaker)  # ends git's work on agents' files
 
     def terms(self) -> Terms:
-        """For one workspace: its rules, and what ends weft's own work there."""
+        """Return the rules for one workspace, and the breaker of weft's own work there."""
         return Terms(
             rules=self.config.workspace,
             breaker=Breaker(self.breaker),
@@ -86,7 +86,8 @@ class Site(Struct, frozen=True, kw_only=True):
         return f"{self.identity}.check.{fence}"
 
     def for_run(self, run: str | None) -> Site:
-        """Return this site with the settings of a run; without a run, as the checkout has them."""
+        """Return this site with the settings of a run; without a run, with those of the
+        checkout."""
         if run is None:
             return self
         settings = get_settings(self.store, run)

@@ -1,8 +1,7 @@
-"""The user's checkout, branches, settings and hooks, before an attempt and after it.
+"""The user's checkout, branches, settings and hooks, before and after an attempt.
 
-They may have changed because the user works there too; so a change is told, once in a run, and
-nothing follows. Files that weft itself writes there (marks in a plan, the issues of `bd`, a store,
-what a command was asked to write) are left out.
+The user may work there too, so a change is only reported, once in a run. Files that weft itself
+writes there (marks in a plan, the issues of `bd`, a store, the output of a command) are left out.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ def remember(site: Site, directory: Path) -> None:
 
 
 def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) -> None:
-    """Log an event with the changes since the attempt began that its run was not told of yet.
+    """Log an event with the changes since the attempt began that its run has not been told of.
 
-    `after` is a look since the agent's end.
+    `after` is a reading taken after the agent's end.
     """
     path = site.directory(order.task, order.attempt) / _FILE
     try:
@@ -73,7 +72,7 @@ def _own_files(site: Site, order: Order) -> list[str]:
         if run.state != "ended" or run.id == order.run
     ]
     written = [*plans, *list_written(site.common, order.started)]
-    # The file that is about to replace another stands beside it.
+    # A new version is first written beside the file it replaces.
     beside = [one.parent / f".{one.name[:100]}.weft-" for one in written]
     found = [escape(one) for one in _within(site.root, [*written, *store_files(site.store)])]
     found += [f"{escape(one)}*" for one in _within(site.root, beside)]

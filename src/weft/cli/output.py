@@ -23,8 +23,8 @@ def print_json(value: object) -> None:
 
 
 def json_text(value: object, *, indent: int | None = 2) -> str:
-    """Encode a value as JSON in which every character that could steer a terminal is
-    escaped: control characters of both sets, marks that reverse or hide text, half characters."""
+    """Encode a value as JSON and escape every character that could steer a terminal: control
+    characters of both sets, marks that reverse or hide text, and lone surrogates."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 

@@ -196,7 +196,7 @@ def _marks(project: Project, store: Store, what: Follow) -> Marks | None:
     if what.plan is not None:
         return Marks(what.plan)
     if project.server is not None:
-        # A server may name any file of this machine: it does not choose where weft writes.
+        # A server could name any file of this machine, so weft writes only to files the user named.
         click.echo(
             "weft: the marks of the plan are left alone; `weft run FILE --resume "
             f"{what.run}` keeps those of FILE in step.",

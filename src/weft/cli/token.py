@@ -152,7 +152,7 @@ def revoke(directory: Path, id: str, as_json: bool) -> None:
 
 
 def _agents(token: Token) -> str:
-    """The agents that a token may send work to."""
+    """Name the agents that a token may send work to."""
     from weft.model import EVERY_AGENT
 
     if not token.scopes & {"work", "admin"}:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _claim(proof: Proof) -> str:
-    """What holds of the landings, and by which commands."""
+    """State the proved property of the landings, and the commands they passed."""
     commands = [command_line(one) for one in proof.checks if one]
     by = f" by {', then '.join(f'`{one}`' for one in commands)}" if commands else ""
     if not proof.unchecked:

@@ -19,14 +19,14 @@ LONGEST_ARGUMENT: Final = 128 * 1024 - 1
 
 
 class Home(Struct, frozen=True, kw_only=True):
-    """A settings directory that a program looks for where a variable says.
+    """A settings directory that a program finds through an environment variable.
 
-    An attempt gets one of its own: the settings that `launch` wrote, and links to everything
-    else in the user's.
+    Each attempt gets its own copy: the settings that `launch` wrote, and links to everything else
+    in the user's directory.
     """
 
-    place: Place  # the user's
-    settings: str  # the file in it that `launch` writes anew
+    place: Place  # the user's own directory
+    settings: str  # the settings file there that `launch` writes
     shared: tuple[str, ...] = ()  # directories in it that later attempts must find again
 
 
@@ -34,7 +34,7 @@ class Journal(Struct, frozen=True, kw_only=True):
     """A file in the attempt's directory in which a program tells more than it prints."""
 
     path: str
-    read: Callable[[str], tuple[Event, ...]]  # its end, after the program's own
+    read: Callable[[str], tuple[Event, ...]]  # reads the end of the file once the program has ended
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -42,12 +42,12 @@ class Facts(Struct, frozen=True, kw_only=True):
     first_signal: signal.Signals  # what makes it end cleanly
     idle: float  # seconds without a line after which it is taken to hang
     says_result: bool  # whether ending well shows in its output; otherwise exit code 0 does
-    session_stays: bool = False  # whether it resumes a session only where that began
+    session_stays: bool = False  # a session resumes only in the directory where it began
     in_pieces: bool = False  # whether it prints a text a few words at a time
     exits: Mapping[int, ErrorClass] = field(default_factory=dict)  # exit codes with a meaning
-    # A line of its standard error; None: it says nothing there that counts.
+    # Reads a line of standard error; None: standard error is ignored.
     read_error: Callable[[bytes], tuple[Event, ...]] | None = None
-    # Failed requests in a row after which weft ends it; None: it gives up by itself.
+    # Failed requests in a row after which weft ends the program; None: the program gives up itself.
     tries: int | None = None
     journal: Journal | None = None
     home: Home | None = None

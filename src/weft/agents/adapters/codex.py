@@ -102,14 +102,14 @@ def _item(item: lines.Object, when: str, reading: Reading) -> Read:
         said = lines.text(item, "text")
         return (Text(said),), replace(reading, text=said)
     if kind == "error":
-        return (), reading  # a warning; what ends the turn comes as `turn.failed`
+        return (), reading  # a warning; a failure that ends the turn comes as `turn.failed`
     if name and name == reading.item:
         return (), reading  # its end; its beginning was told
     return (_tool(kind, item),), replace(reading, item=name, text="")
 
 
 def _end(text: str) -> tuple[Event, ...]:
-    """The end of a turn. A refusal is not printed: its turn ends without a message."""
+    """Return the events of a turn's end. codex prints no refusal: such a turn has no message."""
     if text:
         return (Result(ok=True, text=text),)
     said = "the model ended without an answer: it refused, or had nothing to say"

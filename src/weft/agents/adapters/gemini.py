@@ -1,11 +1,11 @@
 """Gemini CLI: prompt on standard input, `stream-json` on standard output.
 
-Messages come in pieces and are put together here. It is silent for minutes while it retries, and
-ends with exit code 0 on TERM, so that only its `result` line tells success. That line does not
-tell a refusal or a cut-off answer from a whole one: the stop reason is in its telemetry alone.
+Messages come in pieces and are joined here. Gemini is silent for minutes while it retries, and ends
+with exit code 0 on TERM, so only its `result` line tells success. That line is the same for a
+refusal, a cut-off answer and a whole answer: only the telemetry has the stop reason.
 
-It takes no settings on its command line, and system settings only from root. So each attempt
-gets a settings directory of its own, in which the user's settings are completed by weft's.
+Gemini takes no settings on its command line, and system settings only from root. So each attempt
+gets its own settings directory, in which weft completes the user's settings.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     return Launch(
         argv=(*argv, *agent.args),
         stdin=prompt.encode("utf-8"),
-        environment={"GEMINI_CLI_NO_RELAUNCH": "true"},  # else a second, larger process works
+        environment={
+            "GEMINI_CLI_NO_RELAUNCH": "true"
+        },  # otherwise a second, larger process does the work
         files=files,
     )
 
@@ -85,7 +87,7 @@ def _settings(start: Start) -> dict[str, Any]:
 
 
 def _policy(tools: tuple[str, ...]) -> str:
-    """Rules that hide every tool from the model but these and weft's."""
+    """Return rules that hide every tool from the model except `tools` and weft's tools."""
     return f"""\
 [[rule]]
 toolName = "*"
@@ -165,7 +167,7 @@ def _result(found: lines.Object, reading: Reading) -> tuple[Event, ...]:
     if found.get("status") == "success":
         return (usage, Result(ok=True, text=reading.text))
     said = lines.text(lines.inner(found, "error"), "message")
-    # Without a message of its own it repeats an `error` line before it.
+    # Without its own message, the result repeats the `error` line before it.
     return (usage, *(_failure(said) if said else ()), Result(ok=False, text=said))
 
 
@@ -186,7 +188,7 @@ def read_error(line: bytes) -> tuple[Event, ...]:
 
 
 def read_telemetry(text: str) -> tuple[Event, ...]:
-    """The failure that the last answer of the model ended with, if it did."""
+    """Return the failure with which the model's last answer ended, if any."""
     answers = _STOP_REASONS.findall(text)
     reasons = re.findall(r'"(\w+)"', answers[-1]) if answers else []
     said = _BAD_ENDS.get(reasons[-1]) if reasons else None
@@ -200,7 +202,7 @@ FACTS: Final = Facts(
     says_result=True,
     session_stays=True,
     in_pieces=True,
-    # Its own codes, and the last byte of an HTTP status.
+    # Gemini's own codes, and the last byte of an HTTP status.
     exits={
         41: ErrorClass.AUTH,
         42: ErrorClass.CONFIG,

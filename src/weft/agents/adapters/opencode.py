@@ -1,8 +1,8 @@
 """opencode: prompt on standard input, one JSON line for each part of a message.
 
-It prints nothing before the model's first answer, and nothing while it retries, which it does for
-ever: its log, on standard error, tells why. Its last word is a step that finishes for the reason
-`stop`; tokens and dollars come with each step.
+opencode prints nothing before the model's first answer, and nothing while it retries, which it does
+for ever; its log on standard error gives the reason. A successful session ends with a step whose
+reason is `stop`. Each step reports tokens and dollars.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _failure(error: lines.Object) -> tuple[Event, ...]:
 
 
 def read_error(line: bytes) -> tuple[Event, ...]:
-    """A failed request in its log: it will try again."""
+    """Read a failed request from a line of the log; opencode tries that request again."""
     found = _STREAM_ERROR.search(line[:10_000])
     if found is None:
         return ()
@@ -142,7 +142,7 @@ FACTS: Final = Facts(
     says_result=True,
     session_stays=True,
     read_error=read_error,
-    tries=6,  # a minute, by its pauses
+    tries=6,  # about a minute, with opencode's pauses
     passes=(
         "ANTHROPIC_API_KEY",
         "OPENAI_API_KEY",
@@ -152,7 +152,7 @@ FACTS: Final = Facts(
         "OPENCODE_CONFIG",
         "OPENCODE_CONFIG_DIR",
     ),
-    # It ends at once if it cannot write to one of them.
+    # opencode exits at once if it cannot write to any of these.
     directories=(
         *(xdg(kind, "opencode") for kind in ("CONFIG", "DATA", "STATE", "CACHE")),
         Place(variable="OPENCODE_CONFIG_DIR"),

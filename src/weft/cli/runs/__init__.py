@@ -1,4 +1,4 @@
-"""`weft runs`, and how the settings of a run are changed: one file per command."""
+"""`weft runs`: list runs and change their settings; one file per command."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
 
 def difference_lines(run: str, differences: Sequence[str]) -> list[str]:
-    """Tell that a run keeps its settings although this checkout has others by now."""
+    """Return the note that a run keeps its settings although this checkout has changed."""
     if not differences:
         return []
     return [
