@@ -46,6 +46,7 @@ _FOLLOWED: Final = 0.03  # seconds in which whoever has ended is followed by ano
 _CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although others start
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
+_KILLED: Final = 5.0  # seconds for a killed agent's end to be recorded
 _FAULTY: Final = 1.0  # seconds for which nothing is taken after a first fault of the place
 _LAST_FAULTY: Final = 15.0  # and after many: each try is an attempt with a number
 
@@ -76,6 +77,7 @@ class Scheduler:
         self._draining = self._stopping = self._killing = False
         self._faulty_until = 0.0  # on the monotonic clock; until then nothing is taken
         self._faulty_pause = _FAULTY
+        self._waits: set[anyio.CancelScope] = set()  # for the ends of agents
         self._faults: set[str] = set()  # those of the place that were told
         self._ends = anyio.Event()  # set, and replaced, whenever an attempt has ended
         # Threads of their own: starts may all be busy with slow set-ups, signs of life may not.
@@ -110,6 +112,9 @@ class Scheduler:
         await self._end_starts(list(self._starting.values()))
         await anyio.sleep(self._site.config.tuning.kill_grace)
         self._site.breaker.break_off()  # whatever git still does over agents' files
+        await anyio.sleep(_KILLED)
+        for wait in self._waits:
+            wait.cancel()
 
     async def wait_idle(self) -> None:
         while self.busy or self._leaving or self._asking:
@@ -232,10 +237,10 @@ class Scheduler:
     async def _see_through(self, attempt: Attempt) -> None:
         settled = False
         try:
-            await attempt.wait_ended()
-            with self._site.changeover.one():
-                await self._hear_out(attempt)
-                settled = await self._settle(attempt)
+            if await self._wait_ended(attempt):
+                with self._site.changeover.one():
+                    await self._hear_out(attempt)
+                    settled = await self._settle(attempt)
         except Exception:
             # Its lease is no longer renewed: the reaper frees it, once nobody of it is left.
             log.exception("task %s was lost sight of", attempt.order.task)
@@ -255,6 +260,20 @@ class Scheduler:
         finally:
             self._leaving -= 1
             self._ring()
+
+    async def _wait_ended(self, attempt: Attempt) -> bool:
+        """Wait for the end of an agent; False if weft ends first.
+
+        The wrapper of an agent that was killed cannot record its exit while the disk is full.
+        The next weft that comes adopts the attempt.
+        """
+        with anyio.CancelScope() as wait:
+            self._waits.add(wait)
+            try:
+                await attempt.wait_ended()
+            finally:
+                self._waits.discard(wait)
+        return not wait.cancelled_caught
 
     async def _hear_out(self, attempt: Attempt) -> None:
         """Store the last words of an agent that has ended, before it is settled."""

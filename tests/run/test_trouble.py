@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import shutil
+import signal
 import sqlite3
 import subprocess
 import time
@@ -32,6 +33,15 @@ def plan(count: int = 3, seconds: float = 0.5, *, until: Path | None = None) -> 
         for n in range(1, count + 1)
     ]
     return "## Phase 1: All\n<!-- execution: parallel -->\n\n" + "\n".join(tasks)
+
+
+def fill(place: Path) -> Path:
+    """Write a file that takes all the room of a file system, and return it."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+    return ballast
 
 
 def wait_said(process: subprocess.Popen[str], text: str) -> str:
@@ -74,10 +84,7 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(
         with yard.untouched():
             process = yard.start("run", "plan.md", "--slots", "2")
             wait_until(lambda: len(set(yard.marked().values())) == 2)
-            ballast = small / "ballast"
-            with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-                while True:
-                    file.write(b"x" * 4096)
+            ballast = fill(small)
             said = wait_said(process, "disk is full")
             ballast.unlink()
             go.touch()
@@ -86,6 +93,31 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(
         assert process.returncode == 0, (out, said + err)
         yard.assert_landed_once("1.1", "1.2", "1.3", "1.4")
         yard.assert_nothing_left()
+    finally:
+        yard.close()
+
+
+def test_a_second_signal_ends_weft_on_a_full_disk_and_another_goes_on(
+    small: Path, tmp_path: Path
+) -> None:
+    yard = Yard(small)
+    try:
+        go = tmp_path / "go"
+        yard.plan.write_text(plan(2, until=go))
+        process = yard.start("run", "plan.md", "--slots", "2")
+        wait_until(lambda: len(set(yard.marked().values())) == 2)
+        ballast = fill(small)
+        process.send_signal(signal.SIGTERM)
+        said = wait_said(process, "interrupt again to end it now")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130, (out, said + err)
+        assert "Traceback" not in said + err, said + err
+        ballast.unlink()
+        go.touch()
+        done = yard.weft("run", "--resume")
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        yard.assert_landed_once("1.1", "1.2")
     finally:
         yard.close()
 
