@@ -225,9 +225,7 @@ class _Simulation:
         self._free = list(range(slots))
         self._slot: dict[int, int] = {}
         self._held: Index[int] = Index()
-        self._aside: dict[
-            int, list[int]
-        ] = {}  # jobs that wait, by the job that holds their files or goes first
+        self._aside: dict[int, list[int]] = {}  # waiting jobs, by the job they wait for
         self._wanted = _Wanted(work)
         self._too_wide: set[int] = set()  # members of gangs that need more slots than are free
         self._ready: dict[tuple[Class, Priority], list[tuple[float, int]]] = {}

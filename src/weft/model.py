@@ -30,7 +30,7 @@ LEAD: Final = "lead"
 
 
 EVERY_AGENT: Final = "*"
-"""Among the agents of a token: it sends work to all of them."""
+"""In the agents of a token: the token sends work to every agent."""
 
 
 ONE_TASK: Final = "one task, "
@@ -163,13 +163,13 @@ class Run(Struct, frozen=True, kw_only=True):
     submitted: float
     plan: str
     base: str
-    revision: int  # the number of its settings in force; `weft runs update` makes the next
-    check: tuple[str, ...] | None  # the command line that all of it has to pass
+    revision: int  # number of the settings in force; `weft runs update` adds a revision
+    check: tuple[str, ...] | None  # the command line that every landing has to pass
     blocked: str  # why its gate waits for a person
     target: str  # a branch that moves to what landed, once everything has; '': none
     target_state: TargetState
     target_text: str  # what came of it, as a sentence
-    alternates: tuple[str, ...] = ()  # object stores that its repository borrowed from then
+    alternates: tuple[str, ...] = ()  # object stores borrowed at the submission
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -338,7 +338,7 @@ class Worker(Struct, frozen=True, kw_only=True):
     left: float | None
     capacity: Capacity
     status: str  # idle, busy or offline: derived, never stored
-    silent_since: float | None = None  # of a process whose last sign of life is a lease old
+    silent_since: float | None = None  # set when the last sign of life is older than a lease
     # Of members of a swarm:
     role: str = ""
     is_lead: bool = False
@@ -489,7 +489,7 @@ class Landing(Struct, frozen=True, kw_only=True):
     tree: str
     entries: tuple[str, ...]
     commits: tuple[str, ...]  # of each entry, in that order
-    revision: int  # of the run's settings, by which it was checked
+    revision: int  # revision of the run's settings used by the check
     every_commit: bool  # all of its commits must have passed, not only the last
     state: str
 
@@ -502,7 +502,7 @@ class GateRows(Struct, frozen=True, kw_only=True):
     conflicts: tuple[MergeConflict, ...]
     landings: tuple[Landing, ...]
     rejected: tuple[bool, ...]  # whether each entry that was settled lately was, oldest first
-    revision: int  # of the run's settings in force
+    revision: int  # revision of the run's settings in force
     blocked: str  # why it waits for a person
     ended: bool  # the run is over
 

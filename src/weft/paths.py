@@ -206,9 +206,9 @@ def lead(pattern: str) -> str:
 
 
 def home(pattern: str) -> str:
-    """Return a literal itself, or the directory that all paths of a glob lie beneath.
+    """Return a literal itself, or the directory that contains all paths of a glob.
 
-    Patterns that conflict have homes of which one is the other or lies beneath it.
+    If two patterns conflict, their homes are equal or one contains the other.
     """
     return pattern if is_literal(pattern) else _compile(pattern).home
 

@@ -47,8 +47,8 @@ _CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although 
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
 _KILLED: Final = 5.0  # seconds for a killed agent's end to be recorded
-_FAULTY: Final = 1.0  # seconds for which nothing is taken after a first fault of the place
-_LAST_FAULTY: Final = 15.0  # and after many: each try is an attempt with a number
+_FAULTY: Final = 1.0  # seconds without new tasks after a first fault of the machine
+_LAST_FAULTY: Final = 15.0  # the same after many faults: each try uses up an attempt number
 
 Take = Callable[[], Sequence[Grant]]
 Sign = Callable[[], None]
@@ -75,10 +75,10 @@ class Scheduler:
         self._sent = boottime()  # when the last renewal that succeeded was sent
         self._measured = -_MEASURE  # when it was last looked at what agents take of the disk
         self._draining = self._stopping = self._killing = False
-        self._faulty_until = 0.0  # on the monotonic clock; until then nothing is taken
+        self._faulty_until = 0.0  # monotonic time until which no task is taken
         self._faulty_pause = _FAULTY
-        self._waits: set[anyio.CancelScope] = set()  # for the ends of agents
-        self._faults: set[str] = set()  # those of the place that were told
+        self._waits: set[anyio.CancelScope] = set()  # waits for the ends of agents
+        self._faults: set[str] = set()  # faults of the machine that were logged
         self._ends = anyio.Event()  # set, and replaced, whenever an attempt has ended
         # Threads of their own: starts may all be busy with slow set-ups, signs of life may not.
         self._starts = anyio.CapacityLimiter(max(1, slots))
@@ -111,7 +111,7 @@ class Scheduler:
             attempt.kill()
         await self._end_starts(list(self._starting.values()))
         await anyio.sleep(self._site.config.tuning.kill_grace)
-        self._site.breaker.break_off()  # whatever git still does over agents' files
+        self._site.breaker.break_off()  # ends git commands that still work on agents' files
         await anyio.sleep(_KILLED)
         for wait in self._waits:
             wait.cancel()
@@ -293,16 +293,16 @@ class Scheduler:
                 pause = min(2 * pause, _LAST_PAUSE)
 
     async def _settle(self, attempt: Attempt) -> bool:
-        """Store the outcome of an attempt that has ended; False if weft ends first.
+        """Store the outcome of an ended attempt; return False if weft ends first.
 
-        It is tried again while the store does not answer or a fault of the place lasts: finished
-        work need not be done anew.
+        Try again while the store does not answer or a fault of the machine lasts, so that finished
+        work need not be repeated.
         """
         pause = _FIRST_PAUSE
         while True:
             try:
                 await run_sync(attempt.settle)
-            except BrokenOff:  # it was cancelled, or weft ends and somebody else adopts it
+            except BrokenOff:  # it was cancelled, or weft ends and another worker adopts it
                 if self._killing:
                     return False
             except StoreError as error:
@@ -417,10 +417,10 @@ class Scheduler:
             log.warning("that task %s failed could not be stored: %s", grant.task, again)
 
     def _tell_fault(self, fault: str, error: Exception) -> None:
-        """Tell of a fault of the place once, however many tasks run into it until it has passed."""
+        """Log a fault of the machine once, however many tasks it affects before it passes."""
         if fault not in self._faults:
             self._faults.add(fault)
-            log.warning("no task can be started or settled now, it is tried again: %s", error)
+            log.warning("could not start or settle tasks, trying again: %s", error)
 
     def _hand_back(self, grant: Grant) -> None:
         try:
@@ -454,9 +454,9 @@ class Scheduler:
         await self._end_starts(fresh)
 
     async def _end_starts(self, grants: Sequence[Grant]) -> None:
-        """End the set-up commands of attempts that are not wanted any more.
+        """End the set-up commands of attempts that are no longer wanted.
 
-        The thread that set such an attempt up hands its lease back.
+        The thread that prepares such an attempt gives its lease back.
         """
         for grant in grants:
             directory = self._site.directory(grant.task, grant.attempt)
@@ -467,7 +467,7 @@ class Scheduler:
                 fault = find_passing_fault(error)
                 if fault is None:
                     raise
-                self._tell_fault(fault, error)  # whatever starts all the same is stopped then
+                self._tell_fault(fault, error)  # attempts that start later are stopped then
 
 
 def _step(attempt: Attempt, words: Iterator[None]) -> bool:

@@ -11,7 +11,7 @@ quotes are left alone. A line may carry conditions, read from WEFT_ATTEMPT and W
     script: attempt 1: crash KILL
     script: stage test: write tests/test_a.py assert True
 
-Whoever writes the prompt decides what it does. So it runs no programs, and touches no file outside
+The author of the prompt controls the agent. So it runs no programs, and touches no file outside
 its directory or in a git directory, unless it was started with `--commands`, which an agent file
 asks for with `commands: yes`. Verbs marked * need that.
 
@@ -140,7 +140,7 @@ def _perform(script: list[str], reached: int, session: str) -> str:
             _VERBS[verb](rest.strip())
         except (KeyError, ValueError, IndexError, OSError, Mistake) as error:
             _fail("config", f"cannot carry out {line!r}: {error!r}")
-        except Refusal as refusal:  # the task is wrong, not the agent: others go on using it
+        except Refusal as refusal:  # the task is wrong, not the agent: other tasks go on using it
             _fail("other", f"will not carry out {line!r}: {refusal}")
     return answer
 

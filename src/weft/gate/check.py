@@ -200,7 +200,8 @@ class Check:
         )
 
     def _terms(self) -> Terms:
-        """As for attempts, but nothing of theirs is there: a check finds only what it set up."""
+        """Return the rules of a check's workspace: those of attempts, but without kept
+        directories, so that a check finds only its own set-up."""
         terms = self._site.terms()
         return replace(terms, rules=replace(terms.rules, keep=()))
 
@@ -270,7 +271,7 @@ class Check:
 
 
 def _changed(root: Path, base: str, commit: str) -> list[str]:
-    """What a check must find even in a sparse checkout."""
+    """List the changed paths, which a check must find even in a sparse checkout."""
     changes = git.compare_trees(root, base, commit)
     return [quote(path) for change in changes for path in change.paths]
 
@@ -291,7 +292,7 @@ def bury(site: Site, run: str, fence: int) -> str | None:
         places = [*(one for one in commands if one.is_dir()), directory]
         if not all(_is_ended(one, marker) for one in places):
             return None
-    except FileNotFoundError:  # another worker has just buried it
+    except FileNotFoundError:  # another worker has just cleared it away
         return None
     workspace.discard_abandoned(site.root, workspace.check_ref(run, fence), terms=site.terms())
     shutil.rmtree(directory, ignore_errors=True)

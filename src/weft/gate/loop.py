@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 _NET: Final = 5.0  # seconds after which to look although nobody rang
 _PAUSE: Final = 1.0  # after the store failed
-_TRIES: Final = 3  # within _LATELY, at what git fails over, before a person is asked
+_TRIES: Final = 3  # failures of git within _LATELY before the gate is blocked
 _LATELY: Final = 60.0
 _YIELDS: Final = 0.2  # seconds for which slots that change hands go first
 
@@ -53,7 +53,7 @@ class Gate:
         self._at = at
         self._debts = Debts(site)
         self._failures: list[float] = []  # when git failed lately
-        self._told = ""  # the fault of the place that was told last
+        self._told = ""  # the machine's fault that was logged last
 
     async def serve(self, listener: Listener) -> None:
         """Hold the gate whenever nobody else does, until its run has ended."""
@@ -120,7 +120,7 @@ class Gate:
             group.cancel_scope.cancel()
 
     def _block(self, fence: int, error: Exception) -> None:
-        """Stop the gate until a person has looked, unless what went wrong may pass."""
+        """Block the gate until a person resumes it, unless the error may pass by itself."""
         if self._may_pass(error):
             time.sleep(_PAUSE)
             return
@@ -134,12 +134,12 @@ class Gate:
             log.warning("the gate of run %s: %s (%s)", self.run, reason, refused)
 
     def _may_pass(self, error: Exception) -> bool:
-        """Whether to try again: over a fault of the place always, over git a few times. What a
-        `git gc --prune=now` took of merges under way is made again then."""
+        """Tell whether to try again: always after a fault of the machine, a few times after a
+        failure of git. The next try also repeats merges that a `git gc --prune=now` removed."""
         if fault := find_passing_fault(error):
             if fault != self._told:
                 self._told = fault
-                log.warning("the gate of run %s waits, it is tried again: %s", self.run, error)
+                log.warning("the gate of run %s waits and tries again: %s", self.run, error)
             return True
         if not isinstance(error, git.GitFailed | GitFailed) or isinstance(error, git.RefMoved):
             return False

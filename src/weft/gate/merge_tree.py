@@ -76,7 +76,7 @@ def ask_one(plumbing: Plumbing, ours: str, theirs: str) -> Answer | GaveUp:
 
 
 def _gave_up(plumbing: Plumbing, theirs: str, done: Finished) -> GaveUp:
-    """Return why git refused the merge; raise GitFailed where the merge is not the cause."""
+    """Return git's reason to refuse the merge; raise GitFailed if the merge is not the cause."""
     errors = done.errors.strip() or f"it ended with status {done.status}"
     if "unrelated histories" in errors:
         return GaveUp(unrelated=True, text="The candidate has no common history with trunk.")

@@ -1,10 +1,10 @@
-"""Git over a repository's objects and nothing else of it.
+"""Git on a repository's objects alone.
 
-A merge must give the same verdict on every host and run nothing of the user's. So the gate's
-git works in a git directory of its own: the repository lends its objects (and where its history
-is cut off); configuration, attributes, refs, grafts, replacements, hooks and merge drivers stay
-outside. What is left is git's own verdict, as in a fresh clone. No object is fetched: in a partial
-clone, a merge that needs a missing object fails with advice.
+A merge must give the same verdict on every host and run no program of the user's. So the gate's git
+works in its own git directory. It borrows the repository's objects (and its shallow boundary);
+configuration, attributes, refs, grafts, replacements, hooks and merge drivers stay outside. The
+result is the same as in a fresh clone. No object is fetched: in a partial clone, a merge that needs
+a missing object fails with advice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Plumbing(Struct, kw_only=True):
     tree: Path  # a working tree that holds attributes at most
     attributes: str | None = None  # the tree whose attributes those are
     environment: Mapping[str, str]
-    advice: str = ""  # follows every failure
+    advice: str = ""  # appended to the message of every failure
     ignores_case: bool  # whether the repository lives where `A` and `a` are one file
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:

@@ -111,7 +111,7 @@ class Tenure:
         self.changed.set()
 
     def _fail(self, error: Exception) -> None:
-        self._merged.clear()  # objects of it may be gone
+        self._merged.clear()  # `git gc` may have removed its objects
         self._block(error)
 
     async def renew(self) -> bool:
@@ -139,8 +139,8 @@ class Tenure:
     def _look(self) -> _Seen | None:
         """Read the gate's rows; first finish a landing that a dead holder left half-done.
 
-        Return None if there is nothing to do, or if the run's settings are others by now: whoever
-        takes the gate next reads them.
+        Return None if there is nothing to do, or if the run's settings have changed: the next
+        holder of the gate reads them anew.
         """
         store, run = self._site.store, self._run
         rows = read_open(store, run)
@@ -303,7 +303,7 @@ class Tenure:
         self._merged.clear()
 
     def _have_passed(self, steps: Steps, combination: Combination, seen: _Seen) -> bool:
-        """Whether the tree to land passed, and with `every_commit` the tree of each commit."""
+        """Tell whether the tree to land passed, and with `every_commit` the tree of each commit."""
         whole = len(combination)
         lengths = range(1, whole + 1) if self._site.config.gate.every_commit else (whole,)
         return all(
@@ -312,9 +312,9 @@ class Tenure:
         )
 
     def _has_passed(self, tree: str, combination: Combination, seen: _Seen) -> bool:
-        """Whether exactly this tree passed today's check of these entries.
+        """Tell whether exactly this tree passed the present check of these entries.
 
-        Entries that landed since may stand before them in the verdict.
+        In the verdict, entries that have landed since may stand before them.
         """
         return any(
             one.passed

@@ -50,10 +50,10 @@ def land(
     every_commit: bool,
     at: Fault,
 ) -> None:
-    """Land entries, given with the commits to make of each.
+    """Land entries, each with the commits to make of it.
 
-    The last tree passed the check of the run's settings of this revision; with `every_commit`
-    the tree of each commit did.
+    The caller has seen that the last tree passed the check in this revision of the run's settings;
+    with `every_commit`, that the tree of each commit did.
     """
     commits = [one for _, its in chain for one in its]
     made = commit_chain(plumbing, tip, commits, committed=int(time.time()))
@@ -78,8 +78,8 @@ def land(
 
 
 def _keep(repository: Path, run: str, tip: str, new: str) -> None:
-    """Make the commits of a landing reachable, and see that they are whole, before it is written
-    down."""
+    """Make the commits of a landing reachable and check that no object is missing, before the
+    landing is recorded."""
     ref = f"{landing_refs(run)}{new}"
     kept = Update(ref=ref, old=git.find_ref(repository, ref), new=new)
     git.keep_whole(repository, [kept], excluding=tip, why="weft: to land")
@@ -116,7 +116,7 @@ def roll_forward(
 
 
 def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: Fault) -> None:
-    """Move trunk from the recorded old commit to the new one, unless that has been done."""
+    """Move trunk from the recorded old commit to the new commit, unless it was moved already."""
     ref = trunk_ref(landing.run)
     for pause in _PAUSES:
         refs = git.list_refs(repository, ref, landing_refs(landing.run))
@@ -124,7 +124,7 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: F
         done = [Update(ref=kept, old=new, new=None) for kept, new in refs.items()]
         if where != landing.old:
             if where is not None and contains(repository, where, landing.new):
-                with contextlib.suppress(RefMoved):  # whoever moved trunk does this too
+                with contextlib.suppress(RefMoved):  # the process that moved trunk does this too
                     git.update_refs(repository, done)
                 return
             refuse_foreign(store, fence, landing.run, landing.old, where)
@@ -142,7 +142,8 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: F
 
 
 def _refuse_checked_out(store: Store, repository: Path, fence: int, run: str) -> None:
-    """Block the gate while a person has trunk checked out: the files there would stay behind."""
+    """Block the gate while a person has trunk checked out: the files there would not follow
+    trunk."""
     checkout = find_checkout(repository, trunk_ref(run))
     if checkout is not None:
         short = ref_name(run)

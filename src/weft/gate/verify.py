@@ -1,9 +1,9 @@
-"""Proof, from git and the store alone, that what landed is what was checked.
+"""Proof, from git and the store alone, that each landed tree is the tree that was checked.
 
-For every landing of a run: trunk moved from the tip before it to the one recorded, the commit
-there holds exactly the recorded tree, that tree passed the commands that the run's settings and
-its tasks ask for, and each task landed once. Of a landing under `every_commit` the tree of each
-of its commits passed. Where no check was configured there was nothing to pass, and that is said.
+For every landing of a run: trunk moved from the tip before it to the recorded commit, that commit
+holds exactly the recorded tree, that tree passed the commands of the run's settings and tasks, and
+each task landed once. Under `every_commit` the tree of each commit of the landing passed. A landing
+without a configured check is reported as unchecked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     landings: int
     tasks: int
     unchecked: int  # landings for which no check was configured
-    checks: tuple[Command | None, ...]  # the gate's command, and each that replaced it
+    checks: tuple[Command | None, ...]  # the gate's command in each revision of the settings
     problems: tuple[str, ...]
 
     @property
@@ -74,7 +74,8 @@ def verify(store: Store, repository: Path, run: str) -> Proof:
 
 
 def _alternates(store: Store, repository: Path, run: str) -> Iterator[str]:
-    """Object stores elsewhere that appeared since: trunk may depend on what they hold."""
+    """Report borrowed object stores that appeared since the submission: trunk may depend on
+    them."""
     before = get_run(store, run).alternates
     for place in git.list_alternates(repository):
         if place not in before:
@@ -108,7 +109,8 @@ def _trunk(store: Store, repository: Path, run: str, rows: GateRows) -> Iterator
 def _trees(
     plumbing: Plumbing, store: Store, rows: GateRows, settings: Mapping[int, RunSettings]
 ) -> Iterator[str]:
-    """Compare the tree of each landing with the one recorded, and with what it had to pass."""
+    """Compare the tree of each landing with the recorded tree, and with the commands it had to
+    pass."""
     tasks = {one.id: one.tasks for one in rows.entries}
     for landing in rows.landings:
         try:
@@ -127,7 +129,7 @@ def _trees(
 
 
 def _passed(rows: GateRows, commands: Sequence[Command]) -> set[str]:
-    """The trees that passed all of these commands."""
+    """Return the trees that passed all of these commands."""
     return {
         one.tree for one in rows.verdicts if one.passed and set(one.commands).issuperset(commands)
     }
@@ -148,9 +150,9 @@ def _lines(commands: Sequence[Command]) -> str:
 def _commits(
     plumbing: Plumbing, repository: Path, rows: GateRows, settings: Mapping[int, RunSettings]
 ) -> Iterator[str]:
-    """Look for the commit of each entry among those by which its landing moved trunk.
+    """Look for the commit of each entry among the commits by which its landing moved trunk.
 
-    Under `every_commit` each of these has to have passed the gate's command.
+    Under `every_commit` each of these commits must have passed the gate's command.
     """
     for landing in rows.landings:
         try:

@@ -1,14 +1,13 @@
-"""Running git so that neither the surroundings nor an agent decide what happens.
+"""Commands of git that neither the environment nor an agent can influence.
 
 Every command gets an environment without the caller's `GIT_*`, no housekeeping, no hooks, no file
-system monitor and no way to a remote: a missing object stays missing. Where an agent has been at
-work a `View` is used: a git directory of weft's own over the repository's objects, whose
-configuration is only what weft puts there, so that no filter, monitor or hook an agent set up can
-run.
+system monitor and no access to a remote: a missing object stays missing. In directories where an
+agent has worked, git runs through a `View`: a git directory of weft's own over the repository's
+objects. Only weft writes its configuration, so no filter, monitor or hook of an agent can run.
 
-A git that dies (killed for want of memory, say) is started again after a pause. That is safe for
-commands that only read, that write objects, or that replace one index; the others say
-`repeat=False` and see to the half-done themselves (`update_refs`, `worktree.make`).
+A git that dies (killed for lack of memory, say) is started again after a pause. That is safe for
+commands that only read, that write objects, or that replace a single index. Other commands pass
+`repeat=False` and repair a half-done change themselves (`update_refs`, `worktree.make`).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _PAUSES: Final = (0.1, 0.5, 2.0)
 """Seconds before a git that died is started again. Memory is seldom short for longer."""
 
 _OWN_FAULTS: Final = frozenset({SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP})
-"""Signals by which git ends over a defect of its own: it would do so again."""
+"""Signals that a defect in git itself causes: a second try would end the same way."""
 
 _STARVED: Final = re.compile(
     r"out of memory|cannot allocate memory|resource temporarily unavailable|died of signal",
@@ -54,8 +53,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "log.showSignature": "false",  # otherwise `git log` runs gpg.program
 }
 
-# No object is fetched because it is missing: any remote's address may be an agent's, and may name
-# a program. git before 2.39.4 does not know the first variable; for it no protocol is left.
+# Never fetch a missing object: an agent may have written the remote's address, and an address may
+# name a program. git before 2.39.4 ignores the first variable, so every protocol is forbidden too.
 _OFFLINE: Final[Mapping[str, str]] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 
 # How git takes stock of files: an agent's settings must not make it look away.
@@ -84,7 +83,7 @@ class View(Struct, frozen=True, kw_only=True):
     index: Path
     settings: Mapping[str, str] = field(default_factory=dict)
     holds: tuple[int, ...] = ()  # locks that git keeps while it works there, even if weft dies
-    breaker: process.Breaker | None = None  # ends what git does there
+    breaker: process.Breaker | None = None  # ends git commands of this view
 
     def environment(self) -> dict[str, str]:
         return {
@@ -110,7 +109,7 @@ def run(
     repeat: bool = True,
     breaker: process.Breaker | None = None,
 ) -> process.Finished:
-    """Run git in a directory, whatever it answers; see `call`."""
+    """Run git in a directory and return its answer, also a failure; see `call`."""
     return call(
         directory,
         *arguments,
@@ -135,7 +134,7 @@ def call(
     repeat: bool = True,
     breaker: process.Breaker | None = None,
 ) -> process.Finished:
-    """Run git with this environment alone; again, after a pause, if it dies.
+    """Run git with this environment alone; if it dies, run it again after a pause.
 
     `locks` are files that only this command can have left behind when it died.
     """
@@ -164,7 +163,7 @@ def call(
 
 
 def tries() -> Iterator[bool]:
-    """Say before each try whether it is the last; pauses lie between."""
+    """Yield before each try whether it is the last, with pauses in between."""
     for pause in _PAUSES:
         yield False
         time.sleep(pause)
@@ -172,7 +171,7 @@ def tries() -> Iterator[bool]:
 
 
 def has_died(done: process.Finished) -> bool:
-    """Whether git, or a program it started, was ended from outside or for want of memory."""
+    """Tell whether git, or a program it started, was killed or ran out of memory."""
     if done.status < 0:
         return -done.status not in _OWN_FAULTS
     return done.status > 129 or (done.status != 0 and _STARVED.search(done.errors) is not None)
@@ -229,7 +228,7 @@ def join(paths: Iterable[str]) -> bytes:
 
 
 def why_failed(done: process.Finished) -> str:
-    """The reason git gave, or the signal that ended it."""
+    """Return the reason that git gave, or the signal that ended it."""
     if done.status < 0 and not done.errors.strip():
         return f"it was ended by signal {-done.status}"
     return first_line(done.errors)
@@ -255,7 +254,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings as environment, which outranks every configuration file."""
+    """Return settings as environment variables, which outrank every configuration file."""
     variables = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
         variables[f"GIT_CONFIG_KEY_{number}"] = key

@@ -17,8 +17,8 @@ from weft.git.command import LONG, GitFailed, answer, has_died, run, tries, why_
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
-_HELD: Final = 1.0  # seconds for which a git that lives holds the lock of a reference at most
-_COARSE: Final = 0.1  # seconds by which the times of files may be behind the clock
+_HELD: Final = 1.0  # seconds a living git holds the lock of a reference at most
+_COARSE: Final = 0.1  # seconds by which file times may lag behind the clock
 
 
 class Update(Struct, frozen=True, kw_only=True):
@@ -34,10 +34,10 @@ class RefMoved(GitFailed):
 
 
 def update_refs(repository: Path, updates: Sequence[Update], *, why: str = "weft") -> None:
-    """Move all of these references, or none if one is not where it was expected.
+    """Move all of these references, or none if any of them is not where it was expected.
 
-    The reference itself is written: one that an agent made symbolic leads nowhere. A git that
-    dies over it may have moved some or all of them, and may have left its locks.
+    The reference itself is written: a symbolic reference that an agent made is not followed. A git
+    that dies meanwhile may have moved some or all of them, and may have left its locks.
     """
     missing = list(updates)
     for last in tries():
@@ -70,7 +70,8 @@ def _update(repository: Path, updates: Sequence[Update], why: str) -> process.Fi
 def _find_locks(
     repository: Path, updates: Sequence[Update], begun: float
 ) -> dict[Path, os.stat_result]:
-    """The lock files of these references that were made since a git that died began."""
+    """Return the lock files of these references that were made after the git that died had
+    started."""
     common = Path(
         answer(repository, "rev-parse", "--path-format=absolute", "--git-common-dir").strip("\n")
     )
@@ -85,7 +86,7 @@ def _find_locks(
 
 
 def _remove_unchanged(locks: Mapping[Path, os.stat_result]) -> None:
-    """Remove locks that are as they were when their git died: any other git is done by now."""
+    """Remove locks that have not changed since their git died: any living git is done by now."""
     for path, before in locks.items():
         with contextlib.suppress(OSError):
             now = path.lstat()
@@ -122,7 +123,7 @@ def is_branch_name(repository: Path, name: str) -> bool:
 
 
 def find_checkouts(repository: Path, ref: str) -> list[Path]:
-    """The working trees that have a branch checked out, also one without a commit."""
+    """Return the working trees that have a branch checked out, even a branch without a commit."""
     entries = answer(repository, "worktree", "list", "--porcelain", "-z").split("\0\0")
     lines = [entry.split("\0") for entry in entries]
     return [Path(one[0].removeprefix("worktree ")) for one in lines if f"branch {ref}" in one]
@@ -168,9 +169,9 @@ def lacks_objects(
     besides: Collection[str] = (),
     excluding: Collection[str] = (),
 ) -> bool:
-    """Whether an object that the tips reach, and no reference or `besides` does, is missing.
+    """Tell whether an object is missing that the tips reach and no reference or `besides` reaches.
 
-    References named in `excluding` do not count. What a partial clone has been promised is not
+    References named in `excluding` do not count. Objects promised to a partial clone are not
     missing.
     """
     others = [f"--exclude={ref}" for ref in excluding]
@@ -187,10 +188,10 @@ def lacks_objects(
 def keep_whole(
     repository: Path, updates: Sequence[Update], *, excluding: str, why: str = "weft"
 ) -> None:
-    """Move references to commits just made; back, with an error, if an object of theirs is gone.
+    """Move references to new commits; if an object is missing, move them back and raise an error.
 
-    Until a reference reaches them, a `git gc --prune=now` of the user's may take any of them.
-    `excluding` is a commit whose objects need no look.
+    Until a reference reaches the commits, a `git gc --prune=now` of the user's may remove their
+    objects. Objects of the commit `excluding` are not checked.
     """
     update_refs(repository, updates, why=why)
     made = [one.new for one in updates if one.new is not None]

@@ -138,7 +138,7 @@ def submodules(view: View) -> list[str]:
 
 
 def skipped(view: View, paths: Iterable[str]) -> list[str]:
-    """Those of the paths that the index says are not checked out, whatever lies there."""
+    """Return the paths that the index marks as not checked out, even if a file lies there."""
     wanted = set(paths)
     plain = replace(view, settings={**view.settings, "core.sparsecheckout": "false"})
     entries = split(through(plain, "ls-files", "-z", "-t"))
@@ -167,8 +167,8 @@ def advance(view: View, old: str, new: str) -> None:
 
 
 def remove_untracked(view: View, but: Iterable[str] = ()) -> None:
-    """Remove every file that is not in the index, ignored ones and repositories too, but not
-    what matches one of these patterns."""
+    """Remove every file that is not in the index, also ignored files and repositories, except
+    matches of these patterns."""
     through(view, "clean", "-ffdxq", *(f"--exclude={pattern}" for pattern in but))
 
 

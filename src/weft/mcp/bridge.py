@@ -109,7 +109,7 @@ class Bridge:
                     return  # it was answered just now
 
     def _write(self, message: Message) -> None:
-        line = json.dumps(message).encode() + b"\n"  # escaped: half characters cannot be encoded
+        line = json.dumps(message).encode() + b"\n"  # ASCII: lone surrogates cannot be encoded
         with self._turn:
             try:
                 self._out.write(line)
@@ -146,7 +146,7 @@ def _understood(message: Message, status: int, body: bytes) -> Message | None:
     except ValueError:
         found = None
     if isinstance(found, dict) and found.get("jsonrpc") == "2.0":
-        # A server that could not read the message did not see whose answer this is.
+        # A server that could not read the message does not know its id.
         return {**found, "id": number} if found.get("id") is None else found
     title = found.get("title") if isinstance(found, dict) else None
     return _error(number, _UNREACHABLE, str(title or f"The server answered with {status}."))

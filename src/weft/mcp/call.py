@@ -36,7 +36,7 @@ class Call:
         *args: P.args,
         **named: P.kwargs,
     ) -> T:
-        """Ask an operation of the swarm as the caller, in a thread."""
+        """Call an operation of the swarm as the caller, in a thread."""
         work = partial(function, self.store, self.who, *args, **named)
         done = await self.threads.run(self.who.token, work)
         if isinstance(done, Refused):  # what was done all the same is stored by now

@@ -31,7 +31,7 @@ from weft.waiting import Room
 MCP: Final = "/mcp"
 """Where it is to be found."""
 
-_THREADS: Final = 8  # calls that ask the store at one time
+_THREADS: Final = 8  # calls that use the store at the same time
 _LARGEST: Final = 1024 * 1024 + 64 * 1024  # a plan and what is around it
 
 

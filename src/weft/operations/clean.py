@@ -84,7 +84,7 @@ class _Plan(Struct, frozen=True, kw_only=True):
     staying: Mapping[str, str]  # branches, and why
     old: tuple[old_attempts.Directory, ...]  # of attempts, that may go unless a process lives
     young: Mapping[old_attempts.Directory, str]  # those that stay, and why
-    landed: frozenset[str] = frozenset()  # candidates whose work trunk holds
+    landed: frozenset[str] = frozenset()  # candidates that have landed on trunk
 
 
 class _AllBut(Container[str]):
@@ -124,7 +124,7 @@ def _decide(project: Project, branches: Branches, older_than: float) -> _Plan:
 
 
 def _landed(store: Store, runs: Iterable[str]) -> frozenset[str]:
-    """The candidates of entries that landed."""
+    """Return the candidates of entries that landed."""
     entries = [entry for run in runs for entry in read_gate(store, run).entries]
     return frozenset(
         commit for entry in entries if entry.state == "landed" for commit, _ in entry.work

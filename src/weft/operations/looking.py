@@ -68,7 +68,7 @@ class Why(Struct, frozen=True, kw_only=True):
     place: Place | None
     gate: AtGate | None
     attempts: tuple[Attempt, ...]
-    silent: Worker | None  # the worker of the attempt under way, if it gives no sign of life
+    silent: Worker | None  # the worker of the running attempt, if it gives no sign of life
     events: tuple[Event, ...]  # without admissions and what agents said
 
 

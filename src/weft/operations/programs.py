@@ -1,4 +1,4 @@
-"""The programs behind agents: where they are installed, found as their start would find them."""
+"""The programs behind agents, looked up on the path that an attempt would use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.errors import WeftError
 from weft.process import run
 from weft.process.environment import build
 
-_SECONDS: Final = 15.0  # gemini and opencode take one or two, ten on a busy machine
+_SECONDS: Final = 15.0  # gemini and opencode need 1 or 2 s, 10 s on a busy machine
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+[-+.\w]*")
 
 
@@ -55,10 +55,10 @@ def explain_missing(agent: Agent, program: Program) -> str:
 def versions(
     agents: Collection[tuple[Agent, Program]], environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Ask the programs that weft knows for their versions; returns them by path.
+    """Ask the programs that weft knows for their versions; return the versions by path.
 
     A program that does not answer in time is left out. A command of the user's own is never
-    asked: it might do anything.
+    started: it might do anything.
     """
     paths = sorted({p.path for a, p in agents if p.path and a.runs not in (COMMAND, SCRIPTED)})
     if not paths:

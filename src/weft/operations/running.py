@@ -94,7 +94,7 @@ def look(store: Store, run: str) -> Progress:
 
 
 def find_unfinished(store: Store, path: Path | None = None) -> list[Run]:
-    """List the runs that have not ended, newest first; of one plan file, or all."""
+    """List the unfinished runs, newest first: of a plan file, or all."""
     return [
         run
         for run in list_runs(store)
@@ -107,19 +107,20 @@ def _is_of(run: Run, path: Path) -> bool:
 
 
 def from_afar(path: Path) -> str:
-    """Name a plan file of this machine so that other machines can tell whose it is."""
+    """Name a plan file with its machine, so that other machines do not take it for theirs."""
     return f"{socket.gethostname()}:{path.resolve()}"
 
 
 def find_plan(run: Run) -> Path | None:
-    """The file of a run's plan; None if it is not on this machine."""
+    """Return the file of a run's plan; None if it is not on this machine."""
     host, _, path = run.plan.partition(":")
     run_path = Path(path) if path and host == socket.gethostname() else Path(run.plan)
     return run_path if run_path.is_file() else None
 
 
 def get_to_resume(store: Store, name: str | None, path: Path | None = None) -> Run:
-    """The run to resume: the named one, or the only unfinished one, of one plan file or of all."""
+    """Return the run to resume: the named run, or the only unfinished run (of the plan file, if
+    given)."""
     if name is not None:
         run = get_run(store, name)
         if path is not None and not _is_of(run, path):

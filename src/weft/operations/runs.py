@@ -1,4 +1,4 @@
-"""Runs with the settings each of them is done and checked by, and how these are changed."""
+"""Runs with their settings, and changes of these settings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from weft.store.tasks import list_run
 
 class RunListed(Struct, frozen=True, kw_only=True):
     run: Run
-    tasks: Mapping[str, int]  # how many are in each state
+    tasks: Mapping[str, int]  # number of tasks in each state
     settings: RunSettings
-    differences: tuple[str, ...]  # between its settings and the checkout, until it has ended
+    differences: tuple[str, ...]  # between the settings of an unfinished run and the checkout
 
 
 @hosted("read")
@@ -50,7 +50,7 @@ def _listed(project: Project, store: Store, run: Run) -> RunListed:
 
 @hosted("read")
 def list_differences(project: Project, run: str) -> tuple[str, ...]:
-    """Tell where weft.toml and the agent files differ by now from the settings of a run."""
+    """List the differences between a run's settings and the present weft.toml and agent files."""
     with project.open_store() as store:
         return _differences(get_settings(store, run), project)
 
@@ -76,7 +76,7 @@ def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
 def _differences(settings: RunSettings, project: Project) -> tuple[str, ...]:
     try:
         return _compare(settings, _of_checkout(project, settings))
-    except InputError as error:  # an agent file is gone, which the run does not mind
+    except InputError as error:  # the agent file was deleted; the run has its own copy
         return (str(error),)
 
 

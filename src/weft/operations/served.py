@@ -1,4 +1,4 @@
-"""Which worker serves a repository's work, if any does."""
+"""The workers that serve a repository."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from weft.store.workers import list_serving
 
 
 def is_served(store: Store, repo: str) -> bool:
-    """Whether some process that is alive and not silent takes the ready tasks of a repository.
+    """Tell whether a living process takes the ready tasks of a repository.
 
-    A process of this host that was killed does not count, although the store has not been told
-    yet. Nor does one that is silent, such as a process stopped by Ctrl-Z.
+    A killed process of this host does not count, even before the store knows of its death. A silent
+    process, such as one stopped by Ctrl-Z, does not count either.
     """
     boot = here().boot
     return any(_lives(one, boot) for one in list_serving(store, repo, now=time.time()))
 
 
 def explain_silence(worker: Worker, now: float) -> str:
-    """Say since when a worker is silent, and what can be done about its process."""
+    """Return since when a worker is silent, with the commands that end the silence."""
     assert worker.silent_since is not None
     held = worker.capacity.current
     holds = f", with {held} task{'' if held == 1 else 's'} under way" if held else ""

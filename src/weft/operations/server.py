@@ -100,10 +100,10 @@ def _good(token: str, source: str) -> str:
 
 
 def token_file(store_file: Path | None, store_url: str, environment: Mapping[str, str]) -> Path:
-    """The file in which a server leaves a token for the user who started it.
+    """Return the file in which a server leaves a token for the user who started it.
 
-    It lies beside an SQLite store; else in the user's state directory, one for each store, known
-    by the store's address without its password.
+    The file lies beside an SQLite store. For any other store it lies in the user's state directory,
+    with a name made from the store's address without its password.
     """
     if store_file is not None:
         return store_file.parent / _FILE

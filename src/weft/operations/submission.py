@@ -132,7 +132,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     run: NewRun
     tasks: Sequence[NewTask]
     agents: Mapping[str, Agent]  # that will be at work
-    settings: RunSettings  # by which it is done and checked
+    settings: RunSettings  # settings by which the run is worked on and checked
 
 
 def prepare(project: Project, checked: Checked, sheet: Sheet, wishes: Wishes) -> Prepared:
@@ -198,7 +198,7 @@ class _Tasks:
         self._run = run
         self._wishes = wishes
         self.agents: dict[str, Agent] = {}  # those that tasks ask for
-        self.agent_files: dict[str, str] = {}  # the text of the file of each
+        self.agent_files: dict[str, str] = {}  # the text of each agent file, by name
         self._names = agent_names(project.root)
         self._spec = spec
         self._open = {task.id for task in self._compiled.plan.tasks if not task.settled}

@@ -1,4 +1,4 @@
-"""Words for times, and long texts in one line."""
+"""Words for times, and long texts shortened to a line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def whole_line(text: str) -> str:
 
 
 def bounded_line(line: str, where: str) -> str:
-    """A line that fits on a screen; `where` is the command that prints all of it."""
+    """Return a line that fits on a screen; `where` is the command that prints all of it."""
     if len(line) <= _LONGEST_SHOWN:
         return line
     return f"{line[:_LONGEST_SHOWN]}… ({len(line):,} characters; `{where}` prints all of it)"
@@ -38,7 +38,7 @@ def first_line(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`3.2 s`, `45 s`, `3 min 05 s`, `2 h 07 min`, `3 d 04 h`"""
+    """Format seconds: `3.2 s`, `45 s`, `3 min 05 s`, `2 h 07 min`, `3 d 04 h`."""
     if seconds < 10:
         return f"{max(0.0, seconds):.1f} s"
     whole = round(seconds)
@@ -55,7 +55,7 @@ def duration(seconds: float) -> str:
 
 
 def clock(at: float) -> str:
-    """The time of day; with its date unless that is today."""
+    """Format the time of day, with the date unless that is today."""
     when, today = time.localtime(at), time.localtime()
     same_day = when[:3] == today[:3]
     return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", when)

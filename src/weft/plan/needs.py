@@ -91,11 +91,12 @@ def add_explicit(needs: Needs) -> None:
 
 
 def _add_inherited(needs: Needs) -> None:
-    """Let the parts of a whole wait for what the whole waits for; else they would start too early.
+    """Let the parts of a story or group wait for the needs of the whole; otherwise they start too
+    early.
 
-    The subtasks of a story also wait for what any of them needs from outside: a story holds the
-    files of all its subtasks from its first start until it lands, and a task that one of them needs
-    may want one of these files.
+    The subtasks of a story also wait for the outside needs of every sibling: a story holds the
+    files of all its subtasks from its first start until it lands, and a needed task may want the
+    same files.
     """
     parts: dict[int, list[int]] = {}
     for place, task in enumerate(needs.plan.tasks):

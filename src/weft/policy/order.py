@@ -1,9 +1,9 @@
 """The order in which tasks are admitted: total, deterministic over (rows, now).
 
-Waiting lifts a task one class per `class_age` and one priority per `priority_age`, both
-capped. Age counts from the submission of the run, or of the task when it is ad hoc, so
-that all tasks of one run age alike and their longest paths decide among them. Tasks of one
-run that share a file exclude each other: among them plan order decides, not the paths.
+Waiting lifts a task by a class per `class_age` and by a priority per `priority_age`, both capped.
+Age counts from the submission of the run, or of the task when it is ad hoc. So all tasks of a run
+age alike, and their longest paths decide among them. Tasks of a run that share a file exclude each
+other: among them plan order decides, not the paths.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def rank(entry: Entry, now: float, tuning: Tuning) -> Rank:
 
 
 def urgency(klass: int, priority: int, submitted: float, now: float, tuning: Tuning) -> Urgency:
-    """Return class and priority after ageing, then as declared: smaller goes first."""
+    """Return class and priority after ageing, then as declared; the smaller value goes first."""
     age = max(0.0, now - submitted)
     return (
         max(0, klass - int(age // tuning.class_age)),

@@ -56,10 +56,10 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Landlock:
-    """The limits that the agent's process takes on before it executes; `sandbox` builds them."""
+    """Limits that the agent's process puts on itself before it executes; `sandbox` builds them."""
 
     writable: tuple[str, ...]
-    readable: tuple[str, ...] = ()  # inside hidden places
+    readable: tuple[str, ...] = ()  # exceptions inside hidden places
     hidden: tuple[str, ...] = ()
     denied: int = ANY_NETWORK
 
@@ -224,7 +224,7 @@ class Running:
         except OSError as error:
             if find_passing_fault(error) is None:
                 raise
-            return False  # the proof cannot be written now
+            return False  # the proof could not be written
 
 
 def _order(spawn: Spawn, renewed: float) -> records.Record:

@@ -14,7 +14,7 @@ from typing import Final
 
 from weft.errors import WeftError
 
-_WAIT: Final = 0.25  # seconds of a limit that are waited for at once
+_WAIT: Final = 0.25  # length of a single wait in seconds
 
 
 class ProgramMissing(WeftError):
@@ -26,10 +26,10 @@ class BrokenOff(WeftError):
 
 
 class Breaker:
-    """Ends the commands that run under it within a moment, and lets no more of them start."""
+    """A switch that ends the commands under it within a moment and lets no more of them start."""
 
     def __init__(self, parent: Breaker | None = None) -> None:
-        """Break off together with `parent`, if there is one."""
+        """Make a breaker that also breaks when `parent` does."""
         self._parent = parent
         self._broken = False
 
@@ -62,10 +62,11 @@ def run(
     holds: Sequence[int] = (),
     breaker: Breaker | None = None,
 ) -> Finished:
-    """Run a short command to its end and keep what it printed.
+    """Run a short command to its end and return its output.
 
-    `holds` are file numbers it gets a copy of: a lock is then held until it ended too. `seconds`
-    are counted while this process runs; see `waits`. Raise `BrokenOff` when `breaker` is broken.
+    The command gets a copy of the file numbers in `holds`: a lock is then held until the command
+    has ended too. `seconds` are counted while this process runs; see `waits`. Raise `BrokenOff`
+    when `breaker` is broken.
     """
     breaker = breaker or Breaker()
     breaker.check()
@@ -78,7 +79,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=holds,
-            process_group=0,  # so that all it started can be ended with it
+            process_group=0,  # so that its child processes can be ended with it
         )
     except FileNotFoundError as error:
         missing = arguments[0] if directory.is_dir() else str(directory)
@@ -98,11 +99,11 @@ def run(
 
 
 def waits(seconds: float) -> Iterator[float]:
-    """Divide a time limit into short waits, each to be counted at its nominal length.
+    """Divide a time limit into short waits, each counted at its nominal length.
 
-    A limit made of such waits stops with the process: after a stop (Ctrl-Z) the next wait finds
-    what happened meanwhile, where one long wait would only find that its time is over. The last
-    wait is one more than the limit, in case the process was stopped in the one before.
+    The count stands still while the process is stopped (Ctrl-Z). After the stop the next short wait
+    finds an answer that came meanwhile; a single long wait would only find that its time is over.
+    An extra wait follows the limit, in case the process was stopped during the last wait.
     """
     count = max(1, ceil(seconds / _WAIT))
     yield from [seconds / count] * (count + 1)
@@ -111,7 +112,7 @@ def waits(seconds: float) -> Iterator[float]:
 def _communicate(
     child: subprocess.Popen[bytes], name: str, input: bytes, seconds: float, breaker: Breaker
 ) -> tuple[bytes, bytes]:
-    """Send the input and read all output; raises when the time is over."""
+    """Send the input and read all output; raise when the time is over."""
     unsent: bytes | None = input
     for wait in waits(seconds):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -122,7 +123,7 @@ def _communicate(
 
 
 def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """Wait for the exit status; None: out of time."""
+    """Wait for the exit status; return None when the time is over."""
     for wait in waits(seconds):
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.wait(timeout=wait)

@@ -1,10 +1,10 @@
 """Landlock: a process gives up files, signals and network, for itself and its descendants.
 
-Three system calls without a wrapper in libc, made through ctypes. `sandbox` decides what is given
-up; this module carries it out, in the agent's process before it executes.
+It consists of three system calls without a wrapper in libc, made through ctypes. `sandbox` decides
+the limits; this module sets them, in the agent's process before it executes.
 
-Landlock has no rules that deny. So the files that may be read are listed: on the way down from `/`
-to each hidden place, every neighbour is allowed by itself. Names stay readable everywhere.
+Landlock has no rules that deny. So the readable files are listed: on the way from `/` to each
+hidden place, every sibling gets its own rule. File names stay readable everywhere.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MOVE_VERSION, TRUNCATE_VERSION, NETWORK_VERSION, SCOPE_VERSION = 2, 3, 4, 6
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals stay among the agent's own processes
 
 MOST_NEIGHBOURS = 20_000
-"""Files and directories beside hidden places that are allowed one by one, 10 microseconds each."""
+"""Most rules for siblings of hidden places; each rule takes 10 microseconds."""
 
-# Root keeps what files of other owners and servers need. Others, such as CAP_PERFMON, read the
-# environment of every process, whatever Landlock says.
+# Root keeps the capabilities for files of other owners and for servers. The rest is dropped: some,
+# such as CAP_PERFMON, read the environment of every process in spite of Landlock.
 KEPT_CAPABILITIES = {
     "CAP_CHOWN": 0,
     "CAP_DAC_OVERRIDE": 1,
@@ -75,9 +75,10 @@ def version() -> int:
 
 
 def restrict(fences: Mapping[str, Any]) -> None:
-    """Keep this process to the paths of `process.agent.Landlock`, and from a kind of network.
+    """Restrict this process to the paths of `process.agent.Landlock`, and take away a kind of
+    network.
 
-    Paths that do not exist are passed over.
+    Paths that do not exist are skipped.
     """
     known = version()
     change = _WRITE_FILE | _CHANGE_DIRECTORY
@@ -106,7 +107,7 @@ def restrict(fences: Mapping[str, Any]) -> None:
 
 
 def find_visible(hidden: Iterable[str]) -> Iterator[str]:
-    """List the paths that together are everything but the hidden places, at most so many."""
+    """List the paths that together cover everything but the hidden places, up to a bound."""
     covered = set(map(os.path.realpath, hidden))
     above = {parent for path in covered for parent in _parents(path)}
     if not covered:
@@ -117,7 +118,7 @@ def find_visible(hidden: Iterable[str]) -> Iterator[str]:
         directory = walk.pop()
         try:
             names = os.listdir(directory)
-        except OSError:  # gone, or not this user's to list
+        except OSError:  # deleted, or this user may not list it
             continue
         for name in names:
             path = os.path.join(directory, name)
@@ -140,11 +141,11 @@ def _parents(path: str) -> Iterator[str]:
 def _allow(rules: int, path: str, files: int, follow: int = 0) -> None:
     try:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC | follow)
-    except OSError:  # gone meanwhile, or beyond a directory that is not this user's
+    except OSError:  # deleted, or inside a directory this user may not enter
         return
     try:
         mode = os.fstat(parent).st_mode
-        if stat.S_ISLNK(mode):  # allowed where it leads to, if that is visible
+        if stat.S_ISLNK(mode):  # the rule for its target decides
             return
         if not stat.S_ISDIR(mode):
             files &= _READ_FILE | _WRITE_FILE | _TRUNCATE

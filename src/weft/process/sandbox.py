@@ -1,7 +1,7 @@
-"""The files, processes and network that an agent reaches: decided here, for Landlock or bubblewrap.
+"""The files, processes and network that an agent reaches, for Landlock or bubblewrap.
 
-An outer fence, not the contract: rules are per directory, since rules per file break every
-program that saves by renaming. What really changed is read from git afterwards.
+The sandbox is an outer fence, not the contract. Its rules are per directory, since rules per file
+break every program that saves by renaming. The real changes are read from git afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TERMINALS = ("/dev/ptmx", "/dev/pts")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's own place, as open to all as temp is
 
 
-# The host still sees the agent's processes, and finds them by their mark; they see only each other.
+# The host still sees the agent's processes and finds them by their mark; they see only each other.
 _NAMESPACE = ("--unshare-pid", "--proc", "/proc")
 
 
@@ -41,8 +41,8 @@ class Network(StrEnum):
 class Sandbox:
     kind: Kind
     writable: tuple[Path, ...]  # workspace, its git directory, temp, the agent's own directories
-    hidden: tuple[Path, ...] = ()  # not to be read, with all that is beneath
-    readable: tuple[Path, ...] = ()  # inside hidden places
+    hidden: tuple[Path, ...] = ()  # unreadable, with everything beneath
+    readable: tuple[Path, ...] = ()  # exceptions inside hidden places
     network: Network = Network.OPEN
 
 
@@ -54,7 +54,7 @@ class Able:
     bwrap: bool
 
     def lacks(self) -> list[str]:
-        """Say what Landlock cannot take away on this kernel."""
+        """List the accesses that Landlock cannot take away on this kernel."""
         missing = {
             landlock.TRUNCATE_VERSION: "emptying files it may read",
             landlock.NETWORK_VERSION: "TCP",
@@ -114,19 +114,19 @@ def bwrap_prefix(sandbox: Sandbox) -> tuple[str, ...]:
         *((path, ["--ro-bind-try", str(path), str(path)]) for path in sandbox.readable),
         *((path, ["--bind-try", str(path), str(path)]) for path in sandbox.writable),
     ]
-    # A mount hides what was mounted beneath it: outer places first.
+    # A mount hides earlier mounts beneath it, so outer places come first.
     for _, mount in sorted(mounts, key=lambda one: len(one[0].parts)):
         words += mount
     if sandbox.network is Network.NONE:
         words.append("--unshare-net")
-    if os.geteuid() == 0:  # or it could take the mounts away again
+    if os.geteuid() == 0:  # otherwise the agent could unmount the covers
         words += ["--cap-drop", "ALL"]
         words += [word for name in landlock.KEPT_CAPABILITIES for word in ("--cap-add", name)]
     return (*words, "--")
 
 
 def _cover(path: Path) -> list[str]:
-    """Mount something empty over a place, if it is there."""
+    """Mount an empty file or directory over a place, if the place exists."""
     real = path.resolve()
     if real.is_dir():
         return ["--tmpfs", str(real)]

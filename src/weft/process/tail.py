@@ -16,7 +16,7 @@ LONGEST = 1 << 20
 """Bytes of a line that are delivered; the rest of it is only counted."""
 
 LAST = 1 << 16
-"""Bytes of the end of a longer line that are delivered, too."""
+"""Bytes delivered from the end of a line that is too long."""
 
 _CHUNK = 1 << 20
 _LINES = 10_000  # in one look, however short they are

@@ -96,7 +96,7 @@ class Redactor:
         return self.text(said) is not said
 
     def find_names(self, data: bytes) -> list[str]:
-        """The names of the known values that are in there."""
+        """Return the names of the known values that the text contains."""
         return [
             name
             for name, rule in self._named

@@ -39,7 +39,8 @@ def get_acting(store: Store, who: Identity, member: str, *, now: float) -> Worke
 
 
 def get_called(store: Store, who: Identity, name: str, *, now: float) -> Worker:
-    """The member present that has this id, or alone has this name, among those `who` may see."""
+    """Return the present member with this id, or the only one with this name, that `who` may
+    see."""
     ids = list_called(store, name, tenant=who.tenant)
     if not ids:
         raise NotFound(f"There is no member {name} in the swarm.")
@@ -51,10 +52,10 @@ def get_called(store: Store, who: Identity, name: str, *, now: float) -> Worker:
 def get_own_lease(
     store: Store, who: Identity, fence: int, *, task: int | None = None, now: float
 ) -> Lease:
-    """The attempt of a fence, for the member that has it or the agent that is it.
+    """Return the attempt of a fence, for the member that holds it or the agent that runs it.
 
-    A fence of another tenant's, or of no member, is answered like one that never was. `task` is
-    the one that the caller says it is about.
+    A fence of another tenant, or of no member, is answered like an unknown fence. `task` is the
+    task that the caller names.
     """
     lease = get_lease(store, fence)
     if who.fence != fence or lease.kind != "attempt":
@@ -68,7 +69,8 @@ def get_own_lease(
 
 
 def get_visible_task(store: Store, who: Identity, task: int) -> Task:
-    """A task, if this identity may look at it; another tenant's is answered like a missing one."""
+    """Return a task if this identity may see it; a task of another tenant is answered as
+    missing."""
     if is_bound(who):
         assert who.task is not None
         if task != who.task and task not in {need.id for need, _ in list_needs(store, who.task)}:
@@ -82,7 +84,7 @@ def get_visible_task(store: Store, who: Identity, task: int) -> Task:
 
 
 def get_visible_run(store: Store, who: Identity, run: str) -> Run:
-    """A run; another tenant's is answered like a missing one."""
+    """Return a run; a run of another tenant is answered as missing."""
     about = get_run(store, run)
     if is_foreign(who, about.tenant):
         raise no_run(run)
@@ -90,13 +92,14 @@ def get_visible_run(store: Store, who: Identity, run: str) -> Run:
 
 
 def find_own_members(store: Store, who: Identity, named: str | None = None) -> list[str]:
-    """The ids of the members this identity can mean by an id, a name or nothing; at most two."""
+    """Return the ids of the members that this identity can mean by an id, a name or nothing; at
+    most two."""
     need(who, WORK)
     return find_own(store, who.token, named)
 
 
 def sender_name(member: str) -> str:
-    """The name under which a member's tasks and messages are stored."""
+    """Return the name under which a member's tasks and messages are stored."""
     return f"{_MEMBER}{member}"
 
 
@@ -107,7 +110,7 @@ def get_sender(store: Store, who: Identity, member: str | None, *, now: float) -
 
 
 def may_steer(store: Store, who: Identity, task: Task) -> bool:
-    """Whether this identity may stop a task: its sender, or an admin."""
+    """Tell whether this identity may stop a task: it sent the task, or is an admin."""
     sender = task.created_by
     if has(who, ADMIN) or sender == who.subject:
         return True

@@ -1,6 +1,6 @@
-"""The addressee of a task that is sent: an agent of the repository, or members of the swarm.
+"""The addressee of a sent task: an agent of the repository, or members of the swarm.
 
-An agent file's name goes before a capability of the same name.
+The name of an agent file wins over a capability of the same name.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from weft.operations.swarm.records import NewWork
 
 
 def address(who: Identity, project: Project, work: NewWork) -> NewWork:
-    """Return the task with the repository, stage and provider of its agent file, if it names one.
+    """Return the task with the repository, stage and provider of the agent file it names, if any.
 
-    Refused if this identity may not send work to that agent.
+    Raise `Forbidden` if this identity may not send work to that agent.
     """
     if work.agent is None or work.to is not None or work.agent not in agent_names(project.root):
         return work

@@ -1,9 +1,9 @@
-"""Who asks, and what it may do. The faces say who; everything here only compares.
+"""The identity of a caller, and its rights. The faces establish it; this module only compares.
 
-An identity is limited in four ways: by scopes (each includes the one before: read, work, admin),
-by a tenant, by the agents it sends work to, and, if it was made for one attempt, by that attempt.
-One that was made for an attempt sees its own task and what that needs, and no more unless it may
-work too, as a lead's may.
+An identity is limited in four ways: by scopes (each includes the scope before: read, work, admin),
+by a tenant, by the agents it sends work to, and, if it was made for an attempt, by that attempt.
+The identity of an attempt sees its own task and the tasks that this task needs. It sees more only
+with the scope `work`, as a lead has.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Identity(Struct, frozen=True):
     tenant: str | None = None  # the only one it sees and touches; None: all
     fence: int | None = None  # the attempt it was made for
     task: int | None = None  # that attempt's
-    agents: frozenset[str] | None = frozenset()  # those it sends work to; see `model.Token`
+    agents: frozenset[str] | None = frozenset()  # agents it sends work to; see `model.Token`
 
     @property
     def subject(self) -> str:
@@ -85,10 +85,10 @@ def sends_to_all(who: Identity) -> bool:
 
 
 def need_agent(who: Identity, agent: Agent) -> None:
-    """Refuse to send work to an agent of the repository that the token does not include.
+    """Raise `Forbidden` if the token does not include this agent of the repository.
 
-    A lead's token includes the agents in `sends_to` of its file; any other that names none
-    includes those whose files say `open: yes`.
+    A lead's token includes the agents in `sends_to` of its file. Any other token that names no
+    agents includes those whose files say `open: yes`.
     """
     if sends_to_all(who) or agent.name in (who.agents or ()):
         return
@@ -106,7 +106,7 @@ def need_agent(who: Identity, agent: Agent) -> None:
 
 
 def is_foreign(who: Identity, tenant: str | None) -> bool:
-    """Whether something belongs to another tenant: then it is as if it did not exist."""
+    """Tell whether a thing belongs to another tenant; such a thing is treated as missing."""
     return who.tenant is not None and tenant != who.tenant
 
 

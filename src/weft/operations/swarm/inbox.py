@@ -43,8 +43,8 @@ def send_message(
 ) -> Message:
     """Write to a task that has not ended, or to a member, by id or name.
 
-    An agent of the repository does what it is told, so writing to its task is sending it work;
-    without the `root` of the repository only identities that send to all agents may.
+    An agent of the repository obeys its messages, so writing to its task counts as sending it work.
+    Without the `root` of the repository, only identities that send to all agents may write.
     """
     need(who, WORK)
     if len(text) > bounds.MESSAGE:

@@ -49,9 +49,9 @@ def join(
 ) -> Member:
     """Join, or join again: by the id, or by the same name with the same token.
 
-    The new description replaces the old one; the member keeps the tasks it holds. Names of agent
-    files are refused: a message to such a name means the agent that weft starts. `usual_tasks`
-    counts for a member that names no `max_tasks`.
+    The new description replaces the old description; the member keeps the tasks it holds. Names of
+    agent files are refused: a message to such a name means the agent that weft starts.
+    `usual_tasks` counts for a member that names no `max_tasks`.
     """
     need(who, WORK)
     if who.fence is not None:
@@ -108,8 +108,8 @@ def get_member(store: Store, who: Identity, id: str, *, now: float) -> Member:
 
 @at_one_moment
 def find_own(store: Store, who: Identity, *, now: float) -> list[Member]:
-    """List the members present that joined with this token. To find the one that acts,
-    `acting.find_own_members` costs less."""
+    """List the present members that joined with this token. `acting.find_own_members` finds the
+    acting member at less cost."""
     need(who, WORK)
     return [_get(store, one, now=now) for one in list_of_token(store, who.token)]
 

@@ -1,6 +1,6 @@
-"""A plan that an admin sends as text over the network, as a run.
+"""A plan that an admin sends as text over the network, to become a run.
 
-A plan chooses agents, and its checks are commands that run outside any agent's sandbox: it comes
+A plan chooses agents, and its checks are commands that run outside any sandbox. So plans come only
 from the repository or from an admin.
 """
 

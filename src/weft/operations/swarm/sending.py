@@ -1,7 +1,7 @@
-"""Sending work into the swarm: to the pool, or to one member in one of four ways.
+"""Sending work into the swarm: to the pool, or to a member in one of four ways.
 
-Everything that could be refused is looked at before anything is written. The number of leads that
-send work to leads is bounded here, so that no chain of them goes on for ever.
+Every refusal comes before the first write. The depth of leads that send work to leads is bounded
+here, so that no chain of them goes on for ever.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _OTHERS: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
 """Resources that belong to somebody: only an admin makes a task use them."""
 
 DEEPEST: Final = 3
-"""How many tasks may stand between a task that an agent sent and one that a person did."""
+"""Most tasks between a task that an agent sent and the task that a person sent."""
 
 _DEPTH: Final = "depth"
 _STEERING: Final = ("barrier", "check", _DEPTH, "stages")
-"""Details that weft acts on: a command that it runs, agents that it starts, bounds that it keeps.
+"""Details that weft acts on: commands to run, agents to start, bounds to keep.
 Plans of the repository bring them; among tasks that are sent, only an admin's do."""
 
 
@@ -98,7 +98,7 @@ def _refuse_unusable(who: Identity, work: NewWork) -> None:
 
 
 def _depth(store: Store, who: Identity) -> Mapping[str, Any]:
-    """Count the tasks between this one and a person; refuse one too many."""
+    """Count the tasks between this task and a person; raise if there are too many."""
     if who.task is None:
         return {}
     before = get_task(store, who.task).details.get(_DEPTH)

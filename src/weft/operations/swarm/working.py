@@ -125,7 +125,8 @@ def release(
     reason: str = "",
     now: float,
 ) -> bool:
-    """Hand a task back for everybody; it counts as no failure. False if that was done before."""
+    """Give a task back to the queue without counting a failure; return False if that was done
+    before."""
     _refuse_own_agent(who, fence)
     get_own_lease(store, who, fence, task=task, now=now)
     return hand_back(store, fence, reason=reason, now=now)
@@ -149,7 +150,7 @@ def progress(
     ack: str | None = None,
     now: float,
 ) -> Heard:
-    """Tell progress, which is also a sign of life; answer with the messages to the task."""
+    """Record progress, which is also a sign of life; return the messages to the task."""
     lease = get_own_lease(store, who, fence, task=task, now=now)
     assert lease.task is not None
     upto = confirmed_messages(ack)
@@ -181,10 +182,10 @@ def finish(
     task: int | None = None,
     now: float,
 ) -> State | AlreadyEnded:
-    """End an attempt. The first result stands; the same again gets the same answer, another one
-    is refused with the first.
+    """End an attempt. The first result stands: the same result again gets the same answer, a
+    different result is refused and gets the first.
 
-    If the task was cancelled meanwhile, its slot is freed all the same, and the answer says so.
+    If the task was cancelled meanwhile, its slot is still freed, and the answer says so.
     """
     state, ended = _finish(store, who, fence, result, task=task, now=now)
     if ended:
@@ -222,8 +223,8 @@ def _finish(
 
 
 def _refuse_another_result(store: Store, fence: int, outcome: Outcome) -> None:
-    """Refuse a result other than the first, which twenty callers at once may each believe to be
-    theirs."""
+    """Refuse a result that differs from the first. Several callers may each believe that theirs
+    was stored."""
     first = leases.find_answer(store, fence)
     answer = storable(store.hide.text(outcome.result or outcome.reason))
     if first is None or first == (outcome.kind, answer):
