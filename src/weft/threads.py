@@ -1,4 +1,4 @@
-"""Threads of a server: a few for all requests, and only some of them for any one token."""
+"""The threads of a server: a few for all requests, and only some of them for any single token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Shares:
-    """Lets each token have so many of something at once; more wait in line."""
+    """A bound for each token on the things it uses at once; further requests wait in line."""
 
     def __init__(self, each: int) -> None:
         self._each = each

@@ -34,7 +34,7 @@ from weft.store.scene import Candidate, Scene, candidate, concerns, rank
 from weft.store.store import writes
 
 _MOST_SKIPPED: Final = 256
-"""So many heads of a bucket are looked at that wait for tasks of another: a bound in time."""
+"""Most heads of a bucket that are examined although they wait for tasks of another bucket."""
 
 
 @writes
@@ -67,9 +67,9 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
 
 @writes
 def admit_task(tx: Transaction, worker: str, task: int, *, now: float) -> list[Grant]:
-    """Start one named task (and its gang) if it is admissible now, whatever its place in order.
+    """Start a named task (and its gang) if it is admissible now, whatever its place in the order.
 
-    Plan order does not hold it back either: who names a task has decided what goes first.
+    Plan order does not hold it back either: the caller who names a task has decided the order.
     """
     return take_named(tx, worker, task, now=now)
 
@@ -112,7 +112,8 @@ def _look(tx: Transaction, now: float) -> Scene:
 
 
 def _share_bucket(tx: Transaction, row: Row, ahead: Mapping[str, int]) -> bool:
-    """Whether a task and the one ahead of it ask for the same, so that one look does for both."""
+    """Tell whether a task and the task ahead of it make the same demand, so that a single test
+    serves both."""
     other = tx.one("task", id=min(ahead.values()))
     return other is not None and bool(other["bucket"] == row["bucket"])
 
@@ -132,15 +133,16 @@ def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candid
 def _choose(
     tx: Transaction, scene: Scene, place: Place, heads: Sequence[Row]
 ) -> tuple[Candidate | None, Candidate | None]:
-    """The first in order that can be admitted, and the first before it that cannot.
+    """Return the first task in order that can be admitted, and the first before it that cannot.
 
-    One that only waits for its turn in the plan is not held up: reserving would not help it.
+    A task that only waits for its turn in the plan does not count as held up: a reservation would
+    not help it.
     """
     if not heads:
         return None, None
     held_up: Candidate | None = None
     crowds = Crowds(tx, scene.claims)
-    skipped: Counter[int] = Counter()  # heads of a bucket that wait for their turn in the plan
+    skipped: Counter[int] = Counter()  # by bucket, the heads that wait for their turn in the plan
     heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
     heapq.heapify(heap)
     seen = {row["id"] for row in heads}
@@ -175,7 +177,7 @@ def _choose(
             ready.step_aside(tx, row, ahead, passable=False)
             crowds.meet_in_plan(row, ahead)
         else:
-            # The other asks for something else: whether it holds this one back is seen each time.
+            # The other task makes another demand, so each admission tests again if it goes first.
             skipped[row["bucket"]] += 1
             if skipped[row["bucket"]] == _MOST_SKIPPED:
                 continue
@@ -242,7 +244,7 @@ def _first_held_up(
         if (
             who is not None
             and place.can_run(who.agents, who.repo, who.tenant)
-            and scene.held_files(who)  # else it stands aside for its turn in the plan
+            and scene.held_files(who)  # otherwise it stands aside until its turn in the plan
             and scene.may_reserve(who, place)
         ):
             held_up = _better(held_up, who)

@@ -17,7 +17,7 @@ from weft.store import records
 from weft.store.database import Row, Transaction, encode_keys
 
 STALLED: Final = frozenset({State.PARKED, State.PAUSED})
-"""States in which a task keeps its files and does not get on until a time or a person lets it."""
+"""States in which a task keeps its files but waits for a time or a person."""
 
 
 class Claims:
@@ -26,7 +26,7 @@ class Claims:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._repos: dict[str, Index[int]] = {}
-        self.stalled: set[int] = set()  # holders that do not get on, of the repositories read
+        self.stalled: set[int] = set()  # parked or paused holders, of the repositories read
 
     def held(self, repo: str, files: Iterable[str], *, own: Collection[int]) -> dict[str, int]:
         """The held patterns these files run into, and by whom they are held.
@@ -45,7 +45,7 @@ class Claims:
         return any(self._of(repo).holds(task) for task in tasks)
 
     def any_stalled(self, repo: str) -> bool:
-        """Whether a task that holds files of a repository is parked or paused."""
+        """Tell whether a task that holds files of a repository is parked or paused."""
         self._of(repo)
         return bool(self.stalled)
 
@@ -67,10 +67,11 @@ def bring_back(tx: Transaction, holder: int) -> None:
 
 
 def bring_all_back(tx: Transaction, repo: str) -> None:
-    """Look again at every task aside: a stalled task holds files, so others may be passed.
+    """Look again at every task aside: a task that holds files has stalled, so others may be passed.
 
     A head hides the tasks behind it in its line, and a task that waits for its turn in the plan
-    stands aside for the one before it. Both end when what these wait for has stalled.
+    stands aside for the task before it. Neither holds any longer when the holder of their files has
+    stalled.
     """
     tx.run("bring_all_back", repo=repo)
     tx.wake()

@@ -1,8 +1,8 @@
-"""A store in a file that was copied, with its repository or alone, and is now two stores.
+"""A store whose file was copied, with its repository or alone, and so became two stores.
 
-The store records path and inode of its directory. A copy gets an identity of its own, so that no
-process, workspace or output of the original is taken for its own; workers and leases that came
-along are the original's and end here; tasks that ran there are to be run here again.
+The store records the path and inode of its directory. A copy gets its own identity, so that no
+process, workspace or output of the original is taken for the copy's. The workers and leases in the
+copy belong to the original and end here; the tasks that ran there run here again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.store.workers import leave
 
 
 class StorePlace(NamedTuple):
-    """Where a store's directory is: its path without links, and its inode."""
+    """The place of a store's directory: its path without links, and its inode."""
 
     path: Path
     inode: int
@@ -41,23 +41,23 @@ class StorePlace(NamedTuple):
 
 
 def settle_place(store: Store, directory: Path, recorded: str) -> None:
-    """Compare where a store is with where it was; make a copy a store of its own."""
+    """Compare the store's place with the recorded place; give a copy its own identity."""
     here = StorePlace.of(directory)
     if recorded == str(here):
         return
     copied = bool(recorded) and is_copy(StorePlace.read(recorded), here)
     identities = move_store(store, recorded, str(here), copied=copied, now=time.time())
     if identities is not None:
-        # The output of attempts, which came along, is found by the identity.
+        # The output of attempts was copied too, and is found by the identity.
         old, new = (here.path / "attempts" / one[:12] for one in identities)
         if old.is_dir():
             old.rename(new)
 
 
 def is_copy(before: StorePlace, here: StorePlace) -> bool:
-    """Tell a copy from a store that was moved, or whose file system numbers its files anew.
+    """Tell a copy from a store that was moved, or whose file system renumbers its files.
 
-    A listener's pipe has a reader only in the directory in which the reader made it.
+    The pipe of a listener has a reader only in the directory in which that reader made it.
     """
     if before.path != here.path and _find_inode(before.path) == before.inode:
         return True
@@ -89,9 +89,9 @@ def _has_reader(pipe: Path) -> bool:
 def move_store(
     tx: Transaction, before: str, here: str, *, copied: bool, now: float
 ) -> tuple[str, str] | None:
-    """Record where the store is now, and the repository it lies in; end what a copy brought along.
+    """Record the place of the store and its repository; end the workers and leases in a copy.
 
-    Returns the identities of the original and of a copy. Changes nothing if another process was
+    Return the identities of the original and of the copy. Change nothing if another process was
     faster.
     """
     row = tx.one("identity")

@@ -30,7 +30,8 @@ class Crowds:
         self._met: Counter[tuple[int, str, str | None]] = Counter()
 
     def meet(self, row: Row, held: Mapping[str, int], *, passable: bool) -> None:
-        """Count a head that ran into held patterns; if many did, set the others aside with it."""
+        """Count a head that ran into held patterns; if many heads did, set all of them aside
+        together."""
         bucket, line = row["bucket"], row["line"]
         for pattern, holder in held.items():
             if self._are_many(bucket, pattern, None):
@@ -72,7 +73,8 @@ class Crowds:
         return [row for row in rows if _wants(row, pattern)]
 
     def _hides_rightly(self, head: Row, row: Row) -> bool:
-        """Whether the tasks behind a head of the same bucket must wait for it by plan order."""
+        """Tell whether the tasks behind a head of the same bucket must wait for it by plan
+        order."""
         if head["run"] is None or head["gang"] is not None:
             return False
         if not self._claims.any_stalled(head["repo"]):

@@ -114,7 +114,7 @@ def find_pass(tx: Transaction, tree: str, check_id: str) -> str | None:
 
 @reads
 def find_landed(tx: Transaction, run: str) -> str | None:
-    """The commit to which the latest completed landing of a run moved trunk."""
+    """Return the commit to which the latest completed landing of a run moved trunk."""
     row = tx.one("landed_tip", run=run)
     return None if row is None else str(row["new"])
 
@@ -270,9 +270,9 @@ def intend(
     every_commit: bool,
     now: float,
 ) -> Landing:
-    """Write down that trunk is about to move. From now on these entries cannot be stopped.
+    """Record that trunk is about to move. From now on these entries cannot be stopped.
 
-    Refuse a landing that was checked by other settings than those in force.
+    Raise `Refused` if the landing was checked under settings that are no longer in force.
     """
     _holds(tx, fence, run)
     row = tx.one("run", id=run)

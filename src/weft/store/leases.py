@@ -67,7 +67,8 @@ def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: floa
 def note_changes(
     tx: Transaction, fence: int, attempt: int, changes: Sequence[str], *, most: int, now: float
 ) -> None:
-    """Log the changes around an attempt that its run was not told of, `most` of them in words."""
+    """Log the changes around an attempt that its run was not told of, at most `most` of them in
+    words."""
     lease, task = _current(tx, fence)
     known: set[str] = set()
     for row in tx.all("surroundings_of_run", run=task["run"]) if task["run"] else ():
@@ -88,7 +89,7 @@ def note_changes(
 
 
 def _cause(change: str) -> str:
-    """A short name for a change, by which it is known again."""
+    """Return a short name that recognises the same change again."""
     return hashlib.sha256(change.encode(errors="replace")).hexdigest()[:12]
 
 
@@ -622,7 +623,8 @@ def list_open(tx: Transaction) -> list[Lease]:
 
 @reads
 def find_answer(tx: Transaction, fence: int) -> tuple[str, str] | None:
-    """The outcome of an attempt that was finished under a fence, and its result or reason."""
+    """Return the outcome of an attempt that was finished under a fence, and its result or
+    reason."""
     row = tx.one("answer_under", fence=fence)
     return None if row is None else (row["outcome"], row["answer"])
 

@@ -81,8 +81,8 @@ def list_of_token(tx: Transaction, token: str) -> list[str]:
 
 @reads
 def find_own(tx: Transaction, token: str, named: str | None) -> list[str]:
-    """The members present that a token can mean, at most two: the one of this id, or those of
-    this name; or any. Costs the same however many members the token has."""
+    """Return the present members that a token can mean, at most two: the member of this id, or
+    those of this name, or any. The cost does not grow with the token's members."""
     if named is None:
         return [row["id"] for row in tx.all("some_of_token", token=token)]
     found = [row["id"] for row in tx.all("own_members_named", token=token, named=named)]
@@ -91,9 +91,10 @@ def find_own(tx: Transaction, token: str, named: str | None) -> list[str]:
 
 @reads
 def list_called(tx: Transaction, name: str, *, tenant: str | None = None) -> list[str]:
-    """The member of this id, or else those present that go by this name.
+    """Return the member of this id, or else the present members of this name.
 
-    A tenant's own go before those that work for everybody; other tenants' are left out.
+    A tenant's own members come before those that work for everybody; members of other tenants are
+    left out.
     """
     rows = tx.all("members_called", name=name, tenant=tenant)
     ids = [row["id"] for row in rows]

@@ -375,7 +375,7 @@ def _find_version(connection: psycopg.Connection[DictRow]) -> Row | None:
             )
         return None
     row = connection.execute(
-        # As JSON: the first stores had no such column.
+        # As JSON: early stores have no column `digest`.
         "SELECT version, to_jsonb(v) ->> 'digest' AS digest FROM weft.schema_version v"
     ).fetchone()
     if row is None:

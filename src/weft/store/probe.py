@@ -13,9 +13,10 @@ from weft.store.tasks import get_row
 
 @reads
 def probe(tx: Transaction, task: int, *, now: float, tenant: str | None = None) -> list[Wait]:
-    """What a task waits for. Empty: it is running, has ended, or could start at once.
+    """Return the reasons why a task waits; none if it is running, has ended, or could start at
+    once.
 
-    A `tenant` is told neither numbers nor files of other tenants' tasks.
+    A `tenant` learns neither numbers nor files of other tenants' tasks.
     """
     row = get_row(tx, task)
     match State(row["state"]):
@@ -114,7 +115,7 @@ def _before_admission(tx: Transaction, row: Row, scene: Scene, tenant: str | Non
 
 
 def _is_told(tx: Transaction, task: int, tenant: str | None) -> bool:
-    """Whether a tenant, or None for everybody, may know of a task."""
+    """Tell whether a tenant, or None for everybody, may know of a task."""
     return tenant is None or get_row(tx, task)["tenant"] == tenant
 
 
@@ -130,8 +131,8 @@ def _file_wait(scene: Scene, pattern: str, holder: int, *, told: bool) -> Wait:
 def _before_some_worker(
     scene: Scene, who: Candidate, kept_for: int | None, *, is_own: bool
 ) -> list[Wait]:
-    """What is short at the worker where the least is. `kept_for` is the task that may be named as
-    the one for which room is kept; the repository's place is told if `is_own`."""
+    """Return the shortages at the worker that has the fewest. Room may be named as kept for the
+    task `kept_for`; the repository's path is named if `is_own`."""
     places = [
         place
         for place in scene.ledger.places.values()

@@ -1,15 +1,15 @@
-"""The ready index: keeps the few tasks an admission has to look at.
+"""The ready index: keeps the few tasks that an admission has to look at.
 
-Ready tasks lie in buckets (same origin, urgency and demand). Within a bucket, tasks that
-share a file exclude each other and stand in a *line* behind that file, in plan order; only
-the head of each line is looked at, since the others may not start before it. A head that
-runs into a held file is set aside under the holder until its claims end, so that no
-conflict is walked again at each admission, however many tasks wait for it.
+Ready tasks lie in buckets (same origin, urgency and demand). Within a bucket, tasks that share a
+file exclude each other and stand in a *line* behind that file, in plan order. An admission looks
+only at the head of each line, since the tasks behind it may not start first. A head that runs into
+a held file is set aside under the holder until the holder's claims end. So no conflict is tested
+again at each admission, however many tasks wait.
 
-A task stands in one line although it may have many files. What the plan puts before it because
-of another of them is found by `wants`, where every ready task of a run notes its files. A head
-whose followers may pass it (an ad-hoc task, or one that waits for a task that has stalled)
-moves to the line of the file that holds it up, or out of its line.
+A task stands in a single line although it may have many files. Earlier tasks of its plan that share
+its other files are found in `wants`, where every ready task of a run notes its files. Some heads
+may be passed by their followers: an ad-hoc task, or a task that waits for a stalled task. Such a
+head moves to the line of the file that holds it up, or leaves its line.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _best_of_each_line(rows: Sequence[Row], placed: Sequence[dict[str, Any]]) ->
 
 
 def place_of(pattern: str) -> str:
-    """Return where in the repository a pattern is, from `/` on; the root is empty."""
+    """Return the path of a pattern in the repository, from `/` on; the root is empty."""
     where = home(pattern)
     return f"/{where}" if where else ""
 
@@ -156,7 +156,7 @@ def _places_of(row: Row) -> str:
 
 
 def drop_wants(tx: Transaction, row: Row) -> None:
-    """Forget where a task wanted files, if it was in the ready index at all."""
+    """Delete the wanted files of a task, if it was in the ready index at all."""
     if row["bucket"] is not None and row["run"] is not None:
         tx.run("drop_wants", bucket=row["bucket"], task=row["id"], places=_places_of(row))
 
@@ -202,7 +202,7 @@ class _Buckets:
 
 
 def reorder(tx: Transaction, bucket: int, line: str) -> None:
-    """Let the first task of a line be its head."""
+    """Make the first task of a line its head."""
     tx.run("demote_head", bucket=bucket, line=line)
     tx.run("promote_best", bucket=bucket, line=line, aside=None)
 
@@ -243,12 +243,11 @@ def leave(
 
 
 def step_aside(tx: Transaction, row: Row, held: Mapping[str, int], *, passable: bool) -> None:
-    """Take a head that cannot start out of sight; `held` maps held patterns to their holders.
+    """Set a head aside that cannot start; `held` maps held patterns to their holders.
 
-    No task that could start may be hidden behind it. Unless it is `passable`, the tasks behind it
-    wait for it, and it stays at the head of its line. If it is, and the file it stands in line for
-    is in the way, that file is in the way of the whole line. If another of its files is, it joins
-    the line of that one, or steps out of its line.
+    It must hide no task that could start. A head that is not `passable` stays the head of its line,
+    and the tasks behind it wait. A passable head whose line's file is held blocks the whole line.
+    If another of its files is held, it joins the line of that file, or leaves its line.
     """
     if not passable:
         tx.run("set_aside", id=row["id"], holder=min(held.values()))

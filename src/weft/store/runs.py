@@ -23,7 +23,7 @@ from weft.store.store import reads, writes
 from weft.store.tasks import add_tasks, cancel_row, get_row, pause_row, resume_row
 
 NO_SETTINGS: Final = RunSettings()
-"""Those of a run that has no agents and no check."""
+"""Settings of a run without agents and without a check."""
 
 _TEMPLATES = {"run/agents": "agents", "run/teams": "teams"}
 
@@ -87,9 +87,9 @@ def _add_settings(tx: Transaction, run: str, settings: RunSettings, *, now: floa
 def change_settings(
     tx: Transaction, run: str, settings: RunSettings, changes: Sequence[str], *, now: float
 ) -> bool:
-    """Put other settings of a run in force; `changes` tells of them in the event.
+    """Put other settings of a run in force; `changes` describes them in the event.
 
-    Verdicts of another check no longer count. False if these settings are in force already.
+    Verdicts of another check no longer count. Return False if these settings are in force already.
     """
     row = _get_row(tx, run)
     if row["state"] == "ended":
@@ -115,13 +115,13 @@ def change_settings(
 
 @reads
 def get_settings(tx: Transaction, run: str) -> RunSettings:
-    """The settings of a run that are in force."""
+    """Return the settings of a run that are in force."""
     return _current_settings(tx, run)
 
 
 @reads
 def list_settings(tx: Transaction, run: str) -> dict[int, RunSettings]:
-    """Every version of a run's settings, by its number."""
+    """Return every revision of a run's settings, by its number."""
     rows = tx.all("run_settings", run=run)
     return {row["revision"]: records.run_settings(row) for row in rows}
 

@@ -1,8 +1,8 @@
-"""What an admission decides over: read once, then only looked at.
+"""The rows that an admission decides on, read once.
 
-A candidate is a task, or a whole gang, with everything it would take. The scene answers
-whether a candidate fits, and if not, what is in its way: a limit, a file that is held, or a
-ready task of the same run that shares a file with it and comes first in the plan.
+A candidate is a task, or a whole gang, with everything it would take. The scene tells whether a
+candidate fits, and if not, its obstacle: a limit, a held file, or a ready task of the same run that
+shares a file with it and comes earlier in the plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.store.ledger import Ledger, Place
 from weft.store.ready import place_of
 
 _MOST_PASSED: Final = 256
-"""So many earlier tasks that wait for something else are looked at, no more: a bound in time."""
+"""Most earlier tasks that are examined although they wait for something else."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ class Scene:
         self.reserved_row: Row | None = None
         self._tx = tx
         self._families: dict[int, Sequence[Row]] = {}
-        self._room: dict[int, bool] = {}  # by bucket: whether some worker could start one now
+        self._room: dict[int, bool] = {}  # by bucket: a worker could start a task of it now
         self.ledger = Ledger(tx, now)
         self.claims = Claims(tx)
         self.held_up = self.ledger.held_up
@@ -133,11 +133,12 @@ class Scene:
         return capacity.add(self.ledger.used, self._kept_free(self.reserved, place))
 
     def _goes_before_reserved(self, who: Candidate) -> bool:
-        """Whether what is kept free is free for this candidate all the same.
+        """Tell whether a candidate may use reserved room.
 
-        It is for the one it is kept for, and for a task that goes on with files it or its story
-        holds: the other may be waiting for just these, and neither would ever start. So it is for
-        an earlier task of the same run: the other may be waiting for its turn behind that one.
+        The task that holds the reservation may. So may a task that continues with files it or its
+        story holds: the reserving task may be waiting for these files, and neither would ever
+        start. So may an earlier task of the same run: the reserving task may be waiting for its
+        turn behind it.
         """
         assert self.reserved is not None
         return (
@@ -147,7 +148,7 @@ class Scene:
         )
 
     def _comes_before(self, who: Candidate, other: Candidate) -> bool:
-        """Whether a candidate is an earlier one of the other's run."""
+        """Tell whether a candidate is an earlier task of the other's run."""
         return who.run is not None and who.run == other.run and self._turn(who) < self._turn(other)
 
     def _kept_free(self, who: Candidate, place: Place) -> Mapping[str, int]:
@@ -177,10 +178,10 @@ class Scene:
         return held
 
     def is_passable(self, who: Candidate) -> bool:
-        """Whether later tasks of its plan that share a file may go before a candidate.
+        """Tell whether later tasks of the plan that share a file may go before a candidate.
 
-        They may if it waits for the file of a task that is parked or paused: nobody knows for how
-        long. A gang stands in no line with other tasks.
+        They may if it waits for a file of a parked or paused task, which may keep it for any time.
+        A gang stands in no line with other tasks.
         """
         if who.run is None or len(who.rows) > 1:
             return True
@@ -194,9 +195,9 @@ class Scene:
     def find_ahead(self, who: Candidate) -> dict[str, int]:
         """Find a ready task that goes before a candidate by plan order; return its patterns.
 
-        Tasks of one run that share a file go by urgency, then in the order of the plan. One that
-        lacks something other than files (a limit, a worker, the rest of its gang), or waits for a
-        task that has stalled, may be passed.
+        Tasks of a run that share a file go by urgency, then in plan order. A task may be passed if
+        it lacks something other than files (a limit, a worker, the rest of its gang) or waits for a
+        stalled task.
         """
         if who.run is None or self.claims.any_held_by(who.repo, {row["id"] for row in who.rows}):
             return {}
@@ -244,7 +245,8 @@ class Scene:
         return order.urgency(klass, priority, submitted, self.now, self._tx.tuning)
 
     def _holds_back(self, row: Row) -> bool:
-        """Whether an earlier task waits for nothing but files of tasks that get on."""
+        """Tell whether an earlier task waits only for files, and only of tasks that have not
+        stalled."""
         bucket = row["bucket"]
         earlier = None
         if bucket not in self._room:
@@ -325,12 +327,12 @@ class Scene:
 
 
 def concerns(who: Candidate, place: Place) -> bool:
-    """Whether a place may ever take a candidate."""
+    """Tell whether a place may ever take a candidate."""
     return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
 
 
 def _in_the_way(row: Row, files: Sequence[str]) -> dict[str, int]:
-    """The patterns of a task that these files conflict with, each with the task."""
+    """Return the patterns of a task that these files conflict with, each with the task."""
     return {
         own: row["id"]
         for own in records.files(row["files"])
@@ -339,7 +341,8 @@ def _in_the_way(row: Row, files: Sequence[str]) -> dict[str, int]:
 
 
 def _places(files: Sequence[str]) -> dict[str, int]:
-    """Where to look for what may conflict with files: 1 includes what lies beneath."""
+    """Return the paths under which conflicting wants are stored; 1 includes everything beneath a
+    path."""
     places: dict[str, int] = {}
     for file in files:
         place = place_of(file)

@@ -189,10 +189,10 @@ class Client:
 
 
 def response_until(end: float) -> type[HTTPResponse]:
-    """Make the class of responses that must have come whole before `end`, on the monotonic clock.
+    """Make a class of responses that must have arrived whole before `end`, on the monotonic clock.
 
-    A socket's own time limit starts again with every byte, so a server that sends one byte at a
-    time could hold its client for ever.
+    The time limit of a socket starts again with every byte, so a server that sends a byte at a time
+    could hold its client for ever.
     """
 
     class Response(HTTPResponse):
@@ -206,7 +206,7 @@ def response_until(end: float) -> type[HTTPResponse]:
 
 
 class _BytesUntil(io.RawIOBase):
-    """The bytes of a socket that come before a moment."""
+    """The bytes of a socket that arrive before a deadline."""
 
     def __init__(self, raw: socket.SocketIO, sock: socket.socket, end: float) -> None:
         self._raw = raw

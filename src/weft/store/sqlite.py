@@ -131,9 +131,10 @@ class Sqlite:
         return version
 
     def _find_schema(self, connection: sqlite3.Connection) -> tuple[int, str]:
-        """Read the version and the digest of the schema in one statement, hence at one moment."""
+        """Read the version and the digest of the schema in a single statement, so that they
+        match."""
         table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'")
-        if table.fetchone() is None:  # the first stores had no digest
+        if table.fetchone() is None:  # early stores have no digest
             return int(connection.execute("PRAGMA user_version").fetchone()[0]), ""
         query = "SELECT user_version, digest FROM pragma_user_version, schema_version"
         row = connection.execute(query).fetchone()

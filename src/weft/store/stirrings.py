@@ -105,8 +105,8 @@ def may_have_work(
     capabilities: Collection[str],
     now: float,
 ) -> bool:
-    """Whether an admission could grant this member a task now, without reading what the limits
-    and leases of all members are: most polls find nothing, and end here."""
+    """Tell whether an admission could grant this member a task now. The limits and leases of
+    other members are not read: most polls find nothing and end here."""
     ready = tx.all("ready_for_member", member=member, tenant=tenant)
     if any(row["agent"] is None or row["agent"] in capabilities for row in ready):
         return True

@@ -246,13 +246,13 @@ def open_store(
 
 
 def _settle_place(store: Store, recorded: str) -> None:
-    """Notice a store in a file that was copied or moved."""
+    """Detect that a store in a file was copied or moved."""
     if not store.url.startswith("sqlite:///"):
         return
     directory = Path(unquote(store.url.removeprefix("sqlite:///"))).resolve().parent
     inode = directory.stat().st_ino
     if recorded != f"{inode} {directory}":
-        from weft.store.copies import settle_place  # late: once in a store's life, as a rule
+        from weft.store.copies import settle_place  # imported here: seldom needed
 
         settle_place(store, directory, recorded)
 

@@ -324,7 +324,7 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
     state = State(row["state"])
     if state in TERMINAL:
         raise AlreadyEnded(f"Task {task} is {state} already and cannot be rejected.")
-    if state is State.GATING:  # `withdraw` refuses what is landing
+    if state is State.GATING:  # `withdraw` refuses an entry that is landing
         tx.event("task_rejected", now=now, run=row["run"], task=task, reason=reason)
         back_to_its_maker(tx, row)
         give_up(tx, row)

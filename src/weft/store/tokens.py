@@ -42,8 +42,8 @@ def create_token(
 ) -> tuple[Token, str]:
     """Make a token; return it with its text, which cannot be read again later.
 
-    `agents` are those it may send work to; none named: those whose files say `open: yes`, or
-    all if it is an admin's.
+    The token may send work to `agents`. Without any, it may send to agents whose files say `open:
+    yes`, or to all if it is an admin's.
     """
     given, named = frozenset(scopes), frozenset(agents)
     _refuse_unusable(name, given, tenant)
@@ -134,7 +134,7 @@ def revoke_token(tx: Transaction, id: str, *, now: float) -> bool:
 
 
 def is_token(text: str) -> bool:
-    """Whether a text has the form of a token."""
+    """Tell whether a text has the form of a token."""
     return _TEXT.fullmatch(text) is not None
 
 
@@ -158,9 +158,9 @@ def identified(tx: Transaction, text: str, *, now: float) -> Token:
 
 @reads
 def refuse_revoked(tx: Transaction, id: str, *, now: float) -> None:
-    """Refuse a token that was good when its owner began to wait and is no longer.
+    """Raise if a token has been revoked or has expired since its owner began to wait.
 
-    An identity that has no token is nobody's to revoke.
+    An identity without a token cannot be revoked.
     """
     row = tx.one("token", id=id) if id else None
     if row is not None and not _is_valid(row, now):

@@ -180,14 +180,14 @@ def no_worker(worker: str) -> NotFound:
 
 @reads
 def list_processes(tx: Transaction, host: str, boot: str) -> list[tuple[int, int]]:
-    """The pid and start time of each worker process of a host that has not left."""
+    """Return the pid and start time of each worker process of a host that has not left."""
     rows = tx.all("processes_of_host", host=host, boot=boot)
     return [(row["pid"], int(row["pid_start"])) for row in rows]
 
 
 @reads
 def list_silent(tx: Transaction, *, now: float) -> list[Worker]:
-    """Worker processes that stopped, hang, or lost the store: they let their leases run out."""
+    """Return worker processes that stopped, hang, or lost the store: their leases have run out."""
     rows = [row for row in tx.all("workers_present") if _is_silent(tx, row, now)]
     ledger = Ledger(tx, now) if rows else None
     return [_worker(tx, row, _capacity(ledger, row), now) for row in rows if ledger is not None]
@@ -220,7 +220,7 @@ def _capacity(ledger: Ledger, row: Row) -> Capacity:
 
 
 def _is_silent(tx: Transaction, row: Row, now: float) -> bool:
-    """Whether a process that has not left gave no sign of life for as long as a lease lasts."""
+    """Tell whether a process that has not left gave no sign of life for the length of a lease."""
     present = row["kind"] == WorkerKind.PROCESS and row["departed"] is None
     return present and now - row["seen"] > tx.tuning.lease
 

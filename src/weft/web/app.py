@@ -30,7 +30,7 @@ from weft.web.routes import events, health, looking, members, runs, tasks, token
 from weft.web.tending import forget
 
 _THREADS: Final = 8  # requests that ask the store at one time
-_SLOW_THREADS: Final = 4  # requests that start git or read files at one time
+_SLOW_THREADS: Final = 4  # requests that start git or read files at the same time
 _STREAM_THREADS: Final = 2  # for followers of events
 
 _ROUTERS: Final = (tasks, members, runs, looking, events, tokens, verbs)

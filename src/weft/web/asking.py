@@ -61,8 +61,8 @@ class Parts:
     stream: Stream
     counts: Counts
     connections: Connections
-    threads: Threads  # of our own: the loops of an engine beside us have theirs
-    slow_threads: Threads  # for git and files, so that looks at the store need not wait for these
+    threads: Threads  # separate from the threads of an engine in the same process
+    slow_threads: Threads  # for git and files, so that requests to the store need not wait
     health_threads: anyio.CapacityLimiter
     quick: Store | None  # for looks that take less time than handing them to a thread
     leaving: anyio.Event  # this server is about to end: nobody waits here any more
@@ -78,7 +78,7 @@ async def in_thread(request: Request, work: Callable[[], T]) -> T:
 
 
 async def in_slow_thread(request: Request, work: Callable[[], T]) -> T:
-    """The same for work that starts git or reads files."""
+    """Do the same for work that starts git or reads files."""
     return await parts_of(request).slow_threads.run(_token(request), work)
 
 

@@ -1,8 +1,8 @@
 """Tokens of requests: a bearer token becomes an identity, in the transaction that serves the
-request. Before a body is read, `TokenCheck` looks whether the token is valid at all.
+request. Before a body is read, `TokenCheck` tests whether the token is valid at all.
 
-No cookies, so no page can ask on behalf of whoever looks at it. A token in an address would end
-up in logs, so there is none.
+There are no cookies, so no page can send requests in the name of its reader. Tokens are not
+accepted in addresses, which end up in logs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ OWN: Final = "own"
 
 What of it that token may see and touch is decided by the operation."""
 
-_TRUSTED: Final = 5.0  # seconds after which a token is looked at again
+_TRUSTED: Final = 5.0  # seconds after which a token is checked again
 _MOST: Final = 10_000  # tokens that are remembered
-_THREADS: Final = 4  # of their own: those of requests may all be busy
+_THREADS: Final = 4  # separate: the threads of requests may all be busy
 
 
 class TokenCheck:
-    """Tells whose token is shown. A valid one is remembered for a moment, for what is decided
-    here is only whether to read on: the transaction that serves the request looks again."""
+    """A check of the shown token before the body is read. A valid token is remembered for a
+    moment: the transaction that serves the request checks it again."""
 
     def __init__(self, store: Store, quick: Store | None) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class TokenCheck:
         self._known: dict[bytes, tuple[str, float]] = {}
 
     async def identify(self, text: str) -> str:
-        """The id of a token. Raises `Unauthenticated`, whatever is wrong with it."""
+        """Return the id of a token; raise `Unauthenticated` if it is not valid."""
         if not is_token(text):
             raise Unauthenticated
         digest, now = hashlib.sha256(text.encode()).digest(), time.monotonic()
@@ -59,7 +59,7 @@ class TokenCheck:
             try:
                 return identify(self._quick, text, now=time.time()).id
             except StoreBusy:
-                pass  # a thread waits better
+                pass  # wait in a thread instead
         store = self._store
         return await run_sync(
             lambda: identify(store, text, now=time.time()).id, limiter=self._threads

@@ -18,7 +18,7 @@ class BodyBudget:
 
     @asynccontextmanager
     async def take(self, token: str, size: int) -> AsyncIterator[None]:
-        """Hold room for a body; wait for it while others hold too much."""
+        """Reserve memory for a body; wait while other requests hold too much."""
         while self._taken[token] + size > self._each or self._taken.total() + size > self._total:
             await self._freed.wait()
         self._taken[token] += size

@@ -1,9 +1,10 @@
-"""The open connections of a server: how many one address and one token may have.
+"""The open connections of a server, bounded for each address and each token.
 
-A connection belongs to nobody until a request on it shows a valid token, and from then on to that
-token. Those of nobody are bounded by address: one more closes the oldest, so a new caller always
-gets in, whatever thousands of others hold open. Those of a token are bounded by refusing requests.
-One connection carries one request at a time, so this bounds the requests at once, too.
+A connection is unknown until a request on it shows a valid token; from then on it belongs to that
+token. Unknown connections are bounded by address: beyond the bound the oldest is closed, so a new
+caller always gets in, however many connections another caller holds open. Beyond the bound of a
+token, its requests are refused. A connection carries a single request at a time, so this also
+bounds the requests at once.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Final, Protocol
 from weft.web.problems import Rejected
 
 CONNECTION: Final = "connection"
-"""Where in the state of an ASGI scope its connection is."""
+"""The key of the connection in the state of an ASGI scope."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionBounds:
     unknown: int = 4000  # without a valid token
-    unknown_of_address: int = 2000  # a thousand agents behind one proxy come back at once
-    known: int = 5000  # with one
+    unknown_of_address: int = 2000  # a thousand agents behind a proxy may reconnect at once
+    known: int = 5000  # with a valid token
     of_token: int = 1500
 
 
@@ -31,7 +32,7 @@ class Connection(Protocol):
     def address(self) -> str: ...
 
     def drop(self) -> None:
-        """Close it at once, without an answer."""
+        """Close the connection at once, without an answer."""
 
 
 class Connections:
@@ -43,7 +44,7 @@ class Connections:
         self._of_token: Counter[str] = Counter()
 
     def fit(self, descriptors: int) -> None:
-        """Lower the bounds to what the process may have open."""
+        """Lower the bounds to the number of files that the process may open."""
         unknown = min(self._bounds.unknown, descriptors // 3)
         self._bounds = ConnectionBounds(
             unknown=unknown,
@@ -53,7 +54,7 @@ class Connections:
         )
 
     def add(self, connection: Connection) -> None:
-        """Count a new connection; close the oldest unknown one if there are too many."""
+        """Count a new connection; close the oldest unknown connection if there are too many."""
         alike = self._unknown.setdefault(connection.address, {})
         alike[connection] = self._order[connection] = None
         crowd = alike if len(alike) > self._bounds.unknown_of_address else self._order
@@ -63,7 +64,8 @@ class Connections:
             oldest.drop()
 
     def assign(self, connection: Connection, token: str) -> None:
-        """Count a connection for the token shown on it; refuse if that has too many."""
+        """Count a connection for the token shown on it; raise `Rejected` if the token has too
+        many."""
         if self._tokens.get(connection) == token:
             return
         if self._of_token[token] >= self._bounds.of_token:

@@ -175,7 +175,7 @@ class Stream:
             self.revocations += 1
             for follower in self._followers:
                 if follower.idle:
-                    follower.push(_SIGN)  # those who may not see that event wake up, too
+                    follower.push(_SIGN)  # wakes followers that may not see that event, too
         whole: dict[Wanted, bytes] = {}
         for follower in list(self._followers):
             if follower.after < told[0].id:

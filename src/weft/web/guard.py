@@ -1,12 +1,12 @@
 """Checks before any route sees a request. Pure ASGI, around everything else.
 
 - A `Host` that is not ours: a page that had its own name point at this machine (DNS rebinding).
-- An `Origin` or `Sec-Fetch-Site` that is not ours: a page of somebody else's (cross-site requests).
+- An `Origin` or `Sec-Fetch-Site` that is not ours: a foreign page (cross-site requests).
 - The token, before a single byte of the body is read; too many connections of one token.
 - Bodies that are too large, chunked ones too, come too slowly, or are no JSON.
 - Heads that are too large, paths that are too long, two lengths for one body.
 
-Bodies are read here, whole: they are small, and nothing behind this can be kept waiting by one.
+Bodies are read here, whole: they are small, and so no slow body can keep a route waiting.
 Requests that need no token (`/healthz`) pass whatever the others do. Heads that come too slowly,
 and connections, are bounded in `protocol` and `connections`.
 """
@@ -33,7 +33,7 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 CALLS: Final = ("/v1/verbs/", "/v1/operations/")
 """Where an admin calls verbs by name."""
 TOKEN: Final = "token"  # noqa: S105  # a name
-"""Where in the state of an ASGI scope the id of the token is that was shown."""
+"""The key of the shown token's id in the state of an ASGI scope."""
 
 _CLOSED: Final = ("/v1/", "/metrics", "/mcp")
 _SITES: Final = (b"origin", b"sec-fetch-site")
@@ -119,11 +119,11 @@ class Guard:
             raise Rejected(414, f"A path has at most {self._bounds.path} bytes.")
         names = [name for name, _ in headers]
         if b"transfer-encoding" in names and b"content-length" in names:
-            # A proxy that believes the other of the two takes the rest for a second request.
+            # A proxy that believes the other header would take the rest for a second request.
             raise Rejected(400, "A body has a Content-Length or a Transfer-Encoding, not both.")
 
     def _length(self, path: str, headers: Headers) -> int:
-        """How long the body may become: what is announced, or the bound if nothing is."""
+        """Return the largest size of the body: the announced length, or the bound without one."""
         found = dict(headers)
         if b"transfer-encoding" in found:
             return self._bounds.body

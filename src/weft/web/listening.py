@@ -91,7 +91,8 @@ class _Server(uvicorn.Server):
 
 
 def _allow_many_descriptors() -> int:
-    """Raise the limit of open sockets, for a thousand agents wait on one each; returns it."""
+    """Raise the limit of open sockets, since a thousand agents wait on a socket each; return the
+    limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft < most:

@@ -21,7 +21,7 @@ HEAD_BYTES: Final = 32 << 10
 class BoundedProtocol(H11Protocol):
     head_seconds = 10.0  # from the first byte of a head to its last
     read_seconds = 30.0  # for a reader to take what waits for it
-    open_connections: Connections | None = None  # of its server; None: they are not counted
+    open_connections: Connections | None = None  # of its server; None: connections are not counted
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -59,7 +59,7 @@ class BoundedProtocol(H11Protocol):
         self.transport.abort()
 
     def assign(self, token: str) -> None:
-        """Count this connection for a token; refuse if that has too many."""
+        """Count this connection for a token; raise `Rejected` if the token has too many."""
         if self.open_connections is not None:
             self.open_connections.assign(self, token)
 

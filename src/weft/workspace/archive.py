@@ -33,7 +33,8 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 def keep(workspace: Workspace) -> Kept:
-    """Archive all work in a workspace that no reference reaches, as far as it is whole."""
+    """Archive all work in a workspace that no reference reaches, as far as its objects are
+    complete."""
     mount = inspection.find_mount(workspace.slot.directory)
     if mount is not None:
         return Kept(obstacle=f"Something is mounted at {mount}; unmount it: umount {mount}")
@@ -63,15 +64,15 @@ def keep(workspace: Workspace) -> Kept:
 
 
 def is_whole(workspace: Workspace, tree: str) -> bool:
-    """Whether every object of a tree that the base has not is in the repository."""
+    """Tell whether the repository has every object of a tree that the base lacks."""
     return not lacks_objects(workspace.common, [tree], besides=[workspace.base])
 
 
 def find_whole(
     common: Path, commits: Collection[str], *, excluding: Collection[str] = ()
 ) -> list[str]:
-    """Those of the commits of which no object is missing: a reference to another one would keep
-    `git gc` from working. What references in `excluding` reach is looked at as well."""
+    """Return the commits of which no object is missing: a reference to any other commit would
+    make `git gc` fail. Objects that the references in `excluding` reach are checked as well."""
     if not commits or not lacks_objects(common, commits, excluding=excluding):
         return list(commits)
     return [one for one in commits if not lacks_objects(common, [one], excluding=excluding)]
@@ -80,8 +81,8 @@ def find_whole(
 def drop_branches(
     common: Path, branches: Mapping[str, str], *, landed: Container[str] = ()
 ) -> tuple[str, ...]:
-    """Delete branches, given with where they point, all at once; what they alone reach is kept,
-    unless trunk holds it in commits of its own: `landed`."""
+    """Delete branches, given with their tips, all at once. Commits that only they reach are
+    archived, except those in `landed`, whose work trunk holds."""
     names = tuple(branches)
     existing = find_whole(common, find_commits(common, branches.values()), excluding=names)
     lost = heads(unreachable(common, existing, excluding=names))
@@ -134,7 +135,7 @@ def _standing(workspace: Workspace) -> list[str]:
 def _find_head(workspace: Workspace) -> str | None:
     """What the worktree's HEAD says: a reference or a commit."""
     text = inspection.read_file(workspace.admin / "HEAD", 4096).decode(errors="replace").strip()
-    found = _HEAD.fullmatch(text)  # an agent may have written anything, or removed it
+    found = _HEAD.fullmatch(text)  # an agent may have overwritten or removed the file
     return found[1] if found else None
 
 

@@ -108,7 +108,7 @@ def changes(workspace: Workspace) -> Changes:
 
 
 def _refuse_unknown_commit(workspace: Workspace, tree: str, change: Change) -> None:
-    """Raise if a submodule was moved to a commit that is nowhere but in this workspace."""
+    """Raise if a submodule was moved to a commit that exists only in this workspace."""
     if change.new_mode != SUBMODULE:
         return
     view = workspace.view()
@@ -137,7 +137,7 @@ def _commits(workspace: Workspace) -> tuple[str, ...]:
 
 
 def _head_log(admin: Path) -> bytes:
-    # An agent may have removed it; what it reaches from elsewhere still counts.
+    # An agent may have removed the branch; commits reached from elsewhere still count.
     return read_file(admin / "logs" / "HEAD", _LARGEST)
 
 

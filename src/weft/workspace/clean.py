@@ -81,9 +81,10 @@ def clean(
     terms: Terms | None = None,
     landed: Container[str] = (),
 ) -> Report:
-    """Remove workspaces that nobody uses, and branches without one; `wanted` branches stay.
+    """Remove unused workspaces, and branches without a workspace; `wanted` branches stay.
 
-    What exists nowhere else is archived first; of a commit in `landed`, trunk has all.
+    Work that exists nowhere else is archived first; trunk holds all work of the commits in
+    `landed`.
     """
     pool = Pool(common=git.common_directory(repository))
     freed: list[Item] = []
@@ -116,7 +117,8 @@ def _stays(slot: Slot, wanted: Container[str]) -> str | None:
 
 
 def _try_to_empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> str | None:
-    """The same, whatever an agent left there: one workspace does not keep the others."""
+    """Empty a workspace; return an error as the reason why it stays, so that the others are
+    still emptied."""
     try:
         return _empty(slot, lock, archived, terms)
     except (WeftError, OSError) as error:
@@ -124,7 +126,7 @@ def _try_to_empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> 
 
 
 def _empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> str | None:
-    """Archive and remove a workspace; or say why it stays."""
+    """Archive and remove a workspace, or return the reason why it stays."""
     record = slot.find_record()
     if record is None:  # another cleaner was faster
         return None
@@ -155,7 +157,7 @@ def _idle_branches(pool: Pool, wanted: Container[str]) -> dict[str, str]:
 
 
 def _drop_landed_archives(pool: Pool, landed: Container[str]) -> None:
-    """Delete references that an earlier weft kept of what has landed."""
+    """Delete archive references to landed work, which an earlier weft kept."""
     kept = git.list_refs(pool.common, ARCHIVE)
     gone = [Update(ref=ref, old=at, new=None) for ref, at in kept.items() if at in landed]
     with contextlib.suppress(RefMoved):  # another cleaner was faster
@@ -216,5 +218,5 @@ def size(path: Path) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
         except OSError:
-            continue  # it went away, lies too deep, or nobody may look: it counts as nothing
+            continue  # deleted, too deep, or unreadable: it counts as nothing
     return total

@@ -1,4 +1,4 @@
-"""Deleting what an agent left, however deep it is nested and whatever its permissions are."""
+"""Deletion of directories that an agent left, at any depth and with any permissions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOUNTED: Final = frozenset({errno.EBUSY, errno.EXDEV})
 
 
 def delete_tree(top: Path) -> None:
-    """Delete a directory and all that is in it; another process may be doing the same.
+    """Delete a directory and everything in it; another process may be doing the same.
 
-    Every directory is moved to the top before it is looked into. So no path gets longer than the
-    system allows, nothing recurses, and nothing below a mount is touched: that cannot be moved.
+    Every directory is moved to the top before it is read. So no path gets longer than the system
+    allows, nothing recurses, and nothing below a mount is touched: a mount cannot be moved.
     """
     places = (f"{top}/.{os.getpid()}.{number}" for number in itertools.count())
     waiting = [str(top)]
@@ -45,7 +45,7 @@ def delete_tree(top: Path) -> None:
 
 
 def _remove_files(directory: str) -> list[str]:
-    """Delete the files of a directory; returns the directories in it."""
+    """Delete the files of a directory; return the directories in it."""
     below = []
     for entry in _list(directory):
         if entry.is_dir(follow_symlinks=False):

@@ -1,7 +1,7 @@
 """Directories of dependencies that stay in a workspace from one attempt to the next.
 
-They stay while the lock files beside them are what they were. An agent can change what is in them,
-so checks never find them: they begin with what their own set-up makes.
+They stay while the lock files beside them are unchanged. An agent can change their content, so
+checks never get them: a check starts with the result of its own set-up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST: Final = 64 << 20  # bytes of a lock file
 
 
 def lock_digests(tree: Path, names: Iterable[str]) -> dict[str, str]:
-    """For each of these directories that is there, a digest of the lock files beside it."""
+    """Return a digest of the lock files beside each of these directories that exists."""
     return {
         name: _digest((tree / name).parent)
         for name in names
@@ -37,7 +37,7 @@ def unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, 
 
 
 def _leads_away(tree: Path, name: str) -> bool:
-    """Whether a link is on the way to a directory, or in its place."""
+    """Tell whether a directory, or a directory above it, is a link."""
     return os.path.realpath(tree / name) != os.path.join(os.path.realpath(tree), name)
 
 

@@ -1,8 +1,8 @@
-"""Files that git stores otherwise than they lie in a working tree: LFS, and what weft refuses.
+"""Files that git stores in another form than in a working tree: LFS, and filters that weft refuses.
 
 weft's own git runs no program that a configuration names. LFS is the exception: its clean and
-smudge commands are the user's own `git-lfs`, named here. It finds objects where the repository
-keeps them and fetches none.
+smudge commands are the user's own `git-lfs`, named here. It finds objects in the repository and
+fetches none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _NO_FILTER: Final = frozenset({"unspecified", "unset", "set"})
 
 
 def lfs_settings(common: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """What makes weft's git read and write LFS files; without git-lfs it refuses to write them."""
+    """Return the settings with which weft's git reads and writes LFS files; without git-lfs, git
+    refuses to write them."""
     if shutil.which("git-lfs") is None:
         return {"filter.lfs.required": "true", "filter.lfs.clean": "false"}
     return {
@@ -31,7 +32,7 @@ def lfs_settings(common: Path, settings: Mapping[str, str]) -> dict[str, str]:
         "filter.lfs.clean": "git-lfs clean -- %f",
         "filter.lfs.smudge": "git-lfs smudge -- %f",
         "lfs.storage": str(common / settings.get("lfs.storage", "lfs")),
-        # What is not here stays a pointer: nothing is fetched, whatever .lfsconfig says.
+        # A missing object stays a pointer: nothing is fetched, whatever .lfsconfig says.
         "lfs.url": "none://none",
         "lfs.skipdownloaderrors": "true",
         "lfs.transfer.maxretries": "1",
@@ -39,7 +40,7 @@ def lfs_settings(common: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_raw(view: View, tree: str, paths: Iterable[str]) -> list[str]:
-    """Those of the paths that the view's index keeps in LFS and the tree holds as they are."""
+    """Return the paths that the view's index keeps in LFS but the tree holds as plain files."""
     asked = list(paths)
     if not asked:
         return []

@@ -1,9 +1,9 @@
-"""A look at an agent's files before git or weft reads them, within bounds.
+"""Inspection of an agent's files before git or weft reads them, within bounds.
 
 git opens `.gitignore`, `.gitattributes` and the files of every git directory that it meets without
-asking what they are: a pipe of such a name keeps it waiting for ever. What is nested too deep
-cannot be named, and what is too large or too much would be hashed for hours. All of that is found
-here by looking at names, kinds and sizes alone.
+checking their kind: a pipe of such a name keeps git waiting for ever. Paths that are nested too
+deep cannot be opened, and files that are too large or too many would be hashed for hours. The
+inspection reads only names, kinds and sizes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from weft.workspace.records import Workspace
 DEPTH: Final = 200  # directories within each other
 ENTRIES: Final = 4_000_000  # files and directories in all, ignored ones included
 CHANGED: Final = 100_000  # files that differ from the base
-SECONDS: Final = 300.0  # for one look at all of them
+SECONDS: Final = 300.0  # for an inspection of all of them
 _OPENED: Final = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".git", ".lfsconfig"})
-_TEXT: Final = 16 << 20  # bytes of one of those
+_TEXT: Final = 16 << 20  # bytes read of such a file
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
-_SHARE: Final = 4  # what is to be left is at most this part of a small file system
-_SMALL: Final = 8  # less than this part of what is left may be kept even if the disk is short
+_SHARE: Final = 4  # the room to keep free is at most 1/_SHARE of a small file system
+_SMALL: Final = 8  # less than 1/_SMALL of the free room may be kept even on a short disk
 
 
 class Unkeepable(WorkspaceError):
@@ -50,7 +50,8 @@ def disarm(workspace: Workspace) -> None:
 
 
 def weigh(workspace: Workspace, found: Differences) -> None:
-    """Raise `Unkeepable` if what differs is too much or too large to be kept, or for the disk."""
+    """Raise `Unkeepable` if the changed files are too many or too large, or the disk has no
+    room."""
     paths = (*found.modified, *found.untracked)
     if len(paths) > CHANGED:
         raise Unkeepable(
@@ -62,7 +63,7 @@ def weigh(workspace: Workspace, found: Differences) -> None:
     for path in paths:
         try:
             size = os.lstat(workspace.path / path).st_size
-        except OSError:  # changed again since: git will tell
+        except OSError:  # changed again since: git reports it
             continue
         if size > most << 20:
             raise Unkeepable(
@@ -73,7 +74,7 @@ def weigh(workspace: Workspace, found: Differences) -> None:
 
 
 def weigh_against_disk(workspace: Workspace, total: int) -> None:
-    """Raise `Unkeepable` if so many bytes more would leave too little room."""
+    """Raise `Unkeepable` if this many more bytes would leave too little room on the disk."""
     place = os.statvfs(workspace.common)
     left = place.f_bavail * place.f_frsize
     spare = min(
@@ -87,14 +88,14 @@ def weigh_against_disk(workspace: Workspace, total: int) -> None:
 
 
 def find_mount(directory: Path) -> str | None:
-    """A place below a directory where something is mounted; None where nobody can tell."""
+    """Return a mount point below a directory; None if there is none or the system does not tell."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
         return None
     top = os.path.realpath(directory) + os.sep
     for line in lines:
-        # Blanks and the like are written as three octal digits.
+        # Blanks and similar characters are written as three octal digits.
         place = os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), line.split()[4]))
         if place.startswith(top):
             return place
@@ -102,14 +103,15 @@ def find_mount(directory: Path) -> str | None:
 
 
 def refuse_mounts(directory: Path) -> None:
-    """Raise `Unkeepable` if something is mounted below: deleting would reach into it."""
+    """Raise `Unkeepable` if there is a mount below a directory: deleting would reach into it."""
     mount = find_mount(directory)
     if mount is not None:
         raise Unkeepable(f"Something is mounted at {mount}; unmount it: umount {mount}")
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """Read a regular file of bounded size; empty if it is something else, larger or not there."""
+    """Read a regular file of bounded size; return nothing if it is missing, larger or of another
+    kind."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -125,7 +127,8 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def walk(top: Path) -> Iterator[os.DirEntry[str]]:
-    """Every file and directory below a directory, links not followed; raise beyond the bounds."""
+    """Yield every file and directory below a directory, without following links; raise beyond
+    the bounds."""
     end = time.monotonic() + SECONDS
     waiting = [(str(top), 0)]
     count = 0
@@ -151,11 +154,11 @@ def _list(directory: str) -> list[os.DirEntry[str]]:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise Unkeepable(f"{_cut(directory)} has too long a path.") from error
-        return []  # gone, or closed to everybody: git will tell
+        return []  # deleted or unreadable: git reports it
 
 
 def _traps(workspace: Workspace) -> Iterator[tuple[str, str]]:
-    """Paths of what git would open and wait for, and what they are."""
+    """Yield the paths that git would open and wait for, each with its kind."""
     root = str(workspace.path)
     for entry in walk(workspace.path):
         if entry.name in _OPENED or "/.git/" in entry.path[len(root) :]:
@@ -181,7 +184,7 @@ def _trap(entry: os.DirEntry[str]) -> Iterator[tuple[str, str]]:
 
 
 def _led_to(entry: os.DirEntry[str]) -> Iterator[tuple[str, str]]:
-    """The same for the files of a git directory that a `.git` file or link leads to."""
+    """Do the same for the git directory that a `.git` file or link leads to."""
     text = read_file(Path(entry.path), 4096)
     target = os.fsdecode(text.removeprefix(b"gitdir:").strip()) if text else entry.path
     directory = os.path.join(os.path.dirname(entry.path), target)

@@ -33,7 +33,7 @@ def trunk_ref(run: str) -> str:
 
 
 def landing_refs(run: str) -> str:
-    """The prefix of the references that keep what is about to land."""
+    """Return the prefix of the references that protect the commits of a landing."""
     return f"{LANDINGS}{component(run)}/"
 
 

@@ -49,11 +49,12 @@ def prepare(
     claims: Collection[str] = (),
     preferred: Path | None = None,
 ) -> Workspace:
-    """A clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives it.
+    """Prepare a clean workspace at a commit, on a new branch; `branch` as `names.branch_ref` gives
+    it.
 
-    `owner` is kept with it, so that `handed_out` can tell whose it was. `settings` are the
-    repository's, where the caller knows them already. In a sparse checkout, `claims` are there
-    as well. The workspace at the path `preferred` is taken if it is free.
+    `owner` is recorded, so that `handed_out` can name the owner. `settings` are the repository's,
+    if the caller has read them. In a sparse checkout, the paths in `claims` are checked out as
+    well. The workspace at the path `preferred` is taken if it is free.
     """
     terms = terms or Terms()
     if not branch.startswith(BRANCHES):
@@ -62,7 +63,7 @@ def prepare(
     commit = _get_base(repository, base)
     settings = worktree.carried(git.settings(repository) if settings is None else settings)
     if claims and worktree.is_sparse(settings):
-        settings["core.sparsecheckoutcone"] = "false"  # single files are no part of a cone
+        settings["core.sparsecheckoutcone"] = "false"  # a cone cannot contain single files
     slot, lock, old, kept = _register(pool, branch, commit, settings, terms, preferred)
     with handed_on(lock):
         record = slot.get_record()
@@ -83,7 +84,7 @@ def prepare(
 
 
 def attach(repository: Path, branch: str, *, terms: Terms | None = None) -> Workspace:
-    """The workspace on a branch that somebody else prepared and let go of."""
+    """Return the workspace on a branch that another process prepared and released."""
     pool = Pool(common=git.common_directory(repository))
     for slot, named in pool.registered():
         if named.branch != branch:
@@ -109,7 +110,8 @@ def handed_out(repository: Path) -> list[tuple[str, str]]:
 
 
 def find_copied(repository: Path) -> list[str]:
-    """The branches of workspaces that were handed out before the repository was copied here."""
+    """Return the branches of workspaces that were handed out before the repository was copied
+    here."""
     pool = Pool(common=git.common_directory(repository))
     return [
         record.branch
@@ -137,7 +139,8 @@ def _register(
     terms: Terms,
     preferred: Path | None,
 ) -> tuple[Slot, Lock, str | None, Mapping[str, str]]:
-    """Take a workspace and create the branch; also what is checked out and kept there already."""
+    """Take a workspace and create the branch; return also its present checkout and kept
+    directories."""
     ours = Record(
         phase=Phase.MAKING,
         branch=branch,
@@ -197,8 +200,8 @@ def _refusal(slot: Slot, branch: str, error: GitFailed) -> WorkspaceError:
 def _choose(
     pool: Pool, branch: str, commit: Commit, terms: Terms, preferred: Path | None
 ) -> tuple[Slot, Lock]:
-    """Choose and lock a workspace: that of the branch, the preferred one, a free one, one that is
-    half-made, a new one."""
+    """Choose and lock a workspace: that of the branch, the preferred, a free, a half-made, or a
+    new workspace, in this order."""
     slots = pool.registered()
     for slot, record in slots:
         if record.branch == branch:
@@ -222,7 +225,7 @@ def _choose(
 
 
 def _take_over(slot: Slot, branch: str, terms: Terms) -> Lock:
-    """Go on where a prepare of the same branch died; what its agent did is kept first."""
+    """Continue where a prepare of the same branch died; first archive the work of its agent."""
     lock = try_lock(slot)
     if lock is None:
         raise BranchTaken(f"Another workspace is on {branch} and in use.")

@@ -1,10 +1,10 @@
-"""A git directory of a sandboxed agent's own, so that it writes nothing into the repository's.
+"""A separate git directory for a sandboxed agent, which writes nothing into the repository's.
 
-It borrows the repository's objects and starts with a copy of its references; all that the agent's
-git writes (objects, references, index, logs, settings) stays in it. A candidate is made from the
-files of the workspace and needs none of that. Before the workspace is given back, weft takes in
-the agent's own commits and staged files: packed by weft's git, every object hashed and checked
-anew, and only if nothing that they need is missing.
+The quarantine borrows the repository's objects and starts with a copy of its references. Everything
+that the agent's git writes (objects, references, index, logs, settings) stays in it. A candidate is
+made from the files of the workspace and needs none of that. Before the workspace is given back,
+weft takes in the agent's own commits and staged files: weft's git packs them, hashes and checks
+every object anew, and refuses them if an object they need is missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from weft.workspace.records import Workspace, write_whole
 
 log = logging.getLogger(__name__)
 
-# Nothing that holds credentials (http, credential) or that another git directory must not share.
+# No settings with credentials (http, credential), and none that git directories must not share.
 _SECTIONS: Final = frozenset(
     {"user", "author", "committer", "core", "diff", "merge", "i18n", "remote", "branch", "alias"}
 )
@@ -44,7 +44,7 @@ SHARED: Final = ("objects", "hooks", "modules", "lfs")
 
 
 def lay(workspace: Workspace) -> Path:
-    """Give the agent of a workspace its own git directory; return that."""
+    """Give the agent of a workspace its own git directory; return its path."""
     directory, common = workspace.slot.quarantine, workspace.common
     if os.path.lexists(directory):
         worktree.discard(workspace.slot.pool, directory)
@@ -65,7 +65,7 @@ def lay(workspace: Workspace) -> Path:
     }
     for source, copy in copies.items():
         with contextlib.suppress(FileNotFoundError):
-            shutil.copy2(source, copy)  # with its time: see snapshot
+            shutil.copy2(source, copy)  # with its modification time: see snapshot
     write_whole(workspace.path / ".git", f"gitdir: {directory}\n")
     return directory
 
@@ -92,7 +92,7 @@ def _hooks(workspace: Workspace) -> tuple[str, str]:
 
 
 def _config(settings: Iterable[tuple[str, str]]) -> str:
-    """Settings as the text of a configuration file, in their order."""
+    """Format settings as a configuration file, in their order."""
     pairs = list(settings)
     version = "1" if any(key.startswith("extensions.") for key, _ in pairs) else "0"
     first = [("core.repositoryformatversion", version), ("core.bare", "false")]
@@ -138,7 +138,7 @@ def take_in(workspace: Workspace, ids: Iterable[str]) -> None:
 
 
 def _has_objects(workspace: Workspace, objects: Path) -> bool:
-    """Whether there is anything in a quarantine; raises if git could hang over it."""
+    """Tell whether a quarantine contains objects; raise if git could hang on its files."""
     size = 0
     found = False
     for entry in inspection.walk(objects):
@@ -173,7 +173,7 @@ def _take_in(workspace: Workspace, objects: Path, ids: Iterable[str], place: Pat
     for name in packed:
         pack = place / f"pack-{name}.pack"
         pack.with_suffix(".idx").unlink()
-        # Hashes every object anew, and refuses those that name what is not there.
+        # Hashes every object anew, and refuses objects that name missing objects.
         answer(
             workspace.common,
             *("index-pack", "--strict", str(pack)),
@@ -188,7 +188,7 @@ def _environment(
     workspace: Workspace, objects: Path, alternates: Path | None = None
 ) -> Mapping[str, str]:
     view = workspace.view()
-    # Both say what is in an object without looking into it.
+    # Both files describe objects, and git would trust them without reading the objects.
     trusting = {"core.commitGraph": "false", "core.multiPackIndex": "false"}
     view = replace(view, objects=objects, settings={**view.settings, **trusting})
     more = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quote(str(alternates))} if alternates else {}
@@ -207,7 +207,7 @@ def _commits(workspace: Workspace, reading: Mapping[str, str], ids: Iterable[str
 
 
 def _staged(workspace: Workspace, reading: Mapping[str, str], place: Path) -> Iterator[str]:
-    """List the blobs of the agent's index that are there."""
+    """List the blobs of the agent's index that exist."""
     index = workspace.admin / "index"
     if not index.is_file() or index.is_symlink():
         return
@@ -229,7 +229,7 @@ def _staged(workspace: Workspace, reading: Mapping[str, str], place: Path) -> It
 
 
 def _put(file: Path, directory: Path) -> None:
-    """Copy a file into a directory, whole from the first moment; they may be on two disks."""
+    """Copy a file into a directory, where it appears whole; the two may be on different disks."""
     directory.mkdir(exist_ok=True)
     number, name = tempfile.mkstemp(dir=directory, prefix="tmp_weft_")
     os.close(number)

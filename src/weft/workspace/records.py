@@ -1,12 +1,12 @@
-"""What weft wrote down about a workspace, and the lock of whoever uses it.
+"""The record of a workspace, and the lock of the process that uses it.
 
     <common git directory>/weft/workspaces/
         locks/pool          held while a workspace is registered
-        locks/7             held by the user of workspace 7, and by what it started
-        7/record.json       what weft wrote down; a directory without one is not weft's
+        locks/7             held by the user of workspace 7 and its child processes
+        7/record.json       the record; a directory without a record is not weft's
         7/weft-7/           the working tree
-        7/view/, 7/index    weft's own eyes (git.View): no agent's git looks there
-        7/quarantine/       the git directory of a sandboxed agent's own
+        7/view/, 7/index    weft's own view (git.View), which no agent's git uses
+        7/quarantine/       the separate git directory of a sandboxed agent
         trash/              renamed to here first, then deleted
 
 Locks are never deleted, so that nobody can hold one that others no longer see; records are
@@ -49,9 +49,9 @@ class Record(Struct, frozen=True, kw_only=True):
     admin: str | None = None  # its entry among the repository's worktrees
     settings: Mapping[str, str] = field(default_factory=dict)  # the view's, from before the agent
     owner: str = ""  # whom it was handed to; means something to callers only
-    home: str = ""  # the git directory it was made in; one that was copied or moved is another
-    kept: Mapping[str, str] = field(default_factory=dict)  # directories, each with its lock files
-    to_tear_down: Mapping[str, str] | None = None  # set up with these variables, and not undone
+    home: str = ""  # the git directory it was made in; a copy or move makes another
+    kept: Mapping[str, str] = field(default_factory=dict)  # directories and their locks' digests
+    to_tear_down: Mapping[str, str] | None = None  # variables of its set-up, until the teardown ran
 
 
 class Pool(Struct, frozen=True, kw_only=True):
@@ -78,11 +78,12 @@ class Pool(Struct, frozen=True, kw_only=True):
 
     @property
     def trashes(self) -> tuple[Path, Path]:
-        """The trash of the workspaces' file system, and that of git's where it is another."""
+        """Return the trash on the workspaces' file system, and git's trash if that is on
+        another."""
         return self.trash, self.common / "weft-trash"
 
     def trash_beside(self, path: Path) -> Path:
-        """A place on the file system of a path, to rename it to or from."""
+        """Return a trash path on the file system of a path, so that renaming works."""
         ours, others = self.trashes
         alike = os.stat(path.parent).st_dev == os.stat(self.directory).st_dev
         place = ours if alike else others
@@ -155,7 +156,7 @@ class Slot(Struct, frozen=True, kw_only=True):
         index: Path | None = None,
         breaker: Breaker | None = None,
     ) -> View:
-        """The working tree as git sees it through weft's own git directory."""
+        """Return the working tree as git sees it through weft's own git directory."""
         return View(
             directory=self.view,
             objects=self.pool.common / "objects",
@@ -171,7 +172,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """What weft may do with a workspace, and what ends it."""
+    """The rules for weft's work on a workspace, and the breaker that ends it."""
 
     rules: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     breaker: Breaker = field(default_factory=Breaker)
@@ -189,7 +190,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
     branch: str  # full reference
     base: str
     base_tree: str
-    entry: Path  # the repository's for this worktree, unless an agent removed it
+    entry: Path  # the repository's entry of this worktree, unless an agent removed it
     settings: Mapping[str, str] = field(default_factory=dict)
     lock: Lock
     terms: Terms
@@ -220,7 +221,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
     @property
     def admin(self) -> Path:
-        """Where the agent's git keeps HEAD, index and logs."""
+        """Return the directory in which the agent's git keeps HEAD, index and logs."""
         quarantine = self.slot.quarantine
         return quarantine if quarantine.is_dir() else self.entry
 

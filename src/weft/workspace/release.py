@@ -45,7 +45,7 @@ def discard(workspace: Workspace) -> None:
 
 
 def discard_abandoned(repository: Path, branch: str, *, terms: Terms | None = None) -> None:
-    """The same for the workspace on a branch whose user has died, however far that one came."""
+    """Discard the workspace on a branch whose user has died, even if it is half-made."""
     pool = Pool(common=git.common_directory(repository))
     for slot, named in pool.registered():
         if named.branch != branch:

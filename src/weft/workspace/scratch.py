@@ -1,5 +1,5 @@
-"""Directories for a moment, in the repository's git directory: the next one to need such a
-directory removes what killed processes left."""
+"""Short-lived directories in the repository's git directory. Each new directory first removes
+those that killed processes left."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from weft.workspace.deletion import delete_tree
 
 @contextlib.contextmanager
 def scratch_directory(common: Path) -> Iterator[Path]:
-    """Make a directory that nobody else uses, and delete it afterwards."""
+    """Make a directory for this caller alone, and delete it afterwards."""
     home = common / "weft" / "scratch"
     try:
         home.mkdir(parents=True, exist_ok=True)
         sweep(home)
         place, handle = _make(home)
-    except OSError:  # whoever may not write here may still look
+    except OSError:  # a user who may not write here may still read
         with tempfile.TemporaryDirectory(prefix="weft-") as name:
             yield Path(name)
         return
@@ -42,7 +42,7 @@ def sweep(home: Path) -> None:
         try:
             delete_tree(place)
         except WorkspaceError:
-            continue  # another process has begun with the same
+            continue  # another process is removing it
         finally:
             os.close(handle)
 
@@ -53,12 +53,13 @@ def _make(home: Path) -> tuple[Path, int]:
         handle = _lock(place, fcntl.LOCK_EX)
         if handle is not None and place.is_dir():
             return place, handle
-        if handle is not None:  # somebody took it for one whose user is dead
+        if handle is not None:  # another process took this one for abandoned
             os.close(handle)
 
 
 def _lock(place: Path, how: int) -> int | None:
-    """Lock a directory until the number is closed or its process ends; None if that fails."""
+    """Lock a directory until the number is closed or its process ends; return None if that
+    fails."""
     try:
         handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -66,7 +66,7 @@ def set_up(
 
 
 def _keep(workspace: Workspace, settings: WorkspaceSettings, repository: Path) -> None:
-    """See to it that directories which are kept never become part of a candidate."""
+    """Exclude the kept directories from every candidate."""
     names = [normalise(name) for name in settings.keep]
     if names:
         _refuse_unignored(_get_root(repository), [f"{name}/" for name in names])
@@ -74,7 +74,7 @@ def _keep(workspace: Workspace, settings: WorkspaceSettings, repository: Path) -
 
 
 def tear_down(slot: Slot, terms: Terms) -> None:
-    """Run the teardown command of a workspace that was set up; when it fails, go on and say so."""
+    """Run the teardown command of a workspace that was set up; log a failure and go on."""
     record = slot.get_record()
     command = terms.rules.teardown
     if record.to_tear_down is None or command is None or not slot.tree.is_dir():

@@ -1,7 +1,7 @@
-"""Submodules, filled from what the repository has of them; nothing is fetched.
+"""Submodules, filled from the objects that the repository has; nothing is fetched.
 
-Each becomes a small repository of its own that borrows the objects of the repository's module. One
-that is not there stays empty, as it is in a fresh clone; and so do submodules of submodules.
+Each becomes a small repository that borrows the objects of the repository's module. A submodule
+that the repository lacks stays empty, as in a fresh clone; so do submodules of submodules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.git.command import LONG, answer, run, split, through
 
 _LOCAL: Final = {"GIT_ALLOW_PROTOCOL": "file"}
 _PINNED: Final = "refs/remotes/origin/weft"
-"""So that the commit a submodule stands on does not count as somebody's work."""
+"""Reference that keeps the commit of a submodule from counting as an agent's work."""
 
 
 def fill_submodules(view: View, common: Path, tree: str) -> None:
@@ -37,7 +37,7 @@ def fill_submodules(view: View, common: Path, tree: str) -> None:
 
 
 def find_module(view: View, common: Path, tree: str, path: str) -> Path | None:
-    """Where the repository keeps the submodule that a tree has at this path."""
+    """Return the directory in which the repository keeps the submodule at this path of a tree."""
     for name, where in _names(view, tree):
         module = common / "modules" / name
         inside = os.path.realpath(module).startswith(os.path.realpath(common / "modules") + os.sep)
@@ -54,7 +54,7 @@ def has_commit(module: Path, commit: str) -> bool:
 
 
 def _pinned(view: View) -> list[tuple[str, str]]:
-    """The paths that the index says are submodules, each with its commit."""
+    """Return the paths of submodules in the index, each with its commit."""
     entries = split(through(view, "ls-files", "-z", "--stage"))
     return [
         (entry.partition("\t")[2], entry.split(" ")[1])
@@ -67,7 +67,7 @@ def _names(view: View, tree: str) -> Iterator[tuple[str, str]]:
     asked = ("config", "-z", "--blob", f"{tree}:.gitmodules")
     try:
         told = through(view, *asked, "--get-regexp", r"^submodule\..*\.path$")
-    except GitFailed:  # there is no such file, or it names nothing
+    except GitFailed:  # the file is missing or names no submodule
         return
     for entry in split(told):
         key, _, path = entry.partition("\n")

@@ -70,15 +70,16 @@ def is_present(slot: Slot) -> bool:
 
 
 def find_checkout(repository: Path, ref: str) -> Path | None:
-    """The working tree in which a person has a branch checked out. Workspaces do not count: an
-    agent may check out there what it likes."""
+    """Return the working tree in which a person has a branch checked out. Workspaces do not
+    count: agents may check out any branch there."""
     ours = Pool(common=common_directory(repository)).directory
     found = (one for one in find_checkouts(repository, ref) if not one.is_relative_to(ours))
     return next(found, None)
 
 
 def lay_view(slot: Slot, settings: Mapping[str, str], source: Path, claims: Iterable[str]) -> None:
-    """Write weft's own git directory, with what the user excludes; `source` is the user's.
+    """Write weft's own git directory, with the user's excludes; `source` is the user's git
+    directory.
 
     A sparse checkout is widened by the claimed paths.
     """
@@ -98,7 +99,7 @@ def lay_view(slot: Slot, settings: Mapping[str, str], source: Path, claims: Iter
 
 
 def _widening(claim: str) -> str:
-    """The pattern of a sparse checkout that brings in what a claim names, or its directory."""
+    """Return the sparse-checkout pattern that includes a claim, or the claim's directory."""
     parts = claim.split("/")
     plain = list(itertools.takewhile(paths.is_literal, parts))
     whole = "/".join(quote(part) for part in plain)
@@ -183,16 +184,16 @@ def renew(
     branch: str,
     kept: Mapping[str, str],
 ) -> None:
-    """Take a clean worktree from one tree to another, on a branch that exists.
+    """Move a clean worktree from a tree to another, on a branch that exists.
 
-    Directories in `kept` stay while the lock files beside them are what they were.
+    Directories in `kept` stay while the lock files beside them are unchanged.
     """
     _put_head(slot, admin, branch)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     if old != new:
         try:
             advance(view, old, new)
-        except GitFailed:  # files are not what the index says: a git died half-way, say
+        except GitFailed:  # the files differ from the index: a git died half-way, say
             put_up(view, new)
     still = dependencies.unchanged(kept, dependencies.lock_digests(slot.tree, kept))
     remove_untracked(view, [f"/{quote(name)}" for name in still])
@@ -211,8 +212,8 @@ def reset(
 ) -> dict[str, str]:
     """Make the working tree and its git entry as clean as new, whatever an agent left there.
 
-    Directories in `keep` stay unless the lock files beside them were changed. Return those that
-    did, each with the digest of its lock files.
+    Directories in `keep` stay unless the lock files beside them changed. Return the directories
+    that stayed, each with the digest of its lock files.
     """
     assert record.tree is not None
     assert record.base is not None
@@ -225,7 +226,7 @@ def reset(
         _make_writable(slot.tree)
         kept = _reset_files(slot, view, record.tree, before)
     _reset_admin(slot, admin, record.base)
-    # An agent's index may name what is missing, and `git gc` looks at the index of every worktree.
+    # An agent's index may name missing objects, and `git gc` reads the index of every worktree.
     _hand_over_index(slot, admin)
     return kept
 
@@ -243,7 +244,7 @@ def _reset_files(slot: Slot, view: View, tree: str, before: Mapping[str, str]) -
 
 
 def quote(name: str) -> str:
-    """A path as a pattern that git reads as that path alone."""
+    """Return a path as a pattern that matches that path alone."""
     return "".join(f"\\{one}" if one in "\\*?[]! #" else one for one in name)
 
 

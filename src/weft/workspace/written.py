@@ -1,6 +1,6 @@
-"""Files in the user's checkout that commands of weft wrote there, as the user asked them to.
+"""Files in the user's checkout that commands of weft wrote there at the user's request.
 
-Noted beside the workspaces, so that a worker does not take such a file for an agent's doing.
+They are recorded beside the workspaces, so that no worker takes such a file for an agent's change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LARGEST: Final = 1 << 18  # bytes of notes, of which only the latest matter
 
 
 def remember_written(path: Path) -> None:
-    """Note that weft is about to write a file, where there may be a worker that compares."""
+    """Record that weft is about to write a file, if a worker may be comparing the checkout."""
     with suppress(WeftError, OSError):
         notes = _notes(git.common_directory(path.parent))
         if not notes.parent.is_dir():
@@ -30,7 +30,7 @@ def remember_written(path: Path) -> None:
 
 
 def list_written(common: Path, since: float) -> list[Path]:
-    """The files that weft wrote since a time."""
+    """Return the files that weft wrote since a time."""
     try:
         lines = _notes(common).read_text(encoding="utf-8").splitlines()
         return [Path(path) for at, path in map(json.loads, lines) if at >= since]

@@ -64,15 +64,15 @@ def migrations(dialect: Dialect) -> Steps:
 
 
 def digest(steps: Steps, version: int) -> str:
-    """Name the schema that the steps up to a version lead to."""
+    """Return the digest of the migrations up to a version."""
     text = [" ".join(one.split()) for number, its in steps if number <= version for one in its]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
 def _sqlite_keys(statement: str) -> str:
-    """Spell a table's key so that SQLite keeps it in one tree, not in two.
+    """Rewrite a table's key so that SQLite stores the table in a single tree instead of two.
 
-    SQLite compares text byte by byte anyway and does not know the collation of that name.
+    SQLite compares text byte by byte anyway and does not know a collation of that name.
     """
     statement = statement.replace(' COLLATE "C"', "")
     if statement.startswith("CREATE TABLE") and "PRIMARY KEY (" in statement:

@@ -18,7 +18,7 @@ FROM buckets b JOIN tasks t ON t.id = (
     ORDER BY v.path_seconds DESC, v.submitted, v.id LIMIT 1);
 
 -- name: next_heads
--- The best tasks of one bucket after others of it were set aside.
+-- The next best tasks of a bucket after its first heads were set aside.
 SELECT b.id AS bucket, b.repo, b.run, b.tenant, b.class, b.priority, b.demand, b.agent,
        b.pinned, b.gang, t.id, t.name, t.stage, t.story, t.path_seconds, t.submitted, t.files,
        t.line, t.attempt, t.aside

@@ -101,31 +101,31 @@ UPDATE penalties SET successes = successes + 1 WHERE provider = :provider;
 SELECT unit FROM lease_units WHERE resource = :resource;
 
 -- name: identity
--- What tells this store from others, and where it was; no row before it has its first limits.
+-- The identity and recorded place of this store; no row before it has its first limits.
 SELECT identity, place FROM store WHERE identity <> '';
 
 -- name: set_place
--- The directory of a store in a file.
+-- Record the directory of a store in a file.
 UPDATE store SET place = :place;
 
 -- name: set_identity
--- This store is a copy of another one.
+-- Give a copied store its own identity.
 UPDATE store SET identity = :identity;
 
 -- name: move_runs
--- The repository of these runs is at another path now.
+-- Record the new path of the repository of these runs.
 UPDATE runs SET repo = :new WHERE repo = :old;
 
 -- name: move_tasks
--- The repository of these tasks is at another path now.
+-- Record the new path of the repository of these tasks.
 UPDATE tasks SET repo = :new WHERE repo = :old;
 
 -- name: move_buckets
--- The repository of these ready tasks is at another path now.
+-- Record the new path of the repository of these ready tasks.
 UPDATE buckets SET repo = :new WHERE repo = :old;
 
 -- name: move_claims
--- The repository of these claims is at another path now.
+-- Record the new path of the repository of these claims.
 UPDATE claims SET repo = :new WHERE repo = :old;
 
 -- name: times

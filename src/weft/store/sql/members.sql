@@ -19,11 +19,11 @@ SELECT id FROM workers WHERE token = :token AND name = :name ORDER BY departed I
 SELECT id FROM workers WHERE token = :token AND departed IS NULL ORDER BY id;
 
 -- name: some_of_token
--- Two of those that joined with a token and have not left: enough to see whether it is one.
+-- Up to two present members of a token: enough to see whether it has exactly one.
 SELECT id FROM workers WHERE token = :token AND departed IS NULL ORDER BY name, id LIMIT 2;
 
 -- name: own_members_named
--- Those of them that have this id or this name, the former first.
+-- The present members of a token with this id or this name, the id first.
 SELECT id FROM (
     SELECT id, 0 AS place FROM workers
     WHERE id = :named AND token = :token AND departed IS NULL
@@ -33,7 +33,7 @@ SELECT id FROM (
 ORDER BY place, id LIMIT 2;
 
 -- name: members_called
--- Members present that go by this id or this name: all, or those that work for a tenant.
+-- Present members with this id or this name: all, or those that work for a tenant.
 SELECT id, tenant FROM workers
 WHERE departed IS NULL AND token IS NOT NULL AND (id = :name OR name = :name)
   AND (CAST(:tenant AS TEXT) IS NULL OR tenant IS NULL OR tenant = :tenant) ORDER BY id;
@@ -132,7 +132,7 @@ WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND EXISTS (
     SELECT 1 FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NULL);
 
 -- name: ready_for_member
--- Which agents the ready tasks ask for that a member could be given.
+-- The agents that ready tasks ask for, of tasks that a member could be given.
 SELECT DISTINCT b.agent FROM buckets b
 WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND (b.pinned IS NULL OR b.pinned = :member)
   AND (CAST(:tenant AS TEXT) IS NULL OR b.tenant = :tenant)

@@ -72,12 +72,12 @@ UPDATE tasks SET state = 'ready', since = :now, reason = '', until = NULL, offer
 WHERE id = :id;
 
 -- name: add_want
--- Note where a ready task of a run wants files.
+-- Record a path where a ready task of a run wants files.
 INSERT INTO wants (bucket, place, task)
 SELECT CAST(:bucket AS BIGINT), key, CAST(:task AS BIGINT) FROM json_each(:places);
 
 -- name: drop_wants
--- Forget where a task wanted files: it is ready no more.
+-- Delete the wanted files of a task that is no longer ready.
 DELETE FROM wants WHERE bucket = :bucket AND task = :task
   AND place IN (SELECT key FROM json_each(:places));
 

@@ -16,16 +16,16 @@ SELECT r.*, s.gate FROM runs r JOIN run_settings s ON s.run = r.id AND s.revisio
 ORDER BY r.submitted DESC, r.id;
 
 -- name: add_run_settings
--- A run gets its settings, or new ones.
+-- Add the first or a later revision of a run's settings.
 INSERT INTO run_settings (run, revision, gate, workspace, agents, at)
 VALUES (:run, :revision, :gate, :workspace, :agents, :at);
 
 -- name: set_revision
--- Other settings of a run are in force.
+-- Put another revision of a run's settings in force.
 UPDATE runs SET revision = :revision WHERE id = :id;
 
 -- name: run_settings
--- Every version of a run's settings, the first one first.
+-- Every revision of a run's settings, in order.
 SELECT * FROM run_settings WHERE run = :run ORDER BY revision;
 
 -- name: current_settings

@@ -9,7 +9,7 @@ SELECT * FROM workers WHERE id = :id;
 SELECT * FROM workers WHERE departed IS NULL ORDER BY id;
 
 -- name: processes_of_host
--- The processes of one boot of a host that are workers and have not left.
+-- The worker processes of a host, since its boot, that have not left.
 SELECT pid, pid_start FROM workers
 WHERE departed IS NULL AND host = :host AND boot = :boot AND pid IS NOT NULL
   AND pid_start IS NOT NULL;

@@ -73,8 +73,8 @@ def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> W
 async def _while_allowed(
     request: Request, blocks: AsyncGenerator[bytes, None], revocations: int
 ) -> AsyncIterator[bytes]:
-    """Pass blocks on while the token is valid: it is looked at again before the first block after
-    any token was revoked, and from time to time, since it may expire."""
+    """Pass blocks on while the token is valid. The token is checked before the first block after
+    any revocation, and from time to time, since it may expire."""
     stream, asked = parts_of(request).stream, time.monotonic()
     async with aclosing(blocks):
         async for block in blocks:

@@ -150,7 +150,8 @@ async def send_message(request: Request, id: AgentId, body: bodies.NewMessage) -
 
 
 def acting(store: Store, who: Identity, named: str | None, *, now: float) -> str:
-    """The member that a request acts as: the one it names, or the token's only one."""
+    """Return the member that a request acts as: the named member, or the only member of the
+    token."""
     if named is not None and has(who, ADMIN):
         return members.get_member(store, who, named, now=now).id
     return _own(store, who, named)

@@ -1,4 +1,4 @@
-"""The store's verbs and the repository's operations, called by name: what `weft --server` uses.
+"""The store's verbs and the repository's operations, called by name, for `weft --server`.
 
     POST /v1/verbs/tasks.get_task         {"args": [7], "kwargs": {}}  ->  {"result": …}
     POST /v1/operations/operations.diffs.find_difference   the same, on the repository
@@ -64,7 +64,7 @@ MODULES: Final = (
     "weft.operations.target",
     "weft.operations.writing",
 )
-"""The modules with operations on the repository: without its module here, one is unknown."""
+"""The modules with operations on the repository; an operation of any other module is unknown."""
 
 
 @cache
