@@ -315,7 +315,7 @@ class Scheduler:
                     if self._killing:
                         return False
                 else:
-                    log.exception("task %s cannot be settled", attempt.order.task)
+                    log.exception("could not settle task %s", attempt.order.task)
                     await run_sync(attempt.give_up, error)
                     return True
             else:

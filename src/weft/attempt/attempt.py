@@ -115,7 +115,7 @@ class Attempt:
         """End an agent that weft cannot follow any more; on a fault that passes, keep following
         it."""
         if fault := find_passing_fault(error):
-            log.warning("task %s cannot be followed now: %s", self.order.task, fault)
+            log.warning("could not follow the agent of task %s: %s", self.order.task, fault)
         elif not self._fault:
             log.error("task %s is broken off: %r", self.order.task, error)
             self._end_for(f"weft could not follow the agent: {error!r}")

@@ -37,7 +37,7 @@ def refuse_secrets(site: Site, workspace: Workspace, paths: Iterable[str]) -> No
             raise SecretFound(
                 f"The agent put a secret ({', '.join(sorted(names))}) into {path}, so nothing of "
                 "its work was made a candidate; what it left is kept under refs/weft/archive/. "
-                "Change that secret if anybody else can have seen it, then `weft retry` the task."
+                "Replace that secret if other people may have seen it, then `weft retry` the task."
             )
 
 

@@ -36,7 +36,7 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
     flag_value="",
     default=None,
     metavar="[RUN]",
-    help="Go on with an unfinished run instead: RUN, or the one of FILE, or the only one.",
+    help="Continue an unfinished run instead: RUN, or the run of FILE, or the only run.",
 )
 @click.option(
     "--slots", type=click.IntRange(1, bounds.SLOTS), metavar="N", help="Agents at a time."

@@ -152,7 +152,7 @@ def call(
         except OSError as error:
             if last or error.errno not in (errno.EAGAIN, errno.ENOMEM):
                 raise
-            log.warning("git %s cannot be started now: %s", arguments[0], error)
+            log.warning("could not start git %s: %s", arguments[0], error)
             continue
         if last or not has_died(done):
             break

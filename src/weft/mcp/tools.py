@@ -262,7 +262,7 @@ async def _member(call: Call, given: str | None) -> str:
         return own[0]
     if not own:
         raise InputError("Join the swarm first: join_swarm.")
-    raise InputError(f"Say as whom, by `me`: {', '.join(own)} or another (my_agent_info).")
+    raise InputError(f"Name the acting member by `me`: {', '.join(own)}, … (my_agent_info).")
 
 
 async def _sender(call: Call, given: str | None) -> str | None:

@@ -56,7 +56,7 @@ def weigh(workspace: Workspace, found: Differences) -> None:
     if len(paths) > CHANGED:
         raise Unkeepable(
             f"{len(paths)} files differ from the base, more than the {CHANGED} that weft takes up; "
-            "list what is not meant to land in .gitignore."
+            "list the files that shall not land in .gitignore."
         )
     most = workspace.terms.rules.max_file_mb
     total = 0

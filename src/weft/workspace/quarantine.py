@@ -134,7 +134,9 @@ def take_in(workspace: Workspace, ids: Iterable[str]) -> None:
         with tempfile.TemporaryDirectory(dir=workspace.slot.directory) as place:
             _take_in(workspace, objects, ids, Path(place))
     except (WeftError, OSError) as error:
-        log.warning("what the git of %s wrote is not whole: %s", workspace.branch, error)
+        log.warning(
+            "the commits and staged files of %s are incomplete: %s", workspace.branch, error
+        )
 
 
 def _has_objects(workspace: Workspace, objects: Path) -> bool:

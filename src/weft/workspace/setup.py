@@ -89,7 +89,7 @@ def tear_down(slot: Slot, terms: Terms) -> None:
             seconds=terms.rules.timeout,
         )
     except process.ProgramMissing as error:
-        log.warning("the teardown command of %s does not exist: %s", slot.tree, error)
+        log.warning("could not start the teardown command of %s: %s", slot.tree, error)
     else:
         if status != 0:
             how = "took too long" if status is None else f"ended with {status}"

@@ -64,7 +64,7 @@ def get_own_lease(
             raise unknown_fence(fence)
         need_member(who, worker)
     if task not in (None, lease.task):
-        raise StaleFence(f"Fence {fence} is not one of task {task}.")
+        raise StaleFence(f"Fence {fence} does not belong to task {task}.")
     return lease
 
 
@@ -74,7 +74,7 @@ def get_visible_task(store: Store, who: Identity, task: int) -> Task:
     if is_bound(who):
         assert who.task is not None
         if task != who.task and task not in {need.id for need, _ in list_needs(store, who.task)}:
-            raise Forbidden("This token is for one task, and this is another.")
+            raise Forbidden("This token is for a single task, not for this task.")
     else:
         need(who, READ)
     about = get_task(store, task)

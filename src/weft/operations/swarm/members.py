@@ -55,7 +55,9 @@ def join(
     """
     need(who, WORK)
     if who.fence is not None:
-        raise Forbidden("weft started you for one task; you need not join, and take no others.")
+        raise Forbidden(
+            "weft started you for a single task; you need not join, and get no other tasks."
+        )
     _refuse_unusable(name, id, role, capabilities)
     for taken in {name, id} & set(agent_files):
         raise InputError(f"{taken} is the name of an agent file here; join under another.")
