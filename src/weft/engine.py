@@ -185,7 +185,7 @@ def _leave(presence: Presence) -> None:
 async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
     """Start a loop over when it breaks: the agents it serves go on.
 
-    That is a defect, unless the place is at fault, which is told by whoever starts tasks.
+    That is a defect, unless the machine is at fault, which the scheduler reports.
     """
     while True:
         try:

@@ -83,7 +83,7 @@ class NewerStore(StoreError):
 
 
 class UnknownSchema(StoreError):
-    """The schema of this store is not one that this weft can use or upgrade."""
+    """This weft can neither use nor upgrade the schema of this store."""
 
 
 class NoAnswer(StoreError):

@@ -35,7 +35,7 @@ class Shares:
 
 class Threads:
     def __init__(self, number: int, *, each: int) -> None:
-        """`each` of the threads may work for one token at a time."""
+        """Let at most `each` of the threads work for a token at a time."""
         self._limiter = anyio.CapacityLimiter(number)
         self._shares = Shares(each)
 

@@ -26,7 +26,7 @@ _MOST_TOKENS: Final = 100  # tokens of a piece that are looked up in the store
 
 
 class SecretFound(WeftError):
-    """A secret is in what an agent changed."""
+    """A file that an agent changed contains a secret."""
 
 
 def refuse_secrets(site: Site, workspace: Workspace, paths: Iterable[str]) -> None:
@@ -36,7 +36,7 @@ def refuse_secrets(site: Site, workspace: Workspace, paths: Iterable[str]) -> No
         if names and not names <= _find_before(site, workspace, path):
             raise SecretFound(
                 f"The agent put a secret ({', '.join(sorted(names))}) into {path}, so nothing of "
-                "its work was made a candidate; what it left is kept under refs/weft/archive/. "
+                "its work was made a candidate; its files are kept under refs/weft/archive/. "
                 "Replace that secret if other people may have seen it, then `weft retry` the task."
             )
 

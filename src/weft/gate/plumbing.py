@@ -30,7 +30,7 @@ _PINNED: Final = {
 }
 _PARTIAL: Final = (
     "This repository is a partial clone, and weft fetches nothing while agents work; "
-    "`git fetch --refetch --no-filter` brings what is missing."
+    "`git fetch --refetch --no-filter` brings the missing objects."
 )
 _LOOSE: Final = 100
 """From so many objects on they stay one pack; git itself draws the line there for a push."""

@@ -133,7 +133,7 @@ def get_to_resume(store: Store, name: str | None, path: Path | None = None) -> R
     if not unfinished:
         raise InputError(f"There is no unfinished run{which} to resume.")
     names = ", ".join(run.id for run in unfinished)
-    raise InputError(f"Several runs{which} are unfinished: {names}. Name the one to resume.")
+    raise InputError(f"Several runs{which} are unfinished: {names}. Name the run to resume.")
 
 
 class Marks:

@@ -81,8 +81,8 @@ def changes(workspace: Workspace) -> Changes:
     unseen = skipped(workspace.view(), paths) if is_sparse(workspace.settings) else []
     if unseen:
         raise Unkeepable(
-            f"{unseen[0]} lies outside the sparse checkout, so that the agent changed what it had "
-            "not seen; name it in `files:` of the task, and it is there."
+            f"{unseen[0]} lies outside the sparse checkout, so the agent changed a file it had "
+            "not seen; name it in `files:` of the task to have it checked out."
         )
     for change in present:
         _refuse_unknown_commit(workspace, taken.tree, change)

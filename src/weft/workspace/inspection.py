@@ -34,7 +34,7 @@ _SMALL: Final = 8  # less than 1/_SMALL of the free room may be kept even on a s
 
 
 class Unkeepable(WorkspaceError):
-    """What an agent left cannot be taken up."""
+    """The files that an agent left cannot be kept."""
 
 
 def inspect(workspace: Workspace) -> None:

@@ -65,7 +65,7 @@ class Pool(Struct, frozen=True, kw_only=True):
 
     @property
     def home(self) -> str:
-        """The git directory by inode and path. Workspaces name it in their files."""
+        """Return the git directory by inode and path. Workspaces name it in their files."""
         return f"{self.common.stat().st_ino} {self.common}"
 
     @property

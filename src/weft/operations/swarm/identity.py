@@ -99,8 +99,8 @@ def need_agent(who: Identity, agent: Agent) -> None:
         )
     if who.agents or not agent.open:
         raise Forbidden(
-            f"This token may not send work to the agent {agent.name}. An admin can make one that "
-            f"may (weft token create NAME --agents {agent.name})"
+            f"This token may not send work to the agent {agent.name}. An admin can make a token "
+            f"that may (weft token create NAME --agents {agent.name})"
             + ("." if who.agents else f", or write `open: yes` into {agent.file}.")
         )
 

@@ -105,8 +105,8 @@ def _depth(store: Store, who: Identity) -> Mapping[str, Any]:
     depth = 1 + (before if isinstance(before, int) else 0)
     if depth > DEEPEST:
         raise Refused(
-            f"This task was itself sent by one that was sent, {DEEPEST} deep; end with what is "
-            "left to do, and let those who sent it decide."
+            f"Tasks send tasks at most {DEEPEST} deep, and this task is that deep. Report the "
+            "rest of the work in your result, and let the sender decide."
         )
     return {_DEPTH: depth}
 

@@ -83,8 +83,8 @@ DELETE FROM wants WHERE bucket = :bucket AND task = :task
 
 -- name: ready_ahead
 -- Ready tasks of a run that may want the same files as one of its tasks and come before it: those
--- of each class and priority (`0/2`) up to a number. `places` are where that task wants files
--- (with 1: what lies beneath counts too) and the directories above.
+-- of each class and priority (`0/2`) up to a number. `places` are the paths that
+-- task wants (with 1: and everything beneath) and the directories above.
 SELECT t.* FROM (
     SELECT w.task FROM buckets b CROSS JOIN json_each(:before) u CROSS JOIN json_each(:places) p
     CROSS JOIN wants w
@@ -132,9 +132,9 @@ AND NOT EXISTS (SELECT 1 FROM tasks h WHERE h.bucket = :bucket AND h.line = :lin
 UPDATE tasks SET aside = :holder WHERE id = :id AND head;
 
 -- name: heads_wanting
--- The heads of a bucket after a number that may want something in a held pattern, except those
--- whose own claim or whose story's that is, and those who hold files already; and whether somebody
--- follows them.
+-- The heads of a bucket after a number that may want a file in a held pattern, each with whether
+-- a task follows it. Left out: heads that hold the pattern themselves or through their story, and
+-- heads that hold files already.
 -- Files are the keys of a JSON object, so a quote and the pattern's lead is how such a file
 -- begins.
 SELECT id, files, line, EXISTS (
