@@ -510,6 +510,7 @@ class Reference:
                 if (
                     row["reserved"]
                     and row["task"] in {one["id"] for one in group}
+                    and not self._prefers_no_more(row["task"])
                     and self._could_go(group)
                     and not self._waits_for(group, "paused", "waiting")
                 ):
@@ -525,6 +526,11 @@ class Reference:
                     ):
                         return group
         return []
+
+    def _prefers_no_more(self, task: int) -> bool:
+        """Tell whether a preference ends now: the task queues anew, without its reservation."""
+        until = self.picture.tasks[task]["pin_until"]
+        return until is not None and until <= self.now
 
     def _could_go(self, group: list[Row]) -> bool:
         """Whether there is a worker where a group would fit if nothing else ran."""

@@ -290,6 +290,8 @@ def test_a_verb_by_name_is_for_admins_and_one_that_looks_for_readers_of_all(
     wrong = []
     for face, offered in (("verbs", all_verbs()), ("operations", operations())):
         for name, verb in offered.items():
+            if not verb.function.__module__.startswith("weft."):
+                continue  # a verb of another test's own
             secret = name.startswith(("tokens.", "replies."))
             looks = verb.kind == "read" and not secret
             status = client.http.post(f"/v1/{face}/{name}", json=call).status_code
