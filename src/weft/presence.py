@@ -7,13 +7,16 @@ import os
 import secrets
 import socket
 import time
+from contextlib import suppress
 
 from weft.attempt.site import AGENTS, Site, agent_names, read_agent
 from weft.config import Config
 from weft.errors import InputError, LimitsDiffer
+from weft.git import gc_lock
 from weft.model import AgentFile, NewWorker
 from weft.process import table
 from weft.process.place import Place
+from weft.store.leases import list_open
 from weft.store.workers import depart, heartbeat, register
 
 log = logging.getLogger(__name__)
@@ -61,8 +64,21 @@ class Presence:
         """A sign of life. Who was taken for dead comes back; what it held is no longer its own."""
         if not heartbeat(self._site.store, self.worker, now=time.time()):
             self.register()
+        self._guard_objects()
+
+    def _guard_objects(self) -> None:
+        """Keep `git gc` away while attempts, checks and gates make objects."""
+        try:
+            if any(lease.kind != "run" for lease in list_open(self._site.store)):
+                gc_lock.hold(self._site.common)
+            else:
+                gc_lock.release(self._site.common)
+        except OSError as error:
+            log.warning("could not lock out `git gc`: %s", error)
 
     def depart(self) -> None:
+        with suppress(OSError):
+            gc_lock.release(self._site.common)
         depart(self._site.store, self.worker, now=time.time())
 
     def _look(self) -> object:

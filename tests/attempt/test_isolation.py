@@ -224,7 +224,7 @@ def test_a_sandboxed_agent_cannot_touch_the_repositorys_objects(ground: Ground, 
     def collect(_: object) -> None:
         """While the agent has commits of its own, the user's git is not disturbed."""
         for place in common.glob("weft/workspaces/*/weft-*/ready"):
-            git(ground.root, "gc", "--quiet", "--prune=now")
+            git(ground.root, "gc", "--quiet", "--force", "--prune=now")
             git(ground.root, "fsck", "--strict")
             place.with_name("gone").touch()
 

@@ -209,3 +209,9 @@ def test_a_run_hears_of_what_holds_all_runs_up_and_of_no_other_run() -> None:
         ]
     )
     assert [one.partition("] ")[2] for one in said] == ["! agent a is stopped: No key."]
+
+
+def test_a_line_names_the_first_of_many_files_and_counts_the_rest() -> None:
+    told = line(event("claims_extended", files=[f"m/{n}" for n in range(30_000)]))
+    assert told is not None
+    assert told.endswith("m/6, m/7 and 29992 more")

@@ -329,3 +329,22 @@ def test_a_plan_file_that_is_gone_or_taken_over_stops_nobody(yard: Yard) -> None
     assert "plan.md" in err
     assert "Traceback" not in err
     yard.assert_landed_once("1.1", "1.2", "1.3")
+
+
+def test_a_gc_during_a_run_takes_nothing_that_the_run_needs(yard: Yard) -> None:
+    """Each try of the user's is refused by git itself, until the run has ended."""
+    yard.plan.write_text(plan(12, 0.1))
+    process = yard.start("run", "plan.md", "--slots", "4")
+    wait_until(lambda: yard.rows("SELECT * FROM attempts"))
+    collect = ["git", "gc", "--quiet", "--prune=now"]
+    said = set()
+    while process.poll() is None:
+        tried = subprocess.run(collect, cwd=yard.root, capture_output=True, text=True, check=False)
+        said.add(tried.stderr.split(" on machine")[0])
+    out, err = process.communicate()
+    assert process.returncode == 0, (out, err)
+    assert "fatal: gc is already running" in said
+    yard.assert_landed_once(*(f"1.{n}" for n in range(1, 13)))
+    assert git(yard.root, "gc", "--quiet", "--prune=now") == ""
+    assert git(yard.root, "fsck", "--no-dangling", "--no-progress") == ""
+    assert yard.weft("verify", yard.run_id()).returncode == 0

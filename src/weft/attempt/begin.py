@@ -31,6 +31,7 @@ from weft.attempt.confine import confine
 from weft.attempt.order import Order
 from weft.attempt.site import Site
 from weft.errors import InputError, StaleFence, StoreError, WeftError
+from weft.git import gc_lock
 from weft.model import LEAD, Attempt, Grant, Lease, Message, Task
 from weft.policy.capacity import is_consumable
 from weft.process import agent as process
@@ -80,6 +81,10 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
     marker = site.marker(grant.task, grant.attempt)
     settings = site.looks.settings(site.root)
+    try:
+        gc_lock.wait_and_hold(site.common)
+    except OSError as error:
+        log.warning("could not lock out `git gc`: %s", error)
     made = workspace.prepare(
         site.root,
         branch,

@@ -6,7 +6,7 @@ leaves out what its reader knows anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ Naming = Callable[[int], str]
 Data = Mapping[str, Any]
 
 _CHANGES: Final = 3  # things around an attempt that are told one by one
+_MOST: Final = 8  # values of a list that a line names
 
 SILENT: Final = frozenset(
     {
@@ -121,7 +122,7 @@ class Teller:
 
 def _fields(data: Data, about: About) -> dict[str, Any]:
     given = {
-        name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        name: _listed(value) if isinstance(value, list | tuple) else value
         for name, value in data.items()
     }
     reason = str(data.get("reason", ""))
@@ -133,6 +134,12 @@ def _fields(data: Data, about: About) -> dict[str, Any]:
         "reason": first_line(reason),
         "whole_reason": whole_line(reason),  # for whoever has to do something about it
     }
+
+
+def _listed(values: Sequence[object]) -> str:
+    """Join values with commas; of many, the first and how many more there are."""
+    shown = ", ".join(map(str, values[:_MOST]))
+    return shown if len(values) <= _MOST else f"{shown} and {len(values) - _MOST} more"
 
 
 def _tried(data: Data, about: About) -> str:
