@@ -63,7 +63,7 @@ def test_tasks_that_cannot_start_for_a_fault_of_the_place_start_once_it_has_pass
         if not mended:
             subprocess.run(mend, check=True)
     assert {ground.state(task) for task in tasks} == {State.DONE}
-    assert caplog.text.count("tried again") == 1
+    assert caplog.text.count("trying again") == 1
     assert "Traceback" not in caplog.text
 
 

@@ -13,7 +13,7 @@ import pytest
 from databases import postgres_later
 from patience import PATIENCE, wait_until
 from repositories import git
-from run.watcher import Watcher
+from run.watcher import ENOUGH, Watcher
 from run.yard import Yard, overlap
 from weft.errors import AtCapacity
 from weft.store import open_store
@@ -279,6 +279,7 @@ def test_000_a_worker_has_as_many_at_once_as_it_may_and_ends_what_it_began(eithe
             assign(store, int(queued["id"]), busy.id, now=time.time())
         offer(store, int(other["id"]), busy.id, now=time.time())
         reject(store, int(other["id"]), busy.id, now=time.time())
+        wait_until(lambda: watcher.agents and watcher.samples > ENOUGH)
         worker.send_signal(signal.SIGTERM)
         go.touch()  # who follows the run does the rest
         for process in (worker, run):

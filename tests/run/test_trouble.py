@@ -209,7 +209,7 @@ def test_a_place_that_is_read_only_for_a_while_is_told_once_and_blames_no_task(
     subprocess.run(["umount", "--lazy", place], check=True)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
-    assert err.count("tried again") <= 2, err  # by tasks, and by the gate
+    assert err.count("trying again") <= 2, err  # by tasks, and by the gate
     assert "Traceback" not in err, err
     yard.assert_landed_once(*(f"1.{n}" for n in range(1, 7)))
     yard.assert_nothing_left()

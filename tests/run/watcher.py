@@ -11,12 +11,14 @@ from observer import Observer, Picture
 from patience import PATIENCE
 from run.yard import Yard
 
+ENOUGH = 3  # samples that must be passed before a watcher has seen a run
+
 
 class Watcher:
     """Samples until it is left; `broken` says what it saw.
 
-    It makes the file `go` as soon as it has seen so many agents: those that wait for the file
-    are seen.
+    It makes the file `go` when it has enough samples and has seen so many agents: those that
+    wait for the file are seen.
     """
 
     def __init__(self, yard: Yard, *, go: Path | None = None, seen: int = 1) -> None:
@@ -40,7 +42,7 @@ class Watcher:
 
     def assert_saw_nothing(self) -> None:
         """Assert that agents were seen at work and that no sample broke an invariant."""
-        assert self.samples > 3
+        assert self.samples > ENOUGH
         assert self.agents, "the watcher saw no agent at work, so it proves nothing"
         assert self.broken == []
 
@@ -61,6 +63,6 @@ class Watcher:
         self.broken += [f"{time.time():.2f}: {one}" for one in found]
         self.most |= Counter(picture.used)
         self.agents.update(name for name in alive if not name.startswith("check."))
-        if self._go is not None and len(self.agents) >= self._seen:
-            self._go.touch()
         self.samples += 1
+        if self._go is not None and self.samples > ENOUGH and len(self.agents) >= self._seen:
+            self._go.touch()
