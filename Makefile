@@ -47,7 +47,8 @@ pytest: install
 	$(SPARE) $(BIN)/pytest --numprocesses 3 --dist loadgroup
 
 # Under a minute: the pure modules, the store on SQLite, one whole run.
-QUICK := tests/agents tests/plan tests/redaction tests/store tests/test_*.py
+PURE  := batches config forecast paths plan_file policy policy_retry stages
+QUICK := tests/agents tests/plan tests/redaction tests/store tests/test_demo.py $(PURE:%=tests/test_%.py)
 
 quick: install
 	$(SPARE) $(BIN)/pytest --numprocesses 2 $(QUICK) -m "not chaos" -k "not postgres and not storm"
