@@ -104,7 +104,7 @@ def test_hidden_places_are_not_read_and_their_neighbours_are(
     stage: Stage, tmp_path: Path, kind: Kind
 ) -> None:
     home = tmp_path / "home"
-    names = ["keys/id", "keys/open/id", "keys/work/deep/id", "near", ".config/tool/auth"]
+    names = ["keys/id", "keys/open/id", "keys/box/deep/id", "near", ".config/tool/auth"]
     names += [".config/other/auth", "token", "linked/id"]
     for name in names:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -115,12 +115,12 @@ def test_hidden_places_are_not_read_and_their_neighbours_are(
     program = READ.format(
         hidden=[f"{home}/{one}" for one in ("keys/id", ".config/tool/auth", "token", "linked/id")]
         + [f"{home}/way/id", f"/proc/self/root{home}/keys/id"],
-        open=[f"{home}/{one}" for one in ("near", "keys/open/id", "keys/work/deep/id")]
+        open=[f"{home}/{one}" for one in ("near", "keys/open/id", "keys/box/deep/id")]
         + [f"{home}/.config/other/auth", "/etc/passwd", sys.executable],
     )
     sandbox = box(
         kind,
-        home / "keys" / "work",
+        home / "keys" / "box",
         hidden=tuple(home / name for name in hidden),
         readable=(home / "keys" / "open",),
     )

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from weft.process import table
+
 _SECONDS: Final = 60.0  # for which a `git gc` that is under way is waited for
 _PAUSE: Final = 0.2
 
@@ -52,19 +54,9 @@ def _find_holder(common: Path) -> int | None:
     """Return the living process of this host that holds the lock."""
     with contextlib.suppress(OSError, ValueError):
         pid, host = (common / "gc.pid").read_text().split()
-        if host == socket.gethostname() and _is_alive(int(pid)):
+        if host == socket.gethostname() and table.find_process(int(pid)) is not None:
             return int(pid)
     return None
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _is_git(pid: int) -> bool:
