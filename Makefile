@@ -47,8 +47,9 @@ pytest: install
 	$(SPARE) $(BIN)/pytest --numprocesses 3 --dist loadgroup
 
 # Under a minute: the pure modules, the store on SQLite, one whole run.
-PURE  := batches config forecast paths plan_file policy policy_retry stages
-QUICK := tests/agents tests/plan tests/redaction tests/store tests/test_demo.py $(PURE:%=tests/test_%.py)
+PURE  := config forecast paths stages
+QUICK := tests/admission tests/agents tests/plan tests/redaction tests/store tests/gate/test_next_step.py tests/runs/test_plan_file.py \
+         tests/test_demo.py $(PURE:%=tests/test_%.py)
 
 quick: install
 	$(SPARE) $(BIN)/pytest --numprocesses 2 $(QUICK) -m "not chaos" -k "not postgres and not storm"

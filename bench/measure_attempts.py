@@ -19,15 +19,15 @@ from anyio.to_thread import run_sync
 
 from bench.figures import figure
 from weft import git, workspace
+from weft.admission.capacity import attempt_demand
 from weft.config import Config
-from weft.engine import open_site, serving
 from weft.model import Event, NewTask, State
-from weft.policy.capacity import attempt_demand
-from weft.process import records
+from weft.process import attempt_files
 from weft.store import Store, open_store
 from weft.store.events import last_event, read_events
 from weft.store.leases import list_open
 from weft.store.tasks import count_states, submit
+from weft.worker.engine import open_site, serving
 from weft.workspace import branch_ref
 
 _STARTS = 40
@@ -100,7 +100,7 @@ def start_overhead_ms() -> float:
             if event.kind == "task_admitted"
         }
         overheads = []
-        for told in _attempts(one, records.STDOUT):
+        for told in _attempts(one, attempt_files.STDOUT):
             task, _, number = told.parent.name.partition(".")
             overheads.append(float(told.read_text()) - granted[int(task), int(number)])
         return 1000 * (statistics.median(overheads) - _preparing(one, store))
@@ -146,10 +146,12 @@ def memory_mb_per_agent() -> float:
     with project("[sleep, '1000']") as one, one.open_store() as store:
         one.submit(store, _SLEEPERS)
         with _worker(one, slots=_SLEEPERS) as worker:
-            while len(list(_attempts(one, records.AGENT))) < _SLEEPERS:
+            while len(list(_attempts(one, attempt_files.AGENT))) < _SLEEPERS:
                 assert worker.poll() is None
                 time.sleep(0.2)
-            wrappers = [records.find(str(path)) for path in _attempts(one, records.WRAPPER)]
+            wrappers = [
+                attempt_files.find(str(path)) for path in _attempts(one, attempt_files.WRAPPER)
+            ]
             own = [psutil.Process(record["pid"]) for record in wrappers if record is not None]
             assert len(own) == _SLEEPERS
             own += [psutil.Process(worker.pid), *psutil.Process(worker.pid).children()]
@@ -183,7 +185,7 @@ def line_lag_ms() -> float:
 async def _follow(store: Store, one: Project, go: Path, lags: list[float]) -> None:
     with open_site(store, one.root, Config(), one.environment) as site:
         async with serving(site, slots=_TALKERS) as scheduler, anyio.create_task_group() as group:
-            while len(list(_attempts(one, records.AGENT))) < _TALKERS:
+            while len(list(_attempts(one, attempt_files.AGENT))) < _TALKERS:
                 await anyio.sleep(0.1)
             group.start_soon(_read, store, lags)
             go.touch()

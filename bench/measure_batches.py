@@ -16,9 +16,17 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from bench.figures import figure
-from weft.policy.batches import step
-from weft.policy.checks import Candidate, Check, Landing, Plan, Purpose, Scene, Verdict
-from weft.policy.odds import estimate
+from weft.gate.policy.check_records import (
+    Check,
+    GateScene,
+    GateStep,
+    PlannedLanding,
+    Purpose,
+    QueuedCandidate,
+    Verdict,
+)
+from weft.gate.policy.next_step import step
+from weft.gate.policy.odds import estimate
 
 _SEEDS = 100
 _RETRIES = (Purpose.RETRY, Purpose.BLAME)
@@ -38,9 +46,9 @@ def courses(count: int, odds: float, slots: int) -> list[Course]:
 
 
 def _settle(chance: random.Random, count: int, odds: float, slots: int) -> Course:
-    queue = tuple(Candidate(id=str(number), base="0") for number in range(count))
+    queue = tuple(QueuedCandidate(id=str(number), base="0") for number in range(count))
     bad = {one.id for one in queue if chance.random() < odds}
-    scene = Scene(tip="0", queue=queue, slots=slots, odds=estimate(()))
+    scene = GateScene(tip="0", queue=queue, slots=slots, odds=estimate(()))
     outcomes: list[bool] = []
     runs = wall = 0
     while scene.queue:
@@ -56,11 +64,11 @@ def _settle(chance: random.Random, count: int, odds: float, slots: int) -> Cours
     return Course(runs=runs, wall=wall)
 
 
-def _follow(scene: Scene, plan: Plan) -> Scene:
+def _follow(scene: GateScene, plan: GateStep) -> GateScene:
     landed = tuple(one for one in scene.queue if one.id in plan.land)
     gone = {*plan.land, *(one.candidate for one in plan.reject)}
     tip = f"{scene.tip}+" if landed else scene.tip
-    landing = Landing(old=scene.tip, new=tip, candidates=landed)
+    landing = PlannedLanding(old=scene.tip, new=tip, candidates=landed)
     return replace(
         scene,
         tip=tip,

@@ -15,20 +15,20 @@ import anyio
 from anyio.to_thread import run_sync
 
 from bench.figures import figure, median_ratio
-from weft.attempt.site import Site
 from weft.config import Config, GateSettings, RunSettings
-from weft.engine import open_site
-from weft.gate.commits import Landing, commit_chain
-from weft.gate.loop import Gate
-from weft.gate.merge import Candidate, merge
-from weft.gate.plumbing import open_plumbing
+from weft.gate.commits import LandingCommit, commit_chain
+from weft.gate.gate_loop import Gate
+from weft.gate.merge import MergeCandidate, merge
+from weft.git.object_store import open_plumbing
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
+from weft.project.site import Site
 from weft.store import open_store
 from weft.store.admission import admit_task
 from weft.store.leases import finish
 from weft.store.runs import submit_run
 from weft.store.tasks import count_states
 from weft.store.workers import register
+from weft.worker.engine import open_site
 
 _FILES = 10_000
 _PER_DIRECTORY = 100
@@ -126,9 +126,11 @@ def _ratio(edits: dict[int, dict[str, str]]) -> float:
 
 def _merge_without_worktree(repository: Path, base: str, branches: list[str]) -> str:
     with open_plumbing(repository) as plumbing:
-        candidates = [Candidate(commit=branch, base=base) for branch in branches]
+        candidates = [MergeCandidate(commit=branch, base=base) for branch in branches]
         steps = merge(plumbing, base, candidates)
-        landings = [Landing(tree=one.tree, candidates=(one.candidate.commit,)) for one in steps]
+        landings = [
+            LandingCommit(tree=one.tree, candidates=(one.candidate.commit,)) for one in steps
+        ]
         return commit_chain(plumbing, base, landings, committed=1)[-1]
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from bench.figures import figure
 from bench.stores import tasks
 from weft.model import NewRun, NewWorker
-from weft.operations import project
+from weft.project import project
 from weft.store.admission import admit
 from weft.store.runs import submit_run
 from weft.store.workers import register

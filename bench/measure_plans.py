@@ -8,7 +8,7 @@ import time
 
 from bench.figures import figure, median_ratio
 from weft import graph
-from weft.forecast import Job, Work, bounds, simulate, work_of
+from weft.forecast import ForecastJob, ForecastWork, bounds, simulate, work_of
 from weft.plan import compile as compile_plan
 from weft.plan import read
 
@@ -54,7 +54,7 @@ def compile_growth() -> float:
     )
 
 
-def random_work(seed: int, conflicted: float) -> tuple[Work, list[float], int]:
+def random_work(seed: int, conflicted: float) -> tuple[ForecastWork, list[float], int]:
     """Estimated work, its real durations, and slots: a layered random graph with shared files."""
     chance = random.Random(seed)
     size = chance.randint(20, 500)
@@ -75,20 +75,21 @@ def random_work(seed: int, conflicted: float) -> tuple[Work, list[float], int]:
         for node in (sharing.pop() for _ in range(min(len(sharing), chance.randint(2, 6)))):
             claims[node] += (f"shared{file}.py",)
     jobs = tuple(
-        Job(name=str(node), seconds=guess[node], claims=claims[node]) for node in range(size)
+        ForecastJob(name=str(node), seconds=guess[node], claims=claims[node])
+        for node in range(size)
     )
-    return Work(jobs=jobs, successors=successors), real, slots
+    return ForecastWork(jobs=jobs, successors=successors), real, slots
 
 
-def with_durations(work: Work, durations: list[float]) -> Work:
+def with_durations(work: ForecastWork, durations: list[float]) -> ForecastWork:
     jobs = (
-        Job(name=job.name, seconds=seconds, claims=job.claims)
+        ForecastJob(name=job.name, seconds=seconds, claims=job.claims)
         for job, seconds in zip(work.jobs, durations, strict=True)
     )
-    return Work(jobs=tuple(jobs), successors=work.successors)
+    return ForecastWork(jobs=tuple(jobs), successors=work.successors)
 
 
-def makespan(work: Work, real: list[float], slots: int) -> float:
+def makespan(work: ForecastWork, real: list[float], slots: int) -> float:
     return max(stint.end for stint in simulate(work, slots, durations=real))
 
 
@@ -119,7 +120,7 @@ def makespan_vs_barriers() -> float:
         total = 0.0
         for level in graph.ready_sets(work.successors):
             jobs = tuple(work.jobs[node] for node in level)
-            alone = Work(jobs=jobs, successors=[[] for _ in level])
+            alone = ForecastWork(jobs=jobs, successors=[[] for _ in level])
             total += makespan(alone, [real[node] for node in level], slots)
         ratios.append(total / makespan(work, real, slots))
     return statistics.mean(ratios)

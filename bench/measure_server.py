@@ -21,7 +21,7 @@ from bench.stores import fill, tasks
 from weft.model import NewMember, NewWorker
 from weft.store import Store, open_store
 from weft.store.admission import admit
-from weft.store.limits import set_limit
+from weft.store.limit_table import set_limit
 from weft.store.members import join
 from weft.store.tokens import create_token
 from weft.store.workers import register

@@ -12,10 +12,10 @@ from bench.figures import figure
 from bench.stores import sqlite_url
 from weft.cli.view.draw import draw
 from weft.cli.view.picture import Picture
-from weft.cli.view.scenery import Scenery
+from weft.cli.view.picture_builder import Scenery
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
-from weft.operations.running import look
-from weft.operations.tracking import Events, Track
+from weft.runs.progress import look
+from weft.runs.tracker import Events, Track
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.leases import finish, report_all

@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from patience import PATIENCE
+from wait_until import PATIENCE
 
 _numbers = itertools.count(1)
 

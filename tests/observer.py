@@ -23,11 +23,11 @@ from urllib.parse import unquote
 import psycopg
 from psycopg.rows import dict_row
 
-from patience import PATIENCE
+from wait_until import PATIENCE
+from weft.admission import fairness, order, provider_pressure
+from weft.admission.capacity import resolve, shortages
 from weft.config import Tuning
 from weft.paths import conflicts
-from weft.policy import fairness, order, pressure
-from weft.policy.capacity import resolve, shortages
 
 Row = dict[str, Any]
 TABLES = [
@@ -202,14 +202,14 @@ class Picture:
     def effective(self, now: float, tuning: Tuning) -> dict[str, int]:
         limits = self.limits
         for row in self.tables["penalties"]:
-            known = pressure.Penalty(
+            known = provider_pressure.Penalty(
                 level=row["level"], since=row["since"], successes=row["successes"]
             )
-            level = pressure.level(known, now, tuning)
+            level = provider_pressure.level(known, now, tuning)
             name = f"provider:{row['provider']}"
             base = limits.get(name, limits.get("llm"))
             if level and base is not None:
-                limits[name] = pressure.effective(base, level)
+                limits[name] = provider_pressure.effective(base, level)
         return limits
 
     def broken(self) -> list[str]:
@@ -383,7 +383,7 @@ class Reference:
         ]
 
     def _rank(self, row: Row) -> order.Rank:
-        entry = order.Entry(
+        entry = order.QueueEntry(
             id=row["id"],
             klass=row["class"],
             priority=row["priority"],

@@ -10,22 +10,22 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from weft.policy.checks import (
-    Candidate,
+from weft.gate.policy.check_records import (
     Check,
     Combination,
     Conflict,
-    Landing,
-    Plan,
+    GateScene,
+    GateStep,
+    PlannedLanding,
     Purpose,
-    Reason,
+    QueuedCandidate,
     Rejection,
-    Scene,
+    RejectionReason,
     Verdict,
 )
-from weft.policy.odds import estimate
+from weft.gate.policy.odds import estimate
 
-Step = Callable[[Scene], Plan]
+Step = Callable[[GateScene], GateStep]
 Pair = frozenset[str]
 _FOR_LANDING = (Purpose.SEARCH, Purpose.UNION)
 
@@ -57,11 +57,11 @@ class Gate:
     step: Step
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     tip: str = "tip0"
-    queue: list[Candidate] = field(default_factory=list)
-    arrived: list[Candidate] = field(default_factory=list)
+    queue: list[QueuedCandidate] = field(default_factory=list)
+    arrived: list[QueuedCandidate] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
-    landings: list[Landing] = field(default_factory=list)
+    landings: list[PlannedLanding] = field(default_factory=list)
     running: list[Check] = field(default_factory=list)
     rejected: dict[str, Rejection] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
@@ -80,7 +80,7 @@ class Gate:
         unlanded = frozenset(wanted.difference(self.landed))
         if not unlanded <= {one.id for one in self.queue}:
             return
-        candidate = Candidate(id=name, base=self.tip, needs=unlanded, alone=alone)
+        candidate = QueuedCandidate(id=name, base=self.tip, needs=unlanded, alone=alone)
         self.queue.append(candidate)
         self.arrived.append(candidate)
 
@@ -112,8 +112,8 @@ class Gate:
         known.append(passed)
         self._record(check, passed)
 
-    def scene(self) -> Scene:
-        return Scene(
+    def scene(self) -> GateScene:
+        return GateScene(
             tip=self.tip,
             queue=tuple(self.queue),
             slots=self.slots,
@@ -140,7 +140,7 @@ class Gate:
             self.finish(self.chance.choice(self.running))
             self.settle_down()
 
-    def _follow(self, plan: Plan) -> bool:
+    def _follow(self, plan: GateStep) -> bool:
         for check in plan.cancel:
             self.running.remove(check)
         for rejection in plan.reject:
@@ -183,7 +183,9 @@ class Gate:
         promise(not alone or len(names) == 1, "landed in a batch though it must be alone")
         new = f"tip{len(self.contents)}"
         self.contents[new] = tree
-        landing = Landing(old=self.tip, new=new, candidates=tuple(queued[name] for name in names))
+        landing = PlannedLanding(
+            old=self.tip, new=new, candidates=tuple(queued[name] for name in names)
+        )
         self.landings.append(landing)
         self.tip = new
         self.outcomes += [False] * len(names)
@@ -195,7 +197,7 @@ class Gate:
         promise(any(one.id == name for one in self.queue), "rejected one that is not queued")
         promise(combination[-1] == name, "the culprit is not the last of its combination")
         tree = self.contents[rejection.base] | set(combination)
-        if rejection.reason is Reason.CONFLICT:
+        if rejection.reason is RejectionReason.CONFLICT:
             promise(any(clash <= tree and name in clash for clash in self.faults.clashes), "merges")
         elif not self.faults.flaky.intersection(tree):
             promise(self.faults.fail(tree), "rejected for a combination that passes")

@@ -28,7 +28,7 @@ from weft.model import Grant, NewTask, NewWorker, Outcome, State
 from weft.store import Store, open_store, sql
 from weft.store.admission import admit
 from weft.store.database import Cursor, Row, Transaction
-from weft.store.limits import list_limits, start_with
+from weft.store.limit_table import list_limits, start_with
 from weft.store.postgres import Postgres
 from weft.store.sqlite import Sqlite
 from weft.store.tasks import submit

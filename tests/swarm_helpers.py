@@ -6,35 +6,35 @@ from typing import Any, TypeVar
 
 from weft.errors import Refused
 from weft.model import State
-from weft.operations.swarm import members, polling, sending, working
-from weft.operations.swarm.identity import Identity
-from weft.operations.swarm.records import Claimed, Member, NewWork, Result, Sent
 from weft.store import Store
+from weft.swarm import dispatch, member_work, membership, poll
+from weft.swarm.identity import Identity
+from weft.swarm.swarm_records import Claimed, Dispatched, Member, NewWork, TaskResult
 
 T = TypeVar("T")
 
 OWNER = Identity("t-owner", "owner", frozenset({"work"}))
 ACME = Identity("t-acme", "acme", frozenset({"work"}), tenant="acme")
-DONE = Result(status="completed", text="done it")
-FAILED = Result(status="failed", text="it does not compile")
+DONE = TaskResult(status="completed", text="done it")
+FAILED = TaskResult(status="failed", text="it does not compile")
 
 
 def join(
     store: Store, id: str = "m", *, who: Identity = OWNER, now: float = 0, **said: Any
 ) -> Member:
-    return members.join(store, who, **{"id": id, "name": id, **said}, now=now)
+    return membership.join(store, who, **{"id": id, "name": id, **said}, now=now)
 
 
 def post(
     store: Store, title: str = "", *, who: Identity = OWNER, now: float = 1, **said: Any
-) -> Sent:
+) -> Dispatched:
     """Send a task, to the pool unless it says otherwise."""
-    return sending.send(store, who, NewWork(**{"text": "do it", "title": title, **said}), now=now)
+    return dispatch.send(store, who, NewWork(**{"text": "do it", "title": title, **said}), now=now)
 
 
 def take(store: Store, member: str = "m", *, who: Identity = OWNER, now: float = 2) -> Claimed:
     """Poll, and get a task."""
-    found = polling.poll(store, who, member, now=now)
+    found = poll.poll(store, who, member, now=now)
     assert found is not None, f"there was nothing for {member}"
     assert found.task is not None, f"{member} got {found.kind}, not a task"
     return found.task
@@ -45,16 +45,21 @@ def take_all(
 ) -> list[Claimed]:
     """Poll until there is nothing more."""
     taken = []
-    while (found := polling.poll(store, who, member, now=now)) is not None:
+    while (found := poll.poll(store, who, member, now=now)) is not None:
         assert found.task is not None, f"{member} got {found.kind}, not a task"
         taken.append(found.task)
     return taken
 
 
 def end(
-    store: Store, claimed: Claimed, result: Result = DONE, *, who: Identity = OWNER, now: float = 3
+    store: Store,
+    claimed: Claimed,
+    result: TaskResult = DONE,
+    *,
+    who: Identity = OWNER,
+    now: float = 3,
 ) -> State:
-    return done(working.finish(store, who, claimed.fence, result, now=now))
+    return done(member_work.finish(store, who, claimed.fence, result, now=now))
 
 
 def done(answer: T | Refused) -> T:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from weft import graph, plan
+from weft.admission.order import urgency
 from weft.config import Tuning
 from weft.forecast import (
-    Job,
+    ForecastJob,
+    ForecastWork,
     Stint,
-    Work,
     bounds,
     estimate,
     forecast,
@@ -28,21 +29,20 @@ from weft.forecast import (
 )
 from weft.model import Class, Priority
 from weft.paths import conflicts
-from weft.plan.report import DEFAULT_SECONDS
-from weft.policy.order import urgency
+from weft.plan.problem_report import DEFAULT_SECONDS
 
 FILES = ("src/a.py", "src/b.py", "src/**", "docs/x.md", "docs/*.md", "**")
 
 
-def job(name: str, seconds: float, *claims: str, **fields: Any) -> Job:
-    return replace(Job(name=name, seconds=seconds, claims=claims), **fields)
+def job(name: str, seconds: float, *claims: str, **fields: Any) -> ForecastJob:
+    return replace(ForecastJob(name=name, seconds=seconds, claims=claims), **fields)
 
 
-def work(jobs: Sequence[Job], edges: Sequence[tuple[int, int]] = ()) -> Work:
+def work(jobs: Sequence[ForecastJob], edges: Sequence[tuple[int, int]] = ()) -> ForecastWork:
     successors: list[list[int]] = [[] for _ in jobs]
     for before, after in edges:
         successors[before].append(after)
-    return Work(jobs=tuple(jobs), successors=successors)
+    return ForecastWork(jobs=tuple(jobs), successors=successors)
 
 
 def starts(schedule: Sequence[Stint]) -> dict[str, float]:
@@ -50,7 +50,7 @@ def starts(schedule: Sequence[Stint]) -> dict[str, float]:
 
 
 @st.composite
-def works(draw: st.DrawFn, *, gangs: bool = False) -> Work:
+def works(draw: st.DrawFn, *, gangs: bool = False) -> ForecastWork:
     """Small plans in which everything happens: shared files, urgency, settled tasks, gangs."""
     size = draw(st.integers(1, 12))
     lengths = st.sampled_from([0.0, 1.0, 2.0, 3.0, 5.0, 8.0])
@@ -59,7 +59,7 @@ def works(draw: st.DrawFn, *, gangs: bool = False) -> Work:
         runs = draw(st.booleans()) or draw(st.booleans())
         claims = draw(st.lists(st.sampled_from(FILES), max_size=3)) if runs else []
         jobs.append(
-            Job(
+            ForecastJob(
                 name=str(number),
                 seconds=draw(lengths) if runs else 0.0,
                 runs=runs,
@@ -75,7 +75,7 @@ def works(draw: st.DrawFn, *, gangs: bool = False) -> Work:
     return _with_gangs(made, draw) if gangs else made
 
 
-def _with_gangs(made: Work, draw: st.DrawFn) -> Work:
+def _with_gangs(made: ForecastWork, draw: st.DrawFn) -> ForecastWork:
     """Put two tasks into a gang if they can start together at all."""
     reach = _reach(made)
     able = [
@@ -93,7 +93,7 @@ def _with_gangs(made: Work, draw: st.DrawFn) -> Work:
     return replace(made, jobs=tuple(jobs))
 
 
-def _reach(made: Work) -> list[set[int]]:
+def _reach(made: ForecastWork) -> list[set[int]]:
     reach: list[set[int]] = [set() for _ in made.jobs]
     for node in reversed(graph.order(made.successors)):
         for after in made.successors[node]:
@@ -101,7 +101,7 @@ def _reach(made: Work) -> list[set[int]]:
     return reach
 
 
-def _exclude(a: Job, b: Job) -> bool:
+def _exclude(a: ForecastJob, b: ForecastJob) -> bool:
     return any(conflicts(x, y) for x in a.claims for y in b.claims)
 
 
@@ -109,7 +109,7 @@ def _overlap(a: Stint, b: Stint) -> bool:
     return a.start < b.end and b.start < a.end
 
 
-def assert_possible(made: Work, slots: int, schedule: Sequence[Stint]) -> None:
+def assert_possible(made: ForecastWork, slots: int, schedule: Sequence[Stint]) -> None:
     """Everything ran once, after what it needs, on a slot of its own, alone on its files."""
     by_name = {one.name: one for one in made.jobs}
     assert sorted(stint.name for stint in schedule) == sorted(
@@ -136,13 +136,13 @@ SLOTS = st.integers(1, 4)
 
 @given(works(gangs=True), SLOTS)
 @settings(max_examples=150)
-def test_the_schedule_could_really_happen(made: Work, slots: int) -> None:
+def test_the_schedule_could_really_happen(made: ForecastWork, slots: int) -> None:
     assert_possible(made, slots, simulate(made, slots))
 
 
 @given(works(gangs=True), SLOTS, st.randoms(use_true_random=False))
 def test_a_schedule_with_other_durations_than_expected_could_happen_too(
-    made: Work, slots: int, chance: random.Random
+    made: ForecastWork, slots: int, chance: random.Random
 ) -> None:
     real = [one.seconds * chance.choice([0.25, 1, 3]) for one in made.jobs]
     schedule = simulate(made, slots, durations=real)
@@ -155,24 +155,24 @@ def test_a_schedule_with_other_durations_than_expected_could_happen_too(
 
 @given(works(), SLOTS)
 @settings(max_examples=150)
-def test_no_schedule_is_shorter_than_the_lower_bound(made: Work, slots: int) -> None:
+def test_no_schedule_is_shorter_than_the_lower_bound(made: ForecastWork, slots: int) -> None:
     found = forecast(made, slots)
     assert found.seconds >= found.bounds.lower - 1e-9
 
 
 @given(works(gangs=True), SLOTS)
-def test_a_gang_starts_together(made: Work, slots: int) -> None:
+def test_a_gang_starts_together(made: ForecastWork, slots: int) -> None:
     begins = starts(simulate(made, slots))
     gang = {begins[one.name] for one in made.jobs if one.gang}
     assert len(gang) <= 1 or slots < 2
 
 
 @given(works(gangs=True), SLOTS)
-def test_the_same_work_has_the_same_schedule(made: Work, slots: int) -> None:
+def test_the_same_work_has_the_same_schedule(made: ForecastWork, slots: int) -> None:
     assert simulate(made, slots) == simulate(made, slots)
 
 
-def _ready_times(made: Work, schedule: Sequence[Stint]) -> dict[str, float]:
+def _ready_times(made: ForecastWork, schedule: Sequence[Stint]) -> dict[str, float]:
     """When each job was ready; a job with nothing before it was so before the schedule began."""
     ends = {stint.name: stint.end for stint in schedule}
     ready = {one.name: -1.0 for one in made.jobs}
@@ -185,7 +185,7 @@ def _ready_times(made: Work, schedule: Sequence[Stint]) -> dict[str, float]:
     return ready
 
 
-def _goes_before(a: Job, b: Job, moment: float) -> bool:
+def _goes_before(a: ForecastJob, b: ForecastJob, moment: float) -> bool:
     """Whether a job goes before another that shares a file, once both are ready."""
     urgent = [urgency(one.klass, one.priority, 0.0, moment, Tuning()) for one in (a, b)]
     return (urgent[0], int(a.name)) < (urgent[1], int(b.name)) and _exclude(a, b)
@@ -193,7 +193,9 @@ def _goes_before(a: Job, b: Job, moment: float) -> bool:
 
 @given(works(), SLOTS)
 @settings(max_examples=150)
-def test_jobs_that_share_a_file_keep_plan_order_once_both_are_ready(made: Work, slots: int) -> None:
+def test_jobs_that_share_a_file_keep_plan_order_once_both_are_ready(
+    made: ForecastWork, slots: int
+) -> None:
     schedule = simulate(made, slots)
     by_name = {one.name: one for one in made.jobs}
     ready, begins = _ready_times(made, schedule), starts(schedule)
@@ -207,7 +209,7 @@ def test_jobs_that_share_a_file_keep_plan_order_once_both_are_ready(made: Work, 
 
 @given(works(), SLOTS)
 @settings(max_examples=150)
-def test_no_slot_idles_while_something_could_run(made: Work, slots: int) -> None:
+def test_no_slot_idles_while_something_could_run(made: ForecastWork, slots: int) -> None:
     schedule = simulate(made, slots)
     by_name = {one.name: one for one in made.jobs}
     ready, begins = _ready_times(made, schedule), starts(schedule)
@@ -227,7 +229,7 @@ def test_no_slot_idles_while_something_could_run(made: Work, slots: int) -> None
 
 
 @given(works(), SLOTS)
-def test_a_saving_is_positive_and_real(made: Work, slots: int) -> None:
+def test_a_saving_is_positive_and_real(made: ForecastWork, slots: int) -> None:
     before = forecast(made, slots).seconds
     for saving in savings(made, slots):
         jobs = tuple(
@@ -255,7 +257,7 @@ def test_a_saving_is_positive_and_real(made: Work, slots: int) -> None:
     ],
 )
 def test_the_longest_path_has_a_tail_for_each_shared_file(
-    jobs: list[Job], edges: list[tuple[int, int]], expected: list[float]
+    jobs: list[ForecastJob], edges: list[tuple[int, int]], expected: list[float]
 ) -> None:
     assert paths(work(jobs, edges)) == expected
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from agents.streams import agent, events_of, seen
-from patience import PATIENCE, wait_until
+from wait_until import PATIENCE, wait_until
 from weft import scripted
 from weft.agents.adapters import adapter_of
 from weft.agents.adapters.base import Start
@@ -31,9 +31,9 @@ from weft.agents.events import (
     RateLimit,
     Result,
     Started,
-    Text,
-    Tokens,
-    Tool,
+    TextEvent,
+    TokenCount,
+    ToolEvent,
     Unknown,
     Usage,
 )
@@ -134,7 +134,7 @@ def test_a_script_changes_files_and_says_what_it_did(scene: Scene) -> None:
     names = {str(one.relative_to(scene.directory)) for one in scene.directory.rglob("*")}
     assert names == {"src", "src/a.py", "old.txt", "other", "other/undeclared"}
     assert isinstance(events[0], Started)
-    assert [one.name for one in events if isinstance(one, Tool)] == [
+    assert [one.name for one in events if isinstance(one, ToolEvent)] == [
         "write",
         "append",
         "replace",
@@ -142,10 +142,10 @@ def test_a_script_changes_files_and_says_what_it_did(scene: Scene) -> None:
         "touch",
         "Bash",
     ]
-    assert Text('hello "you" \\ \n é') in events
+    assert TextEvent('hello "you" \\ \n é') in events
     assert [one for one in events if isinstance(one, Usage)] == [
-        Usage(extent=Extent.STEP, tokens=Tokens(input=1200, output=300), micro_usd=50_000),
-        Usage(extent=Extent.STEP, tokens=Tokens(input=1, output=2)),
+        Usage(extent=Extent.STEP, tokens=TokenCount(input=1200, output=300), micro_usd=50_000),
+        Usage(extent=Extent.STEP, tokens=TokenCount(input=1, output=2)),
     ]
     assert events[-1] == Result(ok=True, text="all done")
     assert failure(status, events) is None
@@ -316,7 +316,7 @@ def test_a_grandchild_outlives_its_agent(scene: Scene, how: str) -> None:
         )
     (tool,) = [
         one for one in events_of("scripted", output.read_bytes().splitlines())
-        if isinstance(one, Tool)
+        if isinstance(one, ToolEvent)
     ]  # fmt: skip
     pid = int(tool.detail)
     scene.started.append(psutil.Process(pid))
@@ -461,8 +461,8 @@ def test_it_calls_a_tool_and_says_the_answer(scene: Scene) -> None:
     with tools(lambda params: said(f"{params['name']} {params['arguments']['task']}")) as url:
         code, events = scene.run('script: call why {"task": 7}', env=with_tools(scene, url))
     assert code == 0
-    assert Tool("why", '{"task": 7}') in events
-    assert Text("why 7") in events
+    assert ToolEvent("why", '{"task": 7}') in events
+    assert TextEvent("why 7") in events
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import plan
-from weft.policy import pipeline
+from weft.admission import pipeline
 from weft.stages import STAGES, find_fault
 
 LEGAL = [

@@ -19,19 +19,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft import graph
+from weft.admission.order import QueueEntry, Rank, Urgency, rank, urgency
 from weft.config import Tuning
 from weft.model import Class, Priority
 from weft.paths import Index
-from weft.plan.records import Compiled, Kind, PlanTask
-from weft.plan.report import DEFAULT_SECONDS
-from weft.policy.order import Entry, Rank, Urgency, rank, urgency
+from weft.plan.plan_records import Compiled, ItemKind, PlanTask
+from weft.plan.problem_report import DEFAULT_SECONDS
 
 WHOLE: Final = "**"
 
 _WORTH_SAYING: Final = 1.0
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class ForecastJob(Struct, frozen=True, kw_only=True):
     """A task as the simulation sees it."""
 
     name: str
@@ -43,10 +43,10 @@ class Job(Struct, frozen=True, kw_only=True):
     gang: str | None = None
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class ForecastWork(Struct, frozen=True, kw_only=True):
     """Jobs and what comes before what; node i of the graph is the i-th job."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[ForecastJob, ...]
     successors: graph.Successors
 
 
@@ -59,7 +59,7 @@ class Stint(Struct, frozen=True, kw_only=True):
     end: float
 
 
-class Bounds(Struct, frozen=True, kw_only=True):
+class ScheduleBounds(Struct, frozen=True, kw_only=True):
     """What no schedule can beat."""
 
     critical_path: float
@@ -82,7 +82,7 @@ class Saving(Struct, frozen=True, kw_only=True):
 
 class Forecast(Struct, frozen=True, kw_only=True):
     schedule: tuple[Stint, ...]
-    bounds: Bounds
+    bounds: ScheduleBounds
     slots: int
 
     @property
@@ -108,18 +108,18 @@ def estimate(samples: Sequence[tuple[int, float]], size: int) -> float | None:
     return statistics.median(seconds for _, seconds in nearest)
 
 
-def work_of(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> Work:
+def work_of(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> ForecastWork:
     """The jobs of a plan; `seconds` are estimates by task, where there are any."""
     known = seconds or {}
     gangs = {name: group[0] for group in compiled.groups for name in group}
     jobs = [_job(task, known, gangs.get(task.id)) for task in compiled.plan.tasks]
-    barriers = [Job(name="", seconds=0.0, runs=False) for _ in compiled.barriers]
-    return Work(jobs=(*jobs, *barriers), successors=compiled.successors)
+    barriers = [ForecastJob(name="", seconds=0.0, runs=False) for _ in compiled.barriers]
+    return ForecastWork(jobs=(*jobs, *barriers), successors=compiled.successors)
 
 
-def _job(task: PlanTask, seconds: Mapping[str, float], gang: str | None) -> Job:
-    idle = task.settled or task.manual or task.kind in (Kind.STORY, Kind.EPIC)
-    return Job(
+def _job(task: PlanTask, seconds: Mapping[str, float], gang: str | None) -> ForecastJob:
+    idle = task.settled or task.manual or task.kind in (ItemKind.STORY, ItemKind.EPIC)
+    return ForecastJob(
         name=task.id,
         seconds=0.0 if idle else seconds.get(task.id, DEFAULT_SECONDS),
         runs=not idle,
@@ -130,7 +130,7 @@ def _job(task: PlanTask, seconds: Mapping[str, float], gang: str | None) -> Job:
     )
 
 
-def paths(work: Work) -> list[float]:
+def paths(work: ForecastWork) -> list[float]:
     """Return the longest remaining path of each job, with a tail for every file it shares.
 
     Jobs that share a file run one after the other in plan order, so each job counts as if the next
@@ -147,7 +147,7 @@ def paths(work: Work) -> list[float]:
     return longest
 
 
-def _sharers(work: Work) -> dict[str, list[int]]:
+def _sharers(work: ForecastWork) -> dict[str, list[int]]:
     """The jobs that claim the same pattern."""
     sharers: dict[str, list[int]] = {}
     for node, job in enumerate(work.jobs):
@@ -156,7 +156,7 @@ def _sharers(work: Work) -> dict[str, list[int]]:
     return {pattern: nodes for pattern, nodes in sharers.items() if len(nodes) > 1}
 
 
-def bounds(work: Work, slots: int) -> Bounds:
+def bounds(work: ForecastWork, slots: int) -> ScheduleBounds:
     seconds = [job.seconds for job in work.jobs]
     alone = {node for node, job in enumerate(work.jobs) if WHOLE in job.claims}
     elsewhere = sum(seconds[node] for node in alone)
@@ -165,7 +165,7 @@ def bounds(work: Work, slots: int) -> Bounds:
         for pattern, nodes in _sharers(work).items()
     }
     busiest = max(loads, key=lambda pattern: (loads[pattern], pattern), default="")
-    return Bounds(
+    return ScheduleBounds(
         critical_path=max(graph.remaining_paths(work.successors, seconds), default=0.0),
         work_per_slot=sum(seconds) / slots,
         busiest_file=loads.get(busiest, 0.0),
@@ -173,13 +173,13 @@ def bounds(work: Work, slots: int) -> Bounds:
     )
 
 
-def forecast(work: Work, slots: int, *, tuning: Tuning | None = None) -> Forecast:
+def forecast(work: ForecastWork, slots: int, *, tuning: Tuning | None = None) -> Forecast:
     """The schedule this work would have on so many slots."""
     schedule = simulate(work, slots, tuning=tuning)
     return Forecast(schedule=schedule, bounds=bounds(work, slots), slots=slots)
 
 
-def savings(work: Work, slots: int, *, most: int = 3, tries: int = 12) -> list[Saving]:
+def savings(work: ForecastWork, slots: int, *, most: int = 3, tries: int = 12) -> list[Saving]:
     """The files whose splitting would shorten the run most, by trying the busiest ones."""
     now = forecast(work, slots)
     before = now.seconds
@@ -201,7 +201,7 @@ def savings(work: Work, slots: int, *, most: int = 3, tries: int = 12) -> list[S
 
 
 def simulate(
-    work: Work,
+    work: ForecastWork,
     slots: int,
     *,
     durations: Sequence[float] | None = None,
@@ -215,7 +215,9 @@ def simulate(
 class _Simulation:
     """One run: what is ready, what is held, and which slots are free, at one moment."""
 
-    def __init__(self, work: Work, slots: int, durations: Sequence[float], tuning: Tuning) -> None:
+    def __init__(
+        self, work: ForecastWork, slots: int, durations: Sequence[float], tuning: Tuning
+    ) -> None:
         self._work = work
         self._durations = durations
         self._tuning = tuning
@@ -303,7 +305,7 @@ class _Simulation:
 
     def _rank(self, node: int) -> Rank:
         job = self._work.jobs[node]
-        entry = Entry(
+        entry = QueueEntry(
             id=node,
             klass=job.klass,
             priority=job.priority,
@@ -349,7 +351,7 @@ class _Simulation:
 class _Wanted:
     """The files of ready jobs, indexed so that a later job finds the jobs before it."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ForecastWork) -> None:
         self._jobs = work.jobs
         self._patterns: Index[str] = Index()
         # By pattern, then by class and priority: the jobs that want it, in plan order.
@@ -398,7 +400,7 @@ class _Wanted:
         return None
 
 
-def _gangs(work: Work, slots: int) -> dict[str, list[int]]:
+def _gangs(work: ForecastWork, slots: int) -> dict[str, list[int]]:
     """The jobs that start together; those of a gang that never fits are ordinary."""
     gangs: dict[str, list[int]] = {}
     for node, job in enumerate(work.jobs):

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from weft.agents.adapters import ADAPTERS
-from weft.agents.adapters.base import Reading
+from weft.agents.adapters.base import ReaderState
 from weft.agents.agent import Agent
-from weft.agents.classify import Seen
+from weft.agents.agent_file import parse
+from weft.agents.classify import AttemptEnd
 from weft.agents.events import Event
-from weft.agents.file import parse
 from weft.model import ErrorClass
 
 STREAMS = Path(__file__).parent.parent / "streams"
@@ -83,7 +83,7 @@ def agent(runs: str = "claude", body: str = "{{ task.text }}\n", settings: str =
 
 
 def events_of(name: str, lines: Iterable[bytes]) -> list[Event]:
-    reading, found = Reading(), list[Event]()
+    reading, found = ReaderState(), list[Event]()
     for line in lines:
         events, reading = ADAPTERS[name].read(line, reading)
         found += events
@@ -115,8 +115,8 @@ def _part(name: str, mode: str, kind: str) -> list[bytes]:
     return path.read_bytes().splitlines() if path.exists() else []
 
 
-def seen(events: Iterable[Event]) -> Seen:
-    found = Seen()
+def seen(events: Iterable[Event]) -> AttemptEnd:
+    found = AttemptEnd()
     for event in events:
         found = found.after(event)
     return found

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agents.streams import FAILURES, LINES, RECORDED, agent, events_of, recorded
-from weft.agents import lines, places
+from weft.agents import json_lines, program_files
 from weft.agents.adapters import ADAPTERS, adapter_of
-from weft.agents.adapters.base import Facts, Launch, Mcp, Reading, Start, environment
+from weft.agents.adapters.base import Facts, Launch, Mcp, ReaderState, Start, environment
 from weft.agents.agent import PROGRAMS
 from weft.agents.events import (
     Error,
@@ -23,13 +23,13 @@ from weft.agents.events import (
     Result,
     Retrying,
     Started,
-    Text,
-    Tokens,
-    Tool,
+    TextEvent,
+    TokenCount,
+    ToolEvent,
     Unknown,
     Usage,
 )
-from weft.agents.lines import shorten_line
+from weft.agents.json_lines import shorten_line
 from weft.errors import InputError
 from weft.model import ErrorClass
 
@@ -254,14 +254,14 @@ def test_a_program_has_places_of_its_own_and_no_others(
 ) -> None:
     facts = ADAPTERS[name].FACTS
     below = [one if one.startswith("/") else f"{HOME}/{one}" for one in directories]
-    assert places.find_all(facts.directories, {"HOME": HOME, **variables}) == below
-    homeless = places.find_all((*facts.directories, *facts.files), variables)
+    assert program_files.find_all(facts.directories, {"HOME": HOME, **variables}) == below
+    homeless = program_files.find_all((*facts.directories, *facts.files), variables)
     assert homeless == [one for one in directories if one.startswith("/")]
 
 
 def test_paths_of_an_agent_file_are_below_home_or_absolute() -> None:
-    assert places.expand(["~/a b", "/c"], {"HOME": HOME}) == ["/home/me/a b", "/c"]
-    assert places.expand(["~/a b", "/c"], {}) == ["/c"]
+    assert program_files.expand(["~/a b", "/c"], {"HOME": HOME}) == ["/home/me/a b", "/c"]
+    assert program_files.expand(["~/a b", "/c"], {}) == ["/c"]
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")
@@ -276,15 +276,15 @@ def test_every_recorded_line_is_understood(file: Path) -> None:
 @pytest.mark.parametrize("name", ["claude", "codex", "opencode", "gemini"])
 def test_text_tools_and_results_read_the_same_whoever_says_them(name: str) -> None:
     events = recorded(name, "shell")
-    assert [event.text for event in events if isinstance(event, Text)] == [
+    assert [event.text for event in events if isinstance(event, TextEvent)] == [
         "Step 1 of 1.",
         "shell finished",
     ]
-    (tool,) = [event for event in events if isinstance(event, Tool)]
+    (tool,) = [event for event in events if isinstance(event, ToolEvent)]
     assert "echo shelled > lab_out.txt" in tool.detail
     (result,) = [event for event in events if isinstance(event, Result)]
     assert result == Result(ok=True, text="shell finished")
-    (tool,) = [event for event in recorded(name, "write") if isinstance(event, Tool)]
+    (tool,) = [event for event in recorded(name, "write") if isinstance(event, ToolEvent)]
     assert "lab_out.txt" in tool.detail
 
 
@@ -334,7 +334,7 @@ PATIENCE = "You've hit your usage limit. Try again in 1 day 2 hours 3 minutes."
         (
             "codex",
             {"type": "item.completed", "item": {"id": "i", "type": "mcp_tool_call", "tool": "ask"}},
-            Tool("ask"),
+            ToolEvent("ask"),
         ),
         (
             "codex",
@@ -364,7 +364,7 @@ PATIENCE = "You've hit your usage limit. Try again in 1 day 2 hours 3 minutes."
         (
             "opencode",
             {"type": "step_finish", "part": {"reason": "tool-calls", "cost": 0.5}},
-            Usage(extent=Extent.STEP, tokens=Tokens(), micro_usd=500_000),
+            Usage(extent=Extent.STEP, tokens=TokenCount(), micro_usd=500_000),
         ),
         (
             "codex",
@@ -377,18 +377,18 @@ PATIENCE = "You've hit your usage limit. Try again in 1 day 2 hours 3 minutes."
             {"type": "error", "severity": "error", "message": "429, please retry in 34.07s"},
             Error(kind=None, text="429, please retry in 34.07s"),
         ),
-        ("command", "not JSON", Text('"not JSON"')),
+        ("command", "not JSON", TextEvent('"not JSON"')),
     ],
 )
 def test_lines_the_recordings_do_not_have(name: str, line: object, event: Event | None) -> None:
-    found, _ = ADAPTERS[name].read(json.dumps(line).encode(), Reading())
+    found, _ = ADAPTERS[name].read(json.dumps(line).encode(), ReaderState())
     assert (event in found) if event else (found == ())
 
 
 def test_a_session_id_that_could_be_an_option_is_not_taken() -> None:
     for bad in ("--help", "-x", "a b", "", "x" * 500, "a\n"):
         line = json.dumps({"type": "thread.started", "thread_id": bad}).encode()
-        assert ADAPTERS["codex"].read(line, Reading()) == ((), Reading())
+        assert ADAPTERS["codex"].read(line, ReaderState()) == ((), ReaderState())
 
 
 def test_a_message_that_comes_in_parts_is_counted_once() -> None:
@@ -421,13 +421,13 @@ HOSTILE = [
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_hostile_line_is_fatal(name: str, line: bytes) -> None:
-    _read_safely(name, line, Reading())
+    _read_safely(name, line, ReaderState())
 
 
 @pytest.mark.parametrize("name", sorted(ADAPTERS))
 @given(line=st.binary(max_size=200))
 def test_no_bytes_are_fatal(name: str, line: bytes) -> None:
-    _read_safely(name, line, Reading(text="so far", item="open"))
+    _read_safely(name, line, ReaderState(text="so far", item="open"))
 
 
 def _mutations(line: bytes) -> st.SearchStrategy[bytes]:
@@ -446,7 +446,7 @@ def _mutations(line: bytes) -> st.SearchStrategy[bytes]:
     )
 )
 def test_no_damaged_line_is_fatal(chosen: tuple[str, bytes]) -> None:
-    _read_safely(*chosen, Reading())
+    _read_safely(*chosen, ReaderState())
 
 
 JUNK = st.recursive(
@@ -476,10 +476,10 @@ def test_no_field_of_the_wrong_type_is_fatal(
     name, line = chosen
     document = json.loads(line)
     damaged = document if draw is None else _with_junk(document, draw)
-    _read_safely(name, json.dumps(damaged).encode(), Reading())
+    _read_safely(name, json.dumps(damaged).encode(), ReaderState())
 
 
-def _read_safely(name: str, line: bytes, reading: Reading) -> None:
+def _read_safely(name: str, line: bytes, reading: ReaderState) -> None:
     events, _ = ADAPTERS[name].read(line, reading)
     for event in events:
         for value in _texts(event):
@@ -503,10 +503,10 @@ def test_a_line_that_is_too_long_is_read_from_both_its_ends(
 ) -> None:
     line = json.dumps({"type": "result", "result": text, "is_error": False}).encode()
     joined = shorten_line(line[: 900 + before], line[-(300 + after) :])
-    found = lines.decode(joined)
+    found = json_lines.decode(joined)
     assert found is not None
     assert (found["type"], found["is_error"]) == ("result", False)
 
 
 def test_ends_that_do_not_fit_together_are_no_line() -> None:
-    assert lines.decode(shorten_line(b'{"a": [', b'"]')) is None
+    assert json_lines.decode(shorten_line(b'{"a": [', b'"]')) is None

@@ -18,12 +18,21 @@ from agents.streams import (
     seen,
 )
 from weft.agents.adapters import ADAPTERS
-from weft.agents.classify import Ending, Failure, Seen, Stop, classify
-from weft.agents.events import Error, Event, RateLimit, Result, Retrying, Text, Tool, Unknown
+from weft.agents.classify import AttemptEnd, Ending, Failure, Stop, classify
+from weft.agents.events import (
+    Error,
+    Event,
+    RateLimit,
+    Result,
+    Retrying,
+    TextEvent,
+    ToolEvent,
+    Unknown,
+)
+from weft.agents.failure_text import by_text
 from weft.agents.reset_time import clock_time, rate_limit
 from weft.agents.signature import signature
-from weft.agents.trouble import by_text
-from weft.attempt.beginning import RESUMED
+from weft.attempt.base import RESUMED
 from weft.attempt.outcome import after_failure
 from weft.config import Tuning
 from weft.model import ErrorClass, State
@@ -95,7 +104,7 @@ def test_an_exit_code_with_a_meaning_tells_a_failure_that_words_do_not(
 def test_failed_requests_are_counted_until_the_program_gets_on() -> None:
     failing: list[Event] = [Retrying(kind=OVERLOAD, text="cut"), RateLimit(text="slow down")]
     assert seen(failing).failed == 2
-    assert seen([*failing, Tool("bash"), *failing[:1]]).failed == 1
+    assert seen([*failing, ToolEvent("bash"), *failing[:1]]).failed == 1
     assert ADAPTERS["opencode"].FACTS.tries is not None
     assert seen(recorded_fully("opencode", "quota")).failed >= ADAPTERS["opencode"].FACTS.tries
 
@@ -120,19 +129,19 @@ def test_a_stream_that_is_cut_off_is_never_a_success(name: str) -> None:
 
 UUID = "-ec53-4b8e-b8ef-484c80a4520d"
 LIMIT = RateLimit(after=30, text="slow down")
-TOO_MANY: list[Event] = [Text("about authentication failures")] * 30
+TOO_MANY: list[Event] = [TextEvent("about authentication failures")] * 30
 
 CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]] = [
     # What it says of itself goes first.
     ([Result(ok=True)], 0, None, "", None),
     ([Result(ok=True)], 1, None, "", None),
     ([Result(ok=True)], -15, None, "", None),
-    ([Result(ok=True), Text("and another thing")], -9, None, "", CRASH),
+    ([Result(ok=True), TextEvent("and another thing")], -9, None, "", CRASH),
     ([Result(ok=False, text="hm")], 0, None, "", OTHER),
     ([Result(ok=False, text="last status: 503")], 0, None, "", OVERLOAD),
     ([Error(kind=AUTH, text="no"), Result(ok=False)], 0, None, "", AUTH),
     ([Error(kind=None, text="model x1 not found"), Result(ok=False)], 1, None, "", CONFIG),
-    ([Error(kind=OVERLOAD, text="x"), Text("goes on"), Result(ok=True)], 0, None, "", None),
+    ([Error(kind=OVERLOAD, text="x"), TextEvent("goes on"), Result(ok=True)], 0, None, "", None),
     ([Result(ok=True), Error(kind=AUTH, text="no")], 0, None, "", AUTH),
     ([Error(kind=None, text="")], 0, None, "", OTHER),
     ([Result(ok=False, text="")], 0, None, "", OTHER),
@@ -140,7 +149,7 @@ CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]]
     ([LIMIT], 1, None, "", RATE_LIMIT),
     ([LIMIT], 0, None, "", RATE_LIMIT),
     ([LIMIT], -9, None, "", CRASH),
-    ([LIMIT, Tool("Bash")], 1, None, "", CRASH),
+    ([LIMIT, ToolEvent("Bash")], 1, None, "", CRASH),
     ([Retrying(kind=OVERLOAD, text="529")], 1, None, "", OVERLOAD),
     ([Retrying(kind=None, text="strange")], 1, None, "", OTHER),
     # Then how it died.
@@ -158,12 +167,12 @@ CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]]
     ([], 1, None, "429 Too Many Requests", RATE_LIMIT),
     ([], 1, None, "Traceback: boom", CRASH),
     ([], 0, None, "Invalid API key", AUTH),
-    ([Text("we test authentication")], 1, None, "", CRASH),
+    ([TextEvent("we test authentication")], 1, None, "", CRASH),
     (TOO_MANY, 1, None, "authentication failed", CRASH),
     (TOO_MANY, 1, None, "rate limit", RATE_LIMIT),
     # What weft did.
     ([], 0, Stop.WALL, "", TIMEOUT),
-    ([Text("working")], -15, Stop.IDLE, "", TIMEOUT),
+    ([TextEvent("working")], -15, Stop.IDLE, "", TIMEOUT),
     ([LIMIT], -15, Stop.IDLE, "", RATE_LIMIT),
     ([Retrying(kind=AUTH, text="401")], 143, Stop.WALL, "", AUTH),
     ([Retrying(kind=None, text="strange")], 143, Stop.WALL, "", TIMEOUT),
@@ -192,9 +201,9 @@ def test_how_it_ended(
 
 def test_an_error_without_words_is_no_success() -> None:
     """falsy-error-counted-as-success: the weakened variant asks whether there is any text."""
-    events: list[Event] = [Text("tried"), Error(kind=None, text=""), Result(ok=False, text="")]
+    events: list[Event] = [TextEvent("tried"), Error(kind=None, text=""), Result(ok=False, text="")]
 
-    def weakened(found: Seen) -> bool:
+    def weakened(found: AttemptEnd) -> bool:
         return not (found.result and found.result.text)
 
     assert weakened(seen(events))
@@ -202,9 +211,9 @@ def test_an_error_without_words_is_no_success() -> None:
 
 
 def test_a_command_needs_exit_code_0_and_nothing_else() -> None:
-    assert end([Text("hello")], 0, name="command") is None
-    assert kind(end([Text("hello")], 3, name="command")) is CRASH
-    assert kind(end([Text("Invalid API key")], 1, name="command")) is AUTH
+    assert end([TextEvent("hello")], 0, name="command") is None
+    assert kind(end([TextEvent("hello")], 3, name="command")) is CRASH
+    assert kind(end([TextEvent("Invalid API key")], 1, name="command")) is AUTH
 
 
 def test_a_rate_limit_keeps_the_time_that_was_last_stated() -> None:
@@ -212,7 +221,7 @@ def test_a_rate_limit_keeps_the_time_that_was_last_stated() -> None:
     failure = end([stated, RateLimit(), Error(kind=RATE_LIMIT, text="no"), Result(ok=False)], 1)
     assert failure is not None
     assert (failure.until, failure.after) == (1778565600.0, None)
-    moved_on = end([stated, Text("works again"), RateLimit()], 1)
+    moved_on = end([stated, TextEvent("works again"), RateLimit()], 1)
     assert moved_on is not None
     assert moved_on.until is None
 
@@ -369,5 +378,5 @@ def test_any_mixture_of_lines_has_an_ending(chosen: list[tuple[str, bytes]], sta
 
 
 def test_lines_that_mean_nothing_are_counted() -> None:
-    assert seen([Unknown(3), Text("x"), Unknown(9)]).unknown == 2
-    assert Seen().unknown == 0
+    assert seen([Unknown(3), TextEvent("x"), Unknown(9)]).unknown == 2
+    assert AttemptEnd().unknown == 0

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft import operations
-from weft.agents.agent import Agent, Budget, Prices, Sandbox
-from weft.agents.file import parse
+from weft import maintenance
+from weft.agents.agent import Agent, AgentBudget, Prices, SandboxSettings
+from weft.agents.agent_file import parse
 from weft.errors import InputError
 
-TEMPLATES = Path(operations.__file__).parent / "agents"
+TEMPLATES = Path(maintenance.__file__).parent / "agents"
 
 FULL = """---
 description: "Everything: at once"
@@ -68,8 +68,8 @@ def test_every_setting_is_understood() -> None:
         ),
         timeout=5400.0,
         idle_timeout=90.0,
-        budget=Budget(micro_usd=2_500_000, tokens=2_000_000),
-        sandbox=Sandbox.BWRAP,
+        budget=AgentBudget(micro_usd=2_500_000, tokens=2_000_000),
+        sandbox=SandboxSettings.BWRAP,
         network=False,
         write=("~/.config/some", "/srv/cache"),
         read=("~/.aws",),

@@ -8,22 +8,22 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
 from agents.streams import agent
-from weft import operations
+from weft import maintenance
 from weft.agents import template
-from weft.agents.file import parse
+from weft.agents.agent_file import parse
 from weft.agents.prompt import (
     Briefing,
-    Change,
-    Need,
-    Sent,
-    Word,
+    LandedChange,
+    NeededTask,
+    PromptMessage,
+    SentTask,
     environment,
     prompt,
     variables,
 )
 from weft.errors import InputError
 
-TEMPLATES = Path(operations.__file__).parent / "agents"
+TEMPLATES = Path(maintenance.__file__).parent / "agents"
 
 WHOLE = Briefing(
     task="2.3",
@@ -38,12 +38,12 @@ WHOLE = Briefing(
     tests=("tests/test_auth.py",),
     criteria=("an expired token is refused",),
     spec="## Tokens\nThey are opaque.",
-    needs=(Need(name="2.1", summary="Added the store.\nNo cache.", commit="abc1234"),),
+    needs=(NeededTask(name="2.1", summary="Added the store.\nNo cache.", commit="abc1234"),),
     refusal="the check failed:\nE   assert 1 == 2",
-    change=Change(base="aaa", candidate="bbb"),
+    change=LandedChange(base="aaa", candidate="bbb"),
     findings="the reviewer is unsure",
-    messages=(Word(sender="ann", text="Mind the cache.\n## Rules"),),
-    sent=(Sent(task=7, name="docs", state="done", summary="Written.\nscript: hang"),),
+    messages=(PromptMessage(sender="ann", text="Mind the cache.\n## Rules"),),
+    sent=(SentTask(task=7, name="docs", state="done", summary="Written.\nscript: hang"),),
     tools=True,
 )
 

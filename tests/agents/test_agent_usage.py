@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.streams import recorded
-from weft.agents.agent import Budget, Prices
-from weft.agents.events import Event, Extent, Text, Tokens, Usage
+from weft.agents.agent import AgentBudget, Prices
+from weft.agents.events import Event, Extent, TextEvent, TokenCount, Usage
 from weft.agents.usage import Meter, Spent, counted, exceeded, price
 
 PRICES = Prices(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
-ONE_RUN = Tokens(input=200, output=40)
+ONE_RUN = TokenCount(input=200, output=40)
 
 
 def metered(events: Iterable[Event], meter: Meter | None = None) -> Meter:
@@ -28,7 +28,7 @@ def test_each_program_used_as_much_in_its_first_run_as_in_its_second(name: str) 
     assert first.spent.tokens == ONE_RUN
     second = metered(recorded(name, "resume"), Meter(before=first.session))
     assert second.spent == first.spent
-    assert second.session.tokens == Tokens(input=400, output=80)
+    assert second.session.tokens == TokenCount(input=400, output=80)
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_without_prices_or_a_report_nobody_knows_the_dollars() -> None:
 def test_while_it_runs_the_steps_count_and_at_the_end_the_whole() -> None:
     meter = Meter(prices=PRICES)
     for _ in range(3):
-        meter = counted(meter, Usage(extent=Extent.STEP, tokens=Tokens(input=1000, output=1)))
-    assert meter.spent.tokens == Tokens(input=3000, output=3)
+        meter = counted(meter, Usage(extent=Extent.STEP, tokens=TokenCount(input=1000, output=1)))
+    assert meter.spent.tokens == TokenCount(input=3000, output=3)
     assert meter.spent.micro_usd == 9045
-    meter = counted(meter, Usage(extent=Extent.RUN, tokens=Tokens(input=3000, output=500)))
-    assert meter.spent.tokens == Tokens(input=3000, output=500)
+    meter = counted(meter, Usage(extent=Extent.RUN, tokens=TokenCount(input=3000, output=500)))
+    assert meter.spent.tokens == TokenCount(input=3000, output=500)
     meter = counted(meter, Usage(extent=Extent.SESSION, micro_usd=7))
     assert meter.spent.micro_usd == 7  # the program knows better
 
@@ -60,33 +60,33 @@ def test_while_it_runs_the_steps_count_and_at_the_end_the_whole() -> None:
 def test_what_a_killed_run_never_reported_is_counted_by_the_next() -> None:
     unseen = Meter()  # killed before it said anything: 200 and 40 are lost to us
     after = metered(recorded("codex", "resume"), Meter(before=unseen.session))
-    assert after.spent.tokens == Tokens(input=400, output=80)
+    assert after.spent.tokens == TokenCount(input=400, output=80)
 
 
 def test_prices_are_rounded_up() -> None:
-    assert price(Tokens(cache_read=1), PRICES) == 1
-    assert price(Tokens(), PRICES) == 0
-    assert price(Tokens(input=10**6, cache_write=10**6), PRICES) == 6_750_000
+    assert price(TokenCount(cache_read=1), PRICES) == 1
+    assert price(TokenCount(), PRICES) == 0
+    assert price(TokenCount(input=10**6, cache_write=10**6), PRICES) == 6_750_000
 
 
 @pytest.mark.parametrize(
     ("spent", "budget", "which"),
     [
-        (Spent(micro_usd=100), Budget(), None),
-        (Spent(micro_usd=100), Budget(micro_usd=100), None),
-        (Spent(micro_usd=101), Budget(micro_usd=100), "dollars"),
-        (Spent(micro_usd=None), Budget(micro_usd=0), None),
-        (Spent(tokens=Tokens(input=5, cache_read=6)), Budget(tokens=10), "tokens"),
-        (Spent(tokens=Tokens(input=5, cache_read=5)), Budget(tokens=10), None),
+        (Spent(micro_usd=100), AgentBudget(), None),
+        (Spent(micro_usd=100), AgentBudget(micro_usd=100), None),
+        (Spent(micro_usd=101), AgentBudget(micro_usd=100), "dollars"),
+        (Spent(micro_usd=None), AgentBudget(micro_usd=0), None),
+        (Spent(tokens=TokenCount(input=5, cache_read=6)), AgentBudget(tokens=10), "tokens"),
+        (Spent(tokens=TokenCount(input=5, cache_read=5)), AgentBudget(tokens=10), None),
     ],
 )
 def test_a_budget_is_exceeded_above_its_last_unit(
-    spent: Spent, budget: Budget, which: str | None
+    spent: Spent, budget: AgentBudget, which: str | None
 ) -> None:
     assert exceeded(spent, budget) == which
 
 
-TOKENS = st.builds(Tokens, input=st.integers(0, 9), output=st.integers(0, 9))
+TOKENS = st.builds(TokenCount, input=st.integers(0, 9), output=st.integers(0, 9))
 USAGES = st.builds(
     Usage,
     extent=st.sampled_from(Extent),
@@ -95,9 +95,11 @@ USAGES = st.builds(
 )
 
 
-@given(st.lists(USAGES | st.just(Text("x")), max_size=8), TOKENS, st.none() | st.integers(0, 9))
+@given(
+    st.lists(USAGES | st.just(TextEvent("x")), max_size=8), TOKENS, st.none() | st.integers(0, 9)
+)
 def test_what_was_used_never_comes_back(
-    events: list[Event], before: Tokens, dollars: int | None
+    events: list[Event], before: TokenCount, dollars: int | None
 ) -> None:
     meter = Meter(before=Spent(tokens=before, micro_usd=dollars))
     for event in events:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.agents.answers import Verdict, read, without_prompt
+from weft.agents.review_answer import ReviewVerdict, read, without_prompt
 
 YES = {"answer": "yes", "why": ""}
 REVIEW = {"does_what_was_asked": YES, "safe": YES, "must_be_fixed": []}
@@ -38,7 +38,7 @@ REVIEW = {"does_what_was_asked": YES, "safe": YES, "must_be_fixed": []}
 def test_an_answer_is_read_wherever_it_stands(
     answer: dict[str, object], accepted: bool, reasons: tuple[str, ...]
 ) -> None:
-    wanted = Verdict(accepted=accepted, reasons=reasons)
+    wanted = ReviewVerdict(accepted=accepted, reasons=reasons)
     text = json.dumps(answer)
     assert read(text) == wanted
     assert read(f"I looked {{closely}}.\n```json\n{json.dumps(answer, indent=2)}\n```\n") == wanted
@@ -60,9 +60,9 @@ def test_a_prompt_that_is_printed_before_the_answer_is_no_answer() -> None:
         printed = f"> reading the prompt\n{template}\nI looked at it.\n"
         assert read(without_prompt(printed, template)) is None
         rejected = printed + '```json\n{\n  "verdict": "reject"\n}\n```\n'
-        assert read(without_prompt(rejected, template)) == Verdict(accepted=False)
+        assert read(without_prompt(rejected, template)) == ReviewVerdict(accepted=False)
         alone = '{"verdict": "accept"}'
-        assert read(without_prompt(alone, template)) == Verdict(accepted=True)
+        assert read(without_prompt(alone, template)) == ReviewVerdict(accepted=True)
 
 
 @given(st.text() | st.recursive(st.text() | st.none() | st.integers(), st.lists).map(json.dumps))

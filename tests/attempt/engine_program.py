@@ -12,10 +12,11 @@ from pathlib import Path
 
 import anyio
 
-from weft import config, engine, scheduler
+from weft import config
 from weft.attempt import attempt
-from weft.engine import Interrupted, open_site, serving
 from weft.store import open_store
+from weft.worker import engine, scheduler
+from weft.worker.engine import Interrupted, open_site, serving
 
 
 def weaken(build: str) -> None:

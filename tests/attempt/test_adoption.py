@@ -12,12 +12,12 @@ import time
 import psutil
 import pytest
 
-from attempt.ground import Ground
+from attempt.attempt_project import Ground
 from databases import look
-from patience import wait_until
+from wait_until import wait_until
 from weft.errors import Refused
 from weft.model import Outcome, State
-from weft.process import records
+from weft.process import attempt_files
 from weft.store.leases import finish, list_open, report
 from weft.store.tasks import cancel
 
@@ -27,7 +27,7 @@ SAID = [f"line {n}" for n in range(LINES)]
 
 
 def started(ground: Ground, task: int, attempt: int = 1) -> bool:
-    return (ground.directory(task, attempt) / records.WRAPPER).exists()
+    return (ground.directory(task, attempt) / attempt_files.WRAPPER).exists()
 
 
 def kill(program: subprocess.Popen[bytes]) -> None:
@@ -61,7 +61,7 @@ def killed_and_followed(either: Ground, moment: str) -> None:
     if moment != "talking":
         # Stopped, it cannot deal with what its agent does; nothing it holds expires yet.
         either.suspend(first)
-        wait_until((either.directory(task) / records.EXIT).exists)
+        wait_until((either.directory(task) / attempt_files.EXIT).exists)
     if moment == "settling":
         first.send_signal(signal.SIGCONT)
         branch = either.root / ".git/refs/heads/weft-work/do/t1/1"
@@ -120,7 +120,7 @@ def test_killed_at_any_moment_around_its_agents_end(either: Ground) -> None:
     for number in range(1, 21):
         task = either.submit("say one", "sleep 0.1", "say two", f"write f{number} x")
         program = either.engine()
-        wait_until((either.directory(task) / records.EXIT).exists)
+        wait_until((either.directory(task) / attempt_files.EXIT).exists)
         time.sleep(chance.random() * 0.25)
         kill(program)
         either.serve()
@@ -182,9 +182,9 @@ def test_when_weft_stays_away_its_agents_end_and_that_is_no_failure(ground: Grou
     program = ground.engine()
     wait_until(lambda: len(ground.living()) == 2)
     kill(program)
-    wait_until((ground.directory(task) / records.EXIT).exists)
+    wait_until((ground.directory(task) / attempt_files.EXIT).exists)
     assert ground.living() == []
-    record = json.loads((ground.directory(task) / records.EXIT).read_text())
+    record = json.loads((ground.directory(task) / attempt_files.EXIT).read_text())
     assert record["why"] == "forsaken"
     ground.serve()
     assert look(ground.url, "SELECT * FROM failures") == []

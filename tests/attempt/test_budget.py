@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from attempt.ground import Ground
+from attempt.attempt_project import Ground
 from databases import look
-from patience import wait_until
-from weft.attempt.site import read_agent_file
+from wait_until import wait_until
+from weft.admission.capacity import attempt_demand
 from weft.config import RunSettings
 from weft.model import NewRun, NewTask, State
-from weft.policy.capacity import attempt_demand
+from weft.project.site import read_agent_file
 from weft.store.leases import list_open
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel

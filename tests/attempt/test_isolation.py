@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from attempt.ground import Ground
+from attempt.attempt_project import Ground
 from databases import postgres_later
-from places import tmp_path as tmp_path
+from disk_directory import tmp_path as tmp_path
 from repositories import content, git
 from weft.model import State
 from weft.process import sandbox

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from attempt.ground import Ground
+from attempt.attempt_project import Ground
 from databases import look
 from repositories import content, git
 from weft.model import State
 from weft.store.agents import list_stopped, resume_agent
-from weft.store.limits import list_limits, penalise
+from weft.store.limit_table import list_limits, penalise
 from weft.store.tasks import cancel
 
 

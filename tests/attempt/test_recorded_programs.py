@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents.streams import FAILURES, STREAMS
-from attempt.ground import Ground
+from attempt.attempt_project import Ground
 from weft import workspace
 from weft.model import ErrorClass, State
 from weft.store.agents import list_stopped

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyte
 
-from patience import PATIENCE
+from wait_until import PATIENCE
 
 _ALTERNATE = 1049 << 5  # as pyte numbers private modes
 _LOGIN = """

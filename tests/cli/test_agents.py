@@ -11,9 +11,9 @@ from cli.shell import answer, assert_one_sentence, make_project, runs, started, 
 from databases import look, postgres_later
 from repositories import content, make_repository
 from weft.agents.prompt import Briefing, prompt
-from weft.attempt.site import read_agent
-from weft.operations.doctor import examine
-from weft.operations.init import init
+from weft.maintenance.examination import examine
+from weft.maintenance.project_files import init
+from weft.project.site import read_agent
 from weft.store import open_store
 from weft.store.agents import stop_agent
 

@@ -11,8 +11,8 @@ import pytest
 
 from cli.shell import assert_one_sentence, make_project, runs, started, wait_line, weft
 from databases import look
-from patience import wait_until
 from repositories import content, git, make_repository
+from wait_until import wait_until
 
 
 @pytest.fixture

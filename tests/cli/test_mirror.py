@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cli.project import Project
-from issues import Issues
-from patience import wait_until
+from beads_issues import Issues
+from cli.plan_project import Project
+from wait_until import wait_until
 from weft.store import open_store
 from weft.store.tasks import retry
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from pages import Tags
+from html_pages import Tags
 from store_helpers import DONE, go, hire, put
 from weft import cli, forecast, git, plan
-from weft.cli.plan import gantt, layout, page, texts
-from weft.operations import plans
+from weft.cli.plan import graph_layout, plan_page, plan_text, text_gantt
+from weft.runs import plan_check
 from weft.store import default_url, open_store
 from weft.store.leases import finish
 
@@ -203,10 +203,10 @@ def test_every_plan_of_the_corpus_is_answered(weft: Weft, path: Path) -> None:
     if path.name.endswith(".golden.json"):
         return
     checked = weft("plan", "check", str(path))
-    shown = weft("plan", "show", str(path), "--html", "page.html")
+    shown = weft("plan", "show", str(path), "--html", "plan_page.html")
     assert checked.status == shown.status
     assert checked.err == shown.err == ""
-    assert Path("page.html").exists() == (shown.status == 0)
+    assert Path("plan_page.html").exists() == (shown.status == 0)
 
 
 def test_slots_come_from_the_limits_unless_they_are_named(weft: Weft) -> None:
@@ -290,7 +290,7 @@ def test_show_tells_who_waits_for_whom_and_when_what_runs(weft: Weft) -> None:
         "Shorter:        split src/app.py between 1.1 and 1.2: −5 min",
     ):
         assert text in out
-    assert all(texts.cells(line) <= 100 for line in out.splitlines() if "│" in line)
+    assert all(plan_text.cells(line) <= 100 for line in out.splitlines() if "│" in line)
 
 
 def test_show_as_json_has_the_schedule_and_the_savings(weft: Weft) -> None:
@@ -315,9 +315,9 @@ def test_a_plan_cannot_write_to_the_terminal(weft: Weft) -> None:
 
 def test_the_page_needs_nothing_else_and_escapes_everything(weft: Weft) -> None:
     write("plan.md", GOOD.replace("src/user.py", '"src/<i>,\'.py"').replace("# Shop", "# <b>&"))
-    done = weft("plan", "show", "plan.md", "--html", "page.html")
-    assert (done.status, done.out) == (0, "Wrote page.html.\n")
-    text = Path("page.html").read_text(encoding="utf-8")
+    done = weft("plan", "show", "plan.md", "--html", "plan_page.html")
+    assert (done.status, done.out) == (0, "Wrote plan_page.html.\n")
+    text = Path("plan_page.html").read_text(encoding="utf-8")
     tags = Tags(text)
     assert tags.seen.count("svg") == 2
     assert not {"script", "link", "img", "iframe", "b", "i"} & set(tags.seen)
@@ -331,7 +331,7 @@ def test_the_page_needs_nothing_else_and_escapes_everything(weft: Weft) -> None:
 def test_a_page_is_written_again_but_nothing_else_is_overwritten(weft: Weft) -> None:
     write("plan.md", GOOD)
     for _ in range(2):
-        assert weft("plan", "show", "plan.md", "--html", "page.html").status == 0
+        assert weft("plan", "show", "plan.md", "--html", "plan_page.html").status == 0
     before = Path("plan.md").read_bytes()
     done = weft("plan", "show", "plan.md", "--html", "plan.md")
     assert_one_sentence(done, "plan.md", "no HTML page")
@@ -463,27 +463,29 @@ def test_every_command_has_help_with_an_example(weft: Weft, name: str) -> None:
     ],
 )
 def test_durations_are_for_people(seconds: float, text: str) -> None:
-    assert texts.duration(seconds) == text
+    assert plan_text.duration(seconds) == text
 
 
 def schedule(tasks: int, slots: int) -> forecast.Forecast:
-    jobs = tuple(forecast.Job(name=str(n), seconds=60 + n % 7) for n in range(tasks))
-    return forecast.forecast(forecast.Work(jobs=jobs, successors=[()] * tasks), slots)
+    jobs = tuple(forecast.ForecastJob(name=str(n), seconds=60 + n % 7) for n in range(tasks))
+    return forecast.forecast(forecast.ForecastWork(jobs=jobs, successors=[()] * tasks), slots)
 
 
 @pytest.mark.parametrize("width", [10, 60, 100, 300])
 @pytest.mark.parametrize(("tasks", "slots"), [(1, 3), (3, 3), (60, 4), (61, 4), (10_000, 200)])
 def test_the_gantt_fits_the_terminal(tasks: int, slots: int, width: int) -> None:
-    lines = list(gantt.draw(schedule(tasks, slots), {"0": "0 課題 " * 9}, {"0"}, width))
-    assert len(lines) <= gantt.MOST_LINES + 2
-    assert all(texts.cells(line) <= max(40, width) for line in lines)
+    lines = list(text_gantt.draw(schedule(tasks, slots), {"0": "0 課題 " * 9}, {"0"}, width))
+    assert len(lines) <= text_gantt.MOST_LINES + 2
+    assert all(plan_text.cells(line) <= max(40, width) for line in lines)
     bars = [line for line in lines if line.count("│") == 2]
-    assert len({texts.cells(line) for line in bars}) == 1
-    assert len(bars) == min(tasks if tasks <= gantt.MOST_LINES else slots, gantt.MOST_LINES)
+    assert len({plan_text.cells(line) for line in bars}) == 1
+    assert len(bars) == min(
+        tasks if tasks <= text_gantt.MOST_LINES else slots, text_gantt.MOST_LINES
+    )
 
 
 def test_nothing_to_run_is_nothing_to_draw(weft: Weft) -> None:
-    assert list(gantt.draw(schedule(0, 3), {}, set(), 80)) == []
+    assert list(text_gantt.draw(schedule(0, 3), {}, set(), 80)) == []
     write("plan.md", "## P\n- [x] a\n")
     assert "nothing is left to run" in weft("plan", "show", "plan.md").out
 
@@ -492,25 +494,25 @@ def test_tasks_in_the_drawing_stand_behind_what_they_wait_for_and_clear_of_each_
     data = (PLANS / "authentication_track.md").read_bytes()
     compiled = plan.compile(plan.read("plan.md", data).plan)
     tasks = len(compiled.plan.tasks)
-    found = layout.layout(compiled.successors, tasks)
+    found = graph_layout.layout(compiled.successors, tasks)
     for (before, after), _ in found.lines:
-        assert found.places[before].x + layout.WIDTH < found.places[after].x
+        assert found.places[before].x + graph_layout.WIDTH < found.places[after].x
     boxes = found.places[:tasks]
     for place, one in enumerate(boxes):
-        assert 0 <= one.x <= found.width - layout.WIDTH
-        assert layout.HEIGHT / 2 <= one.y <= found.height - layout.HEIGHT / 2
+        assert 0 <= one.x <= found.width - graph_layout.WIDTH
+        assert graph_layout.HEIGHT / 2 <= one.y <= found.height - graph_layout.HEIGHT / 2
         for other in boxes[:place]:
-            assert one.x != other.x or abs(one.y - other.y) > layout.HEIGHT
+            assert one.x != other.x or abs(one.y - other.y) > graph_layout.HEIGHT
 
 
 def test_a_page_of_thousands_of_tasks_stays_small() -> None:
     lines = "".join(f"- [ ] Task {n}: a\n  <!-- files: f{n} -->\n" for n in range(1, 4001))
-    source = plans.Source(
+    source = plan_check.PlanSource(
         name="plan.md", data=f"## P\n<!-- execution: parallel -->\n{lines}".encode()
     )
-    with plans.setting(Path("/"), {}) as around:
-        checked = plans.check(source, around)
-    text = page.render(checked, [], [])
+    with plan_check.setting(Path("/"), {}) as around:
+        checked = plan_check.check(source, around)
+    text = plan_page.render(checked, [], [])
     assert "too many to draw" in text
     assert len(text) < 1_000_000
     Tags(text)

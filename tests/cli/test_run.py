@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import Project, plan, without_marks
+from cli.plan_project import Project, plan, without_marks
 from databases import postgres_later
-from patience import PATIENCE, wait_until
 from repositories import git
+from wait_until import PATIENCE, wait_until
 from weft.store import open_store
 from weft.store.tasks import retry
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import Project, plan
+from cli.plan_project import Project, plan
 from cli.shell import assert_one_sentence
-from patience import PATIENCE, wait_until
 from repositories import commit_all, git
+from wait_until import PATIENCE, wait_until
 
 ONE = plan("Write a: one.txt: write one.txt 1")
 TWO = plan("Write a: one.txt: write one.txt 1", "Write b: two.txt: write two.txt 2")
@@ -36,7 +36,7 @@ def untouched(project: Project) -> tuple[object, ...]:
 def test_a_wish_that_cannot_be_is_refused_in_one_sentence_before_anything_starts(
     project: Project,
 ) -> None:
-    """Of a dry run as well; the rest of what is refused is in tests/operations/test_target.py."""
+    """Of a dry run as well; the rest of what is refused is in tests/runs/test_target_branch.py."""
     project.write(ONE)
     before = untouched(project)
     foo = ("--stages foo", "'foo'", "test, implement, review and judge")

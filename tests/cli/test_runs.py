@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import Project, plan
+from cli.plan_project import Project, plan
 from databases import change
-from patience import wait_until
 from repositories import git
+from wait_until import wait_until
 
 ONE = plan("Write a: one.txt: write one.txt 1")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import Project
+from cli.plan_project import Project
 from cli.shell import assert_one_sentence
 from weft.model import NewTask
-from weft.operations.swarm.identity import LOCAL
-from weft.operations.swarm.members import join
 from weft.store import open_store
 from weft.store.tasks import submit
+from weft.swarm.identity import LOCAL
+from weft.swarm.membership import join
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.project import Project, plan
+from cli.plan_project import Project, plan
 from databases import can_write
-from patience import wait_until
+from wait_until import wait_until
 
 
 @pytest.fixture

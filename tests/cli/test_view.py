@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.project import Project, plan
+from cli.plan_project import Project, plan
 from cli.terminal import Terminal
-from patience import PATIENCE, wait_until
+from wait_until import PATIENCE, wait_until
 from weft.cli.view.draw import about, draw
 from weft.cli.view.picture import AgentLine, Picture, RunPicture
 

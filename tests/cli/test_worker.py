@@ -12,10 +12,11 @@ import pytest
 
 from cli.shell import make_project, started, wait_line
 from databases import look
-from patience import wait_until
 from repositories import content, git
+from wait_until import wait_until
 from weft.model import NewTask
-from weft.operations import do, project
+from weft.project import project
+from weft.runs import single_task
 from weft.store import open_store
 from weft.store.tasks import submit
 
@@ -30,7 +31,9 @@ def hand_in(root: Path, url: str, *scripts: str) -> list[int]:
     found = project.find(root, {"WEFT_STORE": url, "PATH": "/usr/bin:/bin"})
     with found.open_store() as store:
         return [
-            do.hand_in(found, store, do.check(found, text, files=[f"file{n}"], agent="try"))
+            single_task.hand_in(
+                found, store, single_task.check(found, text, files=[f"file{n}"], agent="try")
+            )
             for n, text in enumerate(scripts)
         ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.landing import HASTY, Crew, Stage, make_project
+from gate.gate_run import HASTY, Crew, Stage, make_project
 from gate.repositories import Repository
 from weft.store import open_store
 

@@ -17,9 +17,9 @@ from typing import Any
 import anyio
 
 from weft.config import Config, GateSettings, Tuning
-from weft.engine import Interrupted, open_site, serving
-from weft.gate.loop import Gate
+from weft.gate.gate_loop import Gate
 from weft.store import open_store
+from weft.worker.engine import Interrupted, open_site, serving
 
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 

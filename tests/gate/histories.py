@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from gate.repositories import File, Files, Repository
-from weft.gate.merge import Candidate
+from weft.gate.merge import MergeCandidate
 
 _DIRECTORIES = [b"", b"a/", b"b/", b'a/d\n"p\xff/', b"lib/"]
 _NAMES = [
@@ -25,7 +25,7 @@ _NAMES = [
 @dataclass(frozen=True, kw_only=True)
 class History:
     tip: str
-    candidates: list[Candidate]
+    candidates: list[MergeCandidate]
 
 
 def make_history(repository: Repository, chance: random.Random) -> History:
@@ -52,7 +52,7 @@ def make_history(repository: Repository, chance: random.Random) -> History:
     names = repository.commits(wanted)
     return History(
         tip=names[chance.choice([trunk[-1], trunk[-1], trunk[0]])],
-        candidates=[Candidate(commit=names[own], base=names[base]) for own, base in made],
+        candidates=[MergeCandidate(commit=names[own], base=names[base]) for own, base in made],
     )
 
 

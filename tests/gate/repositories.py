@@ -10,7 +10,7 @@ from pathlib import Path
 from signal import SIGABRT
 from typing import NamedTuple
 
-from weft.gate.merge import Candidate
+from weft.gate.merge import MergeCandidate
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -114,7 +114,7 @@ class Judge:
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
 
-    def merge(self, tip: str, candidates: Sequence[Candidate]) -> list[Verdict]:
+    def merge(self, tip: str, candidates: Sequence[MergeCandidate]) -> list[Verdict]:
         self._go_to(tip)
         verdicts = []
         for one in candidates:
@@ -127,7 +127,7 @@ class Judge:
             verdicts.append(verdict)
         return verdicts
 
-    def _merge_one(self, tip: str, candidate: Candidate) -> Verdict:
+    def _merge_one(self, tip: str, candidate: MergeCandidate) -> Verdict:
         # A candidate may stand on a sibling's, which trunk has in other words.
         onto = self._with_base(tip, candidate.base)
         if onto != tip:

@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from gate.landing import WORKER, Stage, candidate, drive, gate_site, run_git, task
-from weft.attempt.beginning import choose
-from weft.attempt.site import Site
+from gate.gate_run import WORKER, Stage, candidate, drive, gate_site, run_git, task
+from weft.attempt.base import choose
 from weft.model import Grant, NewTask, Outcome, State
+from weft.project.site import Site
 from weft.store.admission import admit
 from weft.store.gate import read_gate
 from weft.store.leases import finish

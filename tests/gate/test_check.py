@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from gate.landing import RUN, Stage, drive, gate_site, task
+from gate.gate_run import RUN, Stage, drive, gate_site, task
 from weft import git
 from weft.config import WorkspaceSettings
-from weft.gate.check import judge, point_of
-from weft.process.agent import Exit, Why
+from weft.gate.check_run import judge, point_of
+from weft.process.agent_process import Exit, StopReason
 from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.gate import read_gate, unblock_gate
 from weft.store.leases import list_open, release, take
-from weft.store.limits import set_limit
+from weft.store.limit_table import set_limit
 from weft.store.runs import get_run
 
 T = TypeVar("T")
@@ -36,14 +36,14 @@ def sh(line: str) -> tuple[str, ...]:
     return ("sh", "-c", line)
 
 
-PASSED = Exit(why=Why.ENDED, code=0, signal=None, unstarted="", swept=0, at=1.0)
+PASSED = Exit(why=StopReason.ENDED, code=0, signal=None, unstarted="", swept=0, at=1.0)
 FAILED = {
     "an exit code": replace(PASSED, code=1),
     "a signal": replace(PASSED, code=None, signal=9),
     "no program": replace(PASSED, code=None, unstarted="no such file"),
-    "too much output": replace(PASSED, why=Why.OUTPUT),
-    "stopped by somebody": replace(PASSED, why=Why.ASKED),
-    "a wrapper that was killed": replace(PASSED, why=Why.LOST, code=None),
+    "too much output": replace(PASSED, why=StopReason.OUTPUT),
+    "stopped by somebody": replace(PASSED, why=StopReason.ASKED),
+    "a wrapper that was killed": replace(PASSED, why=StopReason.LOST, code=None),
     "out of time": None,
 }
 

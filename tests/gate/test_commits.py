@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gate.repositories import File, Repository
-from weft.gate.commits import Landing, commit_chain, tree_of
-from weft.gate.merge import Candidate, merge
-from weft.gate.plumbing import open_plumbing
+from weft.gate.commits import LandingCommit, commit_chain, tree_of
+from weft.gate.merge import MergeCandidate, merge
+from weft.git.object_store import open_plumbing
 
 NOON = 1_700_040_000
 
@@ -26,7 +26,7 @@ def commit_as(
     return repository.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=content)
 
 
-def landed(repository: Repository, tip: str, *landings: Landing) -> tuple[str, ...]:
+def landed(repository: Repository, tip: str, *landings: LandingCommit) -> tuple[str, ...]:
     with open_plumbing(repository.path) as plumbing:
         return commit_chain(plumbing, tip, landings, committed=NOON)
 
@@ -44,12 +44,12 @@ def test_candidates_become_a_chain_of_one_commit_each(repository: Repository, ba
     one = commit_as(repository, "Ann <ann@example.org>", b"one\n", b"1", base)
     two = commit_as(repository, "Bob <bob@example.org>", b"two\n", b"2", base)
     with open_plumbing(repository.path) as plumbing:
-        candidates = [Candidate(commit=name, base=base) for name in (one, two)]
+        candidates = [MergeCandidate(commit=name, base=base) for name in (one, two)]
         steps = merge(plumbing, base, candidates)
         chain = commit_chain(
             plumbing,
             base,
-            [Landing(tree=step.tree, candidates=(step.candidate.commit,)) for step in steps],
+            [LandingCommit(tree=step.tree, candidates=(step.candidate.commit,)) for step in steps],
             committed=NOON,
         )
         assert [tree_of(plumbing, name) for name in chain] == [step.tree for step in steps]
@@ -64,7 +64,9 @@ def test_candidates_become_a_chain_of_one_commit_each(repository: Repository, ba
 
 def test_the_same_landing_built_again_is_the_same_commit(repository: Repository, base: str) -> None:
     own = commit_as(repository, "Ann <ann@example.org>", b"one\n", b"1", base)
-    landing = Landing(tree=repository.tree(own), candidates=(own,), trailers=(("Weft-Task", "7"),))
+    landing = LandingCommit(
+        tree=repository.tree(own), candidates=(own,), trailers=(("Weft-Task", "7"),)
+    )
     assert landed(repository, base, landing, landing) == landed(repository, base, landing, landing)
 
 
@@ -89,7 +91,9 @@ def test_trailers_are_kept_and_added_to(
     repository: Repository, base: str, before: bytes, after: str
 ) -> None:
     own = commit_as(repository, "Ann <ann@example.org>", before, b"1", base)
-    landing = Landing(tree=repository.tree(own), candidates=(own,), trailers=(("Weft-Task", "7"),))
+    landing = LandingCommit(
+        tree=repository.tree(own), candidates=(own,), trailers=(("Weft-Task", "7"),)
+    )
     (commit,) = landed(repository, base, landing)
     assert message(repository, commit) == after
 
@@ -100,7 +104,9 @@ def test_git_finds_the_trailers_again(repository: Repository, base: str) -> None
     )
     trailers = (("Weft-Task", "7"), ("Weft-Run", "r\nForged: yes"))
     (commit,) = landed(
-        repository, base, Landing(tree=repository.tree(own), candidates=(own,), trailers=trailers)
+        repository,
+        base,
+        LandingCommit(tree=repository.tree(own), candidates=(own,), trailers=trailers),
     )
     shown = repository.git("log", "-1", "--format=%(trailers:only,unfold)", commit)
     assert shown.strip().split("\n") == [
@@ -117,7 +123,7 @@ def test_a_story_lands_as_one_commit_of_all_who_worked_on_it(
     one = commit_as(repository, ann, b"one\n\nFixes: #1\n", b"1", base)
     two = commit_as(repository, bob, b"two\n", b"2", base)
     three = commit_as(repository, ann, b"three\n\nFixes: #3\n", b"3", base)
-    story = Landing(
+    story = LandingCommit(
         tree=repository.tree(three),
         candidates=(one, two, three),
         message="The story\n\nIn full.",
@@ -143,7 +149,9 @@ def test_bytes_of_another_encoding_are_kept_and_signatures_are_not(
         b"encoding ISO-8859-1",
         b"gpgsig -----BEGIN PGP SIGNATURE-----\n \n abc\n -----END PGP SIGNATURE-----",
     )
-    (commit,) = landed(repository, base, Landing(tree=repository.tree(own), candidates=(own,)))
+    (commit,) = landed(
+        repository, base, LandingCommit(tree=repository.tree(own), candidates=(own,))
+    )
     raw = repository.attempt("cat-file", "commit", commit).stdout
     assert b"encoding ISO-8859-1\n" in raw
     assert b"Gr\xfc\xdfe" in raw

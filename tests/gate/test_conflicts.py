@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from gate.repositories import File, Files, Judge, Repository
-from weft.gate.conflicts import MOST_TEXT, Conflict, Kind, report
-from weft.gate.merge import Candidate, Step, merge
-from weft.gate.plumbing import open_plumbing
+from weft.gate.conflicts import MOST_TEXT, ConflictKind, FileConflict, report
+from weft.gate.merge import MergeCandidate, MergeStep, merge
+from weft.git.object_store import open_plumbing
 
 TEXT = b"".join(b"line %d\n" % number for number in range(20))
 FILE = File(TEXT)
@@ -22,7 +22,7 @@ def edited(word: bytes) -> File:
 
 @dataclass(frozen=True, kw_only=True)
 class Clash:
-    kind: Kind
+    kind: ConflictKind
     base: Files
     trunk: Files
     candidate: Files
@@ -31,91 +31,91 @@ class Clash:
 
 CLASHES = {
     "two edits of one line": Clash(
-        kind=Kind.CONTENT,
+        kind=ConflictKind.CONTENT,
         base={b"f": FILE},
         trunk={b"f": edited(b"ours")},
         candidate={b"f": edited(b"theirs")},
         path="f",
     ),
     "one new file twice": Clash(
-        kind=Kind.CONTENT,
+        kind=ConflictKind.CONTENT,
         base={b"x": FILE},
         trunk={b"x": FILE, b"f": File(b"ours\n")},
         candidate={b"x": FILE, b"f": File(b"theirs\n")},
         path="f",
     ),
     "two edits of a binary file": Clash(
-        kind=Kind.BINARY,
+        kind=ConflictKind.BINARY,
         base={b"f": File(b"\0a")},
         trunk={b"f": File(b"\0b")},
         candidate={b"f": File(b"\0c")},
         path="f",
     ),
     "a link turned two ways": Clash(
-        kind=Kind.SYMLINK,
+        kind=ConflictKind.SYMLINK,
         base={b"f": File(b"a", LINK)},
         trunk={b"f": File(b"b", LINK)},
         candidate={b"f": File(b"c", LINK)},
         path="f",
     ),
     "a submodule moved two ways": Clash(
-        kind=Kind.SUBMODULE,
+        kind=ConflictKind.SUBMODULE,
         base={b"f": File(b"1" * 40, "160000")},
         trunk={b"f": File(b"2" * 40, "160000")},
         candidate={b"f": File(b"3" * 40, "160000")},
         path="f",
     ),
     "one new file, executable and not": Clash(
-        kind=Kind.MODE,
+        kind=ConflictKind.MODE,
         base={b"x": FILE},
         trunk={b"x": FILE, b"f": File(b"same\n")},
         candidate={b"x": FILE, b"f": File(b"same\n", "100755")},
         path="f",
     ),
     "a file against a link": Clash(
-        kind=Kind.MODE,
+        kind=ConflictKind.MODE,
         base={b"x": FILE},
         trunk={b"x": FILE, b"f": File(b"ours\n")},
         candidate={b"x": FILE, b"f": File(b"x", LINK)},
         path="f",
     ),
     "deleted in trunk, edited here": Clash(
-        kind=Kind.DELETE_MODIFY,
+        kind=ConflictKind.DELETE_MODIFY,
         base={b"x": File(b"x\n"), b"f": FILE},
         trunk={b"x": File(b"x\n")},
         candidate={b"x": File(b"x\n"), b"f": edited(b"theirs")},
         path="f",
     ),
     "a file where there is a directory": Clash(
-        kind=Kind.DIRECTORY_FILE,
+        kind=ConflictKind.DIRECTORY_FILE,
         base={b"x": FILE},
         trunk={b"x": FILE, b"d/f": File(b"ours\n")},
         candidate={b"x": FILE, b"d": File(b"theirs\n")},
         path="d",
     ),
     "renamed two ways": Clash(
-        kind=Kind.RENAME_RENAME,
+        kind=ConflictKind.RENAME_RENAME,
         base={b"f": FILE},
         trunk={b"ours": FILE},
         candidate={b"theirs": FILE},
         path="f",
     ),
     "renamed here, deleted in trunk": Clash(
-        kind=Kind.RENAME_DELETE,
+        kind=ConflictKind.RENAME_DELETE,
         base={b"x": File(b"x\n"), b"f": FILE},
         trunk={b"x": File(b"x\n")},
         candidate={b"x": File(b"x\n"), b"g": FILE},
         path="g",
     ),
     "renamed to what trunk added": Clash(
-        kind=Kind.RENAME_ADD,
+        kind=ConflictKind.RENAME_ADD,
         base={b"f": FILE},
         trunk={b"f": edited(b"ours"), b"g": File(b"other\n")},
         candidate={b"g": edited(b"theirs")},
         path="g",
     ),
     "added to a directory that moved": Clash(
-        kind=Kind.DIRECTORY_RENAME,
+        kind=ConflictKind.DIRECTORY_RENAME,
         base={b"d/%d" % number: File(TEXT + b"%d" % number) for number in range(3)},
         trunk={b"e/%d" % number: File(TEXT + b"%d" % number) for number in range(3)},
         candidate={
@@ -127,10 +127,10 @@ CLASHES = {
 }
 
 
-def clash(repository: Repository, one: Clash) -> Step:
+def clash(repository: Repository, one: Clash) -> MergeStep:
     base = repository.commit(one.base)
     tip, own = repository.commits([(one.trunk, [base]), (one.candidate, [base])])
-    candidate = Candidate(commit=own, base=base)
+    candidate = MergeCandidate(commit=own, base=base)
     with open_plumbing(repository.path) as plumbing:
         (step,) = merge(plumbing, tip, [candidate])
     assert step.tree == repository.tree(tip), "a conflict leaves trunk's tree as it was"
@@ -151,7 +151,7 @@ def test_git_merge_says_so_too(shared: Repository, name: str) -> None:
     one = CLASHES[name]
     base = shared.commit(one.base)
     tip, own = shared.commits([(one.trunk, [base]), (one.candidate, [base])])
-    (verdict,) = Judge(shared).merge(tip, [Candidate(commit=own, base=base)])
+    (verdict,) = Judge(shared).merge(tip, [MergeCandidate(commit=own, base=base)])
     assert not verdict.clean
 
 
@@ -168,7 +168,7 @@ def test_the_report_shows_the_contested_lines_and_calls_the_sides_by_name(
 def test_a_report_is_bounded_however_much_clashes(shared: Repository) -> None:
     lines = [b"%d\n" % number for number in range(2000)]
     one = Clash(
-        kind=Kind.CONTENT,
+        kind=ConflictKind.CONTENT,
         base={b"f": File(b"".join(lines))},
         trunk={b"f": File(b"ours\n".join(lines))},
         candidate={b"f": File(b"theirs\n".join(lines))},
@@ -184,7 +184,7 @@ def test_hostile_names_are_exact_in_the_record_and_harmless_in_the_text(
 ) -> None:
     path = b"d\n\xfd/" + name
     one = Clash(
-        kind=Kind.CONTENT,
+        kind=ConflictKind.CONTENT,
         base={path: FILE},
         trunk={path: edited(b"ours")},
         candidate={path: edited(b"theirs")},
@@ -200,5 +200,5 @@ def test_hostile_names_are_exact_in_the_record_and_harmless_in_the_text(
 
 
 def test_a_conflict_without_paths_is_a_sentence() -> None:
-    alone = Conflict(kind=Kind.UNRELATED, paths=(), text="No common history.")
+    alone = FileConflict(kind=ConflictKind.UNRELATED, paths=(), text="No common history.")
     assert report([alone]) == "No common history.\n"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from databases import look
-from gate.landing import HASTY, NOBODY_BROKEN, Crew, Stage, drive, leave, run_git, task
-from patience import wait_until
+from gate.gate_run import HASTY, NOBODY_BROKEN, Crew, Stage, drive, leave, run_git, task
+from wait_until import wait_until
 from weft import git
 from weft.store.gate import read_gate
 from weft.store.leases import list_open

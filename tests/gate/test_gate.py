@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gate.landing import Stage, drive, make_project, run_git, task
-from weft.attempt.brief import refusal
+from gate.gate_run import Stage, drive, make_project, run_git, task
+from weft.attempt.briefing import refusal
 from weft.store import Store
 from weft.store.events import history
 

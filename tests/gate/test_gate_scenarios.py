@@ -14,15 +14,15 @@ from typing import Any
 import anyio
 import pytest
 
-from gate.landing import RUN, WORKER, Stage, drive, gate_site, make_project, marked_processes, task
+from gate.gate_run import RUN, WORKER, Stage, drive, gate_site, make_project, marked_processes, task
 from store_helpers import caught, snapshot, weaken
-from weft.attempt.site import Site
 from weft.errors import Refused
-from weft.gate.check import Check, Checked, Command, bury
+from weft.gate.check_run import CheckResult, CheckRun, Command, bury
 from weft.model import CheckVerdict
-from weft.process import agent as process
-from weft.process.agent import Spawn
-from weft.process.place import boottime
+from weft.process import agent_process as process
+from weft.process.agent_process import Spawn
+from weft.process.process_place import boottime
+from weft.project.site import Site
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend, record_verdict, reject, see_entries
 from weft.store.leases import take
@@ -146,10 +146,10 @@ def _only(raised: BaseException, kind: type[BaseException]) -> bool:
     return isinstance(raised, kind)
 
 
-class Hasty(Check):
+class Hasty(CheckRun):
     """A check that is left without waiting for its processes."""
 
-    async def _run(self, place: Workspace, command: Command, seconds: float) -> Checked:
+    async def _run(self, place: Workspace, command: Command, seconds: float) -> CheckResult:
         spawn = Spawn(
             argv=command,
             environment={"PATH": "/bin:/usr/bin"},
@@ -158,7 +158,7 @@ class Hasty(Check):
             marker=self._site.check_marker(self._fence),
         )
         await process.start(spawn, self._site.launcher, renewed=boottime()).wait_ended()
-        return Checked(passed=True, seconds=seconds, output="")
+        return CheckResult(passed=True, seconds=seconds, output="")
 
 
 def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
@@ -170,7 +170,7 @@ def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
     stubborn = f"trap '' TERM; echo $$ > {home}/alive; while :; do sleep 0.05; done"
     tree = f"{stage.base}^{{tree}}"
 
-    async def play(kind: type[Check], site: Site, fence: int) -> None:
+    async def play(kind: type[CheckRun], site: Site, fence: int) -> None:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 check = kind(site, fence, RUN)
@@ -181,7 +181,7 @@ def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
         (home / "alive").unlink()
 
     with gate_site(stage) as site:
-        anyio.run(play, Check, site, 1001)
+        anyio.run(play, CheckRun, site, 1001)
         assert marked_processes(stage.store) == []
         anyio.run(play, Hasty, site, 1002)
         assert marked_processes(stage.store) != []

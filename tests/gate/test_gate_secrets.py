@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gate.landing import RUN, WORKER, Stage, task
+from gate.gate_run import RUN, WORKER, Stage, task
 from store_helpers import snapshot
 from weft.model import MergeConflict
 from weft.redaction import Redactor

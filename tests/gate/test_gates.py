@@ -11,7 +11,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from databases import change
-from gate.landing import (
+from gate.gate_run import (
     RUN,
     WORKER,
     Crew,
@@ -23,12 +23,12 @@ from gate.landing import (
     run_git,
     task,
 )
-from patience import PATIENCE, wait_until
-from weft.engine import guard
-from weft.gate.loop import Gate
+from wait_until import PATIENCE, wait_until
+from weft.gate.gate_loop import Gate
 from weft.store.gate import read_gate, read_open
 from weft.store.leases import list_open
 from weft.store.runs import end_run, get_run
+from weft.worker.engine import guard
 
 
 def test_gates_of_several_runs_on_one_repository_land_side_by_side(

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from gate.repositories import ENVIRONMENT, File, Files, Judge, Repository, Verdict
-from weft.gate.conflicts import Kind
-from weft.gate.merge import Candidate, Step, merge
-from weft.gate.plumbing import GitFailed, MissingCommit, open_plumbing
+from weft.gate.conflicts import ConflictKind
+from weft.gate.merge import MergeCandidate, MergeStep, merge
+from weft.git import GitFailed
+from weft.git.object_store import MissingCommit, open_plumbing
 
 TEXT = b"".join(b"line %d\n" % number for number in range(20))
 FILE = File(TEXT)
@@ -23,12 +24,12 @@ def edited(line: int, word: bytes) -> File:
     return File(TEXT.replace(b"line %d\n" % line, word + b"\n"))
 
 
-def merge_all(repository: Repository, tip: str, *candidates: tuple[str, str]) -> list[Step]:
+def merge_all(repository: Repository, tip: str, *candidates: tuple[str, str]) -> list[MergeStep]:
     with open_plumbing(repository.path) as plumbing:
-        return list(merge(plumbing, tip, [Candidate(commit=c, base=b) for c, b in candidates]))
+        return list(merge(plumbing, tip, [MergeCandidate(commit=c, base=b) for c, b in candidates]))
 
 
-def kinds(step: Step) -> list[Kind]:
+def kinds(step: MergeStep) -> list[ConflictKind]:
     return [one.kind for one in step.conflicts]
 
 
@@ -63,7 +64,7 @@ def test_a_merge_driver_of_the_user_neither_runs_nor_counts(
         repository.git("config", key, program)
     repository.git("config", "core.fsmonitor", program)
     (step,) = merge_all(repository, tip, (own, base))
-    assert kinds(step) == [Kind.CONTENT]
+    assert kinds(step) == [ConflictKind.CONTENT]
     assert not witness.exists()
 
 
@@ -120,7 +121,7 @@ def test_attributes_that_a_candidate_brings_count_for_the_next(repository: Repos
         {b"log": File(TEXT + b"one\n")},
         {b"log": File(TEXT + b"two\n")},
     )
-    candidates = [Candidate(commit=c, base=base) for c in (one, attributes, two)]
+    candidates = [MergeCandidate(commit=c, base=base) for c in (one, attributes, two)]
     expected = Judge(repository).merge(base, candidates)
     assert [one.clean for one in expected] == [True, True, True]
     steps = merge_all(repository, base, *((one.commit, base) for one in candidates))
@@ -224,7 +225,7 @@ def test_a_repository_with_sha256_works_alike(tmp_path: Path) -> None:
         {b"f": edited(15, b"two"), b"d/new": FILE},
         {b"f": edited(3, b"three")},
     )
-    candidates = [Candidate(commit=c, base=base) for c in (one, two, three)]
+    candidates = [MergeCandidate(commit=c, base=base) for c in (one, two, three)]
     steps = merge_all(repository, base, *((one.commit, base) for one in candidates))
     expected = Judge(repository).merge(base, candidates)
     assert [Verdict(one.tree, one.clean) for one in steps] == expected
@@ -241,7 +242,7 @@ def test_a_worktree_and_a_bare_repository_do_as_well(
     repository.git("worktree", "add", "-q", "--detach", str(tmp_path / "worktree"), tip)
     for path in (tmp_path / "worktree", repository.path / ".git"):
         with open_plumbing(path) as plumbing:
-            assert list(merge(plumbing, tip, [Candidate(commit=own, base=base)])) == expected
+            assert list(merge(plumbing, tip, [MergeCandidate(commit=own, base=base)])) == expected
 
 
 def test_a_stranger_is_refused_and_the_others_go_on(repository: Repository) -> None:
@@ -250,7 +251,7 @@ def test_a_stranger_is_refused_and_the_others_go_on(repository: Repository) -> N
     )
     stranger = repository.commit({b"x": FILE})
     steps = merge_all(repository, base, (one, base), (stranger, base), (two, base))
-    assert [kinds(step) for step in steps] == [[], [Kind.UNRELATED], []]
+    assert [kinds(step) for step in steps] == [[], [ConflictKind.UNRELATED], []]
     assert steps[2].tree == merge_all(repository, base, (one, base), (two, base))[1].tree
 
 
@@ -304,11 +305,11 @@ def test_case_only_clashes_count_where_the_target_cannot_tell_them_apart(
         {b"src/f": FILE, b"SRC/new": File(b"2\n"), b"src/README": File(b"2\n")},
         {b"src/F": FILE},
     )
-    candidates = [Candidate(commit=c, base=base) for c in (lower, upper, renamed)]
+    candidates = [MergeCandidate(commit=c, base=base) for c in (lower, upper, renamed)]
     with open_plumbing(repository.path) as plumbing:
         assert all(step.clean for step in merge(plumbing, base, candidates))
         steps = merge(plumbing, base, candidates, ignores_case=True)
-    assert [kinds(step) for step in steps] == [[], [Kind.CASE, Kind.CASE], []]
+    assert [kinds(step) for step in steps] == [[], [ConflictKind.CASE, ConflictKind.CASE], []]
     assert {one.paths for one in steps[1].conflicts} == {
         ("SRC", "src"),
         ("src/README", "src/readme"),
@@ -325,9 +326,9 @@ def test_a_crafted_path_is_refused_as_git_merge_would(repository: Repository) ->
     tree = repository.git("mktree", stdin=f"040000 tree {inner}\t.git\n".encode())
     crafted = repository.git("commit-tree", tree, "-p", base, "-m", "m")
     steps = merge_all(repository, base, (crafted, base), (good, base))
-    assert [kinds(step) for step in steps] == [[Kind.PATH], []]
+    assert [kinds(step) for step in steps] == [[ConflictKind.PATH], []]
     assert steps[1].tree == repository.tree(good)
-    (verdict,) = Judge(repository).merge(base, [Candidate(commit=crafted, base=base)])
+    (verdict,) = Judge(repository).merge(base, [MergeCandidate(commit=crafted, base=base)])
     assert not verdict.clean
 
 

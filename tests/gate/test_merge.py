@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from gate.histories import make_history
 from gate.repositories import File, Judge, Repository, Verdict
-from weft.gate.conflicts import Kind
-from weft.gate.guess import guess
-from weft.gate.merge import Candidate, merge
-from weft.gate.merge_tree import ask, ask_one
-from weft.gate.plumbing import Plumbing, open_plumbing
-from weft.gate.reading import read_deltas, read_snapshot
+from weft.gate.conflicts import ConflictKind
+from weft.gate.merge import MergeCandidate, merge
+from weft.gate.merge_guess import guess
+from weft.gate.merge_inputs import read_deltas, read_snapshot
+from weft.git.merge_tree import ask, ask_one
+from weft.git.object_store import Plumbing, open_plumbing
 
 _EXAMPLES = 1000 if "WEFT_CHAOS" in os.environ else 8
 _TEXT = b"".join(b"line %d\n" % number for number in range(60))
 
 
-def merged(repository: Repository, tip: str, candidates: Sequence[Candidate]) -> list[Verdict]:
+def merged(repository: Repository, tip: str, candidates: Sequence[MergeCandidate]) -> list[Verdict]:
     with open_plumbing(repository.path) as plumbing:
         return [Verdict(one.tree, one.clean) for one in merge(plumbing, tip, candidates)]
 
@@ -32,8 +32,8 @@ def with_line(number: int) -> bytes:
     return _TEXT.replace(b"line %d\n" % number, b"changed %d\n" % number)
 
 
-def on(base: str, commits: Sequence[str]) -> list[Candidate]:
-    return [Candidate(commit=one, base=base) for one in commits]
+def on(base: str, commits: Sequence[str]) -> list[MergeCandidate]:
+    return [MergeCandidate(commit=one, base=base) for one in commits]
 
 
 @pytest.mark.chaos
@@ -58,7 +58,9 @@ def test_every_candidate_alone_is_what_git_merge_makes_of_it(
         assert merged(shared, history.tip, [one]) == Judge(shared).merge(history.tip, [one])
 
 
-def unconfirmed(plumbing: Plumbing, tip: str, candidates: Sequence[Candidate]) -> list[Verdict]:
+def unconfirmed(
+    plumbing: Plumbing, tip: str, candidates: Sequence[MergeCandidate]
+) -> list[Verdict]:
     """The weakened gate: guesses taken at their word, which is a union of deltas."""
     deltas = read_deltas(plumbing, [(one.base, one.commit) for one in candidates])
     paths = [change.path for delta in deltas for change in delta]
@@ -91,13 +93,13 @@ def test_a_union_of_disjoint_deltas_is_not_enough_where_a_directory_was_renamed(
         steps = merge(plumbing, first, candidates)
         weakened = unconfirmed(plumbing, shared.tree(first), on_trees(shared, candidates))
     assert [Verdict(one.tree, one.clean) for one in steps] == expected
-    assert [one.kind for one in steps[1].conflicts] == [Kind.DIRECTORY_RENAME]
+    assert [one.kind for one in steps[1].conflicts] == [ConflictKind.DIRECTORY_RENAME]
     assert weakened != expected, "the judge must notice what the weakened gate overlooks"
 
 
-def on_trees(repository: Repository, candidates: Sequence[Candidate]) -> list[Candidate]:
+def on_trees(repository: Repository, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
     return [
-        Candidate(commit=repository.tree(one.commit), base=repository.tree(one.base))
+        MergeCandidate(commit=repository.tree(one.commit), base=repository.tree(one.base))
         for one in candidates
     ]
 

@@ -8,23 +8,26 @@ from pathlib import Path
 import pytest
 
 from gate.repositories import File, Repository
-from weft.gate.conflicts import Kind
-from weft.gate.merge import Candidate, Step, merge
-from weft.gate.plumbing import GitFailed, open_plumbing
+from weft.gate.conflicts import ConflictKind
+from weft.gate.merge import MergeCandidate, MergeStep, merge
+from weft.git import GitFailed
+from weft.git.object_store import open_plumbing
 
 TEXT = b"".join(b"line %d\n" % number for number in range(40))
 
 
-def seven(repository: Repository) -> tuple[str, list[Candidate]]:
+def seven(repository: Repository) -> tuple[str, list[MergeCandidate]]:
     """Candidates that all fit, but for the fourth, which meets the third."""
     base = repository.commit({b"f": File(TEXT)})
     texts = [TEXT.replace(b"line %d\n" % line, b"%d\n" % line) for line in range(0, 35, 5)]
     texts[3] = TEXT.replace(b"line 10\n", b"otherwise\n")
     commits = repository.commits([({b"f": File(text)}, [base]) for text in texts])
-    return base, [Candidate(commit=one, base=base) for one in commits]
+    return base, [MergeCandidate(commit=one, base=base) for one in commits]
 
 
-def merge_all(repository: Repository, tip: str, candidates: list[Candidate]) -> tuple[Step, ...]:
+def merge_all(
+    repository: Repository, tip: str, candidates: list[MergeCandidate]
+) -> tuple[MergeStep, ...]:
     with open_plumbing(repository.path) as plumbing:
         return merge(plumbing, tip, candidates)
 
@@ -57,7 +60,7 @@ def test_a_merge_that_crashes_git_is_refused_and_the_others_go_in(
         tmp_path / "bin", monkeypatch, f'case "$asked" in *{poison.commit}*) kill -ABRT $$;; esac'
     )
     steps = merge_all(repository, base, candidates)
-    assert [one.kind for one in steps[5].conflicts] == [Kind.OTHER]
+    assert [one.kind for one in steps[5].conflicts] == [ConflictKind.OTHER]
     assert (*steps[:5], steps[6]) == expected
 
 

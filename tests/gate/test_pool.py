@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gate.landing import RUN, WORKER, Stage, gate_site, marked_processes
+from gate.gate_run import RUN, WORKER, Stage, gate_site, marked_processes
 from gate.test_gate_scenarios import Hasty
-from patience import PATIENCE
-from weft.attempt.site import Site
-from weft.gate.check import Checked, bury
-from weft.gate.pool import Debts, Job, Pool, _Under
+from wait_until import PATIENCE
+from weft.gate.check_pool import CheckJob, CheckPool, Debts, _Under
+from weft.gate.check_run import CheckResult, bury
+from weft.gate.policy.check_records import Check
 from weft.model import NewWorker
-from weft.policy.checks import Check
 from weft.process import table
+from weft.project.site import Site
 from weft.store.leases import list_open, release, suspect_overdue, take
 from weft.store.workers import depart, register
 
@@ -50,8 +50,8 @@ class End(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    job: Job
-    found: Checked
+    job: CheckJob
+    found: CheckResult
     alive: list[int]  # processes of that check when it was answered for
 
 
@@ -81,16 +81,16 @@ class Bench:
         self._numbers = itertools.count()
         self.fences: dict[Check, int] = {}  # of every check that was started
 
-    def job(self, wish: Wish) -> Job:
+    def job(self, wish: Wish) -> CheckJob:
         name = f"c{next(self._numbers)}"
         begin = f"{wish.child}echo {name}; touch {self._home / name}"
         command = ("sh", "-c", f"{begin}; sleep {wish.pause}; exit {wish.code}")
         about = Check(base=self._base, candidates=(name,))
-        return Job(
+        return CheckJob(
             about=about, tree=f"{self._base}^{{tree}}", commands=(command,), way="", brought=""
         )
 
-    def has_begun(self, job: Job) -> bool:
+    def has_begun(self, job: CheckJob) -> bool:
         return (self._home / job.about.candidates[0]).exists()
 
     def living(self, fence: int) -> list[int]:
@@ -98,11 +98,11 @@ class Bench:
         pids = [seen.process.pid for seen in table.everyone()]
         return [pid for pid in pids if table.mark_of(pid) == marker]
 
-    async def play(self, kind: type[Pool], jobs: list[Job], end: End) -> list[Answer]:
+    async def play(self, kind: type[CheckPool], jobs: list[CheckJob], end: End) -> list[Answer]:
         answers: list[Answer] = []
         failed: list[Exception] = []
 
-        def settle(job: Job, found: Checked) -> None:
+        def settle(job: CheckJob, found: CheckResult) -> None:
             answers.append(Answer(job, found, self.living(self.fences[job.about])))
 
         with anyio.CancelScope() as scope:
@@ -121,7 +121,9 @@ class Bench:
         assert failed == []
         return answers
 
-    async def _end(self, pool: Pool, jobs: list[Job], end: End, scope: anyio.CancelScope) -> None:
+    async def _end(
+        self, pool: CheckPool, jobs: list[CheckJob], end: End, scope: anyio.CancelScope
+    ) -> None:
         order = [job.about for job in jobs]
         with anyio.fail_after(PATIENCE):
             while not end.early and not all(map(self.has_begun, jobs)):
@@ -134,7 +136,7 @@ class Bench:
         elif end.how == "break":
             raise Trouble
 
-    def judge(self, kind: type[Pool], wished: list[Wish], end: End) -> None:
+    def judge(self, kind: type[CheckPool], wished: list[Wish], end: End) -> None:
         """27: all that a pool started has ended with it, and every answer is the right one."""
         jobs = [self.job(wish) for wish in wished]
         answers = anyio.run(self.play, kind, jobs, end)
@@ -168,7 +170,7 @@ def test_a_pool_ends_with_the_last_of_its_checks_and_answers_each_for_itself(
     @example(APART, WAIT)
     @example(APART, LEAVE)
     def play(wished: list[Wish], end: End) -> None:
-        bench.judge(Pool, wished, end)
+        bench.judge(CheckPool, wished, end)
 
     play()
 
@@ -192,7 +194,7 @@ def test_checks_of_a_worker_that_left_take_slots_until_they_have_ended(
     async def try_to_start(site: Site) -> bool:
         async with anyio.create_task_group() as group:
             calls = {"settle": lambda job, found: None, "fail": print, "ring": lambda: None}
-            pool = Pool(site, WORKER, RUN, group, Debts(site), **calls)  # type: ignore[arg-type]  # as named
+            pool = CheckPool(site, WORKER, RUN, group, Debts(site), **calls)  # type: ignore[arg-type]  # as named
             return await pool.start(Bench(stage, site, home).job(Wish(0, 0)))
         raise AssertionError("a task group is left by its end only")
 
@@ -202,42 +204,42 @@ def test_checks_of_a_worker_that_left_take_slots_until_they_have_ended(
         assert anyio.run(try_to_start, site)
 
 
-class Early(Pool):
+class Early(CheckPool):
     """A pool that leaves a cancelled check to itself."""
 
-    async def _see_through(self, job: Job, under: _Under) -> None:
+    async def _see_through(self, job: CheckJob, under: _Under) -> None:
         check = Hasty(self._site, under.fence, self._run)
         await super()._see_through(job, replace(under, check=check))
 
 
-class ByEnding(Pool):
+class ByEnding(CheckPool):
     """A pool that takes the first result for that of the first check."""
 
-    async def start(self, job: Job) -> bool:
+    async def start(self, job: CheckJob) -> bool:
         vars(self).setdefault("jobs", []).append(job)
         return await super().start(job)
 
-    async def _see_through(self, job: Job, under: _Under) -> None:
+    async def _see_through(self, job: CheckJob, under: _Under) -> None:
         found = await under.check.carry_out(job.tree, job.about.base, job.commands)
         await run_sync(self._settle, vars(self)["jobs"].pop(0), found)
         await self._debts.settle(under.fence)
         del self._under[job.about]
 
 
-class Twofaced(Pool):
+class Twofaced(CheckPool):
     """A pool that answers when the first command has, and not when its processes have ended."""
 
-    async def _see_through(self, job: Job, under: _Under) -> None:
+    async def _see_through(self, job: CheckJob, under: _Under) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(super()._see_through, job, under)
-            found = Checked(passed=True, seconds=1, output=job.about.candidates[0])
+            found = CheckResult(passed=True, seconds=1, output=job.about.candidates[0])
             while job.about in self._under and not self._site.check_directory(under.fence).exists():
                 await anyio.sleep(0.02)
             await run_sync(self._settle, job, found)
 
 
 @pytest.mark.parametrize(("kind", "end"), [(Early, LEAVE), (ByEnding, WAIT), (Twofaced, WAIT)])
-def test_a_weakened_pool_is_caught(bench: Bench, kind: type[Pool], end: End) -> None:
+def test_a_weakened_pool_is_caught(bench: Bench, kind: type[CheckPool], end: End) -> None:
     with pytest.raises(AssertionError):
         bench.judge(kind, APART, end)
     for fence in bench.fences.values():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gate.landing import Stage, drive, run_git, task
+from gate.gate_run import Stage, drive, run_git, task
 from weft.store.gate import read_gate
 
 SEEDS = range(200 if "WEFT_CHAOS" in os.environ else 3)

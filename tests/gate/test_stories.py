@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gate.landing import RUN, Stage, drive, run_git, task
+from gate.gate_run import RUN, Stage, drive, run_git, task
 from weft.errors import Refused
 from weft.store.gate import read_gate
 from weft.store.tasks import cancel, get_task, skip

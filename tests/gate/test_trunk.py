@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.landing import RUN, Crew, Stage, candidate, drive, run_git, task
+from gate.gate_run import RUN, Crew, Stage, candidate, drive, run_git, task
 from repositories import prepare
 from weft.store.gate import read_gate, unblock_gate
 from weft.store.runs import get_run

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from databases import change
-from gate.landing import RUN, Stage, candidate, drive, make_project, run_git, task
+from gate.gate_run import RUN, Stage, candidate, drive, make_project, run_git, task
 from weft import git
-from weft.gate.verify import verify
+from weft.gate.proof import verify
 from weft.model import NewRun
 from weft.store import default_url, open_store
 from weft.store.gate import read_gate

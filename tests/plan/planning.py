@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 from weft import plan
-from weft.plan.records import Compiled, PlanTask, Problem, Reading, Severity, Why
+from weft.plan.plan_records import Compiled, EdgeReason, ParsedPlan, PlanTask, Problem, Severity
 
 PATTERNS = [
     "a",
@@ -27,7 +27,7 @@ PATTERNS = [
 ]
 
 
-def reading(text: str, name: str = "plan.md") -> Reading:
+def reading(text: str, name: str = "plan.md") -> ParsedPlan:
     return plan.read(name, textwrap.dedent(text).encode())
 
 
@@ -63,9 +63,9 @@ def tasks(text: str, name: str = "plan.md") -> dict[str, PlanTask]:
     return {task.id: task for task in reading(text, name).plan.tasks}
 
 
-def edges(result: Compiled, *why: Why) -> set[tuple[str, str]]:
+def edges(result: Compiled, *why: EdgeReason) -> set[tuple[str, str]]:
     """The edges of some kinds, or all of them, with barriers written out."""
-    kinds = why or tuple(Why)
+    kinds = why or tuple(EdgeReason)
     found = {(edge.before, edge.after) for edge in result.edges if edge.why in kinds}
     for barrier in result.barriers:
         if barrier.why in kinds:
@@ -74,7 +74,7 @@ def edges(result: Compiled, *why: Why) -> set[tuple[str, str]]:
 
 
 def needs(result: Compiled) -> set[tuple[str, str]]:
-    return edges(result, *(why for why in Why if why is not Why.OVERLAP))
+    return edges(result, *(why for why in EdgeReason if why is not EdgeReason.OVERLAP))
 
 
 def order(result: Compiled) -> set[tuple[str, str]]:

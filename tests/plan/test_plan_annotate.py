@@ -8,9 +8,9 @@ import pytest
 
 from plan.planning import compiled, edges, waves
 from weft import plan
-from weft.plan.annotate import Advice, annotate
+from weft.plan.annotator import Advice, annotate
 from weft.plan.mentions import Repository, files, tasks
-from weft.plan.records import Why
+from weft.plan.plan_records import EdgeReason
 
 TRACK = """
     # Accounts
@@ -105,7 +105,7 @@ def test_tasks_that_put_others_together_come_after_them() -> None:
         "## P\n- [ ] Make src/a.ts\n- [ ] Make src/b.ts\n- [ ] Integrate both in src/c.ts\n"
     )
     result = compiled(found.data.decode())
-    assert edges(result) == edges(result, Why.EXPLICIT) == {("1.1", "1.3"), ("1.2", "1.3")}
+    assert edges(result) == edges(result, EdgeReason.EXPLICIT) == {("1.1", "1.3"), ("1.2", "1.3")}
 
 
 def test_a_manual_step_needs_no_files() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from plan.planning import codes, errors, only, problems, reading, tasks
 from weft.model import Class, Priority
-from weft.plan.records import Budget, PlanTask, Team
+from weft.plan.plan_records import Budget, PlanTask, Team
 
 
 def annotated(*lines: str) -> PlanTask:

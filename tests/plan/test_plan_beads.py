@@ -9,7 +9,7 @@ import pytest
 
 from plan.planning import codes, compiled, edges, errors, only, order, problems, reading, tasks
 from weft.model import Priority, State
-from weft.plan.records import Kind, Why
+from weft.plan.plan_records import EdgeReason, ItemKind
 
 
 def issue(id: str, *links: tuple[str, str], **fields: Any) -> str:
@@ -70,10 +70,10 @@ def test_a_parent_comes_after_its_children_and_claims_nothing_of_its_own() -> No
         issue("bd-1.2", ("parent-child", "bd-1"), ("blocks", "bd-1.1")),
     )
     result = compiled(text, "issues.jsonl")
-    assert edges(result, Why.PART) == {("bd-1.1", "bd-1"), ("bd-1.2", "bd-1")}
-    assert edges(result, Why.EXPLICIT) == {("bd-1.1", "bd-1.2")}
+    assert edges(result, EdgeReason.PART) == {("bd-1.1", "bd-1"), ("bd-1.2", "bd-1")}
+    assert edges(result, EdgeReason.EXPLICIT) == {("bd-1.1", "bd-1.2")}
     epic = tasks(text, "issues.jsonl")["bd-1"]
-    assert (epic.kind, epic.claims) == (Kind.EPIC, ())
+    assert (epic.kind, epic.claims) == (ItemKind.EPIC, ())
 
 
 def test_what_blocks_a_parent_blocks_its_children_and_theirs() -> None:

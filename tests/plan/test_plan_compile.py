@@ -12,9 +12,9 @@ from plan.planning import PATTERNS, compiled, edges, needs, order, random_plan
 from weft import graph, plan
 from weft.paths import conflicts
 from weft.plan.overlap import Sweep
-from weft.plan.records import Compiled, Why
-from weft.plan.report import critical_path, explain
-from weft.plan.report import needs as written_out
+from weft.plan.plan_records import Compiled, EdgeReason
+from weft.plan.problem_report import critical_path, explain
+from weft.plan.problem_report import needs as written_out
 
 
 def two_phases(count: int) -> Compiled:
@@ -28,7 +28,7 @@ def two_phases(count: int) -> Compiled:
 
 def test_small_phases_are_joined_by_edges() -> None:
     result = two_phases(5)
-    assert len(edges(result, Why.PHASE)) == 25
+    assert len(edges(result, EdgeReason.PHASE)) == 25
     assert result.barriers == ()
 
 
@@ -44,7 +44,7 @@ def test_large_phases_are_joined_by_a_barrier_which_means_the_same() -> None:
 
 def test_a_barrier_is_written_out_where_tools_look_for_edges() -> None:
     result = two_phases(100)
-    reading = plan.Reading(plan=result.plan, problems=())
+    reading = plan.ParsedPlan(plan=result.plan, problems=())
     assert len(plan.as_json(reading, result)["edges"]) == 10_000
     assert len(written_out(result)["2.1"]) == 100
 
@@ -60,7 +60,7 @@ def test_phases_are_joined_only_at_their_ends() -> None:
         - [ ] d
         """
     )
-    assert edges(result, Why.PHASE) == {("1.2", "2.1")}
+    assert edges(result, EdgeReason.PHASE) == {("1.2", "2.1")}
 
 
 def test_the_critical_path_is_the_longest_way_through_what_is_left() -> None:
@@ -159,7 +159,7 @@ def test_random_plans_keep_every_promise(seed: int) -> None:
         return
     known = order(result)
     promised_by_phases(result, known)
-    overlaps = edges(result, Why.OVERLAP)
+    overlaps = edges(result, EdgeReason.OVERLAP)
     # An overlap never joins two that are in order, and never turns against the order.
     assert not overlaps & (known | {(b, a) for a, b in known})
     together = known | overlaps

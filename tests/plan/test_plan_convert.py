@@ -9,8 +9,8 @@ import pytest
 from plan.planning import compiled, errors, order, random_plan
 from weft import plan
 from weft.model import State
-from weft.plan.convert import convert
-from weft.plan.records import Kind, Plan, Source
+from weft.plan.conversion import convert
+from weft.plan.plan_records import ItemKind, Plan, Source
 
 NAMES = {Source.MARKDOWN: "plan.md", Source.PRD: "prd.json", Source.BEADS: "issues.jsonl"}
 
@@ -138,6 +138,6 @@ def test_stories_become_epics_with_children() -> None:
     before = plan.read("prd.json", json.dumps(STORIES).encode()).plan
     after = converted(before, Source.BEADS)
     kinds = {task.id: (task.kind, task.parent) for task in after.tasks}
-    assert kinds["A-2"] == (Kind.EPIC, None)
-    assert kinds["A-2.a"] == (Kind.TASK, "A-2")
+    assert kinds["A-2"] == (ItemKind.EPIC, None)
+    assert kinds["A-2.a"] == (ItemKind.TASK, "A-2")
     assert "A-1" not in kinds

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from weft import plan
 from weft.model import State
-from weft.plan.annotate import annotate
-from weft.plan.convert import convert
-from weft.plan.records import Reading, Source
-from weft.plan.state import parallel_state
+from weft.plan.annotator import annotate
+from weft.plan.conversion import convert
+from weft.plan.plan_records import ParsedPlan, Source
+from weft.plan.task_state import parallel_state
 from weft.plan.writeback import Status, write_back
 
 CORPUS = sorted(
@@ -36,7 +36,7 @@ BITS = [
 ]  # fmt: skip
 
 
-def everything(name: str, data: bytes) -> Reading:
+def everything(name: str, data: bytes) -> ParsedPlan:
     """Read and do all that can be done with what was read."""
     reading = plan.read(name, data)
     compiled = plan.compile(reading.plan, capacity=2)

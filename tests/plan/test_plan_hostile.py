@@ -8,8 +8,8 @@ import time
 import pytest
 
 from weft import plan
+from weft.plan.plan_records import Compiled, ParsedPlan
 from weft.plan.problems import MOST_PROBLEMS
-from weft.plan.records import Compiled, Reading
 
 MEGABYTE = 1024 * 1024
 # Far above what is measured, far below what anything quadratic would take.
@@ -85,7 +85,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def checked(name: str, data: bytes) -> tuple[Reading, Compiled]:
+def checked(name: str, data: bytes) -> tuple[ParsedPlan, Compiled]:
     reading = plan.read(name, data)
     compiled = plan.compile(reading.plan)
     plan.as_json(reading, compiled)

@@ -10,7 +10,7 @@ import pytest
 from plan.planning import codes, compiled, edges, errors, only, problems, reading, tasks
 from weft.model import Priority, State
 from weft.plan import read
-from weft.plan.records import Kind, PlanTask, Why
+from weft.plan.plan_records import EdgeReason, ItemKind, PlanTask
 
 
 def prd(*stories: Any, **rest: Any) -> str:
@@ -104,7 +104,11 @@ def test_subtasks_are_named_after_their_story_and_come_before_it() -> None:
     )
     found = tasks(text, "prd.json")
     assert list(found) == ["S.a", "S.x", "S"]
-    assert [task.kind for task in found.values()] == [Kind.SUBTASK, Kind.SUBTASK, Kind.STORY]
+    assert [task.kind for task in found.values()] == [
+        ItemKind.SUBTASK,
+        ItemKind.SUBTASK,
+        ItemKind.STORY,
+    ]
     # A subtask that names no files may touch those of its story, which holds them all.
     assert found["S.x"].files == ("a.py",)
     assert found["S"].files == ("a.py", "a")
@@ -137,7 +141,7 @@ def test_subtasks_wait_for_what_one_of_them_needs_from_outside() -> None:
         ),
         "prd.json",
     )
-    assert edges(result, Why.EXPLICIT) == {("S.a", "S.b"), ("T", "S.a"), ("T", "S.b")}
+    assert edges(result, EdgeReason.EXPLICIT) == {("S.a", "S.b"), ("T", "S.a"), ("T", "S.b")}
 
 
 def test_what_overlaps_a_subtask_waits_for_the_whole_story() -> None:
@@ -148,14 +152,14 @@ def test_what_overlaps_a_subtask_waits_for_the_whole_story() -> None:
         ),
         "prd.json",
     )
-    assert edges(result, Why.OVERLAP) == {("S", "T")}
+    assert edges(result, EdgeReason.OVERLAP) == {("S", "T")}
 
 
 def test_siblings_that_overlap_go_one_after_the_other() -> None:
     result = compiled(
         prd(story(subtasks=[{"description": "one"}, {"description": "two"}])), "prd.json"
     )
-    assert edges(result, Why.OVERLAP) == {("S.a", "S.b")}
+    assert edges(result, EdgeReason.OVERLAP) == {("S.a", "S.b")}
 
 
 def test_a_story_that_passed_has_passed_with_all_its_parts() -> None:

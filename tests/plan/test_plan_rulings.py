@@ -18,7 +18,7 @@ from plan.planning import (
 )
 from weft import plan
 from weft.model import State
-from weft.plan.records import Why
+from weft.plan.plan_records import EdgeReason
 from weft.plan.writeback import Status, write_back
 
 THREE_PHASES = """
@@ -38,7 +38,7 @@ THREE_PHASES = """
 def test_ruling_1_a_phase_without_depends_comes_after_all_earlier_ones() -> None:
     result = compiled(THREE_PHASES.format(annotation=""))
     assert order(result) == {("1.1", "2.1"), ("1.1", "3.1"), ("2.1", "3.1")}
-    assert edges(result) == edges(result, Why.PHASE)
+    assert edges(result) == edges(result, EdgeReason.PHASE)
 
 
 def test_ruling_1_a_phase_with_an_empty_depends_may_start_at_once() -> None:
@@ -115,7 +115,7 @@ def test_ruling_2_a_task_number_means_the_task_of_the_same_phase() -> None:
           <!-- files: d; depends: task1 -->
         """
     )
-    assert edges(result, Why.EXPLICIT) == {("1.1", "1.2"), ("2.1", "2.2")}
+    assert edges(result, EdgeReason.EXPLICIT) == {("1.1", "1.2"), ("2.1", "2.2")}
 
 
 def test_ruling_2_else_it_means_the_only_task_in_the_plan_with_that_label() -> None:
@@ -129,7 +129,7 @@ def test_ruling_2_else_it_means_the_only_task_in_the_plan_with_that_label() -> N
           <!-- depends: task7 -->
         """
     )
-    assert edges(result, Why.EXPLICIT) == {("1.7", "2.1")}
+    assert edges(result, EdgeReason.EXPLICIT) == {("1.7", "2.1")}
 
 
 def test_ruling_2_else_it_is_an_error_that_names_the_candidates() -> None:
@@ -167,7 +167,7 @@ def test_ruling_2_full_references_work_across_phases(reference: str) -> None:
           <!-- depends: {reference} -->
         """
     )
-    assert edges(result, Why.EXPLICIT) == {("the-second", "2.2")}
+    assert edges(result, EdgeReason.EXPLICIT) == {("the-second", "2.2")}
 
 
 def test_ruling_2_a_task_may_depend_on_a_later_phase_unless_that_makes_a_cycle() -> None:
@@ -195,7 +195,7 @@ def test_ruling_2_an_unknown_task_is_an_error_with_a_suggestion() -> None:
 
 def test_ruling_3_in_a_sequential_phase_each_task_comes_after_the_previous_one() -> None:
     result = compiled("## Phase 1: a\n- [ ] a\n- [ ] b\n- [ ] c\n")
-    assert edges(result, Why.SEQUENTIAL) == {("1.1", "1.2"), ("1.2", "1.3")}
+    assert edges(result, EdgeReason.SEQUENTIAL) == {("1.1", "1.2"), ("1.2", "1.3")}
 
 
 def test_ruling_3_depends_adds_edges_and_removes_none() -> None:
@@ -240,7 +240,7 @@ def test_ruling_4_in_a_parallel_phase_such_a_task_runs_alone() -> None:
           <!-- files: c -->
         """
     )
-    assert edges(result, Why.OVERLAP) == {("1.1", "1.2"), ("1.2", "1.3")}
+    assert edges(result, EdgeReason.OVERLAP) == {("1.1", "1.2"), ("1.2", "1.3")}
 
 
 def test_ruling_4_files_none_claims_nothing() -> None:
@@ -354,7 +354,7 @@ OVERLAP = """
 
 def test_ruling_7_overlap_is_order_chained_per_file_and_never_pairwise() -> None:
     result = compiled(OVERLAP.format("a", "a", "a"))
-    assert edges(result, Why.OVERLAP) == {("1.1", "1.2"), ("1.2", "1.3")}
+    assert edges(result, EdgeReason.OVERLAP) == {("1.1", "1.2"), ("1.2", "1.3")}
     assert needs(result) == set()
 
 
@@ -371,7 +371,7 @@ def test_ruling_7_the_pair_and_the_file_are_printed() -> None:
 
 def test_ruling_7_an_order_that_the_plan_gives_stands() -> None:
     result = compiled(OVERLAP.format("a", "x", "a; depends: task1"))
-    assert edges(result) == edges(result, Why.EXPLICIT) == {("1.1", "1.3")}
+    assert edges(result) == edges(result, EdgeReason.EXPLICIT) == {("1.1", "1.3")}
 
 
 def test_ruling_7_an_order_against_the_plan_stands_too() -> None:
@@ -391,7 +391,7 @@ def test_ruling_7_overlaps_are_found_across_phases() -> None:
           <!-- files: a -->
         """
     )
-    assert edges(result) == edges(result, Why.OVERLAP) == {("1.1", "2.1")}
+    assert edges(result) == edges(result, EdgeReason.OVERLAP) == {("1.1", "2.1")}
 
 
 def test_ruling_7_what_is_done_overlaps_with_nothing() -> None:
@@ -491,7 +491,7 @@ def test_ruling_9_in_a_parallel_phase_it_comes_after_all_that_does_not_depend_on
           <!-- files: d; depends: task2 -->
         """
     )
-    assert edges(result, Why.MANUAL) == {("1.1", "1.2"), ("1.3", "1.2")}
+    assert edges(result, EdgeReason.MANUAL) == {("1.1", "1.2"), ("1.3", "1.2")}
     assert order(result) >= {("1.1", "1.4"), ("1.3", "1.4"), ("1.2", "1.4")}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from plan.planning import compiled, edges, needs, order, waves
-from weft.plan.records import Why
+from weft.plan.plan_records import EdgeReason
 
 # The full example of seed 002.
 AUTHENTICATION = """
@@ -51,11 +51,11 @@ def test_phases_one_and_two_run_together_and_phase_three_one_by_one() -> None:
 
 def test_the_full_example_has_exactly_the_edges_that_were_drawn() -> None:
     result = compiled(AUTHENTICATION)
-    assert edges(result, Why.PHASE) == {
+    assert edges(result, EdgeReason.PHASE) == {
         (before, "3.1") for before in ("1.1", "1.2", "1.3", "2.1", "2.2")
     }
-    assert edges(result, Why.SEQUENTIAL) == {("3.1", "3.2"), ("3.2", "3.3")}
-    assert edges(result) == edges(result, Why.PHASE, Why.SEQUENTIAL)
+    assert edges(result, EdgeReason.SEQUENTIAL) == {("3.1", "3.2"), ("3.2", "3.3")}
+    assert edges(result) == edges(result, EdgeReason.PHASE, EdgeReason.SEQUENTIAL)
 
 
 def test_the_format_example_runs_all_but_what_says_it_waits() -> None:
@@ -157,7 +157,7 @@ def test_stories_that_share_a_file_run_one_after_the_other() -> None:
     result = compiled(
         prd(story("LOOP-3", ["review.ts"]), story("LOOP-4", ["review.ts"])), "prd.json"
     )
-    assert edges(result) == edges(result, Why.OVERLAP) == {("LOOP-3", "LOOP-4")}
+    assert edges(result) == edges(result, EdgeReason.OVERLAP) == {("LOOP-3", "LOOP-4")}
 
 
 def test_subtasks_run_together_and_their_story_comes_when_all_are_finished() -> None:
@@ -184,5 +184,7 @@ def test_subtasks_run_together_and_their_story_comes_when_all_are_finished() -> 
         ["LOOP-3"],
         ["LOOP-4"],
     ]
-    assert edges(result, Why.PART) == {(f"LOOP-3.{letter}", "LOOP-3") for letter in ("a", "b", "c")}
+    assert edges(result, EdgeReason.PART) == {
+        (f"LOOP-3.{letter}", "LOOP-3") for letter in ("a", "b", "c")
+    }
     assert ("LOOP-1", "LOOP-3.b") in order(result)

@@ -7,7 +7,7 @@ import pytest
 from plan.planning import codes, compiled, edges, only, problems, reading, tasks
 from weft import plan
 from weft.model import State
-from weft.plan.records import Why
+from weft.plan.plan_records import EdgeReason
 
 
 @pytest.mark.parametrize("bullet", ["-", "*", "+", "1.", "1)", "-\t", "  -", "12."])
@@ -177,7 +177,7 @@ def test_annotations_may_stand_behind_the_text() -> None:
         - [ ] Task 2: b <!-- files: b --> <!-- depends: task1 -->
         """
     )
-    assert edges(result) == edges(result, Why.EXPLICIT) == {("1.1", "1.2")}
+    assert edges(result) == edges(result, EdgeReason.EXPLICIT) == {("1.1", "1.2")}
     assert [task.text for task in result.plan.tasks] == ["a", "b"]
 
 

@@ -13,7 +13,7 @@ from plan.planning import reading
 from weft import plan
 from weft.errors import InputError
 from weft.model import State
-from weft.plan.writeback import Status, Written, write_back
+from weft.plan.writeback import MarkedPlan, Status, write_back
 
 
 def written(before: str, state: State, commit: str | None = None, note: str = "") -> str:
@@ -143,7 +143,7 @@ ORIGINAL = """## Phase 1: a
 """
 
 
-def after_edit(edited: str, *ids: str) -> Written:
+def after_edit(edited: str, *ids: str) -> MarkedPlan:
     found = plan.read("plan.md", ORIGINAL.encode()).plan
     done = {id: Status(state=State.DONE) for id in ids}
     return write_back(edited.encode(), found, done)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from process.stage import Stage
+from process.supervision import Stage
 from weft.process import cgroup
 from weft.process.launcher import Launcher
 

@@ -10,12 +10,12 @@ import sys
 import time
 from pathlib import Path
 
-from process.stage import ENVIRONMENT
-from weft.process import records
-from weft.process.agent import Running, Spawn, attach, start
+from process.supervision import ENVIRONMENT
+from weft.process import attempt_files
+from weft.process.agent_process import Running, Spawn, attach, start
 from weft.process.launcher import Launcher
-from weft.process.place import boottime
-from weft.process.tail import Line, Tail
+from weft.process.process_place import boottime
+from weft.process.tail import OutputLine, Tail
 
 PRINTER = Path(__file__).with_name("printer_program.py")
 
@@ -32,13 +32,13 @@ class Ledger:
         last = whole.rstrip(b"\n").rpartition(b"\n")[2]
         self.offset = int(last.split(b" ", 1)[0]) if last else 0
 
-    def add(self, line: Line) -> None:
+    def add(self, line: OutputLine) -> None:
         self._file.write(b"%d %b\n" % (line.end, line.text))
         self._file.flush()
 
 
 def take_up(launcher: Launcher, directory: Path, token: str, marker: str, count: str) -> Running:
-    if (directory / records.ATTEMPT).exists():
+    if (directory / attempt_files.ATTEMPT).exists():
         return attach(directory)
     spawn = Spawn(
         argv=(sys.executable, "-S", str(PRINTER), token, count),
@@ -57,9 +57,9 @@ def main(build: str, place: str, token: str, marker: str, count: str) -> None:
     directory.with_name("begun").touch()
     with Launcher() as launcher:
         running = take_up(launcher, directory, token, marker, count)
-        tail = Tail(directory / records.STDOUT, ledger.offset)
+        tail = Tail(directory / attempt_files.STDOUT, ledger.offset)
         if build == "weak" and ledger.offset:
-            tail = Tail(directory / records.STDOUT, tail.size())
+            tail = Tail(directory / attempt_files.STDOUT, tail.size())
         while running.ended() is None:
             running.renew(boottime())
             for line in tail.lines():

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from patience import wait_until
+from wait_until import wait_until
 from weft.errors import WeftError
 from weft.process import Breaker, BrokenOff, run
 

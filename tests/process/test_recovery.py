@@ -16,12 +16,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from patience import PATIENCE, wait_until
-from process.stage import Stage
-from weft.process import records, table
-from weft.process.agent import Why, _order, attach
+from process.supervision import Stage
+from wait_until import PATIENCE, wait_until
+from weft.process import attempt_files, table
+from weft.process.agent_process import StopReason, _order, attach
 from weft.process.death import find_strays, proof_of_death, prove_dead
-from weft.process.place import boottime, here
+from weft.process.process_place import boottime, here
 from weft.process.table import Process
 
 SUPERVISOR = Path(__file__).with_name("supervisor_program.py")
@@ -44,7 +44,7 @@ def kill_again_and_again(stage: Stage, build: str, count: int, seed: int) -> int
     while True:
         supervisor = supervise(stage, build, count)
         # The first one lives until its agent does: a start that is cut off is another test.
-        wait_until(lambda: (stage.directory / records.STDOUT).exists() and stage.output())
+        wait_until(lambda: (stage.directory / attempt_files.STDOUT).exists() and stage.output())
         try:
             supervisor.wait(chance.random() * 0.3 if kills < 6 else 60)
         except subprocess.TimeoutExpired:
@@ -88,7 +88,7 @@ def check_kills(stage: Stage, seed: int) -> None:
     assert ledger(stage) == printed
     ended = attach(stage.directory).ended()
     assert ended is not None
-    assert (ended.why, ended.code) == (Why.ENDED, 0)
+    assert (ended.why, ended.code) == (StopReason.ENDED, 0)
 
 
 def test_a_weakened_supervisor_that_keeps_no_offset_is_caught(stage: Stage) -> None:
@@ -117,7 +117,7 @@ def test_killed_at_any_moment_of_a_start_weft_leaves_what_can_be_found_and_ended
         time.sleep(chance.random() * 0.15)
         supervisor.kill()
         supervisor.wait()
-        if (one.directory / records.ATTEMPT).exists():
+        if (one.directory / attempt_files.ATTEMPT).exists():
             anyio.run(attach(one.directory).stop)
         # An order that comes too late has the lock for as long as it takes to be refused.
         wait_until(lambda: proof_of_death(one.directory, one.marker))  # noqa: B023
@@ -133,7 +133,9 @@ Proof = Callable[[Path, str], bool]
 def orphan(stage: Stage) -> Process:
     """An agent at work whose orchestrator was killed; returns who that was."""
     supervisor = supervise(stage, "real", 10**9)
-    wait_until(lambda: (stage.directory / records.STDOUT).exists() and len(stage.output()) > 100)
+    wait_until(
+        lambda: (stage.directory / attempt_files.STDOUT).exists() and len(stage.output()) > 100
+    )
     orchestrator = table.find_process(supervisor.pid)
     assert orchestrator is not None
     supervisor.kill()
@@ -147,7 +149,7 @@ def check_orphan(stage: Stage, is_dead: Proof) -> None:
     alive = bool(stage.living())
     running = attach(stage.directory)
     ended = running.ended()
-    assert anyio.run(running.stop).why is Why.ASKED
+    assert anyio.run(running.stop).why is StopReason.ASKED
     assert stage.living() == []
     assert (alive, ended) == (True, None)
     assert not taken_for_dead
@@ -179,7 +181,7 @@ def test_an_agent_whose_wrapper_was_killed_is_alive_until_weft_ends_it(
     assert running.ended() is None
     assert not proof_of_death(stage.directory, stage.marker)
     ended = anyio.run(running.wait_ended)
-    assert (ended.why, ended.code, ended.signal) == (Why.LOST, None, None)
+    assert (ended.why, ended.code, ended.signal) == (StopReason.LOST, None, None)
     assert stage.living() == []
     assert proof_of_death(stage.directory, stage.marker)
 
@@ -211,7 +213,7 @@ def test_a_stray_known_only_by_its_session_is_found(stage: Stage) -> None:
 
 def is_dead_by_lock_alone(directory: Path) -> bool:
     """A weakened proof, as if every program kept the descriptors it inherits."""
-    lock = records.take_lock(str(directory))
+    lock = attempt_files.take_lock(str(directory))
     if lock is not None:
         os.close(lock)
     return lock is not None
@@ -244,16 +246,16 @@ def test_what_was_proved_dead_never_starts_afterwards(stage: Stage) -> None:
     assert stage.living() == []
     ended = attach(stage.directory).ended()
     assert ended is not None
-    assert ended.why is Why.LOST
+    assert ended.why is StopReason.LOST
 
 
 def test_nothing_is_proved_about_processes_that_cannot_be_seen_from_here(stage: Stage) -> None:
     running = stage.start_ready(stage.tree("stay"))
     anyio.run(running.stop)
-    path = str(stage.directory / records.ATTEMPT)
-    record = records.find(path)
+    path = str(stage.directory / attempt_files.ATTEMPT)
+    record = attempt_files.find(path)
     assert record is not None
-    records.write(path, {**record, "boot": "another boot"})
+    attempt_files.write(path, {**record, "boot": "another boot"})
     assert not proof_of_death(stage.directory, stage.marker)
 
 
@@ -268,15 +270,17 @@ def test_a_pid_that_is_used_again_is_neither_taken_for_the_agent_nor_signalled(
         now = table.find_process(innocent.pid)
         assert now is not None
         earlier = {"pid": innocent.pid, "start": now.start - 1}
-        records.write(str(stage.directory / records.WRAPPER), {**earlier, "cgroup": None})
-        records.write(str(stage.directory / records.AGENT), earlier)
-        (stage.directory / records.EXIT).unlink()
+        attempt_files.write(
+            str(stage.directory / attempt_files.WRAPPER), {**earlier, "cgroup": None}
+        )
+        attempt_files.write(str(stage.directory / attempt_files.AGENT), earlier)
+        (stage.directory / attempt_files.EXIT).unlink()
         again = attach(stage.directory)
         again.renew(boottime())
         again.ask_to_stop()
         again.kill()
         assert find_strays(stage.directory, stage.marker) == []
-        assert anyio.run(again.stop).why is Why.LOST
+        assert anyio.run(again.stop).why is StopReason.LOST
         assert not table.send_signal(Process(innocent.pid, now.start - 1), signal.SIGKILL)
         assert innocent.poll() is None
         # The weakened build goes by the pid alone.
@@ -312,11 +316,11 @@ def test_an_agent_whose_weft_dies_before_the_answer_keeps_its_wrapper(stage: Sta
     """Answering the dead is a broken pipe, which would end the wrapper and not the agent."""
     spawn = stage.tree("idle")
     stage.directory.mkdir()
-    records.create(
-        str(stage.directory / records.ATTEMPT),
+    attempt_files.create(
+        str(stage.directory / attempt_files.ATTEMPT),
         {"marker": stage.marker, "boot": here().boot, "grace": spawn.grace},
     )
-    for name in (records.STDIN, records.STDOUT, records.STDERR):
+    for name in (attempt_files.STDIN, attempt_files.STDOUT, attempt_files.STDERR):
         (stage.directory / name).touch()
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -324,4 +328,4 @@ def test_an_agent_whose_weft_dies_before_the_answer_keeps_its_wrapper(stage: Sta
         ours.sendall(json.dumps(_order(spawn, boottime())).encode())
     wait_until(lambda: "ready" in stage.output())
     ended = anyio.run(attach(stage.directory).stop)
-    assert ended.why is Why.ASKED
+    assert ended.why is StopReason.ASKED

@@ -10,14 +10,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from places import tmp_path as tmp_path
-from process.stage import Stage
-from weft.process import landlock, records
+from disk_directory import tmp_path as tmp_path
+from process.supervision import Stage
+from weft.process import attempt_files, landlock
 from weft.process.sandbox import (
     Able,
-    Kind,
     Network,
     Sandbox,
+    SandboxKind,
     apply,
     available,
     bwrap_prefix,
@@ -29,7 +29,7 @@ EVERYTHING = Able(landlock=7, bwrap=True)
 
 
 def box(
-    kind: Kind,
+    kind: SandboxKind,
     *paths: Path,
     network: Network = Network.OPEN,
     hidden: tuple[Path, ...] = (),
@@ -40,18 +40,18 @@ def box(
 
 def run_sandboxed(stage: Stage, sandbox: Sandbox, program: str) -> None:
     able = available()
-    if (sandbox.kind is Kind.LANDLOCK and not able.landlock) or (
-        sandbox.kind is Kind.BWRAP and not able.bwrap
+    if (sandbox.kind is SandboxKind.LANDLOCK and not able.landlock) or (
+        sandbox.kind is SandboxKind.BWRAP and not able.bwrap
     ):
         pytest.skip(f"{sandbox.kind} is not to be had on this machine")
     spawn = apply(sandbox, stage.spawn(sys.executable, "-S", "-c", program, stage.token))
     ended = anyio.run(stage.start(spawn).wait_ended)
-    assert ended.code == 0, (stage.directory / records.STDERR).read_text() + ended.unstarted
+    assert ended.code == 0, (stage.directory / attempt_files.STDERR).read_text() + ended.unstarted
 
 
-@pytest.mark.parametrize("kind", [Kind.LANDLOCK, Kind.BWRAP])
+@pytest.mark.parametrize("kind", [SandboxKind.LANDLOCK, SandboxKind.BWRAP])
 def test_writes_go_into_the_workspace_and_nowhere_else(
-    stage: Stage, tmp_path: Path, kind: Kind
+    stage: Stage, tmp_path: Path, kind: SandboxKind
 ) -> None:
     workspace, outside = tmp_path / "workspace", tmp_path / "outside"
     workspace.mkdir()
@@ -99,9 +99,9 @@ for path in {open!r}:
 """
 
 
-@pytest.mark.parametrize("kind", [Kind.LANDLOCK, Kind.BWRAP])
+@pytest.mark.parametrize("kind", [SandboxKind.LANDLOCK, SandboxKind.BWRAP])
 def test_hidden_places_are_not_read_and_their_neighbours_are(
-    stage: Stage, tmp_path: Path, kind: Kind
+    stage: Stage, tmp_path: Path, kind: SandboxKind
 ) -> None:
     home = tmp_path / "home"
     names = ["keys/id", "keys/open/id", "keys/box/deep/id", "near", ".config/tool/auth"]
@@ -128,9 +128,9 @@ def test_hidden_places_are_not_read_and_their_neighbours_are(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities")
-@pytest.mark.parametrize("kind", [Kind.LANDLOCK, Kind.BWRAP])
+@pytest.mark.parametrize("kind", [SandboxKind.LANDLOCK, SandboxKind.BWRAP])
 def test_an_agent_that_runs_as_root_keeps_few_capabilities(
-    stage: Stage, tmp_path: Path, kind: Kind
+    stage: Stage, tmp_path: Path, kind: SandboxKind
 ) -> None:
     kept = sum(1 << number for number in landlock.KEPT_CAPABILITIES.values())
     program = f"""
@@ -143,11 +143,11 @@ for line in open("/proc/self/status"):
     run_sandboxed(stage, box(kind, tmp_path), program)
 
 
-@pytest.mark.parametrize("kind", [Kind.LANDLOCK, Kind.BWRAP])
+@pytest.mark.parametrize("kind", [SandboxKind.LANDLOCK, SandboxKind.BWRAP])
 def test_other_processes_of_the_user_are_out_of_reach(
-    stage: Stage, tmp_path: Path, kind: Kind
+    stage: Stage, tmp_path: Path, kind: SandboxKind
 ) -> None:
-    if kind is Kind.LANDLOCK and landlock.version() < landlock.SCOPE_VERSION:
+    if kind is SandboxKind.LANDLOCK and landlock.version() < landlock.SCOPE_VERSION:
         pytest.skip("this kernel's Landlock knows no signals")
     name = f"\0{stage.token}"
     with socket.socket(socket.AF_UNIX) as server:
@@ -167,17 +167,17 @@ def refused(act):
 refused(lambda: open("/proc/{os.getpid()}/environ", "rb").read())
 refused(lambda: os.kill({os.getpid()}, 0))
 """
-        if kind is Kind.LANDLOCK:
+        if kind is SandboxKind.LANDLOCK:
             reach += f"refused(lambda: socket.socket(socket.AF_UNIX).connect({name!r}))"
         run_sandboxed(stage, box(kind, tmp_path), reach)
 
 
-@pytest.mark.parametrize("kind", [Kind.LANDLOCK, Kind.BWRAP])
+@pytest.mark.parametrize("kind", [SandboxKind.LANDLOCK, SandboxKind.BWRAP])
 def test_a_sandboxed_agent_ends_to_the_last_process(
-    stage: Stage, tmp_path: Path, kind: Kind
+    stage: Stage, tmp_path: Path, kind: SandboxKind
 ) -> None:
     able = available()
-    if not (able.landlock if kind is Kind.LANDLOCK else able.bwrap):
+    if not (able.landlock if kind is SandboxKind.LANDLOCK else able.bwrap):
         pytest.skip(f"{kind} is not to be had on this machine")
     program = """
 import signal, subprocess, sys, time
@@ -195,9 +195,11 @@ time.sleep(600)
     assert stage.output().count("asked") == 1
 
 
-@pytest.mark.parametrize("kind", [Kind.LANDLOCK, Kind.BWRAP])
-def test_an_agent_without_network_cannot_connect(stage: Stage, tmp_path: Path, kind: Kind) -> None:
-    if kind is Kind.LANDLOCK and landlock.version() < landlock.NETWORK_VERSION:
+@pytest.mark.parametrize("kind", [SandboxKind.LANDLOCK, SandboxKind.BWRAP])
+def test_an_agent_without_network_cannot_connect(
+    stage: Stage, tmp_path: Path, kind: SandboxKind
+) -> None:
+    if kind is SandboxKind.LANDLOCK and landlock.version() < landlock.NETWORK_VERSION:
         pytest.skip("this kernel's Landlock knows no network")
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
@@ -211,24 +213,34 @@ def test_an_agent_without_network_cannot_connect(stage: Stage, tmp_path: Path, k
 @pytest.mark.parametrize(
     ("wanted", "able", "used", "warning"),
     [
-        (box(Kind.LANDLOCK), EVERYTHING, Kind.LANDLOCK, None),
-        (box(Kind.BWRAP), EVERYTHING, Kind.BWRAP, None),
-        (box(Kind.OFF), NOTHING, Kind.OFF, None),
-        (box(Kind.LANDLOCK), NOTHING, Kind.OFF, "no Landlock"),
-        (box(Kind.BWRAP), NOTHING, Kind.OFF, "not installed"),
-        (box(Kind.BWRAP, network=Network.NONE), EVERYTHING, Kind.BWRAP, None),
-        (box(Kind.LANDLOCK, network=Network.NONE), EVERYTHING, Kind.LANDLOCK, "other protocols"),
+        (box(SandboxKind.LANDLOCK), EVERYTHING, SandboxKind.LANDLOCK, None),
+        (box(SandboxKind.BWRAP), EVERYTHING, SandboxKind.BWRAP, None),
+        (box(SandboxKind.OFF), NOTHING, SandboxKind.OFF, None),
+        (box(SandboxKind.LANDLOCK), NOTHING, SandboxKind.OFF, "no Landlock"),
+        (box(SandboxKind.BWRAP), NOTHING, SandboxKind.OFF, "not installed"),
+        (box(SandboxKind.BWRAP, network=Network.NONE), EVERYTHING, SandboxKind.BWRAP, None),
         (
-            box(Kind.LANDLOCK, network=Network.NONE),
+            box(SandboxKind.LANDLOCK, network=Network.NONE),
+            EVERYTHING,
+            SandboxKind.LANDLOCK,
+            "other protocols",
+        ),
+        (
+            box(SandboxKind.LANDLOCK, network=Network.NONE),
             Able(landlock=3, bwrap=False),
-            Kind.LANDLOCK,
+            SandboxKind.LANDLOCK,
             "cannot take it away",
         ),
-        (box(Kind.OFF, network=Network.NONE), EVERYTHING, Kind.OFF, "has network access"),
+        (
+            box(SandboxKind.OFF, network=Network.NONE),
+            EVERYTHING,
+            SandboxKind.OFF,
+            "has network access",
+        ),
     ],
 )
 def test_less_than_was_wanted_comes_with_a_warning(
-    wanted: Sandbox, able: Able, used: Kind, warning: str | None
+    wanted: Sandbox, able: Able, used: SandboxKind, warning: str | None
 ) -> None:
     sandbox, said = choose(wanted, able)
     assert sandbox.kind is used
@@ -246,7 +258,7 @@ def test_a_kernel_says_what_its_landlock_cannot_take_away(version: int, lacks: i
 
 
 def test_bubblewrap_binds_what_is_writable_over_a_world_that_is_not() -> None:
-    words = bwrap_prefix(box(Kind.BWRAP, Path("/w s"), network=Network.NONE))
+    words = bwrap_prefix(box(SandboxKind.BWRAP, Path("/w s"), network=Network.NONE))
     assert words[:4] == ("bwrap", "--ro-bind", "/", "/")
     at = words.index("--bind-try")
     assert words[at : at + 3] == ("--bind-try", "/w s", "/w s")

@@ -15,10 +15,10 @@ import anyio
 import psutil
 import pytest
 
-from patience import PATIENCE, wait_until
-from process.stage import Stage
-from weft.process import cgroup, records
-from weft.process.agent import Reach, Running, Why
+from process.supervision import Stage
+from wait_until import PATIENCE, wait_until
+from weft.process import attempt_files, cgroup
+from weft.process.agent_process import Reach, Running, StopReason
 from weft.process.death import proof_of_death
 from weft.process.launcher import Launcher
 
@@ -32,7 +32,7 @@ def either(request: pytest.FixtureRequest) -> Stage:
 
 
 def group_of(stage: Stage) -> str | None:
-    record = records.find(str(stage.directory / records.WRAPPER))
+    record = attempt_files.find(str(stage.directory / attempt_files.WRAPPER))
     assert record is not None
     group: str | None = record["cgroup"]
     return group
@@ -46,7 +46,7 @@ def test_a_stop_leaves_nobody_of_the_whole_family(either: Stage, own: str) -> No
     assert len(stage.living()) > len(FAMILY)
     ended = anyio.run(running.stop)
     assert stage.living() == []
-    assert ended.why is Why.ASKED
+    assert ended.why is StopReason.ASKED
     assert ended.signal == (signal.SIGKILL if own == "ignore" else signal.SIGTERM)
     assert ended.swept >= len(FAMILY) - 1
     assert proof_of_death(stage.directory, stage.marker)
@@ -107,7 +107,7 @@ def test_what_an_agent_leaves_behind_at_its_own_end_is_swept_before_the_exit_is_
     running = stage.start(stage.tree("leave", *FAMILY))
     ended = anyio.run(running.wait_ended)
     assert stage.living() == []
-    assert (ended.why, ended.code) == (Why.ENDED, 7)
+    assert (ended.why, ended.code) == (StopReason.ENDED, 7)
     assert ended.swept >= len(FAMILY)
 
 
@@ -124,7 +124,7 @@ def test_a_stopped_tree_can_still_be_ended(stage: Stage) -> None:
 def test_a_stopped_wrapper_is_woken_and_does_its_work(stage: Stage) -> None:
     running = stage.start_ready(stage.tree("stay", "daemon"))
     stage.wrapper().suspend()
-    assert anyio.run(running.stop).why is Why.ASKED
+    assert anyio.run(running.stop).why is StopReason.ASKED
     assert stage.living() == []
 
 
@@ -142,7 +142,7 @@ def test_a_kill_or_a_second_request_skips_the_grace(stage: Stage) -> None:
 def test_a_kill_needs_no_request_before(stage: Stage) -> None:
     running = stage.start_ready(replace(stage.tree("ignore", "stubborn"), grace=1000.0))
     running.kill()
-    assert anyio.run(running.wait_ended).why is Why.ASKED
+    assert anyio.run(running.wait_ended).why is StopReason.ASKED
     assert stage.living() == []
 
 
@@ -220,6 +220,6 @@ def test_without_wrapper_only_a_control_group_finds_who_left_no_trace(grouped: S
     wait_until(lambda: stage.wrapper().pid not in cgroup.members(group))
     stage.wrapper().kill()
     ended = anyio.run(running.stop)
-    assert ended.why is Why.LOST
+    assert ended.why is StopReason.LOST
     assert stage.living() == []
     assert not os.path.exists(group)

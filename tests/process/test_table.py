@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from patience import wait_until
-from weft.process import place, table, table_psutil
-from weft.process.seen import Process
+from wait_until import wait_until
+from weft.process import process_place, table, table_psutil
+from weft.process.process_view import Process
 from weft.process.table import MARK
 
 if sys.platform == "linux":
@@ -82,6 +82,6 @@ def test_marks_are_found_on_children_too(sleeper: int) -> None:
 
 
 def test_this_place_and_its_clock_stay_the_same() -> None:
-    assert place.here() == place.here()
-    first = place.boottime()
-    assert place.boottime() >= first > 0
+    assert process_place.here() == process_place.here()
+    first = process_place.boottime()
+    assert process_place.boottime() >= first > 0

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.process.tail import LAST, LONGEST, Line, Tail
+from weft.process.tail import LAST, LONGEST, OutputLine, Tail
 
 
-def read_all(tail: Tail) -> list[Line]:
+def read_all(tail: Tail) -> list[OutputLine]:
     return [line for lines in tail.rest() for line in lines]
 
 
@@ -25,7 +25,7 @@ def test_every_line_comes_once_whatever_the_pieces_and_restarts(
 ) -> None:
     path = tmp_path_factory.mktemp("tail") / "out"
     tail, offset = Tail(path), 0
-    found: list[Line] = []
+    found: list[OutputLine] = []
     with path.open("ab", buffering=0) as file:
         for number, piece in enumerate(pieces):
             file.write(piece)
@@ -48,11 +48,11 @@ def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"one\ntw")
     tail = Tail(path)
-    assert tail.lines() == [Line(b"one", 4, 0)]
+    assert tail.lines() == [OutputLine(b"one", 4, 0)]
     assert tail.lines() == []
     with path.open("ab") as file:
         file.write(b"o\n")
-    assert tail.lines() == [Line(b"two", 8, 0)]
+    assert tail.lines() == [OutputLine(b"two", 8, 0)]
 
 
 def test_a_file_that_is_not_there_yet_has_no_lines(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_end_of_a_line_too_long_is_delivered_whatever_the_pieces(
     middle = b"".join(b"%08d" % number for number in range(size // 8 + 1))[:size]
     text = b"x" * LONGEST + middle + b"\nshort\n" + b"y" * (LONGEST + 3)
     tail = Tail(path)
-    found: list[Line] = []
+    found: list[OutputLine] = []
     with path.open("ab", buffering=0) as file:
         for start in range(0, len(text), piece):
             file.write(text[start : start + piece])

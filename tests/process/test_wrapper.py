@@ -16,11 +16,11 @@ import anyio
 import psutil
 import pytest
 
-from patience import wait_until
-from process.stage import Stage
-from weft.process import records
-from weft.process.agent import AlreadyStarted, NoSuchAttempt, Why, attach
-from weft.process.place import boottime
+from process.supervision import Stage
+from wait_until import wait_until
+from weft.process import attempt_files
+from weft.process.agent_process import AlreadyStarted, NoSuchAttempt, StopReason, attach
+from weft.process.process_place import boottime
 from weft.process.table import MARK
 
 
@@ -28,7 +28,7 @@ def run_python(stage: Stage, program: str, **changes: object) -> dict[str, objec
     spawn = stage.spawn(sys.executable, "-S", "-c", program, stage.token)
     running = stage.start(replace(spawn, **changes))  # type: ignore[arg-type]  # fields of Spawn
     ended = anyio.run(running.wait_ended)
-    assert ended.code == 0, (stage.directory / records.STDERR).read_text()
+    assert ended.code == 0, (stage.directory / attempt_files.STDERR).read_text()
     answer: dict[str, object] = json.loads(stage.output())
     return answer
 
@@ -46,9 +46,9 @@ def test_the_exit_is_told_as_it_was(
     stage: Stage, script: str, code: int | None, number: int | None
 ) -> None:
     ended = anyio.run(stage.start(stage.spawn("sh", "-c", script)).wait_ended)
-    assert (ended.code, ended.signal, ended.why) == (code, number, Why.ENDED)
+    assert (ended.code, ended.signal, ended.why) == (code, number, StopReason.ENDED)
     assert attach(stage.directory).ended() == ended
-    assert not (stage.directory / records.FAULT).exists()
+    assert not (stage.directory / attempt_files.FAULT).exists()
 
 
 @pytest.mark.parametrize("program", ["/no/such/program", "no-such-program"])
@@ -105,7 +105,7 @@ def test_an_agent_leads_a_session_of_its_own_and_inherits_only_streams_and_lock(
         "print(json.dumps({'leads': os.getsid(0) == os.getpid(), 'files': sorted(links)}))"
     )
     seen = run_python(stage, program)
-    names = (records.LOCK, records.STDERR, records.STDIN, records.STDOUT)
+    names = (attempt_files.LOCK, attempt_files.STDERR, attempt_files.STDIN, attempt_files.STDOUT)
     assert seen == {"leads": True, "files": [str(stage.directory / name) for name in names]}
 
 
@@ -124,7 +124,7 @@ def test_a_wrapper_knows_no_secret_of_wefts(stage: Stage) -> None:
 def test_a_flood_of_output_is_ended(stage: Stage) -> None:
     spawn = replace(stage.spawn("yes", stage.token), output_limit=100_000)
     ended = anyio.run(stage.start(spawn).wait_ended)
-    assert ended.why is Why.OUTPUT
+    assert ended.why is StopReason.OUTPUT
     assert stage.living() == []
 
 
@@ -138,7 +138,7 @@ def test_an_agent_whose_weft_is_gone_is_ended_after_t1(stage: Stage) -> None:
     running = stage.start_ready(spawn)
     renewed = boottime() - T1 + 1.0
     running.renew(renewed)
-    assert anyio.run(running.wait_ended).why is Why.FORSAKEN
+    assert anyio.run(running.wait_ended).why is StopReason.FORSAKEN
     assert boottime() - renewed >= T1
     assert stage.living() == []
 
@@ -164,7 +164,7 @@ def test_a_machine_that_slept_past_t1_and_grace_kills_at_once(stage: Stage) -> N
         process.resume()
     stage.nudge()
     ended = anyio.run(running.wait_ended)
-    assert (ended.why, ended.signal) == (Why.FORSAKEN, signal.SIGKILL)
+    assert (ended.why, ended.signal) == (StopReason.FORSAKEN, signal.SIGKILL)
 
 
 def test_an_agent_whose_directory_was_removed_is_ended(stage: Stage) -> None:

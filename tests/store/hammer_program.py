@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from store.signs import Signs
+from store.life_locks import Signs
 from store.workload import LIMITS, TUNING, new_worker
 from weft.model import Outcome, State
 from weft.store import open_store

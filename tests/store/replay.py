@@ -15,7 +15,7 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
-from store.witness import Ask, Row
+from store.database_observer import Ask, Row
 from weft.paths import conflicts
 
 

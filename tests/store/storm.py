@@ -7,8 +7,8 @@ import random
 import time
 from collections import Counter
 
-from store.crew import Crew, Member
-from store.witness import Ask
+from store.database_observer import Ask
+from store.worker_processes import Crew, Member
 from store.workload import TUNING
 
 _DEPARTED = "SELECT id FROM workers WHERE departed IS NOT NULL"

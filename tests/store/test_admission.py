@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from databases import look
+from weft.admission.capacity import attempt_demand
 from weft.errors import InputError, NeverFits, Refused
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
-from weft.policy.capacity import attempt_demand
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.leases import adopt, finish

@@ -10,7 +10,7 @@ from store_helpers import go, hire, put
 from weft.store import open_store
 from weft.store.copies import StorePlace, is_copy
 from weft.store.leases import list_open
-from weft.store.limits import identity
+from weft.store.limit_table import identity
 
 STORE = "weft.db"
 

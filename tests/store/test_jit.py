@@ -16,7 +16,7 @@ import pytest
 from databases import fresh_database, look
 from store_helpers import drain, hire, put
 from weft.store import open_store
-from weft.store.limits import list_limits
+from weft.store.limit_table import list_limits
 
 COMPILED = "SELECT query, calls FROM public.pg_stat_statements WHERE jit_functions > 0"
 

@@ -45,7 +45,7 @@ from weft.store.leases import (
     suspect_overdue,
     take,
 )
-from weft.store.limits import set_limit
+from weft.store.limit_table import set_limit
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, get_task, list_attempts, pause, retry

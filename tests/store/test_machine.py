@@ -29,7 +29,8 @@ from msgspec.structs import replace
 
 from databases import fresh_database, wipe
 from observer import TERMINAL, Observer, Picture, Reference, Row
-from store.books import Books
+from store.spending_ledger import Books
+from weft.admission.capacity import shortages
 from weft.config import Stated, Tuning
 from weft.errors import InputError, LimitsDiffer, NeverFits, QueueFull, Refused
 from weft.model import (
@@ -42,7 +43,6 @@ from weft.model import (
     Priority,
     State,
 )
-from weft.policy.capacity import shortages
 from weft.store import Store, open_store
 from weft.store.admission import admit, admit_task
 from weft.store.leases import (
@@ -57,7 +57,7 @@ from weft.store.leases import (
     suspect_overdue,
     take,
 )
-from weft.store.limits import list_limits, penalise, set_limit
+from weft.store.limit_table import list_limits, penalise, set_limit
 from weft.store.offers import accept, assign, offer, reject
 from weft.store.runs import learn_paths, submit_run
 from weft.store.tasks import cancel, pause, resume, retry, skip, submit

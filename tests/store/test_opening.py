@@ -19,12 +19,12 @@ import psycopg
 import pytest
 
 from databases import change, fresh_database, look
-from patience import PATIENCE
 from store_helpers import put, snapshot, somebody_writes
+from wait_until import PATIENCE
 from weft.errors import ForeignStore, InputError, NewerStore, StoreError, WeftError
 from weft.store import Store, default_url, open_store
 from weft.store.database import Transaction
-from weft.store.limits import list_limits, set_limit
+from weft.store.limit_table import list_limits, set_limit
 from weft.store.sqlite_file import APPLICATION_ID
 from weft.store.tasks import count_states
 

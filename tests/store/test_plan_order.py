@@ -14,7 +14,7 @@ from weft.model import Class, NewRun, NewTask, Outcome, Priority, State
 from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.leases import finish, release
-from weft.store.limits import set_limit
+from weft.store.limit_table import set_limit
 from weft.store.probe import probe
 from weft.store.runs import learn_paths, submit_run
 from weft.store.tasks import cancel, get_task, pause, resume

@@ -19,18 +19,17 @@ from urllib.parse import quote
 import pytest
 
 from databases import change, fresh_database, look
-from patience import PATIENCE, wait_until
-from store.crew import Crew, Member
+from store.database_observer import Row, Witness, window
+from store.life_locks import Signs
 from store.replay import Before, Replay, check_rows
-from store.signs import Signs
 from store.storm import Storm
 from store.weak_drivers import InterruptedStore, without_turns
-from store.witness import Row, Witness, window
+from store.worker_processes import Crew, Member
 from store.workload import BOOT, HOST, LIMITS, RUN, TUNING, new_worker, submit_work
+from wait_until import PATIENCE, wait_until
 from weft.config import Tuning
 from weft.errors import StoreBusy
 from weft.model import LeaseState, NewTask, NewWorker, Outcome, State
-from weft.reaper import Here, Silence, sweep
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.database import Database
@@ -40,6 +39,7 @@ from weft.store.runs import end_run
 from weft.store.sqlite import Sqlite
 from weft.store.tasks import count_states, get_task, submit
 from weft.store.workers import list_workers, register
+from weft.worker.reaper import Here, Silence, sweep
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from patience import PATIENCE
 from store_helpers import put, url
+from wait_until import PATIENCE
 from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.store import open_reader

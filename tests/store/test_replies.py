@@ -11,8 +11,8 @@ from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.replies import (
     KEPT,
-    Asked,
-    Reply,
+    RepeatableRequest,
+    StoredReply,
     fill,
     find_reply,
     forget_replies,
@@ -24,8 +24,8 @@ from weft.store.tasks import get_task
 
 __all__ = ["url"]
 
-ASKED = Asked(token="t", key="k", request="r")
-DONE = Reply(status=201, body="{}")
+ASKED = RepeatableRequest(token="t", key="k", request="r")
+DONE = StoredReply(status=201, body="{}")
 
 
 def test_a_key_has_one_answer_for_one_request_of_one_token(store: Store) -> None:

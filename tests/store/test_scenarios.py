@@ -36,11 +36,9 @@ from store_helpers import (
 from store_helpers import (
     url as url,
 )
-from weft.engine import prove_worker_dead
 from weft.errors import QueueFull, Refused, StoreError
 from weft.model import Class, Lease, NewRun, NewTask, Outcome, State
 from weft.process import table
-from weft.reaper import Here, Silence, sweep
 from weft.store import Store, open_store
 from weft.store.admission import admit, admit_task
 from weft.store.database import Transaction
@@ -57,11 +55,13 @@ from weft.store.leases import (
     reserve,
     suspect_overdue,
 )
-from weft.store.limits import set_limit
+from weft.store.limit_table import set_limit
 from weft.store.offers import offer, reject
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, list_attempts, pause, resume, retry
 from weft.store.workers import depart
+from weft.worker.engine import prove_worker_dead
+from weft.worker.reaper import Here, Silence, sweep
 
 LLM = {"llm": 1}
 ENDED_LOOKS_HELD = (

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE
 from store_helpers import (
     DONE,
     caught,
@@ -19,10 +18,11 @@ from store_helpers import (
     url,
     weaken,
 )
+from wait_until import PATIENCE
 from weft.errors import AlreadyEnded, Refused
 from weft.model import HUMAN, AgentFile, NewRun, NewTask, Outcome, State
 from weft.store import Store
-from weft.store import drain as draining
+from weft.store import admission_stop as draining
 from weft.store.admission import admit, admit_task
 from weft.store.events import history
 from weft.store.gate import complete, intend, read_gate

@@ -9,9 +9,9 @@ from weft.model import NewRun, NewTask, Outcome, State
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.leases import extend, finish, release
-from weft.store.looking import list_open_entries
 from weft.store.probe import probe
 from weft.store.runs import submit_run
+from weft.store.summaries import list_open_entries
 from weft.store.tasks import cancel, pause, resume, retry, skip
 
 __all__ = ["url"]

@@ -15,7 +15,7 @@ from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.events import history
 from weft.store.leases import extend, finish, release, renew
-from weft.store.limits import set_limit
+from weft.store.limit_table import set_limit
 from weft.store.probe import probe
 from weft.store.runs import end_run, get_run, learn_paths, list_runs, submit_run
 from weft.store.tasks import (

@@ -25,7 +25,7 @@ from weft.store.leases import (
     suspect_overdue,
     take,
 )
-from weft.store.limits import differences, penalise, set_limit
+from weft.store.limit_table import differences, penalise, set_limit
 from weft.store.offers import accept, assign, offer, reject
 from weft.store.runs import end_run, get_run, submit_run
 from weft.store.tasks import cancel, find_task, get_task, list_tasks, skip, submit

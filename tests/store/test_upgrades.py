@@ -18,12 +18,12 @@ import pytest
 
 from cli.shell import assert_one_sentence, make_project, weft
 from databases import change, look
-from patience import PATIENCE, wait_until
 from store_helpers import put, snapshot
+from wait_until import PATIENCE, wait_until
 from weft.config import Tuning
 from weft.errors import NewerStore, StoreError, UnknownSchema
 from weft.store import Store, open_store, sql
-from weft.store.limits import list_limits
+from weft.store.limit_table import list_limits
 from weft.store.postgres import _MIGRATION_LOCK, Postgres
 from weft.store.sqlite import Sqlite
 

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 
 from databases import fresh_database, look
-from patience import PATIENCE
 from store_helpers import DONE, hire, put
+from wait_until import PATIENCE
 from weft.errors import NotFound
 from weft.model import Grant
 from weft.store import Store, open_store

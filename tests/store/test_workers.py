@@ -12,7 +12,7 @@ from weft.store import Store
 from weft.store.admission import admit
 from weft.store.events import read_events
 from weft.store.leases import finish, list_open, release
-from weft.store.limits import list_limits
+from weft.store.limit_table import list_limits
 from weft.store.probe import probe
 from weft.store.workers import depart, find_workers, get_worker, heartbeat, list_workers
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from patience import PATIENCE
+from wait_until import PATIENCE
 from weft.config import Tuning
 from weft.store import Store, sql
 from weft.store.database import Cursor, Database, Row, Transaction

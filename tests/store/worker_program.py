@@ -19,12 +19,11 @@ from pathlib import Path
 
 import psutil
 
-from store.signs import Signs
+from store.life_locks import Signs
 from store.workload import BOOT, HOST, LIMITS, PATTERNS, TUNING, USD, new_worker
 from weft.errors import StaleFence
 from weft.model import TERMINAL, Grant, Lease, LeaseState, Outcome, State
 from weft.paths import is_literal
-from weft.reaper import Here, Silence, sweep
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.leases import (
@@ -40,6 +39,7 @@ from weft.store.leases import (
 from weft.store.tasks import count_states
 from weft.store.wake import Listener
 from weft.store.workers import depart, heartbeat, register
+from weft.worker.reaper import Here, Silence, sweep
 
 SLOW_POLL = 1.0
 LAST_ATTEMPT = 5  # this one always succeeds, so that all work ends

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import time
 
+from weft.admission.capacity import attempt_demand
 from weft.config import DEFAULT_LIMITS, Tuning
 from weft.model import AgentFile, Class, NewRun, NewTask, NewWorker, Priority
-from weft.policy.capacity import attempt_demand
 from weft.store import Store
 from weft.store.runs import submit_run
 from weft.store.tasks import submit

@@ -11,7 +11,7 @@ import pytest
 
 from repositories import commit_all, git, listing, make_candidate, make_repository, prepare, write
 from weft import workspace
-from weft.git import GitFailed, Kind, NoSuchCommit, get_commit
+from weft.git import ChangeKind, GitFailed, NoSuchCommit, get_commit
 from weft.git.trees import SYMLINK
 from weft.workspace import Workspace, changes, out_of_scope
 
@@ -44,13 +44,13 @@ def test_every_kind_of_change_is_seen(root: Path) -> None:
     (place.path / "y.log").write_text("ignored\n")
     found = changes(place)
     assert {change.path: change.kind for change in found.changes} == {
-        "a": Kind.EDITED,
-        "new/file": Kind.ADDED,
-        "dir/b": Kind.DELETED,
-        "run": Kind.EDITED,
-        "dir/c": Kind.RETYPED,
-        "other": Kind.RENAMED,
-        "x/log": Kind.ADDED,
+        "a": ChangeKind.EDITED,
+        "new/file": ChangeKind.ADDED,
+        "dir/b": ChangeKind.DELETED,
+        "run": ChangeKind.EDITED,
+        "dir/c": ChangeKind.RETYPED,
+        "other": ChangeKind.RENAMED,
+        "x/log": ChangeKind.ADDED,
     }
     by_path = {change.path: change for change in found.changes}
     assert by_path["run"].mode_changed

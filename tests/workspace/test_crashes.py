@@ -18,13 +18,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from patience import wait_until
 from repositories import git, is_kept, make_repository, prepare, write
+from wait_until import wait_until
 from weft.errors import BranchTaken, WorkspaceError
 from weft.process.table import find_process
 from weft.workspace import Workspace, branch_ref, changes, clean, compare, fingerprint
 from weft.workspace.locks import Lock
-from weft.workspace.records import Phase, Pool, Record, Slot
+from weft.workspace.workspace_records import Record, Slot, WorkspacePhase, WorkspacePool
 
 PROGRAM = Path(__file__).with_name("attempt_program.py")
 KILLS = 60 if os.environ.get("WEFT_CHAOS") else 8
@@ -87,7 +87,7 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_one_copes(root: Path, tmp_
     assert lost == []
     assert compare(before, fingerprint(root)) == ()
     assert (human / "a").read_text() == "human's\n"
-    assert Pool(common=root / ".git").registered() == []
+    assert WorkspacePool(common=root / ".git").registered() == []
     assert [entry.name for entry in (root / ".git" / "worktrees").iterdir()] == ["human"]
     git(root, "fsck", "--connectivity-only")
     with prepare(root) as place:
@@ -125,15 +125,17 @@ def test_one_branch_asked_for_by_many_at_once_goes_to_one(root: Path) -> None:
 @pytest.mark.parametrize(
     ("phase", "left"),
     [
-        *((Phase.MAKING, left) for left in ("nothing", "branch", "tree", "lock files")),
-        *((Phase.READY, left) for left in ("nothing", "tree", "entry", "index")),
-        *((Phase.FREE, left) for left in ("nothing", "entry", "index", "lock files")),
+        *((WorkspacePhase.MAKING, left) for left in ("nothing", "branch", "tree", "lock files")),
+        *((WorkspacePhase.READY, left) for left in ("nothing", "tree", "entry", "index")),
+        *((WorkspacePhase.FREE, left) for left in ("nothing", "entry", "index", "lock files")),
     ],
 )
-def test_whatever_a_death_left_is_started_over_from(root: Path, phase: Phase, left: str) -> None:
+def test_whatever_a_death_left_is_started_over_from(
+    root: Path, phase: WorkspacePhase, left: str
+) -> None:
     """Every state between two steps of prepare, with this or that not there yet."""
     place = prepare(root)
-    slot, record = Pool(common=root / ".git").registered()[0]
+    slot, record = WorkspacePool(common=root / ".git").registered()[0]
     if left in ("nothing", "tree"):
         subprocess.run(["rm", "-rf", str(place.path)], check=True)
     if left in ("nothing", "entry"):
@@ -145,11 +147,11 @@ def test_whatever_a_death_left_is_started_over_from(root: Path, phase: Phase, le
     if left == "lock files":
         for lock in (slot.directory / "index.lock", place.admin / "index.lock"):
             lock.write_text("")
-    branch = None if phase is Phase.FREE else record.branch
+    branch = None if phase is WorkspacePhase.FREE else record.branch
     slot.write_record(
         Record(**{**msgspec.structs.asdict(record), "phase": phase, "branch": branch})
     )
-    if phase is Phase.FREE and left != "branch":
+    if phase is WorkspacePhase.FREE and left != "branch":
         git(root, "update-ref", "-d", place.branch)
     place.close()
     for attempt in (1, 2):
@@ -157,7 +159,7 @@ def test_whatever_a_death_left_is_started_over_from(root: Path, phase: Phase, le
             assert git(again.path, "status", "--porcelain", "--ignored") == ""
             assert git(again.path, "symbolic-ref", "HEAD").strip() == again.branch
     clean(root)
-    assert Pool(common=root / ".git").registered() == []
+    assert WorkspacePool(common=root / ".git").registered() == []
     assert list((root / ".git").glob("worktrees/*")) == []
 
 
@@ -254,7 +256,7 @@ def in_place(slot: Slot, record: Record, wait_for_reader: Callable[[], None]) ->
 def check_window(root: Path, write: Write) -> None:
     """A record is never seen empty or half, whoever reads while it is written."""
     with prepare(root):
-        slot, record = Pool(common=root / ".git").registered()[0]
+        slot, record = WorkspacePool(common=root / ".git").registered()[0]
         done = threading.Event()
         seen: list[Record | WorkspaceError | None] = []
 

@@ -10,7 +10,16 @@ from repositories import commit_all, git, make_repository, write
 from weft import workspace
 from weft.config import WorkspaceSettings
 from weft.errors import SetUpFailed
-from weft.workspace import Terms, Workspace, attach, branch_ref, changes, clean, discard, release
+from weft.workspace import (
+    Terms,
+    Workspace,
+    attach,
+    branch_ref,
+    changes,
+    clean,
+    discard,
+    release,
+)
 
 KEEP = WorkspaceSettings(keep=("node_modules",))
 

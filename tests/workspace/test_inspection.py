@@ -12,6 +12,7 @@ from repositories import commit_all, git, is_kept, make_repository, prepare, wri
 from weft import workspace
 from weft.config import WorkspaceSettings
 from weft.errors import WorkspaceError
+from weft.git.deletion import delete_tree
 from weft.workspace import (
     Terms,
     Unkeepable,
@@ -22,7 +23,6 @@ from weft.workspace import (
     inspection,
     release,
 )
-from weft.workspace.deletion import delete_tree
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from patience import wait_until
 from repositories import commit_all, git, make_candidate, make_repository, prepare, write
+from wait_until import wait_until
 from weft.config import WorkspaceSettings, parse
 from weft.errors import InputError, SetUpFailed
 from weft.workspace import Workspace, changes, port_variables, release, set_up

@@ -19,7 +19,7 @@ LIMITS_TOOLS: Final = ("claude", "gemini")
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Sandbox(StrEnum):
+class SandboxSettings(StrEnum):
     OFF = "off"
     LANDLOCK = "landlock"
     BWRAP = "bwrap"
@@ -34,7 +34,7 @@ class Prices(Struct, frozen=True, kw_only=True):
     cache_write: int
 
 
-class Budget(Struct, frozen=True, kw_only=True):
+class AgentBudget(Struct, frozen=True, kw_only=True):
     """What one attempt may use up."""
 
     micro_usd: int | None = None
@@ -58,8 +58,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     prices: Prices | None = None
     timeout: float | None = None
     idle_timeout: float | None = None  # None: what suits the program
-    budget: Budget = field(default_factory=Budget)
-    sandbox: Sandbox = Sandbox.OFF
+    budget: AgentBudget = field(default_factory=AgentBudget)
+    sandbox: SandboxSettings = SandboxSettings.OFF
     network: bool = True  # whether the sandbox lets it out
     write: tuple[str, ...] = ()  # where the sandbox lets it write besides: `/…` or `~/…`
     read: tuple[str, ...] = ()  # hidden paths that the sandbox opens for reading: `/…` or `~/…`

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from weft.agents import reset_time, trouble
+from weft.agents import failure_text, reset_time
 from weft.agents.events import (
     Error,
     Event,
@@ -23,11 +23,11 @@ from weft.agents.events import (
     Result,
     Retrying,
     Started,
-    Text,
-    Tool,
+    TextEvent,
+    ToolEvent,
     Unknown,
 )
-from weft.agents.lines import clean, shorten
+from weft.agents.json_lines import clean, shorten
 from weft.agents.signature import signature
 from weft.model import ErrorClass
 
@@ -44,7 +44,7 @@ class Stop(StrEnum):
     LOST = "lost"  # its lease is no longer ours
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class AttemptEnd(Struct, frozen=True, kw_only=True):
     """What matters of the events of an attempt, whatever their number."""
 
     session: str = ""
@@ -56,13 +56,13 @@ class Seen(Struct, frozen=True, kw_only=True):
     failed: int = 0  # failed requests since the last progress
     unknown: int = 0  # lines that meant nothing
 
-    def after(self, event: Event) -> Seen:
+    def after(self, event: Event) -> AttemptEnd:
         match event:
             case Started():
                 return replace(self, session=event.session)
-            case Text():
+            case TextEvent():
                 return replace(self._working(), last_text=event.text)
-            case Tool():
+            case ToolEvent():
                 return self._working()
             case Result():
                 return replace(self, result=event)
@@ -77,7 +77,7 @@ class Seen(Struct, frozen=True, kw_only=True):
                 return replace(self, unknown=self.unknown + 1)
         return self
 
-    def _working(self) -> Seen:
+    def _working(self) -> AttemptEnd:
         """It gets on: what held it up is over, and what it ended with was not the end."""
         return replace(
             self, worked=self.worked + 1, failed=0, trouble=None, limit=None, result=None
@@ -91,7 +91,7 @@ class Ending(Struct, frozen=True, kw_only=True):
     says_result: bool  # a fact of its adapter
     exits: Mapping[int, ErrorClass] = field(default_factory=dict)  # exit codes with a meaning
     status: int | None  # as Python gives it: negative for a signal; None: nobody saw it
-    seen: Seen = field(default_factory=Seen)
+    seen: AttemptEnd = field(default_factory=AttemptEnd)
     stopped: Stop | None = None
     errors: str = ""  # the end of its standard error
 
@@ -141,7 +141,7 @@ def classify(ending: Ending) -> Failure | None:
         return _failed(ending, _kind_of(seen.trouble, ending), seen.trouble.text)
     if seen.result is not None and not seen.result.ok:
         said = seen.result.text
-        return _failed(ending, trouble.by_text(said) or _by_exit(ending), said)
+        return _failed(ending, failure_text.by_text(said) or _by_exit(ending), said)
     if status is None:
         return _failed(ending, ErrorClass.CRASH, "nobody saw how it ended")
     if status < 0:
@@ -185,7 +185,7 @@ def _exited(ending: Ending, status: int) -> Failure:
 def _by_last_lines(ending: Ending, said: str) -> ErrorClass:
     """The last resort. A program that has worked for a while is logged in and well set up,
     whatever the words that its work left on the screen."""
-    kind = trouble.by_text(said) or ending.exits.get(ending.status or 0, ErrorClass.CRASH)
+    kind = failure_text.by_text(said) or ending.exits.get(ending.status or 0, ErrorClass.CRASH)
     set_up = ending.seen.worked > _SHORT_OUTPUT
     return ErrorClass.CRASH if set_up and kind in (ErrorClass.AUTH, ErrorClass.CONFIG) else kind
 
@@ -202,7 +202,7 @@ def _silent(ending: Ending) -> Failure:
 def _kind_of(pending: Error | RateLimit | Retrying, ending: Ending) -> ErrorClass:
     if isinstance(pending, RateLimit):
         return ErrorClass.RATE_LIMIT
-    return pending.kind or trouble.by_text(pending.text) or _by_exit(ending)
+    return pending.kind or failure_text.by_text(pending.text) or _by_exit(ending)
 
 
 def _by_exit(ending: Ending) -> ErrorClass:
@@ -212,7 +212,7 @@ def _by_exit(ending: Ending) -> ErrorClass:
 def _failed(ending: Ending, kind: ErrorClass, said: str) -> Failure:
     advice = _ADVICE.get(kind, "{program} failed.").format(program=ending.program)
     said = shorten(clean(said))
-    if kind in (ErrorClass.OTHER, ErrorClass.CONFIG) and trouble.is_session_lost(said):
+    if kind in (ErrorClass.OTHER, ErrorClass.CONFIG) and failure_text.is_session_lost(said):
         kind = ErrorClass.CRASH  # a new session may well succeed
     failure = Failure(
         kind=kind,

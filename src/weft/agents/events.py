@@ -9,7 +9,7 @@ from msgspec import Struct
 from weft.model import ErrorClass
 
 
-class Tokens(Struct, frozen=True, kw_only=True):
+class TokenCount(Struct, frozen=True, kw_only=True):
     """Tokens by price. `input` is what was read outside the cache."""
 
     input: int = 0
@@ -34,18 +34,18 @@ class Started(Struct, frozen=True):
     session: str  # what the program can be resumed by
 
 
-class Text(Struct, frozen=True):
+class TextEvent(Struct, frozen=True):
     text: str
 
 
-class Tool(Struct, frozen=True):
+class ToolEvent(Struct, frozen=True):
     name: str
     detail: str = ""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
     extent: Extent
-    tokens: Tokens | None = None  # None: this report says nothing of tokens
+    tokens: TokenCount | None = None  # None: this report says nothing of tokens
     micro_usd: int | None = None
 
 
@@ -87,4 +87,4 @@ class Unknown(Struct, frozen=True):
     size: int
 
 
-Event = Started | Text | Tool | Usage | RateLimit | Retrying | Error | Result | Unknown
+Event = Started | TextEvent | ToolEvent | Usage | RateLimit | Retrying | Error | Result | Unknown

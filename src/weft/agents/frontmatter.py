@@ -33,7 +33,7 @@ class Field(Struct, frozen=True):
     line: int
 
 
-class Document(Struct, frozen=True):
+class FrontMatter(Struct, frozen=True):
     fields: Mapping[str, Field]
     body: str
     body_line: int  # of the file, counted from 1
@@ -44,7 +44,7 @@ def fail(file: str, line: int, message: str) -> InputError:
     return InputError(f"{file}, line {line}: {message}")
 
 
-def read(text: str, file: str) -> Document:
+def read(text: str, file: str) -> FrontMatter:
     if len(text) > _MOST_TEXT:
         raise fail(file, 1, f"the file is larger than {_MOST_TEXT // 1024} KiB.")
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -56,7 +56,7 @@ def read(text: str, file: str) -> Document:
     header = "\n".join(lines[1:end])
     if len(header) > _MOST_HEADER:
         raise fail(file, 1, f"the settings are larger than {_MOST_HEADER // 1024} KiB.")
-    return Document(_fields(header, file), "\n".join(lines[end + 1 :]), end + 2)
+    return FrontMatter(_fields(header, file), "\n".join(lines[end + 1 :]), end + 2)
 
 
 def _fields(header: str, file: str) -> Mapping[str, Field]:

@@ -25,7 +25,7 @@ _NO_TOOLS: Final = (
 )
 
 
-class Need(Struct, frozen=True, kw_only=True):
+class NeededTask(Struct, frozen=True, kw_only=True):
     """What a task that came before did."""
 
     name: str
@@ -33,7 +33,7 @@ class Need(Struct, frozen=True, kw_only=True):
     commit: str = ""
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class LandedChange(Struct, frozen=True, kw_only=True):
     """A candidate to look at."""
 
     base: str
@@ -43,14 +43,14 @@ class Change(Struct, frozen=True, kw_only=True):
         return f"`git diff {self.base} {self.candidate}`"
 
 
-class Word(Struct, frozen=True, kw_only=True):
+class PromptMessage(Struct, frozen=True, kw_only=True):
     """What somebody wrote to a task."""
 
     sender: str
     text: str
 
 
-class Sent(Struct, frozen=True, kw_only=True):
+class SentTask(Struct, frozen=True, kw_only=True):
     """A task that this one has sent, and how far it is."""
 
     task: int
@@ -74,25 +74,25 @@ class Briefing(Struct, frozen=True, kw_only=True):
     tests: tuple[str, ...] = ()  # test files it may not edit
     criteria: tuple[str, ...] = ()
     spec: str = ""
-    needs: tuple[Need, ...] = ()
+    needs: tuple[NeededTask, ...] = ()
     refusal: str = ""  # why the last attempt was refused
-    change: Change | None = None  # what to review or judge
+    change: LandedChange | None = None  # what to review or judge
     findings: str = ""  # what checks and reviewers said of it
-    messages: tuple[Word, ...] = ()
-    sent: tuple[Sent, ...] = ()
+    messages: tuple[PromptMessage, ...] = ()
+    sent: tuple[SentTask, ...] = ()
     tools: bool = False  # whether it can call weft's own
 
 
 T = TypeVar("T")
 
 
-class Printed(tuple[T, ...]):
+class PrintedOutput(tuple[T, ...]):
     """A list that a template can go through, or print as it is."""
 
     text: str
 
     @classmethod
-    def of(cls, items: Iterable[T], text: str) -> Printed[T]:
+    def of(cls, items: Iterable[T], text: str) -> PrintedOutput[T]:
         made = cls(items)
         made.text = text
         return made
@@ -128,15 +128,15 @@ def variables(briefing: Briefing) -> dict[str, Any]:
         "phase": briefing.phase,
         "stage": briefing.stage,
         "attempt": briefing.attempt,
-        "criteria": Printed.of(briefing.criteria, _bullets(briefing.criteria)),
+        "criteria": PrintedOutput.of(briefing.criteria, _bullets(briefing.criteria)),
         "spec": briefing.spec,
-        "needs": Printed.of(briefing.needs, _needs(briefing)),
+        "needs": PrintedOutput.of(briefing.needs, _needs(briefing)),
         "tests": _inline(briefing.tests),
         "refusal": _cut(briefing.refusal, _LONGEST_REPORT),
         "change": briefing.change or "",
         "findings": _cut(briefing.findings, _LONGEST_REPORT),
-        "messages": Printed.of(briefing.messages, _messages(briefing)),
-        "sent": Printed.of(briefing.sent, _sent(briefing)),
+        "messages": PrintedOutput.of(briefing.messages, _messages(briefing)),
+        "sent": PrintedOutput.of(briefing.sent, _sent(briefing)),
         "tools": tools(briefing),
         "rules": rules(briefing),
     }
@@ -204,8 +204,8 @@ def _bullets(items: Iterable[str]) -> str:
     return "\n".join(f"- {one}" for one in items)
 
 
-def _inline(paths: Sequence[str]) -> Printed[str]:
-    return Printed.of(paths, ", ".join(f"`{one}`" for one in paths))
+def _inline(paths: Sequence[str]) -> PrintedOutput[str]:
+    return PrintedOutput.of(paths, ", ".join(f"`{one}`" for one in paths))
 
 
 def _paths(items: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ _GLOB: Final = re.compile(r"[*?\[{]")
 _SHORTEST_PHRASE: Final = 4
 
 
-class _Section(Struct, frozen=True):
+class _SpecSection(Struct, frozen=True):
     level: int  # 0: before the first heading
     heading: str  # the line
     text: str
@@ -60,7 +60,7 @@ def relevant(
     return _written([sections[place] for place in sorted(taken)], limit)
 
 
-def _written(sections: Iterable[_Section], limit: int) -> str:
+def _written(sections: Iterable[_SpecSection], limit: int) -> str:
     parts: list[str] = []
     said: set[str] = set()
     for section in sections:
@@ -74,15 +74,15 @@ def _written(sections: Iterable[_Section], limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "\n[…]"
 
 
-def _sections(spec: str) -> list[_Section]:
-    found: list[_Section] = []
+def _sections(spec: str) -> list[_SpecSection]:
+    found: list[_SpecSection] = []
     trail: list[tuple[int, str]] = []
     level, heading, lines = 0, "", list[str]()
     fence = ""
 
     def close() -> None:
         above = tuple(one for depth, one in trail if depth < level)
-        found.append(_Section(level, heading, "\n".join(lines), above))
+        found.append(_SpecSection(level, heading, "\n".join(lines), above))
 
     for line in spec.removeprefix("\ufeff").splitlines():
         if mark := _FENCE.match(line):

@@ -10,20 +10,20 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from weft.agents.agent import Budget, Prices
-from weft.agents.events import Event, Extent, Tokens, Usage
+from weft.agents.agent import AgentBudget, Prices
+from weft.agents.events import Event, Extent, TokenCount, Usage
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    tokens: Tokens = field(default_factory=Tokens)
+    tokens: TokenCount = field(default_factory=TokenCount)
     micro_usd: int | None = None  # None: neither the program nor the agent file says
 
 
 class Meter(Struct, frozen=True, kw_only=True):
     prices: Prices | None = None
     before: Spent = field(default_factory=Spent)  # what the session had used when it was resumed
-    stepped: Tokens = field(default_factory=Tokens)  # the sum of the steps
-    total: Tokens = field(default_factory=Tokens)  # the last word on the whole
+    stepped: TokenCount = field(default_factory=TokenCount)  # the sum of the steps
+    total: TokenCount = field(default_factory=TokenCount)  # the last word on the whole
     stepped_usd: int | None = None
     total_usd: int | None = None
 
@@ -62,7 +62,7 @@ def counted(meter: Meter, event: Event) -> Meter:
     return meter
 
 
-def _count_tokens(meter: Meter, tokens: Tokens, extent: Extent) -> Meter:
+def _count_tokens(meter: Meter, tokens: TokenCount, extent: Extent) -> Meter:
     match extent:
         case Extent.STEP:
             return replace(meter, stepped=_plus(meter.stepped, tokens))
@@ -84,7 +84,7 @@ def _count_dollars(meter: Meter, micro_usd: int, extent: Extent) -> Meter:
             return replace(meter, total_usd=max(meter.total_usd or 0, own))
 
 
-def price(tokens: Tokens, prices: Prices) -> int:
+def price(tokens: TokenCount, prices: Prices) -> int:
     """Micro-dollars, rounded up: a budget is never overrun by rounding."""
     millionths = (
         tokens.input * prices.input
@@ -95,7 +95,7 @@ def price(tokens: Tokens, prices: Prices) -> int:
     return -(-millionths // 1_000_000)
 
 
-def exceeded(spent: Spent, budget: Budget) -> str | None:
+def exceeded(spent: Spent, budget: AgentBudget) -> str | None:
     """Which budget is used up: `dollars`, `tokens`, or None while there is something left."""
     if budget.micro_usd is not None and (spent.micro_usd or 0) > budget.micro_usd:
         return "dollars"
@@ -104,8 +104,8 @@ def exceeded(spent: Spent, budget: Budget) -> str | None:
     return None
 
 
-def _plus(one: Tokens, other: Tokens) -> Tokens:
-    return Tokens(
+def _plus(one: TokenCount, other: TokenCount) -> TokenCount:
+    return TokenCount(
         input=one.input + other.input,
         output=one.output + other.output,
         cache_read=one.cache_read + other.cache_read,
@@ -113,8 +113,8 @@ def _plus(one: Tokens, other: Tokens) -> Tokens:
     )
 
 
-def _minus(one: Tokens, other: Tokens) -> Tokens:
-    return Tokens(
+def _minus(one: TokenCount, other: TokenCount) -> TokenCount:
+    return TokenCount(
         input=max(0, one.input - other.input),
         output=max(0, one.output - other.output),
         cache_read=max(0, one.cache_read - other.cache_read),
@@ -122,9 +122,9 @@ def _minus(one: Tokens, other: Tokens) -> Tokens:
     )
 
 
-def _most(one: Tokens, other: Tokens) -> Tokens:
+def _most(one: TokenCount, other: TokenCount) -> TokenCount:
     """Of two reports on the same work the larger: what was used does not come back."""
-    return Tokens(
+    return TokenCount(
         input=max(one.input, other.input),
         output=max(one.output, other.output),
         cache_read=max(one.cache_read, other.cache_read),

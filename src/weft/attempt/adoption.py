@@ -8,20 +8,20 @@ import time
 from anyio.to_thread import run_sync
 
 from weft.agents.classify import Stop
-from weft.attempt import begin
-from weft.attempt.attempt import Attempt
-from weft.attempt.begin import Begun
-from weft.attempt.site import Site
+from weft.attempt import start
+from weft.attempt.attempt import RunningAttempt
+from weft.attempt.start import Begun
 from weft.errors import InUse, Refused, WeftError
 from weft.model import Lease, LeaseState
-from weft.process import agent as process
-from weft.process.place import boottime
+from weft.process import agent_process as process
+from weft.process.process_place import boottime
+from weft.project.site import Site
 from weft.store import leases
 
 log = logging.getLogger(__name__)
 
 
-async def adopt(site: Site, worker: str, lease: Lease) -> Attempt | None:
+async def adopt(site: Site, worker: str, lease: Lease) -> RunningAttempt | None:
     """Go on with an orphan under a new fence; None if there is nothing to go on with.
 
     One whose task has ended meanwhile keeps its old fence, under which nothing can be done any
@@ -30,7 +30,7 @@ async def adopt(site: Site, worker: str, lease: Lease) -> Attempt | None:
     sent = boottime()
     begun: Begun | None = None
     try:
-        begun = await run_sync(begin.find, site, lease)
+        begun = await run_sync(start.find, site, lease)
     except InUse:
         return None  # whoever had it has not let go yet
     except (WeftError, OSError, ValueError, KeyError, TypeError) as error:
@@ -46,7 +46,7 @@ async def adopt(site: Site, worker: str, lease: Lease) -> Attempt | None:
     if begun is None:
         await _end(site, lease, fence)
         return None
-    attempt = await run_sync(Attempt.go_on, site, fence, lease, begun)
+    attempt = await run_sync(RunningAttempt.go_on, site, fence, lease, begun)
     if fence == lease.fence:
         attempt.stop(Stop.CANCEL)
     else:

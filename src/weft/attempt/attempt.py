@@ -19,17 +19,17 @@ from weft import workspace
 from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Stop
 from weft.agents.usage import Spent, exceeded
-from weft.attempt import begin
-from weft.attempt import settle as settling
-from weft.attempt.follow import Follower
-from weft.attempt.order import Order
-from weft.attempt.room import taken_since
-from weft.attempt.site import Site
+from weft.attempt import settlement as settling
+from weft.attempt.disk_space import taken_since
+from weft.attempt.output_reader import OutputReader
+from weft.attempt.start import Begun, begin
+from weft.attempt.start_record import Order
 from weft.errors import Refused, StoreError, find_passing_fault
 from weft.model import Grant, Lease, State
-from weft.process import records
-from weft.process.agent import Exit, Running, Why
-from weft.process.limits import Limits, Progress, find_passed
+from weft.process import attempt_files
+from weft.process.agent_limits import AgentLimits, AgentProgress, find_passed
+from weft.process.agent_process import Exit, Running, StopReason
+from weft.project.site import Site
 from weft.store.events import history
 from weft.store.leases import reserve
 from weft.workspace import Fingerprint, Workspace
@@ -40,9 +40,9 @@ _STOP = "stop"
 """The record of why weft ended an agent: whoever adopts the attempt has to know."""
 
 
-class Attempt:
+class RunningAttempt:
     def __init__(
-        self, site: Site, fence: int, begun: begin.Begun, *, reported: int | None = None
+        self, site: Site, fence: int, begun: Begun, *, reported: int | None = None
     ) -> None:
         """`reported` is how far an attempt that is adopted was reported before."""
         self.fence = fence
@@ -51,7 +51,7 @@ class Attempt:
         self._workspace: Workspace = begun.workspace
         self._running: Running = begun.running
         self._directory = site.directory(self.order.task, self.order.attempt)
-        self._follower = Follower(
+        self._follower = OutputReader(
             self.order, self._directory, hide=site.store.hide, reported=reported
         )
         self._adopted = reported is not None
@@ -70,10 +70,10 @@ class Attempt:
         """Start the agent of a grant by the settings of its run. Blocks while the workspace is
         made."""
         site = site.for_run(grant.run)
-        return cls(site, grant.fence, begin.begin(site, grant, renewed=renewed))
+        return cls(site, grant.fence, begin(site, grant, renewed=renewed))
 
     @classmethod
-    def go_on(cls, site: Site, fence: int, lease: Lease, begun: begin.Begun) -> Self:
+    def go_on(cls, site: Site, fence: int, lease: Lease, begun: Begun) -> Self:
         """Go on with an attempt whose worker is gone, under the fence it has now."""
         assert lease.task is not None
         assert lease.attempt is not None
@@ -101,7 +101,7 @@ class Attempt:
             return
         self._stopped = why
         try:
-            records.write(str(self._directory / _STOP), {"why": why})
+            attempt_files.write(str(self._directory / _STOP), {"why": why})
         except OSError as error:
             log.warning("why task %s is stopped cannot be kept: %s", self.order.task, error)
         self._running.ask_to_stop()
@@ -159,7 +159,7 @@ class Attempt:
 
     def last_words(self) -> Iterator[None]:
         """The agent has ended: take in what is left, piece by piece; of a flood, nothing."""
-        flood = self._exit is not None and self._exit.why is Why.OUTPUT
+        flood = self._exit is not None and self._exit.why is StopReason.OUTPUT
         return iter(()) if flood or self._fault else self._follower.last_words()
 
     def report(self) -> Mapping[str, Any] | None:
@@ -217,8 +217,10 @@ class Attempt:
         )
 
     def _stop_if_over(self, now: float) -> None:
-        limits = Limits(wall=self.order.wall or self._site.config.tuning.wall, idle=self.order.idle)
-        progress = Progress(started=self.order.clock, printed=self._grown)
+        limits = AgentLimits(
+            wall=self.order.wall or self._site.config.tuning.wall, idle=self.order.idle
+        )
+        progress = AgentProgress(started=self.order.clock, printed=self._grown)
         passed = find_passed(limits, progress, now)
         if passed is not None:
             self.stop(Stop(passed.value))
@@ -274,7 +276,7 @@ def reported_before(site: Site, task: int, attempt: int) -> int:
 
 
 def _find_stop(running: Running) -> Stop | None:
-    record = records.find(str(running.directory / _STOP))
+    record = attempt_files.find(str(running.directory / _STOP))
     if record is None:
         return None
     running.ask_to_stop()  # whoever wrote this may have died before it asked

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from weft.admission import retries
 from weft.agents import reset_time
 from weft.agents.classify import Failure
 from weft.agents.signature import signature
 from weft.config import Tuning
 from weft.model import ErrorClass, State
 from weft.paths import quote
-from weft.policy import retry
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class AttemptWork(Struct, frozen=True, kw_only=True):
     """What an agent that ended well left in its workspace."""
 
     paths: tuple[str, ...]  # all it touched
@@ -25,7 +25,7 @@ class Work(Struct, frozen=True, kw_only=True):
     unusable: tuple[str, ...]  # files whose names git refuses
 
 
-class Next(Struct, frozen=True, kw_only=True):
+class NextState(Struct, frozen=True, kw_only=True):
     """What becomes of the task, why, and what else has to be done."""
 
     state: State
@@ -38,16 +38,16 @@ class Next(Struct, frozen=True, kw_only=True):
 
 def after_failure(
     failure: Failure, *, earlier: int, now: float, chance: float, tuning: Tuning
-) -> Next:
+) -> NextState:
     reset = failure.until
     if reset is None and failure.after is not None:
         reset = now + failure.after
     if reset is None and failure.clock:
         reset = reset_time.clock_time(failure.clock, now)
-    told = retry.after_failure(
+    told = retries.after_failure(
         failure.kind, earlier=earlier, now=now, chance=chance, tuning=tuning, reset=reset
     )
-    return Next(
+    return NextState(
         state=told.state,
         kind=failure.kind,
         reason=failure.reason,
@@ -57,7 +57,7 @@ def after_failure(
     )
 
 
-def find_fault(work: Work, claims: Sequence[str]) -> Failure | None:
+def find_fault(work: AttemptWork, claims: Sequence[str]) -> Failure | None:
     """Why work that its agent calls finished cannot be taken; what it touched beside its claims
     is judged apart, since that may still be granted."""
     if not claims:

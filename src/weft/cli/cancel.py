@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from weft.cli.naming import either_argument
+from weft.cli.control_command import steer
 from weft.cli.output import json_option
-from weft.cli.steering import steer
+from weft.cli.task_arguments import either_argument
 
 
 @click.command(name="cancel")
@@ -21,6 +21,6 @@ def command(directory: Path, name: str, as_json: bool) -> None:
     Running agents are stopped, and what they did is kept. What is landing can no longer be
     stopped. `weft retry` reopens a task; a cancelled run has ended.
     """
-    from weft.operations.steering import cancel
+    from weft.runs.control import cancel
 
     steer(directory, lambda store, now: cancel(store, name, now=now), as_json=as_json)

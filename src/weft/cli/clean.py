@@ -12,7 +12,7 @@ import click
 from weft.cli.output import json_option, print_json, say
 
 if TYPE_CHECKING:
-    from weft.operations.clean import Item, Report
+    from weft.maintenance.cleanup import CleanupItem, CleanupReport
 
 
 @click.command(name="clean")
@@ -42,11 +42,12 @@ def command(
     exists nowhere else is kept under refs/weft/archive before its branch goes, so that
     `git branch NAME refs/weft/archive/…` brings it back.
     """
-    from weft.operations import clean, project
+    from weft.maintenance import cleanup
+    from weft.project import project
 
     found = project.find(directory, os.environ)
-    free = clean.survey if dry_run else clean.clean
-    branches = clean.Branches.ALL if all_branches else clean.Branches.TAKEN
+    free = cleanup.survey if dry_run else cleanup.clean
+    branches = cleanup.Branches.ALL if all_branches else cleanup.Branches.TAKEN
     report = free(found, branches=branches, older_than=_seconds(older_than))
     if as_json:
         print_json(_as_json(report, dry_run=dry_run))
@@ -56,8 +57,8 @@ def command(
 
 
 def _seconds(text: str) -> float:
+    from weft.agents.file_values import Unexpected, seconds
     from weft.agents.frontmatter import Field
-    from weft.agents.values import Unexpected, seconds
 
     if text in ("0", "0s", "0m", "0h", "0d"):
         return 0.0
@@ -67,7 +68,7 @@ def _seconds(text: str) -> float:
         raise click.UsageError(f"--older-than must be {error}, not {text!r}.") from None
 
 
-def lines(report: Report, verb: str, root: Path) -> list[str]:
+def lines(report: CleanupReport, verb: str, root: Path) -> list[str]:
     """What goes and what stays, each with its reason; attempts, which are many, as numbers."""
     kept = "kept".ljust(len(verb))
     found = [
@@ -82,13 +83,13 @@ def lines(report: Report, verb: str, root: Path) -> list[str]:
     return [*found, f"{verb.capitalize()} {listed}: {in_units(report.bytes)}."]
 
 
-def _told(item: Item, root: Path) -> str:
+def _told(item: CleanupItem, root: Path) -> str:
     name = item.name.removeprefix(f"{root}/")
     space = f", {in_units(item.bytes)}" if item.bytes else ""
     return f"{item.kind} {name}: {item.why}{space}"
 
 
-def _numbers(items: tuple[Item, ...]) -> list[str]:
+def _numbers(items: tuple[CleanupItem, ...]) -> list[str]:
     attempts = [item for item in items if item.kind == "attempt"]
     numbers = Counter(item.why for item in attempts)
     return [
@@ -113,7 +114,7 @@ def in_units(size: int) -> str:
     return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
 
 
-def _as_json(report: Report, *, dry_run: bool) -> dict[str, Any]:
+def _as_json(report: CleanupReport, *, dry_run: bool) -> dict[str, Any]:
     keys = ("kind", "name", "why", "bytes")
     return {
         "dry_run": dry_run,

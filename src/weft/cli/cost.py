@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from weft.cli.naming import run_argument
 from weft.cli.output import json_option, print_json, print_table
-from weft.cli.words import dollars
+from weft.cli.task_arguments import run_argument
+from weft.formats import dollars
 
 if TYPE_CHECKING:
-    from weft.operations.looking import RunCost
+    from weft.runs.explanation import RunCost
 
 
 @click.command(name="cost")
@@ -30,8 +30,8 @@ def command(directory: Path, run: str | None, as_json: bool) -> None:
     attempts reserve, and how much there is. Without RUN every run and agent; with it that run's
     tasks.
     """
-    from weft.operations import project
-    from weft.operations.looking import look_at_costs
+    from weft.project import project
+    from weft.runs.explanation import look_at_costs
 
     with project.find(directory, os.environ).open_store() as store:
         found = look_at_costs(store, run)

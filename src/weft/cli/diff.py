@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from weft.cli.naming import say_which, task_argument
 from weft.cli.output import json_option, print_json, printable
+from weft.cli.task_arguments import say_which, task_argument
 
 if TYPE_CHECKING:
-    from weft.operations.diffs import Difference
+    from weft.runs.task_diff import TaskDiff
 
 _COLOURS: Final = (("+++", None), ("---", None), ("+", "green"), ("-", "red"), ("@@", "cyan"))
 
@@ -28,8 +28,8 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     What has not landed is shown as its latest attempt left it. Not on a terminal it is a patch,
     byte by byte: weft diff 2.3 | git apply
     """
-    from weft.operations import project
-    from weft.operations.diffs import find_difference
+    from weft.project import project
+    from weft.runs.task_diff import find_difference
 
     found = project.find(directory, os.environ)
     change = find_difference(found, task)
@@ -52,7 +52,7 @@ def command(directory: Path, task: str, as_json: bool) -> None:
         click.echo(change.patch, nl=False)
 
 
-def show(change: Difference) -> None:
+def show(change: TaskDiff) -> None:
     """For people. What agents wrote may not steer the terminal, so the colours are ours."""
     which = "landed" if change.attempt is None else f"attempt {change.attempt}"
     click.echo(f"task {change.task}, {which}: {change.base[:12]}..{change.commit[:12]}")

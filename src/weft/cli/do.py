@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.model import Grant
-    from weft.operations.project import Project
+    from weft.project.project import Project
     from weft.store import Store
 
 _LINES: Final = 20  # of a long reason
@@ -45,23 +45,24 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
     weft do "Fix the typo in the README" --files README.md
     weft do "Hello" --agent try          without a model and without a key
     """
-    from weft.operations import do, project  # late: help needs none of it
+    from weft.project import project
+    from weft.runs import single_task  # late: help needs none of it
 
     found = project.find(directory, os.environ)
     # Before there is a task: importing takes long enough for a person to interrupt it.
-    import_module("weft.cli.following")
-    import_module("weft.cli.serving")
-    request = None if found.server else do.check(found, text, files=files, agent=agent)
+    import_module("weft.cli.task_follower")
+    import_module("weft.cli.worker_loops")
+    request = None if found.server else single_task.check(found, text, files=files, agent=agent)
     with found.open_store() as store:
         from weft.store.events import last_event
 
         after = last_event(store)
         if request is None:
-            task = do.ask_for(found, text, files=files, agent=agent)
+            task = single_task.ask_for(found, text, files=files, agent=agent)
         else:
-            task = do.hand_in(found, store, request)
+            task = single_task.hand_in(found, store, request)
         status = _follow(found, store, task, after=after, quiet=as_json)
-        result = do.summary(store, task)
+        result = single_task.summary(store, task)
     if as_json:
         print_json(result)
     else:
@@ -72,16 +73,16 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
 
 def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool) -> int:
     """Serve and follow the task; 130 if a person would not wait for its end."""
-    from weft.cli.following import Follower
-    from weft.cli.serving import look_on_there, serve
-    from weft.engine import Interrupted
+    from weft.cli.task_follower import TaskFollower
+    from weft.cli.worker_loops import look_on_there, serve
     from weft.store.admission import admit_task
     from weft.store.tasks import cancel, get_task
+    from weft.worker.engine import Interrupted
 
     def take(worker: str) -> Sequence[Grant]:
         return admit_task(store, worker, task, now=time.time())
 
-    follower = Follower(store, task, after=after, quiet=quiet)
+    follower = TaskFollower(store, task, after=after, quiet=quiet)
     try:
         if found.server is None:
             serve(found, store, lambda _: follower, take=take)

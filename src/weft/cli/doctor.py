@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from weft.cli.output import json_option, print_json, say
-from weft.operations.doctor import examine, examine_project
-from weft.operations.project import find_elsewhere
+from weft.maintenance.examination import examine, examine_project
+from weft.project.project import find_elsewhere
 
 
 @click.command(name="doctor")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from weft.cli.control_command import steer
 from weft.cli.output import json_option
-from weft.cli.steering import steer
 
 
 @click.command(name="drain")
@@ -20,7 +20,7 @@ def command(directory: Path, undo: bool, as_json: bool) -> None:
     No process on any host takes a task then. What runs goes on to its end, and what is at the gate
     lands.
     """
-    from weft.operations.steering import admit_again, stop_admissions
+    from weft.runs.control import admit_again, stop_admissions
 
     verb = admit_again if undo else stop_admissions
     steer(directory, lambda store, now: verb(store, now=now), as_json=as_json)

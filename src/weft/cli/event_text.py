@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from weft.cli.words import first_line, whole_line
+from weft.formats import first_line, whole_line
 from weft.model import UNCHECKED, Event
 
 Naming = Callable[[int], str]

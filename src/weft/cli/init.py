@@ -8,7 +8,7 @@ import click
 
 from weft import git
 from weft.cli.output import json_option, print_json
-from weft.operations.init import init
+from weft.maintenance.project_files import init
 
 
 @click.command(name="init")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
+from weft.admission.capacity import MOST, is_consumable
 from weft.cli.output import json_option, print_json, print_table
-from weft.cli.words import dollars, micro_dollars
 from weft.errors import InputError
-from weft.operations import project
-from weft.policy.capacity import MOST, is_consumable
-from weft.store.limits import list_limits, set_limit
+from weft.formats import dollars, micro_dollars
+from weft.project import project
+from weft.store.limit_table import list_limits, set_limit
 
 
 @click.group(name="limits", invoke_without_command=True)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.naming import say_which, task_argument
 from weft.cli.output import json_option, printable
+from weft.cli.task_arguments import say_which, task_argument
 
 if TYPE_CHECKING:
-    from weft.operations.logs import Printed
+    from weft.runs.attempt_output import AttemptOutput
 
 
 @click.command(name="logs")
@@ -40,9 +40,9 @@ def command(
     Its program's own format is made readable; --raw leaves it as it is. With --json each line is
     an object of its own.
     """
-    from weft.operations import project
-    from weft.operations.logs import Log
-    from weft.operations.naming import name_task
+    from weft.project import project
+    from weft.runs.attempt_output import Log
+    from weft.runs.task_names import name_task
 
     found = project.find(directory, os.environ)
     with found.open_store() as store:
@@ -61,7 +61,7 @@ def command(
         show(output, as_json=as_json, exact=raw)
 
 
-def show(output: Iterable[Printed], *, as_json: bool, exact: bool) -> None:
+def show(output: Iterable[AttemptOutput], *, as_json: bool, exact: bool) -> None:
     """Print lines as they come. Where nobody's terminal is at stake, raw ones byte by byte."""
     exact = exact and not sys.stdout.isatty()
     last: int | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from weft.operations.project import Project
+    from weft.project.project import Project
     from weft.store import Store
 
 _THREADS: Final = 8
@@ -26,14 +26,14 @@ def command(directory: Path, server: str | None) -> None:
     everything is passed on to that server. Agents that weft starts are given its tools by
     themselves, where there is a `weft serve`.
     """
-    from weft.operations import project
-    from weft.operations.server import SERVER, TOKEN
+    from weft.project import project
+    from weft.project.server_address import SERVER, TOKEN
 
     if server:
         os.environ[SERVER] = server
     elsewhere = project.find_elsewhere(directory, os.environ)
     if elsewhere is not None and elsewhere.server is not None:
-        from weft.mcp.bridge import serve_bridge
+        from weft.api.mcp.bridge import serve_bridge
 
         serve_bridge(elsewhere.server.url, elsewhere.server.token)
         return
@@ -47,12 +47,12 @@ def _serve(found: Project, store: Store, token: str | None) -> None:
 
     import anyio
 
-    from weft.mcp.call import Call
-    from weft.mcp.stdio import serve_stdio
-    from weft.operations.swarm.identity import LOCAL, Identity, from_token
+    from weft.api.mcp.caller import Call
+    from weft.api.mcp.stdio_transport import serve_stdio
+    from weft.api.threads import Threads
     from weft.store.tokens import identify
-    from weft.threads import Threads
-    from weft.waiting import Room
+    from weft.swarm.identity import LOCAL, Identity, from_token
+    from weft.swarm.long_poll import Room
 
     def identity() -> Identity:
         return LOCAL if not token else from_token(identify(store, token, now=time.time()))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from weft.cli.naming import either_argument
+from weft.cli.control_command import steer
 from weft.cli.output import json_option
-from weft.cli.steering import steer
+from weft.cli.task_arguments import either_argument
 
 
 @click.command(name="pause")
@@ -20,6 +20,6 @@ def command(directory: Path, name: str, as_json: bool) -> None:
 
     Running agents go on to their end, and what is at the gate lands. `weft resume` goes on.
     """
-    from weft.operations.steering import pause
+    from weft.runs.control import pause
 
     steer(directory, lambda store, now: pause(store, name, now=now), as_json=as_json)

@@ -12,12 +12,12 @@ import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
-from weft.cli.words import clock, duration, first_line
+from weft.formats import clock, duration, first_line
 
 if TYPE_CHECKING:
     from weft.model import Worker
-    from weft.operations.needs import Needs
-    from weft.store.overview import Overview, Seen
+    from weft.runs.attention import Attention
+    from weft.store.overview import Overview, WorkerView
 
 _MOST: Final = 200  # tasks shown
 _ORDER: Final = (
@@ -35,8 +35,8 @@ _MET: Final = ("done", "skipped")
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
     """Show what needs you, which workers are silent, what runs, and how far each run is."""
-    from weft.operations import project
-    from weft.operations.needs import look_for_needs
+    from weft.project import project
+    from weft.runs.attention import look_for_needs
     from weft.store.overview import overview
     from weft.store.workers import list_silent
 
@@ -52,8 +52,8 @@ def command(directory: Path, as_json: bool) -> None:
             say(line)
 
 
-def as_dict(seen: Overview, needs: Needs, silent: Sequence[Worker]) -> dict[str, Any]:
-    from weft.operations.needs import as_dict as need_as_dict
+def as_dict(seen: Overview, needs: Attention, silent: Sequence[Worker]) -> dict[str, Any]:
+    from weft.runs.attention import as_dict as need_as_dict
 
     return {
         "needs_you": [need_as_dict(need) for need in needs.all],
@@ -82,14 +82,14 @@ def as_dict(seen: Overview, needs: Needs, silent: Sequence[Worker]) -> dict[str,
     }
 
 
-def lines(seen: Overview, needs: Needs, silent: Sequence[Worker], now: float) -> list[str]:
+def lines(seen: Overview, needs: Attention, silent: Sequence[Worker], now: float) -> list[str]:
     found = ["NEEDS YOU"] if needs.all else []
     for need in needs.all:
         since = "" if need.since is None else f", since {clock(need.since)}"
         found.append(f"  ! {need.subject} {need.text}{since}")
         found.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
     if silent:
-        from weft.operations.served import explain_silence
+        from weft.runs.serving_workers import explain_silence
 
         found += [*_gap(found), "SILENT"]
         found += [f"  ! {explain_silence(one, now)}" for one in silent]
@@ -106,16 +106,16 @@ def lines(seen: Overview, needs: Needs, silent: Sequence[Worker], now: float) ->
     return found or ["Nothing is under way."]
 
 
-def called(one: Seen) -> str:
+def called(one: WorkerView) -> str:
     return f"{one.id} {one.run}/{one.name}" if one.run else str(one.id)
 
 
-def _shown_as(one: Seen) -> str:
+def _shown_as(one: WorkerView) -> str:
     """A paused task whose agent goes on is one that runs."""
     return "running" if one.state == "paused" and one.started is not None else one.state
 
 
-def _doing(one: Seen, now: float) -> str:
+def _doing(one: WorkerView, now: float) -> str:
     if one.started is not None and one.state in ("running", "paused"):
         who = one.agent or one.worker or ""
         stage = f"{who}{f', {one.stage}' if one.stage not in (None, one.agent) else ''}"

@@ -13,11 +13,11 @@ import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
-from weft.cli.words import first_line
+from weft.formats import first_line
 
 if TYPE_CHECKING:
     from weft.model import Task
-    from weft.operations.looking import Queue
+    from weft.runs.explanation import QueueView
 
 _MOST: Final = 100
 
@@ -27,8 +27,8 @@ _MOST: Final = 100
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
     """Show what starts next, what holds it up, and what lands."""
-    from weft.operations import project
-    from weft.operations.looking import look_at_queue
+    from weft.project import project
+    from weft.runs.explanation import look_at_queue
 
     with project.find(directory, os.environ).open_store() as store:
         found = look_at_queue(store, now=time.time(), most=_MOST)
@@ -39,7 +39,7 @@ def command(directory: Path, as_json: bool) -> None:
             say(line)
 
 
-def lines(queue: Queue) -> Iterator[str]:
+def lines(queue: QueueView) -> Iterator[str]:
     if not queue.ready and not queue.entries:
         yield "Nothing is ready, and nothing waits to land."
     for number, (task, waits) in enumerate(queue.ready, 1):
@@ -62,7 +62,7 @@ def _title(task: Task) -> str:
     return str(task.details.get("title") or first_line(task.text))
 
 
-def as_dict(queue: Queue) -> dict[str, Any]:
+def as_dict(queue: QueueView) -> dict[str, Any]:
     return {
         "ready": [
             {

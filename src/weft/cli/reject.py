@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from weft.cli.naming import task_argument
+from weft.cli.control_command import steer
 from weft.cli.output import json_option
-from weft.cli.steering import steer
+from weft.cli.task_arguments import task_argument
 
 
 @click.command(name="reject")
@@ -22,6 +22,6 @@ def command(directory: Path, task: str, reason: str, as_json: bool) -> None:
     What is at the gate goes back to be made again, and its agent is told REASON. What was asked of
     a person is blocked, and what needs it waits.
     """
-    from weft.operations.steering import reject
+    from weft.runs.control import reject
 
     steer(directory, lambda store, now: reject(store, task, reason, now=now), as_json=as_json)

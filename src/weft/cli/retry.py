@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from weft.cli.naming import task_argument
+from weft.cli.control_command import steer
 from weft.cli.output import json_option
-from weft.cli.steering import steer
+from weft.cli.task_arguments import task_argument
 
 
 @click.command(name="retry")
@@ -21,6 +21,6 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     What failed before is forgotten, so that it may fail as often again; what needs the task waits
     for it.
     """
-    from weft.operations.steering import retry
+    from weft.runs.control import retry
 
     steer(directory, lambda store, now: retry(store, task, now=now), as_json=as_json)

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from weft import bounds
 from weft.cli.output import json_option, print_json, printable, say
-from weft.cli.words import micro_dollars
 from weft.errors import InputError
+from weft.formats import micro_dollars
 from weft.model import TargetState
 
 if TYPE_CHECKING:
-    from weft.cli.run_ahead import Ahead
-    from weft.cli.run_follow import Follow
-    from weft.operations.project import Project
+    from weft.cli.run_follower import Follow
+    from weft.cli.run_preview import Ahead
+    from weft.project.project import Project
     from weft.store import Store
 
 _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
@@ -95,10 +95,10 @@ def command(
     Over a server, `weft run FILE --resume` keeps the marks of FILE in step; without FILE no file
     of this machine is written.
     """
-    from weft.cli.run_follow import Follow
-    from weft.operations import project
-    from weft.operations.submission import Wishes
-    from weft.operations.warnings import show_warnings
+    from weft.cli.run_follower import Follow
+    from weft.project import project
+    from weft.project.warning_log import show_warnings
+    from weft.runs.submission import Wishes
     from weft.store.events import last_event
 
     show_warnings()
@@ -113,7 +113,7 @@ def command(
         if plan is not None and not plan.is_file():
             raise InputError(f"There is no file {file}.")
     elif file is not None:
-        from weft.cli.run_ahead import as_dict, dry_run_lines, foresee
+        from weft.cli.run_preview import as_dict, dry_run_lines, foresee
 
         wishes = Wishes(
             agent=agent,
@@ -159,9 +159,9 @@ def _resume(
     found: Project, store: Store, name: str | None, plan: Path | None, into: str | None
 ) -> str:
     from weft.cli.runs import difference_lines
-    from weft.operations.running import get_to_resume
-    from weft.operations.runs import list_differences
-    from weft.operations.target import aim
+    from weft.runs.progress import get_to_resume
+    from weft.runs.run_settings import list_differences
+    from weft.runs.target_branch import aim
 
     run = get_to_resume(store, name or None, plan).id
     for line in difference_lines(run, list_differences(found, run)):
@@ -172,8 +172,8 @@ def _resume(
 
 
 def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool) -> str:
-    from weft.cli.run_ahead import head_lines
-    from weft.operations.submission import hand_in
+    from weft.cli.run_preview import head_lines
+    from weft.runs.submission import hand_in
 
     run = hand_in(found, store, ahead.checked, ahead.path, ahead.wishes).run
     if not as_json:
@@ -183,11 +183,11 @@ def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool) -> str:
 
 def _see_through(found: Project, store: Store, what: Follow, slots: int | None) -> int:
     """Follow a run to its end, or until it needs a person, and tell how it went."""
-    from weft.cli.run_follow import follow
+    from weft.cli.run_follower import follow
     from weft.cli.run_summary import figures, figures_as_dict, summary_lines
-    from weft.operations.plans import usual_slots
-    from weft.operations.running import look, summary
-    from weft.operations.target import settle
+    from weft.runs.plan_check import usual_slots
+    from weft.runs.progress import look, summary
+    from weft.runs.target_branch import settle
     from weft.store.events import list_surroundings
 
     try:

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from weft.cli.words import duration
-from weft.forecast import WHOLE, Bounds
+from weft.forecast import WHOLE, ScheduleBounds
+from weft.formats import duration
 from weft.model import Attempt, Event, State, TargetState, Task
-from weft.operations.outlook import lower_bound
-from weft.operations.running import Progress, makespan
+from weft.runs.outlook import lower_bound
+from weft.runs.progress import RunProgress, makespan
 
 _WIDTH: Final = 60
 _MOST: Final = 40  # tasks that get a bar each; of more, the slots do
@@ -21,12 +21,12 @@ _WORTH_SAYING: Final = 1.05
 _CURES: Final = 3  # commands that the last line names
 
 
-class Figures(Struct, frozen=True, kw_only=True):
+class RunFigures(Struct, frozen=True, kw_only=True):
     """What a run took, beside what it could have taken."""
 
     wall: float
     work: float  # the same one after the other
-    bounds: Bounds
+    bounds: ScheduleBounds
     chain: tuple[str, ...]  # the longest path, as it really was
     attempts: int
     failed: int
@@ -44,8 +44,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 def figures(
-    progress: Progress, edges: Sequence[tuple[int, int]], slots: int, ended: float | None = None
-) -> Figures:
+    progress: RunProgress, edges: Sequence[tuple[int, int]], slots: int, ended: float | None = None
+) -> RunFigures:
     """`slots` is how many could work at once, `ended` when the last of it landed."""
     attempts = progress.attempts
     wall, work = makespan(attempts)
@@ -57,7 +57,7 @@ def figures(
     )
     tried = {one.task for one in attempts}
     stages = {(one.task, one.stage) for one in attempts}
-    return Figures(
+    return RunFigures(
         wall=wall,
         work=work,
         bounds=bounds,
@@ -74,7 +74,7 @@ def figures(
     )
 
 
-def figures_as_dict(told: Figures) -> dict[str, Any]:
+def figures_as_dict(told: RunFigures) -> dict[str, Any]:
     return {
         "seconds": round(told.wall, 3),
         "agent_seconds": round(told.work, 3),
@@ -89,7 +89,9 @@ def figures_as_dict(told: Figures) -> dict[str, Any]:
     }
 
 
-def summary_lines(progress: Progress, told: Figures, changed: Sequence[Event]) -> Sequence[str]:
+def summary_lines(
+    progress: RunProgress, told: RunFigures, changed: Sequence[Event]
+) -> Sequence[str]:
     """`changed` says what of the user's own did while agents were at work."""
     counts = progress.counts
     done = counts[State.DONE] + counts[State.SKIPPED]
@@ -116,7 +118,7 @@ def summary_lines(progress: Progress, told: Figures, changed: Sequence[Event]) -
     return lines
 
 
-def _changes(progress: Progress, changed: Sequence[Event]) -> Iterator[str]:
+def _changes(progress: RunProgress, changed: Sequence[Event]) -> Iterator[str]:
     names = {task.id: task.name for task in progress.tasks}
     found: dict[str, dict[str, None]] = {}  # during which tasks, by what changed
     for event in changed:
@@ -132,7 +134,7 @@ def _changes(progress: Progress, changed: Sequence[Event]) -> Iterator[str]:
     yield "  If that was not you, an agent reached out of its workspace; `weft why TASK` says more."
 
 
-def _next(progress: Progress) -> str:
+def _next(progress: RunProgress) -> str:
     """What sets a run going that stands: without its cures it would stand again at once."""
     cures = list(dict.fromkeys(need.do[0] for need in progress.questions))
     more = ", …" if len(cures) > _CURES else ""
@@ -140,7 +142,7 @@ def _next(progress: Progress) -> str:
     return f"next: {first}weft run --resume {progress.run.id}"
 
 
-def _bars(told: Figures) -> list[str]:
+def _bars(told: RunFigures) -> list[str]:
     """The run, its lower bound and the same work one by one, on one scale."""
     if not told.wall:
         return []
@@ -160,7 +162,7 @@ def _bars(told: Figures) -> list[str]:
     return lines
 
 
-def limiting(bounds: Bounds, chain: Sequence[str]) -> str:
+def limiting(bounds: ScheduleBounds, chain: Sequence[str]) -> str:
     """What a lower bound comes from; `chain` is the longest path."""
     if bounds.lower == bounds.critical_path:
         shown = chain if len(chain) <= 6 else (*chain[:5], "…", chain[-1])
@@ -171,7 +173,7 @@ def limiting(bounds: Bounds, chain: Sequence[str]) -> str:
     return "all slots busy"
 
 
-def _counts(told: Figures) -> list[str]:
+def _counts(told: RunFigures) -> list[str]:
     parts = [
         _many(told.attempts, "attempt"),
         f"{told.failed} failed",
@@ -188,7 +190,7 @@ def _many(number: int, one: str, more: str = "") -> str:
     return f"{number} {one if number == 1 else more or one + 's'}"
 
 
-def _chart(progress: Progress) -> list[str]:
+def _chart(progress: RunProgress) -> list[str]:
     """Who worked when: each task as a bar over time, or each slot if there are too many."""
     ended = [one for one in progress.attempts if one.ended is not None]
     wall, _ = makespan(ended)

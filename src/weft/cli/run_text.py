@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from weft.cli.event_text import About, Teller
-from weft.cli.words import duration
+from weft.formats import duration
 from weft.model import UNCHECKED, Event
-from weft.operations.running import Progress
+from weft.runs.progress import RunProgress
 
 Out = Callable[[str], None]
 
@@ -44,7 +44,7 @@ class RunLines:
         self._landed: set[int] = set()
         self._all = 0
 
-    def know(self, progress: Progress) -> None:
+    def know(self, progress: RunProgress) -> None:
         """Learn the names, and how far it is."""
         self._landed |= progress.landed.keys()
         self._names = {task.id: task.name for task in progress.tasks}

@@ -23,9 +23,9 @@ def command(directory: Path, to: str, text: str, as_json: bool) -> None:
     The agent of a running task gets it when it polls for messages, otherwise its next attempt
     does. A lead is an agent file with `stage: lead`: one that has nothing to do is started.
     """
-    from weft.operations import project
-    from weft.operations.swarm.identity import LOCAL
-    from weft.operations.writing import write
+    from weft.project import project
+    from weft.swarm.delivery import write
+    from weft.swarm.identity import LOCAL
 
     found = project.find(directory, os.environ)
     delivery = write(found, LOCAL, to, text, now=time.time())

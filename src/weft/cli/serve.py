@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from weft.attempt.site import Site
-    from weft.mcp.http import McpApp
-    from weft.operations.project import Project
+    from weft.api.mcp.http_transport import McpApp
+    from weft.project.project import Project
+    from weft.project.site import Site
     from weft.store import Store
 
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
@@ -69,13 +69,13 @@ def command(
     """
     host, port = _address(bind, expose=expose)  # before what takes long to import
 
-    from weft.mcp.http import MCP, McpApp
-    from weft.operations import project
-    from weft.operations.own_token import keep_own_token
-    from weft.operations.server import token_file
-    from weft.web.app import create_app
-    from weft.web.guard import LOOPBACK
-    from weft.web.listening import bind as listen_at
+    from weft.api.http.app import create_app
+    from weft.api.http.guard import LOOPBACK
+    from weft.api.http.own_token import keep_own_token
+    from weft.api.http.socket import bind as listen_at
+    from weft.api.mcp.http_transport import MCP, McpApp
+    from weft.project import project
+    from weft.project.server_address import token_file
 
     found = project.find_here(directory, os.environ)
     with found.open_store() as store, listen_at(host, port) as listening:
@@ -130,12 +130,12 @@ def _serve_and_work(
 ) -> None:
     import anyio
 
-    from weft.cli.serving import serve
-    from weft.cli.worker import Journal
-    from weft.engine import Interrupted, guard
+    from weft.api.http.app import stop_waiting
+    from weft.api.http.socket import listen
+    from weft.cli.worker import WorkerLog
+    from weft.cli.worker_loops import serve
     from weft.store.events import last_event
-    from weft.web.app import stop_waiting
-    from weft.web.listening import listen
+    from weft.worker.engine import Interrupted, guard
 
     async def beside(site: Site, worker: str) -> None:
         async with tools.running(), anyio.create_task_group() as group:
@@ -143,7 +143,7 @@ def _serve_and_work(
             group.start_soon(tools.answer_at_the_end)
             group.start_soon(guard, site, worker)
 
-    journal = Journal(store, after=last_event(store), as_json=as_json)
+    journal = WorkerLog(store, after=last_event(store), as_json=as_json)
     with suppress(Interrupted):
         serve(
             found,
@@ -160,10 +160,10 @@ def _serve_and_work(
 def _only_serve(store: Store, app: FastAPI, tools: McpApp, listening: socket) -> None:
     import anyio
 
-    from weft.cli.serving import run_until_asked
-    from weft.web.app import stop_waiting
-    from weft.web.listening import listen
-    from weft.web.tending import tend
+    from weft.api.http.app import stop_waiting
+    from weft.api.http.member_expiry import tend
+    from weft.api.http.socket import listen
+    from weft.cli.worker_loops import run_until_asked
 
     async def work() -> None:
         async with tools.running(), anyio.create_task_group() as group:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from weft.cli.naming import task_argument
+from weft.cli.control_command import steer
 from weft.cli.output import json_option
-from weft.cli.steering import steer
+from weft.cli.task_arguments import task_argument
 
 
 @click.command(name="skip")
@@ -20,6 +20,6 @@ def command(directory: Path, task: str, as_json: bool) -> None:
 
     A running agent is stopped. `weft retry` takes it back in.
     """
-    from weft.operations.steering import skip
+    from weft.runs.control import skip
 
     steer(directory, lambda store, now: skip(store, task, now=now), as_json=as_json)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weft.cli.output import json_option, print_json, print_table, say
-from weft.cli.words import clock
+from weft.formats import clock
 
 if TYPE_CHECKING:
     from weft.model import Token
@@ -73,7 +73,7 @@ def create(
 
     It is printed this once: the store keeps only a digest.
     """
-    from weft.operations import project
+    from weft.project import project
     from weft.store.tokens import create_token
 
     now = time.time()
@@ -98,7 +98,7 @@ def create(
 
 
 def _warn_of_unknown_agents(root: Path, named: list[str]) -> None:
-    from weft.attempt.site import agent_names
+    from weft.project.site import agent_names
 
     for name in sorted({*named} - {*agent_names(root), "*"}):
         click.echo(f"weft: there is no agent {name} yet; `weft agents` lists them", err=True)
@@ -109,7 +109,7 @@ def _warn_of_unknown_agents(root: Path, named: list[str]) -> None:
 @click.pass_obj
 def list_command(directory: Path, as_json: bool) -> None:
     """List all tokens, those that no longer work included."""
-    from weft.operations import project
+    from weft.project import project
     from weft.store.tokens import list_tokens
 
     now = time.time()
@@ -140,7 +140,7 @@ def list_command(directory: Path, as_json: bool) -> None:
 @click.pass_obj
 def revoke(directory: Path, id: str, as_json: bool) -> None:
     """Let the token ID be good for nothing from now on."""
-    from weft.operations import project
+    from weft.project import project
     from weft.store.tokens import revoke_token
 
     with project.find(directory, os.environ).open_store() as store:

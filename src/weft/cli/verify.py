@@ -12,7 +12,7 @@ from weft.cli.output import json_option, print_json
 from weft.config import command_line
 
 if TYPE_CHECKING:
-    from weft.gate.verify import Proof
+    from weft.gate.proof import Proof
 
 
 def _claim(proof: Proof) -> str:
@@ -39,8 +39,8 @@ def command(directory: Path, run: str, as_json: bool) -> int:
     Looks at git and the store alone: every landing moved trunk from the tip before it and holds
     exactly the tree that passed the commands which `weft runs` names, and no task landed twice.
     """
-    from weft.gate.verify import prove
-    from weft.operations import project
+    from weft.gate.proof import prove
+    from weft.project import project
 
     proof = prove(project.find(directory, os.environ), run)
     if as_json:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from weft.cli.output import json_option, say
-from weft.cli.rhythm import LIVE
+from weft.cli.poll_interval import LIVE
 
 if TYPE_CHECKING:
     from weft.cli.run_text import Out, RunLines
-    from weft.cli.view import View
-    from weft.operations.tracking import Track
+    from weft.cli.view import LiveView
+    from weft.runs.tracker import Track
     from weft.store import Store
 
 
@@ -32,10 +32,10 @@ def command(directory: Path, run: str | None, no_tty: bool, as_json: bool) -> in
     With RUN until that one has ended, else until interrupted. Does no work itself. Without a
     terminal each event is a line; with --json an object of its own, what agents say included.
     """
-    from weft.cli.serving import look_on
-    from weft.engine import Interrupted
-    from weft.operations import project
+    from weft.cli.worker_loops import look_on
+    from weft.project import project
     from weft.store.runs import get_run
+    from weft.worker.engine import Interrupted
 
     found = project.find(directory, os.environ)
     with found.open_store() as store:
@@ -44,7 +44,7 @@ def command(directory: Path, run: str | None, no_tty: bool, as_json: bool) -> in
             return 0
         with _view(store, no_tty or as_json) as view:
             if view is None:
-                from weft.cli.event_stream import stream
+                from weft.cli.event_lines import stream
 
                 stream(store, run, as_json=as_json)
                 return 0
@@ -57,7 +57,7 @@ def command(directory: Path, run: str | None, no_tty: bool, as_json: bool) -> in
     return 0
 
 
-def _view(store: Store, no_tty: bool) -> AbstractContextManager[View | None]:
+def _view(store: Store, no_tty: bool) -> AbstractContextManager[LiveView | None]:
     if no_tty or not sys.stdout.isatty():
         return nullcontext(None)
     from weft.cli.view import is_possible, open_view
@@ -70,8 +70,8 @@ class Onlooker:
 
     rhythm = LIVE
 
-    def __init__(self, store: Store, run: str | None, view: View, out: Out) -> None:
-        from weft.operations.tracking import Events
+    def __init__(self, store: Store, run: str | None, view: LiveView, out: Out) -> None:
+        from weft.runs.tracker import Events
         from weft.store.events import last_event
 
         self._store = store
@@ -99,8 +99,8 @@ class Onlooker:
     def _find(self) -> None:
         """Take up what is not followed yet."""
         from weft.cli.run_text import RunLines
-        from weft.operations.running import find_unfinished
-        from weft.operations.tracking import Track
+        from weft.runs.progress import find_unfinished
+        from weft.runs.tracker import Track
 
         for run in [self._run] if self._run else [one.id for one in find_unfinished(self._store)]:
             if run not in self._tracks:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec.structs import asdict
 
-from weft.cli.naming import say_which, task_argument
 from weft.cli.output import json_option, print_json, say
-from weft.cli.words import bounded_line, clock, dollars, duration, first_line, whole_line
+from weft.cli.task_arguments import say_which, task_argument
+from weft.formats import bounded_line, clock, dollars, duration, first_line, whole_line
 
 if TYPE_CHECKING:
     from weft.model import Attempt
-    from weft.operations.looking import AtGate, Why
+    from weft.runs.explanation import AtGate, Explanation
 
 _CURES: Final = {
     "blocked": ("weft retry", "weft skip"),
@@ -39,8 +39,8 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     For a ready task also its place in the order, for one at the gate its checks and conflicts,
     and for all of them what happened before.
     """
-    from weft.operations import project
-    from weft.operations.looking import why
+    from weft.project import project
+    from weft.runs.explanation import why
 
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
@@ -53,7 +53,7 @@ def command(directory: Path, task: str, as_json: bool) -> None:
             say(bounded_line(line, f"weft why {found.task.id} --json"))
 
 
-def lines(why: Why, now: float) -> Iterator[str]:
+def lines(why: Explanation, now: float) -> Iterator[str]:
     task = why.task
     who = f" ({task.run}/{task.name})" if task.run else ""
     yield f"task {task.id}{who}: {task.details.get('title') or first_line(task.text)}"
@@ -66,7 +66,7 @@ def lines(why: Why, now: float) -> Iterator[str]:
     if running is not None:
         yield f"attempt {running.number} by {running.agent} at {running.worker}"
     if why.silent is not None:
-        from weft.operations.served import explain_silence
+        from weft.runs.serving_workers import explain_silence
 
         yield f"  ! {explain_silence(why.silent, now)}"
     for wait in why.waits:
@@ -116,7 +116,7 @@ def _gate_lines(gate: AtGate) -> Iterator[str]:
         yield from (f"      {line}" for line in conflict.report.splitlines()[:_LINES])
 
 
-def _history_lines(why: Why) -> Iterator[str]:
+def _history_lines(why: Explanation) -> Iterator[str]:
     from weft.cli.event_text import line
 
     told: list[tuple[float, str, Sequence[str]]] = [
@@ -139,7 +139,7 @@ def _began(one: Attempt) -> str:
     return f"▶ attempt {one.number} ({one.agent or 'nobody'}{stage}){took}{cost}"
 
 
-def as_dict(why: Why) -> dict[str, Any]:
+def as_dict(why: Explanation) -> dict[str, Any]:
     task = why.task
     return {
         "task": task.id,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weft.cli.output import json_option, say
-from weft.cli.rhythm import ONE_TASK
+from weft.cli.poll_interval import ONE_TASK
 
 if TYPE_CHECKING:
     from weft.model import Event
@@ -41,22 +41,22 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
     With --json each attempt that starts or ends is one JSON object on a line, and so is each
     warning.
     """
-    from weft.cli.serving import serve
-    from weft.engine import Interrupted, guard
-    from weft.operations import project
+    from weft.cli.worker_loops import serve
+    from weft.project import project
     from weft.store.events import last_event
+    from weft.worker.engine import Interrupted, guard
 
     found = project.find_here(directory, os.environ)
     slots = slots or found.config.worker_slots
     with found.open_store() as store:
-        journal = Journal(store, after=last_event(store), as_json=as_json)
+        journal = WorkerLog(store, after=last_event(store), as_json=as_json)
         with suppress(Interrupted):
             serve(found, store, journal.begin, slots=slots, beside=guard)
         journal.read()
     return 0
 
 
-class Journal:
+class WorkerLog:
     """A line for each attempt of this worker that starts or ends, and what is odd about it."""
 
     rhythm = ONE_TASK
@@ -71,7 +71,7 @@ class Journal:
         self._worker = ""
         self._fences: set[int] = set()
 
-    def begin(self, worker: str) -> Journal:
+    def begin(self, worker: str) -> WorkerLog:
         self._worker = worker
         self._say({"event": "worker_registered", "worker": worker}, f"worker {worker} takes tasks")
         return self

@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from weft.gate.conflicts import Conflict
-from weft.gate.merge import Candidate, Step, merge
-from weft.gate.plumbing import Plumbing
+from weft.gate.conflicts import FileConflict
+from weft.gate.merge import MergeCandidate, MergeStep, merge
+from weft.git.object_store import Plumbing
 from weft.model import Entry
 
-Steps = list[tuple[Step, ...]]
+Steps = list[tuple[MergeStep, ...]]
 """Of each entry, what became of its commits on top of those before."""
 
 
@@ -20,7 +20,7 @@ class Clash(Struct, frozen=True, kw_only=True):
 
     entry: Entry
     others: tuple[Entry, ...]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[FileConflict, ...]
 
 
 def combine(plumbing: Plumbing, base: str, entries: Sequence[Entry]) -> Steps | Clash:
@@ -56,17 +56,19 @@ def _find_clash(plumbing: Plumbing, base: str, before: Sequence[Entry], entry: E
 
 def _try(
     plumbing: Plumbing, base: str, before: Sequence[Entry], wanted: Collection[str], entry: Entry
-) -> tuple[Conflict, ...]:
+) -> tuple[FileConflict, ...]:
     """Where an entry conflicts with the wanted ones of those before it."""
     others = [one for one in before if one.id in wanted]
     return _conflicts(_merge(plumbing, base, [*others, entry])[-1])
 
 
-def _conflicts(steps: Sequence[Step]) -> tuple[Conflict, ...]:
+def _conflicts(steps: Sequence[MergeStep]) -> tuple[FileConflict, ...]:
     return tuple(conflict for step in steps for conflict in step.conflicts)
 
 
 def _merge(plumbing: Plumbing, base: str, entries: Sequence[Entry]) -> Steps:
-    candidates = [Candidate(commit=one, base=on) for entry in entries for one, on in entry.work]
+    candidates = [
+        MergeCandidate(commit=one, base=on) for entry in entries for one, on in entry.work
+    ]
     steps = iter(merge(plumbing, base, candidates))
     return [tuple(next(steps) for _ in entry.work) for entry in entries]

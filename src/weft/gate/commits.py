@@ -11,14 +11,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.gate.objects import Object, commit, identify, read_commit
-from weft.gate.plumbing import Plumbing
 from weft.git import split_trailers
+from weft.git.object_store import Plumbing
+from weft.git.objects import Object, commit, identify, read_commit
 
 _COMMITTER: Final = b"weft <weft@localhost>"
 
 
-class Landing(Struct, frozen=True, kw_only=True):
+class LandingCommit(Struct, frozen=True, kw_only=True):
     """One commit to be: a merged tree and whose work it is."""
 
     tree: str
@@ -28,7 +28,7 @@ class Landing(Struct, frozen=True, kw_only=True):
 
 
 def commit_chain(
-    plumbing: Plumbing, tip: str, landings: Sequence[Landing], *, committed: int
+    plumbing: Plumbing, tip: str, landings: Sequence[LandingCommit], *, committed: int
 ) -> tuple[str, ...]:
     """Write one commit per landing, each on the one before, the first on the tip.
 
@@ -52,7 +52,7 @@ def tree_of(plumbing: Plumbing, commit: str) -> str:
     return read_commit(content)[0][b"tree"].decode()
 
 
-def _build(landing: Landing, sources: Sequence[bytes], parent: str, committed: int) -> Object:
+def _build(landing: LandingCommit, sources: Sequence[bytes], parent: str, committed: int) -> Object:
     read = [read_commit(source) for source in sources]
     headers, message = read[-1]
     encoding = headers.get(b"encoding")

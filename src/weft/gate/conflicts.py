@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.gate.merge_tree import Answer, Message, Stage
-from weft.gate.objects import SUBMODULE, SYMLINK
+from weft.git.merge_tree import Answer, ConflictStage, MergeMessage
+from weft.git.objects import SUBMODULE, SYMLINK
 
 MOST_TEXT: Final = 16_000
 """Characters of a report: enough for an agent to see what it met, little of its context."""
@@ -21,7 +21,7 @@ _MOST_HUNK: Final = 4_000
 _CONTEXT: Final = 3
 
 
-class Kind(StrEnum):
+class ConflictKind(StrEnum):
     CONTENT = "content"
     BINARY = "binary"
     SYMLINK = "symlink"
@@ -39,43 +39,49 @@ class Kind(StrEnum):
     OTHER = "other"  # a kind that a newer git knows
 
 
-class Conflict(Struct, frozen=True, kw_only=True):
-    kind: Kind
+class FileConflict(Struct, frozen=True, kw_only=True):
+    kind: ConflictKind
     paths: tuple[str, ...]  # bytes that are no UTF-8 as surrogates, as the file system has them
     text: str  # what happened, in a sentence
     hunks: str = ""  # the contested lines between conflict markers, if there are any
 
 
 _KINDS: Final = {
-    "CONFLICT (contents)": Kind.CONTENT,
-    "CONFLICT (binary)": Kind.BINARY,
-    "CONFLICT (file/directory)": Kind.DIRECTORY_FILE,
-    "CONFLICT (distinct modes)": Kind.MODE,
-    "CONFLICT (modify/delete)": Kind.DELETE_MODIFY,
-    "CONFLICT (rename/rename)": Kind.RENAME_RENAME,
-    "CONFLICT (rename involved in collision)": Kind.RENAME_ADD,
-    "CONFLICT (rename/delete)": Kind.RENAME_DELETE,
+    "CONFLICT (contents)": ConflictKind.CONTENT,
+    "CONFLICT (binary)": ConflictKind.BINARY,
+    "CONFLICT (file/directory)": ConflictKind.DIRECTORY_FILE,
+    "CONFLICT (distinct modes)": ConflictKind.MODE,
+    "CONFLICT (modify/delete)": ConflictKind.DELETE_MODIFY,
+    "CONFLICT (rename/rename)": ConflictKind.RENAME_RENAME,
+    "CONFLICT (rename involved in collision)": ConflictKind.RENAME_ADD,
+    "CONFLICT (rename/delete)": ConflictKind.RENAME_DELETE,
 }
 _FAMILIES: Final = {
-    "directory rename": Kind.DIRECTORY_RENAME,
-    "submodule": Kind.SUBMODULE,
+    "directory rename": ConflictKind.DIRECTORY_RENAME,
+    "submodule": ConflictKind.SUBMODULE,
 }
 
 
-def find_conflicts(answer: Answer, names: Mapping[str, str]) -> list[Conflict]:
+def find_conflicts(answer: Answer, names: Mapping[str, str]) -> list[FileConflict]:
     """What git found, one record per finding. `names` stands in for commit ids in texts."""
     findings = [one for one in answer.messages if one.kind.startswith("CONFLICT")]
-    binary = {path for one in findings if _kind_of(one.kind) is Kind.BINARY for path in one.paths}
-    conflicts: dict[Conflict, None] = {}
+    binary = {
+        path for one in findings if _kind_of(one.kind) is ConflictKind.BINARY for path in one.paths
+    }
+    conflicts: dict[FileConflict, None] = {}
     for one in findings:
         kind = _refine(_kind_of(one.kind), one, answer.stages)
-        if kind is Kind.CONTENT and binary.intersection(one.paths):
+        if kind is ConflictKind.CONTENT and binary.intersection(one.paths):
             continue  # git says both of a binary file
         paths = tuple(as_text(path) for path in one.paths)
-        conflicts[Conflict(kind=kind, paths=paths, text=_sentence(one.text, names))] = None
+        conflicts[FileConflict(kind=kind, paths=paths, text=_sentence(one.text, names))] = None
     if not conflicts:
         paths = tuple(dict.fromkeys(as_text(stage.path) for stage in answer.stages))
-        return [Conflict(kind=Kind.OTHER, paths=paths, text="git could not merge these paths.")]
+        return [
+            FileConflict(
+                kind=ConflictKind.OTHER, paths=paths, text="git could not merge these paths."
+            )
+        ]
     return list(conflicts)
 
 
@@ -107,7 +113,7 @@ def _marked(lines: Sequence[bytes]) -> Iterator[tuple[int, int]]:
             start = None
 
 
-def report(conflicts: Sequence[Conflict], most: int = MOST_TEXT) -> str:
+def report(conflicts: Sequence[FileConflict], most: int = MOST_TEXT) -> str:
     """All of it as one readable text of bounded size."""
     parts = []
     for one in conflicts:
@@ -127,27 +133,29 @@ def as_bytes(path: str) -> bytes:
     return path.encode(errors="surrogateescape")
 
 
-def _kind_of(finding: str) -> Kind:
+def _kind_of(finding: str) -> ConflictKind:
     if finding in _KINDS:
         return _KINDS[finding]
     for part, kind in _FAMILIES.items():
         if part in finding:
             return kind
-    return Kind.OTHER
+    return ConflictKind.OTHER
 
 
-def _refine(kind: Kind, finding: Message, stages: Sequence[Stage]) -> Kind:
+def _refine(
+    kind: ConflictKind, finding: MergeMessage, stages: Sequence[ConflictStage]
+) -> ConflictKind:
     """Git calls everything it merges by content `contents`; the sides tell what it was."""
-    if kind is not Kind.CONTENT:
+    if kind is not ConflictKind.CONTENT:
         return kind
     sides = [stage for stage in stages if stage.path in finding.paths]
     modes = {stage.mode for stage in sides}
     if SUBMODULE in modes:
-        return Kind.SUBMODULE
+        return ConflictKind.SUBMODULE
     if SYMLINK in modes:
-        return Kind.SYMLINK
+        return ConflictKind.SYMLINK
     if len(modes) > 1 and len({stage.id for stage in sides}) == 1:
-        return Kind.MODE
+        return ConflictKind.MODE
     return kind
 
 

@@ -19,12 +19,16 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft.gate.conflicts import Conflict, Kind, as_bytes, as_text, find_conflicts, find_hunks
-from weft.gate.guess import guess, overlapping
-from weft.gate.merge_tree import Answer, GaveUp, ask
-from weft.gate.objects import Object, commit, identify, read_commit
-from weft.gate.plumbing import Plumbing
-from weft.gate.reading import (
+from weft.gate.conflicts import (
+    ConflictKind,
+    FileConflict,
+    as_bytes,
+    as_text,
+    find_conflicts,
+    find_hunks,
+)
+from weft.gate.merge_guess import guess, overlapping
+from weft.gate.merge_inputs import (
     changes_attributes,
     is_safe,
     place_attributes,
@@ -32,24 +36,27 @@ from weft.gate.reading import (
     read_snapshot,
     read_texts,
 )
-from weft.gate.trees import Change, Snapshot, case_clashes
+from weft.git.memory_tree import MemoryTree, TreeEdit, case_clashes
+from weft.git.merge_tree import Answer, GaveUp, ask
+from weft.git.object_store import Plumbing
+from weft.git.objects import Object, commit, identify, read_commit
 
 _NOBODY: Final = b"weft <weft@localhost> 4102444800 +0000"
 """Commits that only carry a question are dated in the future: git walks history by date, and a
 tip that seems old makes it walk far."""
 
 
-class Candidate(Struct, frozen=True, kw_only=True):
+class MergeCandidate(Struct, frozen=True, kw_only=True):
     commit: str
     base: str  # what it was made on: a commit of trunk, or the candidate of a sibling
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class MergeStep(Struct, frozen=True, kw_only=True):
     """What became of a candidate, on top of all before it that fitted."""
 
-    candidate: Candidate
+    candidate: MergeCandidate
     tree: str  # trunk's tree after this step: that of the step before, if it conflicts
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[FileConflict, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -59,8 +66,8 @@ class Step(Struct, frozen=True, kw_only=True):
 class _Work(Struct, frozen=True, kw_only=True):
     """A candidate and what it changes; by path, nothing inferred."""
 
-    candidate: Candidate
-    delta: tuple[Change, ...]
+    candidate: MergeCandidate
+    delta: tuple[TreeEdit, ...]
 
     @property
     def paths(self) -> Iterator[bytes]:
@@ -73,16 +80,16 @@ class _Question(Struct, frozen=True, kw_only=True):
     work: _Work
     ours: str  # a commit that holds the tree before this candidate
     before: str
-    guessed: Snapshot
+    guessed: MemoryTree
 
 
 def merge(
     plumbing: Plumbing,
     tip: str,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[MergeCandidate],
     *,
     ignores_case: bool | None = None,  # of the target's file system; None: as git is configured
-) -> tuple[Step, ...]:
+) -> tuple[MergeStep, ...]:
     """Put candidates onto the tip in this order, leaving out those that conflict.
 
     Commits are named by their full ids. The trees are in the repository afterwards; no ref,
@@ -90,7 +97,7 @@ def merge(
     """
     folds = plumbing.ignores_case if ignores_case is None else ignores_case
     tree, works = _read(plumbing, tip, candidates)
-    steps: list[Step] = []
+    steps: list[MergeStep] = []
     ahead = len(works)
     while len(steps) < len(works):
         rest = works[len(steps) : len(steps) + ahead]
@@ -101,7 +108,9 @@ def merge(
     return tuple(steps)
 
 
-def _read(plumbing: Plumbing, tip: str, candidates: Sequence[Candidate]) -> tuple[str, list[_Work]]:
+def _read(
+    plumbing: Plumbing, tip: str, candidates: Sequence[MergeCandidate]
+) -> tuple[str, list[_Work]]:
     commits = [tip, *(name for one in candidates for name in (one.base, one.commit))]
     trees = [
         read_commit(content)[0][b"tree"].decode() for content in plumbing.read_commits(commits)
@@ -115,11 +124,11 @@ def _read(plumbing: Plumbing, tip: str, candidates: Sequence[Candidate]) -> tupl
 
 def _settle(
     plumbing: Plumbing, tip: str, tree: str, works: Sequence[_Work], folds: bool
-) -> list[Step]:
+) -> list[MergeStep]:
     """One round: guess, ask, and keep what follows from git's answers alone."""
     place_attributes(plumbing, tree)
     questions = _guess_ahead(plumbing, tip, tree, list(takewhile(_is_safe, works)))
-    steps: list[Step] = []
+    steps: list[MergeStep] = []
     answers = ask(plumbing, [(one.ours, one.work.candidate.commit) for one in questions])
     for question, answer in zip(questions, answers, strict=False):
         step = _judge(plumbing, question, answer)
@@ -164,23 +173,23 @@ def _guess_ahead(
     return questions
 
 
-def _judge(plumbing: Plumbing, question: _Question, answer: Answer | GaveUp) -> Step:
+def _judge(plumbing: Plumbing, question: _Question, answer: Answer | GaveUp) -> MergeStep:
     candidate = question.work.candidate
     if isinstance(answer, GaveUp):
-        kind = Kind.UNRELATED if answer.unrelated else Kind.OTHER
-        return _conflicted(question, [Conflict(kind=kind, paths=(), text=answer.text)])
+        kind = ConflictKind.UNRELATED if answer.unrelated else ConflictKind.OTHER
+        return _conflicted(question, [FileConflict(kind=kind, paths=(), text=answer.text)])
     if answer.clean:
-        return Step(candidate=candidate, tree=answer.tree)
+        return MergeStep(candidate=candidate, tree=answer.tree)
     names = {question.ours: "trunk", candidate.commit: "candidate"}
     conflicts = find_conflicts(answer, names)
     return _conflicted(question, _with_hunks(plumbing, answer.tree, conflicts, names))
 
 
 def _with_hunks(
-    plumbing: Plumbing, tree: str, conflicts: Sequence[Conflict], names: Mapping[str, str]
-) -> list[Conflict]:
+    plumbing: Plumbing, tree: str, conflicts: Sequence[FileConflict], names: Mapping[str, str]
+) -> list[FileConflict]:
     """Content conflicts with the contested lines, which git left in the merged file."""
-    contested = [one for one in conflicts if one.kind is Kind.CONTENT]
+    contested = [one for one in conflicts if one.kind is ConflictKind.CONTENT]
     files = plumbing.read([tree.encode() + b":" + as_bytes(one.paths[0]) for one in contested])
     hunks = {
         one: find_hunks(file.content, names)
@@ -190,15 +199,15 @@ def _with_hunks(
     return [replace(one, hunks=hunks.get(one, "")) for one in conflicts]
 
 
-def _refuse_case_clash(plumbing: Plumbing, question: _Question, step: Step) -> Step:
+def _refuse_case_clash(plumbing: Plumbing, question: _Question, step: MergeStep) -> MergeStep:
     """Git does not see paths that differ in case only."""
     added = [change.path for change in question.work.delta if change.old is None]
     snapshot = question.guessed
     if step.tree != snapshot.id:
         snapshot = read_snapshot(plumbing, step.tree, added)
     conflicts = [
-        Conflict(
-            kind=Kind.CASE,
+        FileConflict(
+            kind=ConflictKind.CASE,
             paths=(as_text(path), as_text(other)),
             text="These paths differ in case only, and are one file on the target.",
         )
@@ -207,19 +216,27 @@ def _refuse_case_clash(plumbing: Plumbing, question: _Question, step: Step) -> S
     return _conflicted(question, conflicts) if conflicts else step
 
 
-def _refuse_unsafe(work: _Work, tree: str) -> list[Step]:
+def _refuse_unsafe(work: _Work, tree: str) -> list[MergeStep]:
     """A step for a candidate with paths that git would never check out, which it does merge."""
     conflicts = tuple(
-        Conflict(kind=Kind.PATH, paths=(as_text(path),), text="No checkout may contain this path.")
+        FileConflict(
+            kind=ConflictKind.PATH,
+            paths=(as_text(path),),
+            text="No checkout may contain this path.",
+        )
         for path in work.paths
         if not is_safe(path)
     )
-    return [Step(candidate=work.candidate, tree=tree, conflicts=conflicts)] if conflicts else []
+    return (
+        [MergeStep(candidate=work.candidate, tree=tree, conflicts=conflicts)] if conflicts else []
+    )
 
 
 def _is_safe(work: _Work) -> bool:
     return all(map(is_safe, work.paths))
 
 
-def _conflicted(question: _Question, conflicts: Sequence[Conflict]) -> Step:
-    return Step(candidate=question.work.candidate, tree=question.before, conflicts=tuple(conflicts))
+def _conflicted(question: _Question, conflicts: Sequence[FileConflict]) -> MergeStep:
+    return MergeStep(
+        candidate=question.work.candidate, tree=question.before, conflicts=tuple(conflicts)
+    )

@@ -15,11 +15,11 @@ from typing import Final, NoReturn
 
 from weft import git
 from weft.errors import WeftError
-from weft.gate.commits import Landing as Commit
+from weft.gate.commits import LandingCommit as Commit
 from weft.gate.commits import commit_chain, tree_of
-from weft.gate.merge import Step
-from weft.gate.plumbing import Plumbing
+from weft.gate.merge import MergeStep
 from weft.git import RefMoved, Update
+from weft.git.object_store import Plumbing
 from weft.model import Entry, Landing
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
@@ -85,7 +85,7 @@ def _keep(repository: Path, run: str, tip: str, new: str) -> None:
     git.keep_whole(repository, [kept], excluding=tip, why="weft: to land")
 
 
-def commits_of(entry: Entry, steps: Sequence[Step], story: str | None) -> list[Commit]:
+def commits_of(entry: Entry, steps: Sequence[MergeStep], story: str | None) -> list[Commit]:
     """One commit per task, or one in all where it is to be told as that of a story."""
     trailers = (("Weft-Run", entry.run),)
     if story is not None:

@@ -1,6 +1,6 @@
 """Questions and commands to git: one typed function each, NUL-separated, in a clean environment."""
 
-from weft.git.command import GitFailed, View, call
+from weft.git.git_command import GitFailed, GitView, call
 from weft.git.refs import (
     RefMoved,
     Update,
@@ -35,19 +35,19 @@ from weft.git.repository import (
     version,
 )
 from weft.git.trailers import split_trailers
-from weft.git.trees import Change, Kind, commit_tree, compare_trees
+from weft.git.trees import ChangeKind, FileChange, commit_tree, compare_trees
 
 __all__ = [
     "OLDEST",
-    "Change",
+    "ChangeKind",
     "Commit",
+    "FileChange",
     "GitFailed",
-    "Kind",
+    "GitView",
     "NoSuchCommit",
     "NotARepository",
     "RefMoved",
     "Update",
-    "View",
     "call",
     "commit_tree",
     "common_directory",

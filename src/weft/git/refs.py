@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft import process
-from weft.git.command import LONG, GitFailed, answer, has_died, run, tries, why_failed
+from weft.git.git_command import LONG, GitFailed, answer, has_died, run, tries, why_failed
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -57,7 +57,7 @@ def update_refs(repository: Path, updates: Sequence[Update], *, why: str = "weft
     raise RefMoved(f"git did not move {missing[0].ref}: {why_failed(done)}")
 
 
-def _update(repository: Path, updates: Sequence[Update], why: str) -> process.Finished:
+def _update(repository: Path, updates: Sequence[Update], why: str) -> process.Completed:
     lines = ["start\n", *map(_line, updates), "prepare\n", "commit\n"]
     return run(
         repository,

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft.errors import InputError
-from weft.git.command import answer, first_line, run, split
+from weft.git.git_command import answer, first_line, run, split
 from weft.git.refs import Update, update_refs
 from weft.git.trees import commit_tree
 

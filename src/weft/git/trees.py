@@ -11,13 +11,13 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft.git.command import LONG, View, answer, join, split, through
+from weft.git.git_command import LONG, GitView, answer, join, split, through
 
 SYMLINK = 0o120000
 SUBMODULE = 0o160000
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     ADDED = "added"
     EDITED = "edited"
     DELETED = "deleted"
@@ -25,10 +25,10 @@ class Kind(StrEnum):
     RETYPED = "retyped"  # a file became a symlink or a submodule, or the other way round
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class FileChange(Struct, frozen=True, kw_only=True):
     """How one path differs between two trees."""
 
-    kind: Kind
+    kind: ChangeKind
     path: str
     source: str | None = None  # of a rename: what it was called before
     old_mode: int
@@ -53,24 +53,29 @@ class Differences(Struct, frozen=True, kw_only=True):
     nested: tuple[str, ...]  # untracked repositories
 
 
-_KINDS = {"A": Kind.ADDED, "D": Kind.DELETED, "M": Kind.EDITED, "T": Kind.RETYPED}
+_KINDS = {
+    "A": ChangeKind.ADDED,
+    "D": ChangeKind.DELETED,
+    "M": ChangeKind.EDITED,
+    "T": ChangeKind.RETYPED,
+}
 
 
-def compare_trees(repository: Path, old: str, new: str) -> list[Change]:
+def compare_trees(repository: Path, old: str, new: str) -> list[FileChange]:
     """What differs between two trees or commits, renames recognised."""
     words = iter(split(answer(repository, "diff-tree", "-r", "-z", "--raw", "-M", old, new)))
     return list(_read_changes(words))
 
 
-def _read_changes(words: Iterator[str]) -> Iterator[Change]:
+def _read_changes(words: Iterator[str]) -> Iterator[FileChange]:
     for word in words:
         if not word.startswith(":"):  # the commit's own id, printed for a single commit
             continue
         old_mode, new_mode, _, _, status = word[1:].split(" ")
         first = next(words)
         renamed = status[0] == "R"
-        yield Change(
-            kind=Kind.RENAMED if renamed else _KINDS[status[0]],
+        yield FileChange(
+            kind=ChangeKind.RENAMED if renamed else _KINDS[status[0]],
             path=next(words) if renamed else first,
             source=first if renamed else None,
             old_mode=int(old_mode, 8),
@@ -78,7 +83,7 @@ def _read_changes(words: Iterator[str]) -> Iterator[Change]:
         )
 
 
-def differences(view: View) -> Differences:
+def differences(view: GitView) -> Differences:
     """What the working tree holds other than the view's index; ignored files do not count."""
     found: dict[str, dict[str, None]] = {"C": {}, "R": {}, "?": {}}
     listed = through(view, "ls-files", "-z", "-t", "-m", "-d", "-o", "--exclude-standard")
@@ -110,7 +115,7 @@ def _is_there(tree: Path, path: str) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)
 
 
-def take_up(view: View, found: Differences) -> None:
+def take_up(view: GitView, found: Differences) -> None:
     """Write the differences into the view's index, and the files into the repository."""
     if found.deleted:
         through(view, "update-index", "-z", "--force-remove", "--stdin", input=join(found.deleted))
@@ -121,23 +126,23 @@ def take_up(view: View, found: Differences) -> None:
         )
 
 
-def write_tree(view: View) -> str:
+def write_tree(view: GitView) -> str:
     """The tree of the view's index."""
     return through(view, "write-tree", "--missing-ok").strip()
 
 
-def ignored_files(view: View) -> list[str]:
+def ignored_files(view: GitView) -> list[str]:
     """What lies in the working tree and is ignored; whole directories by their name and `/`."""
     return split(through(view, "ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"))
 
 
-def submodules(view: View) -> list[str]:
+def submodules(view: GitView) -> list[str]:
     """The paths that the index says are submodules."""
     entries = split(through(view, "ls-files", "-z", "--stage"))
     return [entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")]
 
 
-def skipped(view: View, paths: Iterable[str]) -> list[str]:
+def skipped(view: GitView, paths: Iterable[str]) -> list[str]:
     """Return the paths that the index marks as not checked out, even if a file lies there."""
     wanted = set(paths)
     plain = replace(view, settings={**view.settings, "core.sparsecheckout": "false"})
@@ -145,28 +150,28 @@ def skipped(view: View, paths: Iterable[str]) -> list[str]:
     return [entry[2:] for entry in entries if entry[0] == "S" and entry[2:] in wanted]
 
 
-def unmerged(view: View) -> list[str]:
+def unmerged(view: GitView) -> list[str]:
     """The paths that the index says are in conflict."""
     entries = split(through(view, "ls-files", "-z", "--unmerged"))
     return sorted({entry.partition("\t")[2] for entry in entries})
 
 
-def put_index(view: View, tree: str) -> None:
+def put_index(view: GitView, tree: str) -> None:
     """Make the index what the tree says, and leave the files alone."""
     through(view, "read-tree", tree)
 
 
-def put_up(view: View, tree: str) -> None:
+def put_up(view: GitView, tree: str) -> None:
     """Make tracked files what the tree says, whatever was there before."""
     through(view, "read-tree", "--reset", "-u", tree)
 
 
-def advance(view: View, old: str, new: str) -> None:
+def advance(view: GitView, old: str, new: str) -> None:
     """Make tracked files what `new` says where it differs from `old`, which is there now."""
     through(view, "read-tree", "-m", "-u", old, new)
 
 
-def remove_untracked(view: View, but: Iterable[str] = ()) -> None:
+def remove_untracked(view: GitView, but: Iterable[str] = ()) -> None:
     """Remove every file that is not in the index, also ignored files and repositories, except
     matches of these patterns."""
     through(view, "clean", "-ffdxq", *(f"--exclude={pattern}" for pattern in but))

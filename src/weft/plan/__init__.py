@@ -12,16 +12,16 @@ from typing import Final
 
 from weft.plan import beads, markdown, prd
 from weft.plan.compile import compile
-from weft.plan.pause import collector_paused
-from weft.plan.records import Compiled, Plan, PlanTask, Problem, Reading, Severity, Source
-from weft.plan.report import as_json
+from weft.plan.phase_pause import collector_paused
+from weft.plan.plan_records import Compiled, ParsedPlan, Plan, PlanTask, Problem, Severity, Source
+from weft.plan.problem_report import as_json
 
 __all__ = [
     "Compiled",
+    "ParsedPlan",
     "Plan",
     "PlanTask",
     "Problem",
-    "Reading",
     "Severity",
     "Source",
     "as_json",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
-_READERS: Final[Mapping[str, Callable[[str, bytes], Reading]]] = {
+_READERS: Final[Mapping[str, Callable[[str, bytes], ParsedPlan]]] = {
     "md": markdown.read,
     "markdown": markdown.read,
     "json": prd.read,
@@ -39,13 +39,13 @@ _READERS: Final[Mapping[str, Callable[[str, bytes], Reading]]] = {
 }
 
 
-def read(name: str, data: bytes) -> Reading:
+def read(name: str, data: bytes) -> ParsedPlan:
     """Read a plan of any kind, told by the name of its file or, failing that, by its first line."""
     with collector_paused():
         return _reader(name, data)(name, data)
 
 
-def _reader(name: str, data: bytes) -> Callable[[str, bytes], Reading]:
+def _reader(name: str, data: bytes) -> Callable[[str, bytes], ParsedPlan]:
     suffix = name.lower().rpartition(".")[2]
     return _READERS.get(suffix) or _READERS[suffix_for(data)]
 

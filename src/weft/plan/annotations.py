@@ -51,7 +51,7 @@ _BULLETS: Final = ("-", "*", "+")
 _BULLET = re.compile(r"[-*+][ \t]+")
 
 
-class Item(NamedTuple):
+class AnnotationItem(NamedTuple):
     """One element of a list."""
 
     text: str
@@ -70,11 +70,11 @@ class Annotation(NamedTuple):
     def place(self) -> tuple[int, int]:
         return self.comment.place(self.key_at)
 
-    def place_of(self, item: Item) -> tuple[int, int]:
+    def place_of(self, item: AnnotationItem) -> tuple[int, int]:
         text = f'"{item.text}"' if item.quoted else item.text
         return self.comment.place(self.comment.body.index(text, item.after))
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[AnnotationItem]:
         """Cut a list at its commas and line ends; quotes keep a comma."""
         return list(_items(self))
 
@@ -145,7 +145,7 @@ def _continues(last: str, key: re.Match[str] | None, body: str, start: int) -> b
     return last in LIST_KEYS and key is None and separator == "\n"
 
 
-def _items(annotation: Annotation) -> Iterator[Item]:
+def _items(annotation: Annotation) -> Iterator[AnnotationItem]:
     value = annotation.value
     # Where nothing is quoted, which is nearly everywhere, every comma counts.
     if '"' in value:
@@ -160,7 +160,7 @@ def _items(annotation: Annotation) -> Iterator[Item]:
             text = text[bullet.end() :]
         if text:
             quoted = len(text) > 1 and text[0] == text[-1] == '"'
-            yield Item(text[1:-1] if quoted else text, start, quoted)
+            yield AnnotationItem(text[1:-1] if quoted else text, start, quoted)
         start += len(part) + 1
 
 

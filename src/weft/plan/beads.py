@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
-from weft.plan import source, taskline, values
+from weft.plan import annotation_values, source, taskline
 from weft.plan.jsonfields import Fields
-from weft.plan.jsontext import Document, Node, NotJSON
+from weft.plan.jsontext import JsonDocument, Node, NotJSON
+from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
 from weft.plan.problems import Problems, shorten
-from weft.plan.records import Kind, Phase, Plan, PlanTask, Reading, Reference, Source
 
 _STATUS: Final[Mapping[str, State]] = {
     "open": State.WAITING,
@@ -42,7 +42,7 @@ class _Issue(Struct, frozen=True, kw_only=True):
     node: Node
 
 
-def read(name: str, data: bytes) -> Reading:
+def read(name: str, data: bytes) -> ParsedPlan:
     """Read a beads export; whatever the bytes are, the answer is a plan and its problems."""
     problems = Problems(name)
     text = source.decode(data, problems)
@@ -51,7 +51,7 @@ def read(name: str, data: bytes) -> Reading:
         if not line.strip():
             continue
         try:
-            fields = Fields(Document(line), problems, number)
+            fields = Fields(JsonDocument(line), problems, number)
         except NotJSON as wrong:
             problems.error(
                 number,
@@ -69,7 +69,7 @@ def read(name: str, data: bytes) -> Reading:
     open_ones = {id: issue for id, issue in issues.items() if not issue.task.settled}
     if not issues and not problems.failed:
         problems.error(1, 1, "no-tasks", "There is no issue in this file.", "Run `bd export`.")
-    return Reading(plan=_plan(name, open_ones, issues), problems=problems.found())
+    return ParsedPlan(plan=_plan(name, open_ones, issues), problems=problems.found())
 
 
 def _plan(name: str, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issue]) -> Plan:
@@ -83,7 +83,7 @@ def _plan(name: str, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issu
             depends=_blockers(issue, open_ones, issues),
         )
         if id in with_children:
-            task = replace(task, kind=Kind.EPIC, files=task.files or ())
+            task = replace(task, kind=ItemKind.EPIC, files=task.files or ())
         if task.status is State.BLOCKED and task.depends and not task.note:
             # It only waits, for what the plan knows about.
             task = replace(task, status=State.WAITING)
@@ -120,7 +120,7 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
     agent = HUMAN if taskline.asks_for_a_person(text) else None
     extra = _metadata(fields, given.get("metadata"))
     if "agent" in extra:
-        agent = fields.parsed(extra["agent"], values.name)
+        agent = fields.parsed(extra["agent"], annotation_values.name)
     links = [_link(fields, each) for each in fields.listed(given.get("dependencies"))]
     task = PlanTask(
         id=id,
@@ -137,7 +137,7 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
         agent=agent,
         files=() if agent == HUMAN else fields.files(extra.get("files")),
         priority=fields.priority(given.get("priority")),
-        check=fields.parsed(extra.get("check"), values.command),
+        check=fields.parsed(extra.get("check"), annotation_values.command),
         named=True,
     )
     return _Issue(
@@ -179,7 +179,7 @@ def _metadata(fields: Fields, node: Node | None) -> Mapping[str, Node]:
     value = node.value
     if isinstance(value, str):
         try:
-            value = Document(value).root.value
+            value = JsonDocument(value).root.value
         except NotJSON:
             value = None
         if isinstance(value, dict):

@@ -36,7 +36,7 @@ class Block(NamedTuple):
     markup: str = ""
 
 
-class Item(Struct, kw_only=True):
+class ListItem(Struct, kw_only=True):
     """A list item at the top level, with all blocks inside it."""
 
     first: int
@@ -46,7 +46,7 @@ class Item(Struct, kw_only=True):
     too_deep: bool = False
 
 
-def parse(lines: Sequence[str], visit: Callable[[Block | Item], None]) -> None:
+def parse(lines: Sequence[str], visit: Callable[[Block | ListItem], None]) -> None:
     """Visit the blocks and list items of the top level, one after the other.
 
     Each is forgotten once it was visited: a large plan is made of very many.
@@ -94,7 +94,7 @@ def _token(kind: str, tag: str, level: int) -> Token:
     return token
 
 
-def _visiting(visit: Callable[[Block | Item], None], left: int) -> Any:
+def _visiting(visit: Callable[[Block | ListItem], None], left: int) -> Any:
     """Make a rule that sees where a block begins, and so that the one before it has ended.
 
     It matches only the text of a task, which is a paragraph whatever the other rules say.
@@ -131,21 +131,21 @@ def _comment(state: StateBlock, start: int, _end: int, silent: bool) -> bool:
     return True
 
 
-def _visit_all(tokens: list[Token], visit: Callable[[Block | Item], None]) -> None:
+def _visit_all(tokens: list[Token], visit: Callable[[Block | ListItem], None]) -> None:
     for found in _gather(tokens):
         visit(found)
     tokens.clear()
 
 
-def _gather(tokens: list[Token]) -> Iterator[Block | Item]:
+def _gather(tokens: list[Token]) -> Iterator[Block | ListItem]:
     depth = 0
-    item: Item | None = None
+    item: ListItem | None = None
     for at, token in enumerate(tokens):
         kind = token.type
         if kind == "list_item_open":
             depth += 1
             if depth == 1 and token.map:
-                item = Item(first=token.map[0], last=token.map[1])
+                item = ListItem(first=token.map[0], last=token.map[1])
                 # What the item begins with, if that is text.
                 begins = tokens[at + 1]
                 if begins.type == "paragraph_open":

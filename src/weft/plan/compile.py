@@ -9,11 +9,11 @@ from weft.plan import groups
 from weft.plan.cycles import break_cycles
 from weft.plan.manual import add_manual
 from weft.plan.needs import Needs, add_explicit, add_phases, add_sequential, phase_needs
-from weft.plan.ordering import Ordering
 from weft.plan.overlap import Sweep
-from weft.plan.pause import collector_paused
+from weft.plan.phase_pause import collector_paused
+from weft.plan.plan_order import Ordering
+from weft.plan.plan_records import Compiled, Edge, EdgeReason, Plan, PlanTask
 from weft.plan.problems import Problems, shorten
-from weft.plan.records import Compiled, Edge, Plan, PlanTask, Why
 
 _LISTED: Final = 3
 
@@ -85,7 +85,7 @@ def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
         Edge(
             before=tasks[first].id,
             after=tasks[second].id,
-            why=Why.OVERLAP,
+            why=EdgeReason.OVERLAP,
             lines=(tasks[first].line, tasks[second].line),
             files=shared,
         )

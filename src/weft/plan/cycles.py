@@ -7,8 +7,8 @@ from typing import Final
 
 from weft import graph
 from weft.plan.needs import Needs
+from weft.plan.plan_records import EdgeReason
 from weft.plan.problems import Problems
-from weft.plan.records import Why
 
 _MOST_CYCLES: Final = 20
 _MOST_STEPS: Final = 500
@@ -24,14 +24,16 @@ def break_cycles(needs: Needs, problems: Problems) -> None:
         steps = list(_steps(cycle, needs))
         _report(steps, needs, problems)
         # Without the one that is most likely not meant: an author writes few of them.
-        _remove(min(steps, key=lambda step: (step.why is not Why.EXPLICIT, step.lines)), needs)
+        _remove(
+            min(steps, key=lambda step: (step.why is not EdgeReason.EXPLICIT, step.lines)), needs
+        )
     _keep_forward_edges(needs)
 
 
 class _Step:
     """One edge of a cycle, from task to task; it may lead through a barrier."""
 
-    def __init__(self, nodes: list[int], why: Why, lines: tuple[int, ...]) -> None:
+    def __init__(self, nodes: list[int], why: EdgeReason, lines: tuple[int, ...]) -> None:
         self.nodes = nodes
         self.why = why
         self.lines = lines
@@ -63,7 +65,7 @@ def _report(steps: list[_Step], needs: Needs, problems: Problems) -> None:
         round_trip.append(f"{task.id} (line {task.line})")
     if len(steps) > _MOST_STEPS:
         round_trip.append(f"… {len(steps) - _MOST_STEPS} more … → {first.id}")
-    said = [step for step in steps if step.why is Why.EXPLICIT] or steps
+    said = [step for step in steps if step.why is EdgeReason.EXPLICIT] or steps
     reasons = [_reason(step, needs) for step in said[:_LISTED]]
     problems.error(
         said[0].lines[-1] if said[0].lines else first.line,

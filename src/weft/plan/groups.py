@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.plan.ordering import Ordering
 from weft.plan.overlap import Sweep
+from weft.plan.plan_order import Ordering
+from weft.plan.plan_records import Plan, PlanTask
 from weft.plan.problems import Problems, shorten
-from weft.plan.records import Plan, PlanTask
 
 
 def find(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from weft.model import Priority
-from weft.plan import values
-from weft.plan.jsontext import Document, Node
+from weft.plan import annotation_values
+from weft.plan.jsontext import JsonDocument, Node
 from weft.plan.problems import Problems, shorten
 
 _T = TypeVar("_T")
@@ -22,7 +22,7 @@ def spellings(keys: Iterable[str], aliases: Mapping[str, str]) -> dict[str, str]
 class Fields:
     """Reads one document, which begins on a line of its file."""
 
-    def __init__(self, document: Document, problems: Problems, first_line: int = 1) -> None:
+    def __init__(self, document: JsonDocument, problems: Problems, first_line: int = 1) -> None:
         self.document = document
         self.problems = problems
         self._first_line = first_line
@@ -59,7 +59,7 @@ class Fields:
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if isinstance(value, str) and value.strip():
-            return self.parsed(node, values.phrase) or ""
+            return self.parsed(node, annotation_values.phrase) or ""
         self.error(node, "bad-value", "Here a name is expected.", 'Write it as "…".')
         return ""
 
@@ -98,7 +98,7 @@ class Fields:
         nodes = [node] if node is not None and alone else self.listed(node)
         if len(nodes) == 1 and nodes[0].value in ("none", "None"):
             return ()
-        found = values.paths(
+        found = annotation_values.paths(
             [(text, each) for each in nodes if (text := self.text(each))],
             lambda each: (*self.place(each), each.pointer),
             self.problems,
@@ -111,7 +111,7 @@ class Fields:
         if isinstance(node.value, int) and not isinstance(node.value, bool):
             # 0 comes first; beyond 4 there is nothing lower.
             return Priority(min(max(node.value, 0), Priority.BACKGROUND))
-        return self.parsed(node, values.priority) or Priority.NORMAL
+        return self.parsed(node, annotation_values.priority) or Priority.NORMAL
 
     def parsed(self, node: Node | None, parse: Callable[[str], _T]) -> _T | None:
         text = self.text(node).strip()

@@ -52,7 +52,7 @@ class Node:
         return "".join(f"/{step}" for step in reversed(steps))
 
 
-class Document:
+class JsonDocument:
     def __init__(self, text: str) -> None:
         """Read a whole document, or raise `NotJSON`."""
         self._text = text

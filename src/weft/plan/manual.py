@@ -12,7 +12,7 @@ from typing import Final
 
 from weft import graph
 from weft.plan.needs import Needs
-from weft.plan.records import Why
+from weft.plan.plan_records import EdgeReason
 
 # Beyond so many in one phase, plan order is all that counts.
 _MOST_CHAINED: Final = 2000
@@ -34,13 +34,13 @@ def add_manual(needs: Needs) -> None:
             continue
         chain = _in_order(members, steps, successors)
         for a, b in pairwise(chain):
-            needs.add(a, b, Why.MANUAL, (tasks[a].line, tasks[b].line))
+            needs.add(a, b, EdgeReason.MANUAL, (tasks[a].line, tasks[b].line))
         passed = _links_before(chain, successors, visits)
         visits -= len(passed)
         for place in members:
             if not tasks[place].manual and passed.get(place, 0) < len(chain):
                 step = chain[passed.get(place, 0)]
-                needs.add(place, step, Why.MANUAL, (tasks[place].line, tasks[step].line))
+                needs.add(place, step, EdgeReason.MANUAL, (tasks[place].line, tasks[step].line))
 
 
 def _links_before(chain: list[int], successors: list[list[int]], visits: int) -> dict[int, int]:

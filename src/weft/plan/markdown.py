@@ -11,18 +11,18 @@ from itertools import chain
 from typing import NamedTuple
 
 from weft.model import HUMAN
-from weft.plan import labels, sections, source, taskline, values
+from weft.plan import annotation_values, labels, sections, source, taskline
+from weft.plan.annotation_values import Notes
 from weft.plan.annotations import Annotation
 from weft.plan.blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.labels import Labels
+from weft.plan.plan_records import ParsedPlan, Phase, Plan, PlanTask, Reference, Source
 from weft.plan.problems import Problems, shorten
-from weft.plan.records import Phase, Plan, PlanTask, Reading, Reference, Source
-from weft.plan.references import Asked, Names, PhaseName, TaskName
+from weft.plan.references import Names, NeedText, PhaseName, TaskName
 from weft.plan.sections import FoundTask, Section
-from weft.plan.values import Notes
 
 
-def read(name: str, data: bytes) -> Reading:
+def read(name: str, data: bytes) -> ParsedPlan:
     """Read a plan.md; whatever the bytes are, the answer is a plan and its problems."""
     problems = Problems(name)
     text = source.decode(data, problems)
@@ -47,10 +47,10 @@ def read(name: str, data: bytes) -> Reading:
             "There is no task in this file.",
             "Write tasks as `- [ ] Task 1: what to do` under `## Phase 1: name`.",
         )
-    return Reading(plan=plan, problems=problems.found())
+    return ParsedPlan(plan=plan, problems=problems.found())
 
 
-class _Draft(NamedTuple):
+class _TaskDraft(NamedTuple):
     """A task whose id is known, but not yet whom it refers to."""
 
     found: FoundTask
@@ -65,7 +65,7 @@ def _assemble(name: str, found: list[Section], problems: Problems) -> Plan:
     with_tasks = [section for section in found if section.tasks]
     _report_lost_notes(found, problems)
     phase_labels = _phase_labels(with_tasks, problems)
-    drafts: list[_Draft] = []
+    drafts: list[_TaskDraft] = []
     doubled: set[tuple[str, str]] = set()
     taken: set[str] = set()
     for section, phase in zip(with_tasks, phase_labels.labels, strict=True):
@@ -162,8 +162,10 @@ def _task_labels(section: Section, phase: str, problems: Problems) -> Labels:
     return found
 
 
-def _draft(task: FoundTask, phase: str, label: str, taken: set[str], problems: Problems) -> _Draft:
-    notes = values.gather(_own(task.notes, problems), problems)
+def _draft(
+    task: FoundTask, phase: str, label: str, taken: set[str], problems: Problems
+) -> _TaskDraft:
+    notes = annotation_values.gather(_own(task.notes, problems), problems)
     named = notes.id is not None and notes.id not in taken
     if notes.id is not None:
         if not named:
@@ -174,7 +176,7 @@ def _draft(task: FoundTask, phase: str, label: str, taken: set[str], problems: P
                 "Give each task its own id.",
             )
         taken.add(notes.id)
-    return _Draft(
+    return _TaskDraft(
         found=task,
         phase=phase,
         label=label,
@@ -184,7 +186,9 @@ def _draft(task: FoundTask, phase: str, label: str, taken: set[str], problems: P
     )
 
 
-def _with_free_ids(drafts: list[_Draft], taken: set[str], problems: Problems) -> list[_Draft]:
+def _with_free_ids(
+    drafts: list[_TaskDraft], taken: set[str], problems: Problems
+) -> list[_TaskDraft]:
     """Keep an author's id such as `1.2` apart from the task that is labelled so."""
     free = []
     for draft in drafts:
@@ -225,14 +229,16 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
                     *note.place, "repeated-key", "'execution' was given before.", "Keep one."
                 )
                 continue
-            parallel = values.parse_or_report(values.execution, note, problems)
+            parallel = annotation_values.parse_or_report(
+                annotation_values.execution, note, problems
+            )
         elif note.key == "depends":
             depends = depends or []
             for item in note.items():
                 if not item.quoted and item.text.lower() == "none":
                     continue
                 line, column = note.place_of(item)
-                asked = Asked(text=item.text, line=line, column=column)
+                asked = NeedText(text=item.text, line=line, column=column)
                 meant = names.phase(asked, problems)
                 if meant == label:
                     problems.error(
@@ -258,7 +264,7 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
     )
 
 
-def _task(draft: _Draft, names: Names, problems: Problems) -> PlanTask:
+def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
     found, notes = draft.found, draft.notes
     sentence = found.sentence
     depends, depends_phases = _references(draft, names, problems) if notes.depends else ((), ())
@@ -298,7 +304,7 @@ def _task(draft: _Draft, names: Names, problems: Problems) -> PlanTask:
 
 
 def _references(
-    draft: _Draft, names: Names, problems: Problems
+    draft: _TaskDraft, names: Names, problems: Problems
 ) -> tuple[tuple[Reference, ...], tuple[Reference, ...]]:
     tasks: list[Reference] = []
     phases: list[Reference] = []
@@ -306,7 +312,9 @@ def _references(
         if not item.quoted and item.text.lower() == "none":
             continue
         line, column = note.place_of(item)
-        meant = names.task(Asked(text=item.text, line=line, column=column), draft.phase, problems)
+        meant = names.task(
+            NeedText(text=item.text, line=line, column=column), draft.phase, problems
+        )
         if meant is None:
             continue
         if meant.task is not None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from weft.plan.records import Barrier, Edge, Kind, Plan, Reference, Why
+from weft.plan.plan_records import Barrier, Edge, EdgeReason, ItemKind, Plan, Reference
 
 _DENSE: Final = 16
 """Pairs are written out as long as there are at most this many for each task concerned."""
@@ -31,11 +31,11 @@ class Needs:
         for place, phase in enumerate(self.phase_of):
             self.members[phase].append(place)
         self.successors: list[list[int]] = [[] for _ in plan.tasks]
-        self.edges: dict[tuple[int, int], tuple[Why, tuple[int, ...]]] = {}
-        self.barriers: list[tuple[list[int], list[int], Why, tuple[int, ...]]] = []
+        self.edges: dict[tuple[int, int], tuple[EdgeReason, tuple[int, ...]]] = {}
+        self.barriers: list[tuple[list[int], list[int], EdgeReason, tuple[int, ...]]] = []
 
     def connect(
-        self, before: Sequence[int], after: Sequence[int], why: Why, lines: tuple[int, ...]
+        self, before: Sequence[int], after: Sequence[int], why: EdgeReason, lines: tuple[int, ...]
     ) -> None:
         """Let every task of `before` come before every task of `after`."""
         if len(before) * len(after) <= _DENSE * (len(before) + len(after)):
@@ -49,7 +49,7 @@ class Needs:
             self.successors[a].append(node)
         self.barriers.append((list(before), list(after), why, lines))
 
-    def add(self, a: int, b: int, why: Why, lines: tuple[int, ...]) -> None:
+    def add(self, a: int, b: int, why: EdgeReason, lines: tuple[int, ...]) -> None:
         """Add one edge; the first reason for it is the one that is remembered."""
         if (a, b) not in self.edges:
             self.edges[a, b] = (why, lines)
@@ -57,8 +57,8 @@ class Needs:
 
     def crosses_phases(self) -> bool:
         """Whether anything but the order of phases leads from one phase to another."""
-        return any(why is not Why.PHASE for _, _, why, _ in self.barriers) or any(
-            why is not Why.PHASE and self.phase_of[a] != self.phase_of[b]
+        return any(why is not EdgeReason.PHASE for _, _, why, _ in self.barriers) or any(
+            why is not EdgeReason.PHASE and self.phase_of[a] != self.phase_of[b]
             for (a, b), (why, _) in self.edges.items()
         )
 
@@ -84,9 +84,9 @@ def add_explicit(needs: Needs) -> None:
     """Add what tasks say they depend on, and what the parts of a whole are for."""
     for place, task in enumerate(needs.plan.tasks):
         for reference in task.depends:
-            needs.add(needs.at[reference.to], place, Why.EXPLICIT, (reference.line,))
+            needs.add(needs.at[reference.to], place, EdgeReason.EXPLICIT, (reference.line,))
         if task.parent is not None:
-            needs.add(place, needs.at[task.parent], Why.PART, (task.line,))
+            needs.add(place, needs.at[task.parent], EdgeReason.PART, (task.line,))
     _add_inherited(needs)
 
 
@@ -105,7 +105,10 @@ def _add_inherited(needs: Needs) -> None:
     left = _MOST_INHERITED
     for whole, own in parts.items():
         tasks = needs.plan.tasks
-        sources = [tasks[whole], *(tasks[part] for part in own if tasks[part].kind is Kind.SUBTASK)]
+        sources = [
+            tasks[whole],
+            *(tasks[part] for part in own if tasks[part].kind is ItemKind.SUBTASK),
+        ]
         depends = [reference for source in sources for reference in source.depends]
         if not depends or left <= 0:
             continue
@@ -118,7 +121,7 @@ def _add_inherited(needs: Needs) -> None:
         left -= len(inside)
         before = {needs.at[each.to]: None for each in depends if needs.at[each.to] not in within}
         if before:
-            needs.connect(list(before), inside, Why.EXPLICIT, (depends[0].line,))
+            needs.connect(list(before), inside, EdgeReason.EXPLICIT, (depends[0].line,))
         left -= len(before)
 
 
@@ -128,7 +131,7 @@ def add_sequential(needs: Needs) -> None:
         if not phase.parallel:
             for a, b in pairwise(members):
                 lines = (needs.plan.tasks[a].line, needs.plan.tasks[b].line)
-                needs.add(a, b, Why.SEQUENTIAL, lines)
+                needs.add(a, b, EdgeReason.SEQUENTIAL, lines)
 
 
 def phase_needs(needs: Needs) -> list[list[Reference]]:
@@ -162,12 +165,12 @@ def add_phases(needs: Needs, waits: list[list[Reference]]) -> None:
         for reference in references:
             before = needs.phase_at[reference.to]
             lines = (phases[before].line, reference.line)
-            needs.connect(ends[before], starts[place], Why.PHASE, lines)
+            needs.connect(ends[before], starts[place], EdgeReason.PHASE, lines)
     for place, task in enumerate(needs.plan.tasks):
         for reference in task.depends_phases:
             before = needs.phase_at[reference.to]
             if before != needs.phase_of[place]:
-                needs.connect(ends[before], [place], Why.EXPLICIT, (reference.line,))
+                needs.connect(ends[before], [place], EdgeReason.EXPLICIT, (reference.line,))
 
 
 def _inner_ends(needs: Needs) -> tuple[bytearray, bytearray]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from weft import paths
 from weft.paths import Index, intersects, is_literal, matches, subtree
-from weft.plan.records import WHOLE_REPOSITORY
+from weft.plan.plan_records import WHOLE_REPOSITORY
 
 _NOBODY: Final = -1
 # A unit of work is a comparison of a path and a pattern, a microsecond or two.

@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
-from weft.plan import source, taskline, values
+from weft.plan import annotation_values, source, taskline
 from weft.plan.jsonfields import Fields, spellings
-from weft.plan.jsontext import Document, Node, NotJSON
+from weft.plan.jsontext import JsonDocument, Node, NotJSON
+from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
 from weft.plan.problems import Problems, shorten
-from weft.plan.records import Kind, Phase, Plan, PlanTask, Reading, Reference, Source
 
 _ALIASES: Final = {
     "dependencies": "depends_on",
@@ -45,7 +45,7 @@ _STORY: Final = spellings(
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
-def read(name: str, data: bytes) -> Reading:
+def read(name: str, data: bytes) -> ParsedPlan:
     """Read a prd.json; whatever the bytes are, the answer is a plan and its problems."""
     problems = Problems(name)
     plan = Plan(name=name, source=Source.PRD)
@@ -53,7 +53,7 @@ def read(name: str, data: bytes) -> Reading:
     if text is not None:
         joined = "\n".join(text.lines)
         try:
-            fields = Fields(Document(joined), problems)
+            fields = Fields(JsonDocument(joined), problems)
         except NotJSON as wrong:
             line, column = source.Positions(joined).of(wrong.offset)
             problems.error(
@@ -63,10 +63,10 @@ def read(name: str, data: bytes) -> Reading:
             plan = _plan(fields, plan)
     if problems.failed:
         plan = Plan(name=name, source=Source.PRD, title=plan.title)
-    return Reading(plan=plan, problems=problems.found())
+    return ParsedPlan(plan=plan, problems=problems.found())
 
 
-class _Draft(Struct, frozen=True, kw_only=True):
+class _StoryDraft(Struct, frozen=True, kw_only=True):
     """A task whose id is known, but not yet whom it refers to."""
 
     task: PlanTask
@@ -109,7 +109,7 @@ def _plan(fields: Fields, empty: Plan) -> Plan:
     )
 
 
-def _story(fields: Fields, node: Node) -> list[_Draft]:
+def _story(fields: Fields, node: Node) -> list[_StoryDraft]:
     """Return a story, or its subtasks and the story after them."""
     story = fields.object(node, _STORY, "a story")
     id = fields.word(story["id"]) if "id" in story else ""
@@ -134,10 +134,10 @@ def _whole(story: PlanTask, parts: Sequence[PlanTask]) -> PlanTask:
     if story.files is not None or all(part.files is not None for part in parts):
         said = [story.files or (), *(part.files or () for part in parts)]
         files = tuple(dict.fromkeys(file for each in said for file in each))
-    return replace(story, kind=Kind.STORY, files=files)
+    return replace(story, kind=ItemKind.STORY, files=files)
 
 
-def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> _Draft:
+def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> _StoryDraft:
     part = fields.object(node, _SUBTASK, "a subtask")
     id = fields.word(part["id"]) if "id" in part else _letters(place)
     if not id.startswith(story.id + "."):
@@ -148,7 +148,7 @@ def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> _Draft:
         draft,
         task=replace(
             task,
-            kind=Kind.SUBTASK,
+            kind=ItemKind.SUBTASK,
             parent=story.id,
             priority=story.priority,
             agent=task.agent or story.agent,
@@ -159,14 +159,14 @@ def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> _Draft:
     )
 
 
-def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _Draft:
+def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _StoryDraft:
     line, column = fields.place(node)
     title = fields.text(given.get("title"))
     description = fields.text(given.get("description"))
     text = " ".join((title or description.partition("\n")[0]).split())
     if not text and given:
         fields.error(node, "empty-task", "It has no title.", "Say in `title` what is to be done.")
-    agent = fields.parsed(given.get("agent"), values.name)
+    agent = fields.parsed(given.get("agent"), annotation_values.name)
     if agent is None and taskline.asks_for_a_person(text):
         agent = HUMAN
     task = PlanTask(
@@ -185,13 +185,13 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _D
         files=() if agent == HUMAN else fields.files(given.get("files")),
         group=fields.word(given["parallel_group"]) if "parallel_group" in given else None,
         priority=fields.priority(given.get("priority")),
-        check=fields.parsed(given.get("check"), values.command),
+        check=fields.parsed(given.get("check"), annotation_values.command),
         named=True,
     )
-    return _Draft(task=task, node=node, depends=fields.listed(given.get("depends_on")))
+    return _StoryDraft(task=task, node=node, depends=fields.listed(given.get("depends_on")))
 
 
-def _resolved(fields: Fields, draft: _Draft, by_id: Mapping[str, PlanTask]) -> PlanTask:
+def _resolved(fields: Fields, draft: _StoryDraft, by_id: Mapping[str, PlanTask]) -> PlanTask:
     found = []
     for node in draft.depends:
         word = fields.word(node)
@@ -218,7 +218,7 @@ def _status(fields: Fields, given: Mapping[str, Node]) -> State:
     return State.DONE if passes else State.WAITING
 
 
-def _report_silence(fields: Fields, draft: _Draft) -> None:
+def _report_silence(fields: Fields, draft: _StoryDraft) -> None:
     task = draft.task
     if task.files is None and not task.settled:
         fields.warn(

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection
 from typing import Final
 
-from weft.plan.records import Problem, Severity
+from weft.plan.plan_records import Problem, Severity
 
 MOST_PROBLEMS: Final = 1000
 """Of each severity; a file with more is not a plan, and nobody reads so many."""

@@ -22,7 +22,7 @@ _LONGEST: Final = 200
 _LISTED: Final = 5
 
 
-class Asked(NamedTuple):
+class NeedText(NamedTuple):
     """A reference as it is written."""
 
     text: str
@@ -76,7 +76,7 @@ class Names:
                 self._by_text.setdefault(text, []).append(phase.label)
         self._doubled = frozenset(number for _, number in self.doubled_tasks)
 
-    def phase(self, asked: Asked, problems: Problems) -> str | None:
+    def phase(self, asked: NeedText, problems: Problems) -> str | None:
         """Return the label of the phase that is meant; None, reported, if it is unclear."""
         number = _PHASE_OR_NUMBER.fullmatch(asked.text[:_LONGEST])
         label = self._phase_by_number(_written(number[1])) if number else None
@@ -105,7 +105,7 @@ class Names:
             self._report_unknown_phase(asked, problems)
         return None
 
-    def task(self, asked: Asked, phase: str, problems: Problems) -> Found | None:
+    def task(self, asked: NeedText, phase: str, problems: Problems) -> Found | None:
         """Return the task, or the whole phase, that a task of `phase` refers to."""
         if asked.text in self._by_id:
             return Found(task=asked.text)
@@ -122,7 +122,7 @@ class Names:
         self._report_unknown_task(asked, phase, problems)
         return None
 
-    def _task_of(self, phase: str, label: str, asked: Asked, problems: Problems) -> Found | None:
+    def _task_of(self, phase: str, label: str, asked: NeedText, problems: Problems) -> Found | None:
         """Find a task by phase and number."""
         if phase in self.doubled_phases or (phase, label) in self.doubled_tasks:
             _report_doubled(asked, problems)
@@ -132,7 +132,9 @@ class Names:
         self._report_unknown_task(asked, phase, problems)
         return None
 
-    def _task_near(self, phase: str, label: str, asked: Asked, problems: Problems) -> Found | None:
+    def _task_near(
+        self, phase: str, label: str, asked: NeedText, problems: Problems
+    ) -> Found | None:
         """Find a task by number alone: in this phase, else wherever there is only one."""
         if (phase, label) in self.doubled_tasks:
             _report_doubled(asked, problems)
@@ -163,7 +165,7 @@ class Names:
             return self.phases[int(number) - 1].label
         return None
 
-    def _report_unknown_phase(self, asked: Asked, problems: Problems) -> None:
+    def _report_unknown_phase(self, asked: NeedText, problems: Problems) -> None:
         close = problems.closest(_plain(asked.text), self._by_text, cutoff=0.6)
         _report(
             asked,
@@ -175,7 +177,7 @@ class Names:
             problems,
         )
 
-    def _report_unknown_task(self, asked: Asked, phase: str, problems: Problems) -> None:
+    def _report_unknown_task(self, asked: NeedText, phase: str, problems: Problems) -> None:
         close = problems.closest(asked.text, self._by_id, cutoff=0.6)
         _report(
             asked,
@@ -189,11 +191,11 @@ class Names:
         )
 
 
-def _report(asked: Asked, code: str, message: str, suggestion: str, problems: Problems) -> None:
+def _report(asked: NeedText, code: str, message: str, suggestion: str, problems: Problems) -> None:
     problems.error(asked.line, asked.column, code, message, suggestion)
 
 
-def _report_doubled(asked: Asked, problems: Problems) -> None:
+def _report_doubled(asked: NeedText, problems: Problems) -> None:
     _report(
         asked,
         "ambiguous-task",

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from weft.model import State
 from weft.plan import comments, taskline
 from weft.plan.annotations import Annotation, read_comment
-from weft.plan.blocks import Block, Item, parse
+from weft.plan.blocks import Block, ListItem, parse
 from weft.plan.comments import Comment
 from weft.plan.problems import Problems, shorten
 from weft.plan.taskline import MARKS, Box, Heading, Sentence
@@ -59,8 +59,8 @@ class _Walk:
         self._problems = problems
         self.sections = [Section(heading=taskline.heading(""), level=0, line=1)]
 
-    def visit(self, block: Block | Item) -> None:
-        if isinstance(block, Item):
+    def visit(self, block: Block | ListItem) -> None:
+        if isinstance(block, ListItem):
             self._item(block)
         elif block.type == "heading":
             self._heading(block)
@@ -78,7 +78,7 @@ class _Walk:
         ):
             self._attach(note)
 
-    def _item(self, item: Item) -> None:
+    def _item(self, item: ListItem) -> None:
         title = item.title
         box = taskline.box(self._lines[title.first]) if title else None
         if title is None or box is None or not self._is_task(title, box):
@@ -130,7 +130,7 @@ class _Walk:
         )
         return True
 
-    def _task(self, item: Item, title: Block, box: Box) -> FoundTask:
+    def _task(self, item: ListItem, title: Block, box: Box) -> FoundTask:
         last = self._end_of_text(title)
         text = self._lines[title.first]
         if last - title.first > 1:
@@ -166,7 +166,7 @@ class _Walk:
                 return at
         return title.last
 
-    def _details(self, first: int, item: Item, annotated: list[Block]) -> str:
+    def _details(self, first: int, item: ListItem, annotated: list[Block]) -> str:
         if item.last - first <= sum(block.last - block.first for block in annotated):
             return ""
         left_out = {at for block in annotated for at in range(block.first, block.last)}
@@ -211,7 +211,7 @@ class _Walk:
             "Indent it under its task, or put it under the heading if it is for the phase.",
         )
 
-    def _report_lost(self, item: Item) -> None:
+    def _report_lost(self, item: ListItem) -> None:
         """Look at a list item that is no task for signs that it was meant to be one."""
         line = self._lines[item.first]
         bullet = _BULLET.match(line)

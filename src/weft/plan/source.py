@@ -23,7 +23,7 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _TO_REPLACEMENT: Final = dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)
 
 
-class Text(Struct, frozen=True, kw_only=True):
+class SourceText(Struct, frozen=True, kw_only=True):
     """The lines of a file, without their ends."""
 
     raw: tuple[str, ...]
@@ -32,7 +32,7 @@ class Text(Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
 
 
-def decode(data: bytes, problems: Problems) -> Text | None:
+def decode(data: bytes, problems: Problems) -> SourceText | None:
     """Cut the bytes into lines; None if there are more than we are willing to read."""
     if len(data) > MOST_BYTES:
         problems.error(
@@ -64,10 +64,10 @@ def decode(data: bytes, problems: Problems) -> Text | None:
         body = piece.rstrip(b"\r\n")
         raw.append(body.decode("utf-8", "surrogateescape"))
         ends.append(piece[len(body) :])
-    return Text(raw=tuple(raw), ends=tuple(ends), bom=bom, lines=_clean(raw, problems))
+    return SourceText(raw=tuple(raw), ends=tuple(ends), bom=bom, lines=_clean(raw, problems))
 
 
-def encode(text: Text) -> bytes:
+def encode(text: SourceText) -> bytes:
     """Give back exactly the bytes that were decoded."""
     body = b"".join(
         line.encode("utf-8", "surrogateescape") + end

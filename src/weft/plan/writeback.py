@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.model import State
-from weft.plan import comments, identity, markdown, source, taskline
+from weft.plan import comments, markdown, source, task_ids, taskline
+from weft.plan.plan_records import Phase, Plan, PlanTask
 from weft.plan.problems import Problems
-from weft.plan.records import Phase, Plan, PlanTask
 from weft.plan.taskline import MARKS
 
 _MARK_OF: Final[Mapping[State, str]] = {
@@ -50,14 +50,14 @@ class Status(Struct, frozen=True, kw_only=True):
     note: str = ""  # why it is blocked or failed
 
 
-class Written(Struct, frozen=True, kw_only=True):
+class MarkedPlan(Struct, frozen=True, kw_only=True):
     data: bytes
     gone: tuple[PlanTask, ...]  # as they were when the plan was read
 
 
 def write_back(
     data: bytes, plan: Plan, statuses: Mapping[str, Status], trunk: str | None = None
-) -> Written:
+) -> MarkedPlan:
     """Put statuses, by the ids of `plan`, into the file as it is now.
 
     `trunk` is the commit id for the checkpoint of every phase that this completes.
@@ -65,9 +65,9 @@ def write_back(
     text = source.decode(data, Problems(plan.name))
     if text is None:
         gone = tuple(task for task in plan.tasks if task.id in statuses)
-        return Written(data=data, gone=gone)
+        return MarkedPlan(data=data, gone=gone)
     now = markdown.read(plan.name, data).plan
-    found = identity.match(plan, now, statuses)
+    found = task_ids.match(plan, now, statuses)
     raw = list(text.raw)
     settled = {task.id for task in now.tasks if task.settled}
     complete_before = _complete(now, settled)
@@ -81,7 +81,7 @@ def write_back(
         for phase in _complete(now, settled).values():
             if phase.checkpoint is None or phase.label not in complete_before:
                 _write_checkpoint(raw, phase, _checked(trunk))
-    return Written(
+    return MarkedPlan(
         data=source.encode(replace(text, raw=tuple(raw))),
         gone=tuple(task for task in plan.tasks if task.id in statuses and task.id not in found),
     )

@@ -8,10 +8,10 @@ rest is imported from its file: `agent` starts and stops, `tail` reads what was 
 from weft.process.commands import (
     Breaker,
     BrokenOff,
-    Finished,
+    Completed,
     ProgramMissing,
     run,
     run_logged,
 )
 
-__all__ = ["Breaker", "BrokenOff", "Finished", "ProgramMissing", "run", "run_logged"]
+__all__ = ["Breaker", "BrokenOff", "Completed", "ProgramMissing", "run", "run_logged"]

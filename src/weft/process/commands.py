@@ -46,7 +46,7 @@ class Breaker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class Completed:
     status: int
     output: str
     errors: str
@@ -61,7 +61,7 @@ def run(
     seconds: float = 60,
     holds: Sequence[int] = (),
     breaker: Breaker | None = None,
-) -> Finished:
+) -> Completed:
     """Run a short command to its end and return its output.
 
     The command gets a copy of the file numbers in `holds`: a lock is then held until the command
@@ -91,7 +91,7 @@ def run(
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             raise
-    return Finished(
+    return Completed(
         status=child.returncode,
         output=output.decode(errors="surrogateescape"),
         errors=errors.decode(errors="replace"),

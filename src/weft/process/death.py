@@ -20,8 +20,8 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from weft.process import cgroup, records, table
-from weft.process.place import here
+from weft.process import attempt_files, cgroup, table
+from weft.process.process_place import here
 from weft.process.table import Process
 
 LOST = "lost"
@@ -32,8 +32,8 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 def find_strays(directory: Path, marker: str) -> list[Process]:
     """Everybody of an attempt that can be found, its wrapper included."""
-    lock = _find_file(directory / records.LOCK)
-    leader = find_recorded(directory / records.AGENT)
+    lock = _find_file(directory / attempt_files.LOCK)
+    leader = find_recorded(directory / attempt_files.AGENT)
     if leader is not None and not table.is_alive(leader):
         leader = None  # its session number may be another's by now
     group = find_group(directory)
@@ -80,7 +80,7 @@ def end_unstarted(directory: Path, marker: str) -> None:
     if lock is None:
         return
     try:
-        if not (directory / records.WRAPPER).exists():
+        if not (directory / attempt_files.WRAPPER).exists():
             for seen in table.everyone():
                 if table.mark_of(seen.process.pid) == marker:
                     table.send_signal(seen.process, signal.SIGKILL)
@@ -90,12 +90,12 @@ def end_unstarted(directory: Path, marker: str) -> None:
 
 def find_recorded(path: Path) -> Process | None:
     """The process a record names."""
-    record = records.find(str(path))
+    record = attempt_files.find(str(path))
     return Process(record["pid"], record["start"]) if record else None
 
 
 def find_group(directory: Path) -> str | None:
-    record = records.find(str(directory / records.WRAPPER))
+    record = attempt_files.find(str(directory / attempt_files.WRAPPER))
     group: str | None = record["cgroup"] if record else None
     return group
 
@@ -103,10 +103,10 @@ def find_group(directory: Path) -> str | None:
 def _take_lock(directory: Path) -> int | None:
     """The attempt's lock, if its processes could be seen from here and nobody has it."""
     directory.mkdir(parents=True, exist_ok=True)
-    record = records.find(str(directory / records.ATTEMPT))
+    record = attempt_files.find(str(directory / attempt_files.ATTEMPT))
     if record is not None and record["boot"] != here().boot:
         return None
-    return records.try_lock(str(directory))
+    return attempt_files.try_lock(str(directory))
 
 
 def _living_marks() -> set[str]:
@@ -129,11 +129,11 @@ def _is_group_empty(directory: Path) -> bool:
 
 def _seal(directory: Path) -> bool:
     """Whether the directory is sealed: without that nothing is proved, and is asked again."""
-    path = str(directory / records.EXIT)
+    path = str(directory / attempt_files.EXIT)
     if os.path.exists(path):
         return True
     try:
-        records.write_durably(path, {"why": LOST, "at": time.time()})
+        attempt_files.write_durably(path, {"why": LOST, "at": time.time()})
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise

@@ -23,7 +23,7 @@ from typing import Self
 import weft
 from weft.errors import WeftError
 from weft.process import wrapper
-from weft.process.records import Record
+from weft.process.attempt_files import Record
 from weft.process.table import Process
 
 _PROGRAM = """\

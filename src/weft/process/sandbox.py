@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from weft.process import landlock
-from weft.process.agent import Landlock, Spawn
+from weft.process.agent_process import Landlock, Spawn
 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _TERMINALS = ("/dev/ptmx", "/dev/pts")
@@ -26,7 +26,7 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's own place, as open to a
 _NAMESPACE = ("--unshare-pid", "--proc", "/proc")
 
 
-class Kind(StrEnum):
+class SandboxKind(StrEnum):
     LANDLOCK = "landlock"
     BWRAP = "bwrap"
     OFF = "off"
@@ -39,7 +39,7 @@ class Network(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Sandbox:
-    kind: Kind
+    kind: SandboxKind
     writable: tuple[Path, ...]  # workspace, its git directory, temp, the agent's own directories
     hidden: tuple[Path, ...] = ()  # unreadable, with everything beneath
     readable: tuple[Path, ...] = ()  # exceptions inside hidden places
@@ -70,9 +70,9 @@ def available() -> Able:
 
 def choose(wanted: Sandbox, able: Able) -> tuple[Sandbox, str | None]:
     """The sandbox to use, and a warning where it is less than was wanted."""
-    if wanted.kind is Kind.LANDLOCK and able.landlock == 0:
+    if wanted.kind is SandboxKind.LANDLOCK and able.landlock == 0:
         return _without(wanted, "this kernel has no Landlock")
-    if wanted.kind is Kind.BWRAP and not able.bwrap:
+    if wanted.kind is SandboxKind.BWRAP and not able.bwrap:
         return _without(wanted, "bwrap is not installed or may not make namespaces")
     if wanted.network is Network.NONE:
         return wanted, _weak_network(wanted.kind, able)
@@ -81,9 +81,9 @@ def choose(wanted: Sandbox, able: Able) -> tuple[Sandbox, str | None]:
 
 def apply(sandbox: Sandbox, spawn: Spawn) -> Spawn:
     """The same spawn, fenced in."""
-    if sandbox.kind is Kind.LANDLOCK:
+    if sandbox.kind is SandboxKind.LANDLOCK:
         return replace(spawn, landlock=_landlock(sandbox))
-    if sandbox.kind is Kind.BWRAP:
+    if sandbox.kind is SandboxKind.BWRAP:
         return replace(spawn, argv=(*bwrap_prefix(sandbox), *spawn.argv))
     return spawn
 
@@ -135,15 +135,15 @@ def _cover(path: Path) -> list[str]:
 
 def _without(wanted: Sandbox, reason: str) -> tuple[Sandbox, str]:
     warning = f"The agent runs without the sandbox {wanted.kind}: {reason}."
-    return replace(wanted, kind=Kind.OFF), warning
+    return replace(wanted, kind=SandboxKind.OFF), warning
 
 
-def _weak_network(kind: Kind, able: Able) -> str | None:
-    if kind is Kind.OFF:
+def _weak_network(kind: SandboxKind, able: Able) -> str | None:
+    if kind is SandboxKind.OFF:
         return "The agent has network access: without a sandbox it cannot be taken away."
-    if kind is Kind.LANDLOCK and able.landlock < landlock.NETWORK_VERSION:
+    if kind is SandboxKind.LANDLOCK and able.landlock < landlock.NETWORK_VERSION:
         return "The agent has network access: this kernel's Landlock cannot take it away."
-    if kind is Kind.LANDLOCK:
+    if kind is SandboxKind.LANDLOCK:
         return "The agent has no TCP, but Landlock leaves other protocols open."
     return None
 

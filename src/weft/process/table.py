@@ -9,14 +9,14 @@ import os
 import signal
 import sys
 
-from weft.process.seen import Process, Seen
+from weft.process.process_view import Process, ProcessView
 
 if sys.platform == "linux":
     from weft.process.table_linux import children, environment, everyone, has_open, look
 else:
     from weft.process.table_psutil import children, environment, everyone, has_open, look
 
-__all__ = ["Process", "Seen", "everyone", "has_open"]
+__all__ = ["Process", "ProcessView", "everyone", "has_open"]
 
 MARK = "WEFT_ATTEMPT_MARK"
 """The environment variable that every process of an attempt inherits."""

@@ -7,7 +7,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from weft.process.seen import Process, Seen
+from weft.process.process_view import Process, ProcessView
 
 _FIRST_FIELD = 3  # of /proc/PID/stat behind the name: the state
 _PARENT, _SESSION, _START = 4 - _FIRST_FIELD, 6 - _FIRST_FIELD, 22 - _FIRST_FIELD
@@ -15,15 +15,17 @@ _KERNEL = 2  # the parent of all kernel threads
 _DEAD = (b"Z", b"X")
 
 
-def look(pid: int) -> Seen | None:
+def look(pid: int) -> ProcessView | None:
     data = _read(f"/proc/{pid}/stat")
     fields = data[data.rfind(b")") + 2 :].split()
     if not fields or fields[0] in _DEAD:
         return None
-    return Seen(Process(pid, int(fields[_START])), int(fields[_PARENT]), int(fields[_SESSION]))
+    return ProcessView(
+        Process(pid, int(fields[_START])), int(fields[_PARENT]), int(fields[_SESSION])
+    )
 
 
-def everyone() -> Iterator[Seen]:
+def everyone() -> Iterator[ProcessView]:
     """All living processes but kernel threads, of which none is ours."""
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 
 import psutil
 
-from weft.process.seen import Process, Seen
+from weft.process.process_view import Process, ProcessView
 
 _HIDDEN = (psutil.Error, OSError)  # gone, or not ours to look at
 
 
-def look(pid: int) -> Seen | None:
+def look(pid: int) -> ProcessView | None:
     try:
         found = psutil.Process(pid)
         if found.status() == psutil.STATUS_ZOMBIE:
             return None
         start = int(found.create_time() * 100)
-        return Seen(Process(pid, start), found.ppid(), os.getsid(pid))
+        return ProcessView(Process(pid, start), found.ppid(), os.getsid(pid))
     except _HIDDEN:
         return None
 
 
-def everyone() -> Iterator[Seen]:
+def everyone() -> Iterator[ProcessView]:
     """All living processes."""
     return (seen for pid in psutil.pids() if (seen := look(pid)) is not None)
 

@@ -23,7 +23,9 @@ _LINES = 10_000  # in one look, however short they are
 _FLOOD = 1 << 16  # bytes
 
 
-class Line(NamedTuple):  # a tuple, since there are very many and it is the quickest record to make
+class OutputLine(
+    NamedTuple
+):  # a tuple, since there are very many and it is the quickest record to make
     text: bytes  # without its newline
     end: int  # the offset after it, newline included
     cut: int  # bytes left out of the text
@@ -49,7 +51,7 @@ class Tail:
         """Whether the file has more than was read, or more was read than was delivered."""
         return b"\n" in self._held or self.size() > self._read
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[OutputLine]:
         """The next complete lines. May be none while a long line is being skipped over."""
         if b"\n" not in self._held:
             if self.size() <= self._read:
@@ -57,7 +59,7 @@ class Tail:
             self._held += self._chunk()
         return self._skip_flood() or self._deliver()
 
-    def rest(self) -> Iterator[list[Line]]:
+    def rest(self) -> Iterator[list[OutputLine]]:
         """All that is left, for when nobody writes any more: a last line may lack its newline."""
         while self.is_behind():
             yield self.lines()
@@ -76,15 +78,15 @@ class Tail:
             file.seek(self._read)
             return file.read(_CHUNK) or b""
 
-    def _skip_flood(self) -> list[Line]:
+    def _skip_flood(self) -> list[OutputLine]:
         """A chunk of nothing but empty lines is delivered as one: there may be a billion."""
         if len(self._held) < _FLOOD or self._cut or self._held.strip(b"\n"):
             return []
         self._delivered += len(self._held)
         self._held = b""
-        return [Line(b"", self._delivered, 0)]
+        return [OutputLine(b"", self._delivered, 0)]
 
-    def _deliver(self) -> list[Line]:
+    def _deliver(self) -> list[OutputLine]:
         *texts, self._held = self._held.split(b"\n", _LINES)
         found = []
         end = self._delivered
@@ -93,7 +95,7 @@ class Tail:
             if self._cut or len(text) > LONGEST:
                 self._leave_out(text[LONGEST:])
                 text = text[:LONGEST]
-            found.append(Line(text, end, self._cut, self._last))
+            found.append(OutputLine(text, end, self._cut, self._last))
             self._cut, self._last = 0, b""
         self._delivered = end
         self._drop_middle()

@@ -25,9 +25,9 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from weft.process import cgroup, landlock, records, table
-from weft.process.place import boottime
-from weft.process.records import Record
+from weft.process import attempt_files, cgroup, landlock, table
+from weft.process.attempt_files import Record
+from weft.process.process_place import boottime
 
 _TICK = 2.0  # how late a suspended machine or a flood of output may be noticed
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between looks at who survived KILL
@@ -74,7 +74,7 @@ def main(order: Record, acknowledge: int, group: str | None) -> None:
     directory = order["directory"]
     # Whoever ordered may be dead when the answer is ready. The agent does not inherit this.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    lock = records.take_lock(directory)
+    lock = attempt_files.take_lock(directory)
     # Whoever proved this attempt dead, or started it already, has left a record.
     if lock is None or _has_begun(directory):
         _answer(acknowledge, REFUSED)
@@ -85,7 +85,7 @@ def main(order: Record, acknowledge: int, group: str | None) -> None:
         _answer(acknowledge, b"%d %d" % table.get_own())
         tree.end_to_end()
     except BaseException:
-        with open(os.path.join(directory, records.FAULT), "a") as file:
+        with open(os.path.join(directory, attempt_files.FAULT), "a") as file:
             traceback.print_exc(file=file)
         raise
     finally:
@@ -115,7 +115,7 @@ class _Tree:
         self._asked = 0
         self._wake = _listen_to_signals(self._on_signal)
         self._group = group
-        self._write(records.WRAPPER, {**_as_record(table.get_own()), "cgroup": self._group})
+        self._write(attempt_files.WRAPPER, {**_as_record(table.get_own()), "cgroup": self._group})
         # Kept, and never asked: a Popen that is thrown away takes the exit status with it.
         self._agent = self._start_agent(lock)
 
@@ -239,7 +239,7 @@ class _Tree:
             self._asked += 2 if number == signal.SIGQUIT else 1
 
     def _renewed(self) -> float:
-        record = records.find(self._path(records.RENEWED))
+        record = attempt_files.find(self._path(attempt_files.RENEWED))
         if record is not None:
             return float(record["sent"])
         # Where the directory was removed, nobody finds this attempt any more.
@@ -261,9 +261,9 @@ class _Tree:
                     order["argv"],
                     env={**order["environment"], table.MARK: order["marker"]},
                     cwd=order["cwd"],
-                    stdin=streams.enter_context(open(self._path(records.STDIN), "rb")),
-                    stdout=streams.enter_context(open(self._path(records.STDOUT), "ab")),
-                    stderr=streams.enter_context(open(self._path(records.STDERR), "ab")),
+                    stdin=streams.enter_context(open(self._path(attempt_files.STDIN), "rb")),
+                    stdout=streams.enter_context(open(self._path(attempt_files.STDOUT), "ab")),
+                    stderr=streams.enter_context(open(self._path(attempt_files.STDERR), "ab")),
                     pass_fds=[lock],
                     start_new_session=True,
                     preexec_fn=prelude,  # noqa: PLW1509 - there are no threads here
@@ -272,7 +272,7 @@ class _Tree:
             self._unstarted = str(error)
             return None
         process = table.find_process(agent.pid) or table.Process(agent.pid, 0)
-        self._write(records.AGENT, _as_record(process))
+        self._write(attempt_files.AGENT, _as_record(process))
         return agent
 
     def _enter_fences(self) -> None:
@@ -293,7 +293,7 @@ class _Tree:
         }
         while True:
             try:
-                return records.write_durably(self._path(records.EXIT), record)
+                return attempt_files.write_durably(self._path(attempt_files.EXIT), record)
             except OSError as error:
                 # A full disk is emptied some day; a directory that was removed stays so.
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -301,18 +301,19 @@ class _Tree:
                 time.sleep(1)
 
     def _write(self, name: str, record: Record) -> None:
-        records.write(self._path(name), record)
+        attempt_files.write(self._path(name), record)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
 
-_OUTPUTS = (records.STDOUT, records.STDERR)
+_OUTPUTS = (attempt_files.STDOUT, attempt_files.STDERR)
 
 
 def _has_begun(directory: str) -> bool:
     return any(
-        os.path.exists(os.path.join(directory, name)) for name in (records.WRAPPER, records.EXIT)
+        os.path.exists(os.path.join(directory, name))
+        for name in (attempt_files.WRAPPER, attempt_files.EXIT)
     )
 
 

@@ -19,18 +19,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from weft.admission import capacity, fairness
+from weft.admission.order import Rank
 from weft.errors import NotFound
 from weft.model import Demand, Grant, State
-from weft.policy import capacity, fairness
-from weft.policy.order import Rank
-from weft.store import ready, records
+from weft.store import ready, row_records
+from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, concerns, rank
 from weft.store.claims import bring_back, claim_for_story
-from weft.store.crowds import Crowds
 from weft.store.database import Row, Transaction
 from weft.store.grants import write_lease
-from weft.store.ledger import Place
+from weft.store.held_patterns import Crowds
+from weft.store.ledger import PoolPlace
 from weft.store.runs import start_waiting
-from weft.store.scene import Candidate, Scene, candidate, concerns, rank
 from weft.store.store import writes
 
 _MOST_SKIPPED: Final = 256
@@ -96,13 +96,13 @@ def take_named(tx: Transaction, worker: str, task: int, *, now: float) -> list[G
     return grants
 
 
-def _look(tx: Transaction, now: float) -> Scene:
+def _look(tx: Transaction, now: float) -> AdmissionRows:
     """Read the scene, once what time has changed is written down."""
-    scene = Scene(tx, now)
+    scene = AdmissionRows(tx, now)
     if scene.ledger.runs_wait or (scene.ledger.due is not None and scene.ledger.due <= now):
         ready.wake_due(tx, now)
         start_waiting(tx, now=now)
-        scene = Scene(tx, now)
+        scene = AdmissionRows(tx, now)
     if scene.held_up is not None and scene.held_up.reserved and scene.reserved is None:
         # Reserving no longer helps it; whoever stepped aside for it may go.
         tx.run("drop_reservation", task=scene.held_up.task)
@@ -118,7 +118,9 @@ def _share_bucket(tx: Transaction, row: Row, ahead: Mapping[str, int]) -> bool:
     return other is not None and bool(other["bucket"] == row["bucket"])
 
 
-def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candidate) -> bool:
+def _must_wait_its_turn(
+    tx: Transaction, scene: AdmissionRows, place: PoolPlace, who: ReadyTask
+) -> bool:
     """Whether its tenant has had its turns and another tenant could go instead."""
     if who.tenant != scene.ledger.yielding:
         return False
@@ -131,8 +133,8 @@ def _must_wait_its_turn(tx: Transaction, scene: Scene, place: Place, who: Candid
 
 
 def _choose(
-    tx: Transaction, scene: Scene, place: Place, heads: Sequence[Row]
-) -> tuple[Candidate | None, Candidate | None]:
+    tx: Transaction, scene: AdmissionRows, place: PoolPlace, heads: Sequence[Row]
+) -> tuple[ReadyTask | None, ReadyTask | None]:
     """Return the first task in order that can be admitted, and the first before it that cannot.
 
     A task that only waits for its turn in the plan does not count as held up: a reservation would
@@ -140,7 +142,7 @@ def _choose(
     """
     if not heads:
         return None, None
-    held_up: Candidate | None = None
+    held_up: ReadyTask | None = None
     crowds = Crowds(tx, scene.claims)
     skipped: Counter[int] = Counter()  # by bucket, the heads that wait for their turn in the plan
     heap: list[tuple[Rank, Row]] = [(rank(tx, row, scene.now), row) for row in heads]
@@ -189,7 +191,7 @@ def _choose(
     return None, held_up
 
 
-def _with_reserved(scene: Scene, heads: Sequence[Row]) -> list[Row]:
+def _with_reserved(scene: AdmissionRows, heads: Sequence[Row]) -> list[Row]:
     """Whoever capacity is kept free for is looked at wherever it stands: all wait for it."""
     if scene.reserved is None or any(row["id"] == scene.reserved.task for row in heads):
         return list(heads)
@@ -197,14 +199,18 @@ def _with_reserved(scene: Scene, heads: Sequence[Row]) -> list[Row]:
     return [*heads, scene.reserved_row]
 
 
-def _better(one: Candidate | None, other: Candidate | None) -> Candidate | None:
+def _better(one: ReadyTask | None, other: ReadyTask | None) -> ReadyTask | None:
     if one is None or other is None:
         return one or other
     return min(one, other, key=lambda who: who.rank)
 
 
 def _note_bypass(
-    tx: Transaction, scene: Scene, admitted: Candidate, held_up: Candidate | None, fence: int
+    tx: Transaction,
+    scene: AdmissionRows,
+    admitted: ReadyTask,
+    held_up: ReadyTask | None,
+    fence: int,
 ) -> None:
     """Remember who is first in order but held up; after enough admissions, reserve for it."""
     previous = scene.held_up
@@ -233,11 +239,11 @@ def _note_bypass(
 
 def _first_held_up(
     tx: Transaction,
-    scene: Scene,
-    place: Place,
-    held_up: Candidate | None,
+    scene: AdmissionRows,
+    place: PoolPlace,
+    held_up: ReadyTask | None,
     asides: Sequence[Row],
-) -> Candidate | None:
+) -> ReadyTask | None:
     """The first in order that could not go, those set aside earlier included."""
     for row in asides:
         who = candidate(tx, row, rank(tx, row, scene.now))
@@ -251,17 +257,19 @@ def _first_held_up(
     return held_up
 
 
-def _grant(tx: Transaction, scene: Scene, place: Place, who: Candidate) -> list[Grant]:
+def _grant(tx: Transaction, scene: AdmissionRows, place: PoolPlace, who: ReadyTask) -> list[Grant]:
     return [
         _grant_one(tx, scene, place, row, turn=who.tenant if number == 0 else None)
         for number, row in enumerate(who.rows)
     ]
 
 
-def _grant_one(tx: Transaction, scene: Scene, place: Place, row: Row, *, turn: str | None) -> Grant:
+def _grant_one(
+    tx: Transaction, scene: AdmissionRows, place: PoolPlace, row: Row, *, turn: str | None
+) -> Grant:
     task: int = row["id"]
-    demand, costs = records.placed_demand(row["demand"], place.worker, place.host)
-    files = records.files(row["files"])
+    demand, costs = row_records.placed_demand(row["demand"], place.worker, place.host)
+    files = row_records.files(row["files"])
     number = row["attempt"] + 1
     deadline = scene.now + tx.tuning.lease
     units = _pick_units(tx, demand)

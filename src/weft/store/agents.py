@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from weft.admission.capacity import MOST
 from weft.model import AgentUse
-from weft.policy.capacity import MOST
 from weft.store.database import Transaction
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes

@@ -13,7 +13,7 @@ from typing import Final
 
 from weft.model import TERMINAL, State
 from weft.paths import Index
-from weft.store import records
+from weft.store import row_records
 from weft.store.database import Row, Transaction, encode_keys
 
 STALLED: Final = frozenset({State.PARKED, State.PAUSED})
@@ -109,7 +109,7 @@ def family(tx: Transaction, story: int) -> Sequence[Row]:
 def wanted_by(rows: Iterable[Row]) -> list[str]:
     """All that a story and its subtasks will want, those that have ended left out."""
     alive = [row for row in rows if row["state"] not in TERMINAL]
-    return sorted({file for row in alive for file in records.files(row["files"])})
+    return sorted({file for row in alive for file in row_records.files(row["files"])})
 
 
 def claim_for_story(tx: Transaction, repo: str, story: int) -> None:

@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.admission import pipeline
 from weft.errors import Refused
 from weft.model import TERMINAL, Stage, State
-from weft.policy import pipeline
 from weft.store.claims import family
 from weft.store.database import Row, Transaction, encode, encode_keys
 

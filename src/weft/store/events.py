@@ -8,7 +8,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from weft.model import Event
-from weft.store import records
+from weft.store import row_records
 from weft.store.database import Transaction
 from weft.store.store import reads, writes
 
@@ -16,7 +16,7 @@ from weft.store.store import reads, writes
 @reads
 def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Event]:
     """The events that follow a known one. Nothing with a lower number can appear later."""
-    return [records.event(row) for row in tx.all("events_after", after=after, most=most)]
+    return [row_records.event(row) for row in tx.all("events_after", after=after, most=most)]
 
 
 class Told(Struct, frozen=True, kw_only=True, dict=True):
@@ -59,13 +59,13 @@ def read_told(tx: Transaction, *, after: int, most: int) -> list[Told]:
 @reads
 def history(tx: Transaction, task: int) -> list[Event]:
     """What happened to a task between its admissions, which `list_attempts` tells of."""
-    return [records.event(row) for row in tx.all("events_of_task", task=task)]
+    return [row_records.event(row) for row in tx.all("events_of_task", task=task)]
 
 
 @reads
 def list_surroundings(tx: Transaction, run: str) -> list[Event]:
     """What of the user's own changed while the tasks of a run were worked on, oldest first."""
-    return [records.event(row) for row in tx.all("surroundings_of_run", run=run)]
+    return [row_records.event(row) for row in tx.all("surroundings_of_run", run=run)]
 
 
 @reads

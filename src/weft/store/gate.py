@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from weft.admission import pipeline
 from weft.errors import NotFound, Refused, StaleFence
 from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict, State
-from weft.policy import pipeline
-from weft.store import ready, records
+from weft.store import ready, row_records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import back_to_its_maker, set_stage
@@ -51,8 +51,8 @@ def read_open(tx: Transaction, run: str) -> GateRows:
     bases = encode_keys({one[end] for one in landings for end in ("old", "new")} | _bases(waiting))
     verdicts = tx.all("verdicts_on", run=run, bases=bases)
     named = {
-        *(entry for one in landings for entry in records.landing(one).entries),
-        *(entry for one in verdicts for entry in records.verdict(one).combination),
+        *(entry for one in landings for entry in row_records.landing(one).entries),
+        *(entry for one in verdicts for entry in row_records.verdict(one).combination),
         *(one["id"] for one in waiting),
     }
     return _rows(
@@ -82,10 +82,10 @@ def _rows(
         raise NotFound(f"There is no run {run}.")
     settled = tx.all("entries_settled", run=run, most=_LATELY)
     return GateRows(
-        entries=tuple(records.entry(one) for one in entries),
-        verdicts=tuple(records.verdict(one) for one in verdicts),
-        conflicts=tuple(records.conflict(one) for one in conflicts),
-        landings=tuple(records.landing(one) for one in landings),
+        entries=tuple(row_records.entry(one) for one in entries),
+        verdicts=tuple(row_records.verdict(one) for one in verdicts),
+        conflicts=tuple(row_records.conflict(one) for one in conflicts),
+        landings=tuple(row_records.landing(one) for one in landings),
         rejected=tuple(one["state"] == "rejected" for one in reversed(settled)),
         revision=row["revision"],
         blocked=row["blocked"],
@@ -204,7 +204,7 @@ def reject(
     tx.event(
         "entry_rejected", now=now, run=run, entry=entry, others=others, why=kind, reason=reason
     )
-    for number in records.entry(row).tasks:
+    for number in row_records.entry(row).tasks:
         send_back(tx, get_row(tx, number), kind, reason, now=now)
 
 
@@ -240,7 +240,7 @@ def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) ->
     if row["state"] != "queued":
         return  # done before
     tx.run("set_entry_state", id=entry, state="passed_on")
-    found = records.entry(row)
+    found = row_records.entry(row)
     if found.story is None:
         [number] = found.tasks
         task = get_row(tx, number)
@@ -300,7 +300,7 @@ def intend(
     tx.event("landing_intended", now=now, run=run, old=old, new=new, entries=list(entries))
     landing = tx.one("open_landing", run=run)
     assert landing is not None
-    return records.landing(landing)
+    return row_records.landing(landing)
 
 
 @writes
@@ -310,11 +310,11 @@ def complete(tx: Transaction, fence: int, run: str, sequence: int, *, now: float
     row = tx.one("open_landing", run=run)
     if row is None or row["sequence"] != sequence:
         return
-    landing = records.landing(row)
+    landing = row_records.landing(row)
     tx.run("end_landing", run=run, sequence=sequence)
     for entry, commit in zip(landing.entries, landing.commits, strict=True):
         tx.run("set_entry_state", id=entry, state="landed")
-        about = records.entry(_entry(tx, run, entry))
+        about = row_records.entry(_entry(tx, run, entry))
         for number in about.tasks:
             _done(tx, get_row(tx, number), commit, now=now)
         if about.story is not None and not _has_more(tx, about.story):

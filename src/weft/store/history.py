@@ -6,7 +6,7 @@ from itertools import groupby
 
 from weft.errors import NotFound
 from weft.model import RunHistory, Use
-from weft.store import records
+from weft.store import row_records
 from weft.store.database import Row, Transaction
 from weft.store.gate import gate_rows
 from weft.store.store import reads
@@ -21,13 +21,13 @@ def read_history(tx: Transaction, run: str, *, now: float) -> RunHistory:
     for edge in tx.all("edges_of_run", run=run):
         needs[edge["task"]] = (*needs.get(edge["task"], ()), edge["needs"])
     return RunHistory(
-        run=records.run(row),
-        tasks=tuple(records.task(one) for one in tx.all("tasks_of_run", run=run)),
+        run=row_records.run(row),
+        tasks=tuple(row_records.task(one) for one in tx.all("tasks_of_run", run=run)),
         needs=needs,
-        attempts=tuple(records.attempt(one) for one in tx.all("attempts_of_run", run=run)),
+        attempts=tuple(row_records.attempt(one) for one in tx.all("attempts_of_run", run=run)),
         gate=gate_rows(tx, run),
         outputs={one["number"]: one["output"] for one in tx.all("failed_outputs", run=run)},
-        events=tuple(records.event(one) for one in tx.all("events_of_run", run=run)),
+        events=tuple(row_records.event(one) for one in tx.all("events_of_run", run=run)),
         uses=_uses(tx, since=row["submitted"], until=now),
         limits={one["resource"]: int(one["capacity"]) for one in tx.all("limits")},
     )
@@ -39,7 +39,7 @@ def _uses(tx: Transaction, *, since: float, until: float) -> tuple[Use, ...]:
 
 
 def _use(rows: list[Row]) -> Use:
-    lease = records.lease(rows[0])
+    lease = row_records.lease(rows[0])
     return Use(
         lease=lease,
         run=lease.holder if lease.kind == "check" else rows[0]["run"],

@@ -11,20 +11,20 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+from weft.admission import capacity, pipeline
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import TERMINAL, Demand, Lease, Outcome, State
-from weft.policy import capacity, pipeline
-from weft.store import ready, records
+from weft.store import ready, row_records
+from weft.store.admission_rows import AdmissionRows
 from weft.store.agents import write_stop
 from weft.store.claims import STALLED, bring_all_back, family, give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_story, set_stage
 from weft.store.gate import send_back
 from weft.store.grants import write_lease
-from weft.store.leads import GOES_ON, is_written_to
+from weft.store.lead_messages import GOES_ON, is_written_to
 from weft.store.ledger import Ledger
-from weft.store.limits import raise_penalty
-from weft.store.scene import Scene
+from weft.store.limit_table import raise_penalty
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
@@ -298,11 +298,11 @@ def _learn(tx: Transaction, lease: Row, task: Row, *, now: float) -> None:
         attempt=lease["attempt"],
         agent=task["agent"] or "",
         stage=task["stage"] or "",
-        size=len(records.files(task["files"])),
+        size=len(row_records.files(task["files"])),
         seconds=max(0.0, now - attempt["started"]),
         at=now,
     )
-    for resource in records.demand(task["demand"]):
+    for resource in row_records.demand(task["demand"]):
         if resource.startswith("provider:"):
             tx.run("count_success", provider=resource.removeprefix("provider:"))
 
@@ -400,11 +400,11 @@ def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> 
     """
     _, task = _current(tx, fence)
     own = {one for one in (task["id"], task["story"]) if one is not None}
-    scene = Scene(tx, now)
+    scene = AdmissionRows(tx, now)
     held = scene.kept_files(task["repo"], files) | scene.claims.held(task["repo"], files, own=own)
     if held:
         return held
-    wanted = [*records.files(task["files"]), *files]
+    wanted = [*row_records.files(task["files"]), *files]
     tx.run("add_claims", task=task["id"], repo=task["repo"], patterns=encode_keys(files))
     tx.run("set_files", id=task["id"], files=encode_keys(wanted))
     if task["state"] in STALLED:
@@ -422,7 +422,7 @@ def reserve(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
     """
     lease, _ = _current(tx, fence)
     capacity.refuse_odd_amounts(demand)
-    scene = Scene(tx, now)
+    scene = AdmissionRows(tx, now)
     held = {row["resource"]: row["amount"] for row in tx.all("costs_of", fence=fence)}
     asked = capacity.resolve(demand, lease["worker"], lease["host"])
     more = {name: n - held.get(name, 0) for name, n in asked.items() if n > held.get(name, 0)}
@@ -507,7 +507,7 @@ def suspect_overdue(tx: Transaction, *, now: float) -> list[Lease]:
     """Mark what passed its deadline, and list every suspect lease. Frees nothing."""
     if any(one["deadline"] is not None and one["deadline"] < now for one in _held(tx)):
         tx.run("suspect_overdue", now=now)
-    return [records.lease(row) for row in tx.all("suspects")]
+    return [row_records.lease(row) for row in tx.all("suspects")]
 
 
 def _held(tx: Transaction) -> list[Row]:
@@ -551,7 +551,7 @@ def take(
     if kind not in ("gate", "check"):
         raise InputError(f"A {kind} lease is not taken this way.")
     capacity.refuse_odd_amounts(demand)
-    scene = Scene(tx, now)
+    scene = AdmissionRows(tx, now)
     place = scene.ledger.place(worker)
     resolved = capacity.resolve(demand, place.worker, place.host)
     held = tx.one("open_leases_held_by", kind="gate", holder=holder) if kind == "gate" else None
@@ -618,7 +618,7 @@ def _owns_task(tx: Transaction, lease: Row) -> bool:
 
 @reads
 def list_open(tx: Transaction) -> list[Lease]:
-    return [records.lease(row) for row in tx.all("open_leases")]
+    return [row_records.lease(row) for row in tx.all("open_leases")]
 
 
 @reads
@@ -631,7 +631,7 @@ def find_answer(tx: Transaction, fence: int) -> tuple[str, str] | None:
 
 @reads
 def get_lease(tx: Transaction, fence: int) -> Lease:
-    return records.lease(_lease(tx, fence))
+    return row_records.lease(_lease(tx, fence))
 
 
 @reads

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from weft.admission import capacity, provider_pressure
+from weft.admission.fairness import Bypassed, must_yield
 from weft.errors import NotFound
 from weft.model import SWARM
-from weft.policy import capacity, pressure
-from weft.policy.fairness import Bypassed, must_yield
-from weft.store import records
+from weft.store import row_records
 from weft.store.database import Transaction
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class PoolPlace(Struct, frozen=True, kw_only=True):
     """A worker as admission sees it."""
 
     worker: str
@@ -49,7 +49,7 @@ class Ledger:
         self.used: dict[str, int] = {}
         self.spent: dict[str, int] = {}  # the part of it that does not come back
         self.stopped: dict[str, str] = {}  # agents nobody should start, and why
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, PoolPlace] = {}
         self.held_up: Bypassed | None = None
         self.due: float | None = None
         self.runs_wait = False
@@ -57,31 +57,31 @@ class Ledger:
         self.fence = 0
         turns: list[tuple[int, str]] = []
         repos: dict[str, frozenset[str]] = {}
-        penalties: dict[str, pressure.Penalty] = {}
+        penalties: dict[str, provider_pressure.Penalty] = {}
         for row in tx.all("ledger", turns=tx.tuning.in_a_row):
             kind, name, amount = row["kind"], row["name"], row["amount"]
             if kind == "limit":
                 self.nominal[name] = amount
                 self.owners[name] = row["text"]
             elif kind == "worker":
-                agents = None if row["more"] is None else records.names(row["more"])
+                agents = None if row["more"] is None else row_records.names(row["more"])
                 self.places[name] = (
-                    Place(worker=name, host="", agents=agents, member=True, tenant=row["text"])
+                    PoolPlace(worker=name, host="", agents=agents, member=True, tenant=row["text"])
                     if amount
-                    else Place(worker=name, host=row["text"], agents=agents)
+                    else PoolPlace(worker=name, host=row["text"], agents=agents)
                 )
             elif kind in ("used", "spent"):
                 self.used[name] = self.used.get(name, 0) + amount
                 if kind == "spent":
                     self.spent[name] = amount
             elif kind == "penalty":
-                penalties[name] = pressure.Penalty(
+                penalties[name] = provider_pressure.Penalty(
                     level=amount, since=row["at"], successes=row["other"]
                 )
             elif kind == "stopped":
                 self.stopped[name] = row["text"]
             elif kind == "repos":
-                repos[name] = frozenset(records.files(row["text"]))
+                repos[name] = frozenset(row_records.files(row["text"]))
             elif kind == "held_up":
                 self.held_up = Bypassed(task=amount, since=row["other"], reserved=bool(row["at"]))
             elif kind == "turn":
@@ -105,7 +105,7 @@ class Ledger:
             for one in self.stopped:
                 self.nominal.setdefault(f"agent:{one}", capacity.MOST)
 
-    def place(self, worker: str) -> Place:
+    def place(self, worker: str) -> PoolPlace:
         try:
             return self.places[worker]
         except KeyError:
@@ -116,10 +116,10 @@ class Ledger:
         for provider, penalty in self.penalties.items():
             name = f"provider:{provider}"
             base = self.nominal.get(name, self.nominal.get("llm"))
-            level = pressure.level(penalty, now, tx.tuning)
+            level = provider_pressure.level(penalty, now, tx.tuning)
             if base is not None and level:
                 self.nominal.setdefault(name, base)  # it shows as a limit while it is one
-                effective[name] = pressure.effective(base, level)
+                effective[name] = provider_pressure.effective(base, level)
         return effective
 
     def next_fence(self) -> int:

@@ -12,9 +12,9 @@ from typing import Final
 from weft import bounds
 from weft.errors import InputError
 from weft.model import Held, NewMember, Notice
-from weft.store import leases, records
+from weft.store import leases, row_records
 from weft.store.database import Row, Transaction, encode_keys, storable
-from weft.store.limits import own_limit
+from weft.store.limit_table import own_limit
 from weft.store.store import reads, writes
 from weft.store.workers import agree_on_times, leave
 
@@ -164,7 +164,7 @@ def take_notices(
             worker=member,
             most=_SCANNED,
         )
-        found = [told for row in rows if (told := records.find_notice(row)) is not None]
+        found = [told for row in rows if (told := row_records.find_notice(row)) is not None]
         if found:
             return found[:_TOLD]
         full = len(rows) == _SCANNED

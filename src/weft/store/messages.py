@@ -7,7 +7,7 @@ from typing import Final
 
 from weft.errors import AlreadyEnded, InputError, QueueFull
 from weft.model import TERMINAL, Message, State
-from weft.store import records
+from weft.store import row_records
 from weft.store.database import Transaction, encode_keys
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
@@ -55,7 +55,7 @@ def _post(
 @reads
 def list_to_task(tx: Transaction, task: int) -> list[Message]:
     """The first messages that a task has not confirmed."""
-    return [records.message(row) for row in tx.all("messages_to_task", to=task, most=_TOLD)]
+    return [row_records.message(row) for row in tx.all("messages_to_task", to=task, most=_TOLD)]
 
 
 @reads
@@ -65,7 +65,7 @@ def list_to_member(tx: Transaction, member: str, *, holding: Collection[int] = (
     if holding:
         tasks = encode_keys(map(str, holding))
         found += tx.all("messages_to_tasks", tasks=tasks, most=_TOLD)
-    return sorted(map(records.message, found), key=lambda one: one.id)[:_TOLD]
+    return sorted(map(row_records.message, found), key=lambda one: one.id)[:_TOLD]
 
 
 @writes

@@ -15,7 +15,7 @@ from weft.store.database import Row, Transaction
 from weft.store.store import reads
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class WorkerView(Struct, frozen=True, kw_only=True):
     """A task at a glance."""
 
     id: int
@@ -37,7 +37,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     runs: Mapping[str, Mapping[str, int]]  # how many tasks are in each state; "": of no run
     waiting: tuple[str, ...]  # runs that wait for a place
     gates: Mapping[str, str]  # runs whose gate waits for a person, and why
-    tasks: tuple[Seen, ...]  # all but those that wait, are ready or have ended
+    tasks: tuple[WorkerView, ...]  # all but those that wait, are ready or have ended
     stopped: Mapping[str, str]  # agents nobody may start, and why
     drained: float | None  # since when nothing is admitted
 
@@ -59,8 +59,8 @@ def overview(tx: Transaction, *, most: int) -> Overview:
     )
 
 
-def _seen(row: Row) -> Seen:
-    return Seen(
+def _seen(row: Row) -> WorkerView:
+    return WorkerView(
         id=row["id"],
         run=row["run"],
         name=row["name"],

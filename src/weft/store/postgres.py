@@ -103,7 +103,7 @@ class Postgres:
         def body(connection: psycopg.Connection[DictRow], _: _Phase) -> T:
             with connection.pipeline() as pipeline:
                 first = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", _NO_JIT)
-                cursor = _Cursor(connection, pipeline, self._queries, first)
+                cursor = _PostgresCursor(connection, pipeline, self._queries, first)
                 result = work(cursor)
                 cursor.send()
                 connection.execute("COMMIT")
@@ -116,7 +116,7 @@ class Postgres:
             # A pipeline: writes travel with the next read, the last ones with the commit.
             with connection.pipeline() as pipeline:
                 first = ("BEGIN", _NO_JIT, self._next_turn)
-                cursor = _Cursor(connection, pipeline, self._queries, first)
+                cursor = _PostgresCursor(connection, pipeline, self._queries, first)
                 result, outward = work(cursor)
                 cursor.send()
                 for topic in outward.topics():
@@ -208,7 +208,7 @@ class _Phase:
     lost = False  # the connection broke
 
 
-class _Cursor:
+class _PostgresCursor:
     def __init__(
         self,
         connection: psycopg.Connection[DictRow],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from weft.admission.capacity import Shortage
 from weft.model import HUMAN, SWARM, State, Task, Wait
-from weft.policy.capacity import Shortage
-from weft.store import records
+from weft.store import row_records
+from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, rank
 from weft.store.database import Row, Transaction, encode_keys
-from weft.store.scene import Candidate, Scene, candidate, rank
 from weft.store.store import reads
 from weft.store.tasks import get_row
 
@@ -23,7 +23,7 @@ def probe(tx: Transaction, task: int, *, now: float, tenant: str | None = None) 
         case State.WAITING:
             return _before_ready(tx, row)
         case State.READY:
-            return _before_admission(tx, row, Scene(tx, now), tenant)
+            return _before_admission(tx, row, AdmissionRows(tx, now), tenant)
         case State.PARKED:
             return [_wait("time", str(row["until"]), f"parked: {row['reason'] or 'backing off'}")]
         case State.OFFERED:
@@ -79,10 +79,12 @@ def queue(
     how many there are."""
     numbers = _order(tx, now, tenant)
     rows = {row["id"]: row for row in tx.all("tasks", ids=encode_keys(map(str, numbers[:most])))}
-    scene = Scene(tx, now)
+    scene = AdmissionRows(tx, now)
     first = [rows[number] for number in numbers[:most]]
     waits = [_before_admission(tx, row, scene, tenant) for row in first]
-    return [(records.task(row), wait) for row, wait in zip(first, waits, strict=True)], len(numbers)
+    return [(row_records.task(row), wait) for row, wait in zip(first, waits, strict=True)], len(
+        numbers
+    )
 
 
 def _order(tx: Transaction, now: float, tenant: str | None) -> list[int]:
@@ -90,7 +92,9 @@ def _order(tx: Transaction, now: float, tenant: str | None) -> list[int]:
     return [row["id"] for row in sorted(rows, key=lambda row: rank(tx, row, now))]
 
 
-def _before_admission(tx: Transaction, row: Row, scene: Scene, tenant: str | None) -> list[Wait]:
+def _before_admission(
+    tx: Transaction, row: Row, scene: AdmissionRows, tenant: str | None
+) -> list[Wait]:
     if row["agent"] == HUMAN:
         return [_wait("person", HUMAN, f"asked of a person (`weft approve {row['id']}`)")]
     who = candidate(tx, row, rank(tx, row, scene.now))
@@ -119,7 +123,7 @@ def _is_told(tx: Transaction, task: int, tenant: str | None) -> bool:
     return tenant is None or get_row(tx, task)["tenant"] == tenant
 
 
-def _file_wait(scene: Scene, pattern: str, holder: int, *, told: bool) -> Wait:
+def _file_wait(scene: AdmissionRows, pattern: str, holder: int, *, told: bool) -> Wait:
     how = "held by"
     if scene.reserved is not None and scene.reserved.task == holder:
         how = "kept free for"
@@ -129,7 +133,7 @@ def _file_wait(scene: Scene, pattern: str, holder: int, *, told: bool) -> Wait:
 
 
 def _before_some_worker(
-    scene: Scene, who: Candidate, kept_for: int | None, *, is_own: bool
+    scene: AdmissionRows, who: ReadyTask, kept_for: int | None, *, is_own: bool
 ) -> list[Wait]:
     """Return the shortages at the worker that has the fewest. Room may be named as kept for the
     task `kept_for`; the repository's path is named if `is_own`."""
@@ -152,7 +156,7 @@ def _before_some_worker(
     ]
 
 
-def _needed_worker(scene: Scene, who: Candidate, *, is_own: bool) -> str:
+def _needed_worker(scene: AdmissionRows, who: ReadyTask, *, is_own: bool) -> str:
     if who.pinned is not None:
         return who.pinned
     if who.repo.startswith(SWARM):
@@ -164,12 +168,12 @@ def _needed_worker(scene: Scene, who: Candidate, *, is_own: bool) -> str:
     return kind if here or not places else f"{kind} in {who.repo if is_own else 'its repository'}"
 
 
-def _only_kept(scene: Scene, short: Shortage) -> bool:
+def _only_kept(scene: AdmissionRows, short: Shortage) -> bool:
     """Whether there would be room were it not kept free for somebody."""
     return scene.ledger.used.get(short.resource, 0) + short.asked <= short.capacity
 
 
-def _text(scene: Scene, short: Shortage, kept_for: int | None) -> str:
+def _text(scene: AdmissionRows, short: Shortage, kept_for: int | None) -> str:
     nominal = scene.ledger.nominal.get(short.resource, short.capacity)
     if _only_kept(scene, short) and scene.reserved is not None:
         return f"{short}, kept free for " + (f"task {kept_for}" if kept_for else "another's task")
@@ -184,5 +188,5 @@ def _text(scene: Scene, short: Shortage, kept_for: int | None) -> str:
     return str(short)
 
 
-def _others_wait(tx: Transaction, who: Candidate) -> bool:
+def _others_wait(tx: Transaction, who: ReadyTask) -> bool:
     return any(row["tenant"] != who.tenant for row in tx.all("bucket_heads"))

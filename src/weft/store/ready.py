@@ -20,7 +20,7 @@ from typing import Any
 
 from weft.model import State
 from weft.paths import conflicts, home
-from weft.store import records
+from weft.store import row_records
 from weft.store.claims import (
     STALLED,
     Claims,
@@ -65,13 +65,13 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
     if _keep_stories_whole(tx, rows, now=now):
         rows = _startable(tx, [row["id"] for row in rows])
     buckets = _Buckets(tx)
-    popular = Counter(pattern for row in rows for pattern in records.files(row["files"]))
+    popular = Counter(pattern for row in rows for pattern in row_records.files(row["files"]))
     holders = {row["task"] for row in tx.all("claim_holders")}
     placed = []
     for row in rows:
         # Who goes on with files it holds waits for none, and must not wait behind who does.
         goes_on = row["id"] in holders
-        line = None if goes_on else _watch(records.files(row["files"]), popular)
+        line = None if goes_on else _watch(row_records.files(row["files"]), popular)
         placed.append(
             {
                 "id": row["id"],
@@ -115,7 +115,7 @@ def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> 
             continue
         relatives = family(tx, row["story"])
         kin = {one["id"] for one in relatives}
-        files = records.files(row["files"])
+        files = row_records.files(row["files"])
         if Claims(tx).held(row["repo"], files, own=kin):
             _break_up(tx, row["story"], now=now)
             holders.discard(row["story"])
@@ -152,7 +152,7 @@ def place_of(pattern: str) -> str:
 
 
 def _places_of(row: Row) -> str:
-    return encode_keys({place_of(file) for file in records.files(row["files"])})
+    return encode_keys({place_of(file) for file in row_records.files(row["files"])})
 
 
 def drop_wants(tx: Transaction, row: Row) -> None:
@@ -254,7 +254,7 @@ def step_aside(tx: Transaction, row: Row, held: Mapping[str, int], *, passable: 
         return
     in_the_way = {
         own: min(holders)
-        for own in records.files(row["files"])
+        for own in row_records.files(row["files"])
         if (holders := [holder for pattern, holder in held.items() if conflicts(own, pattern)])
     }
     here = row["line"]

@@ -19,7 +19,7 @@ KEPT: Final = 86_400.0  # seconds for which an answer is remembered
 _GIVEN_UP: Final = 300.0  # seconds after which nobody is still answering
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class RepeatableRequest(Struct, frozen=True, kw_only=True):
     """A request, as far as its repetition must equal it."""
 
     token: str  # whose
@@ -27,12 +27,12 @@ class Asked(Struct, frozen=True, kw_only=True):
     request: str  # a digest of method, path and body
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class StoredReply(Struct, frozen=True, kw_only=True):
     status: int
     body: str
 
 
-def find_reply(tx: Transaction, asked: Asked, *, now: float) -> Reply | None:
+def find_reply(tx: Transaction, asked: RepeatableRequest, *, now: float) -> StoredReply | None:
     """What was answered before. Raises if the key was used for something else, or just now."""
     row = tx.one("reply", token=asked.token, key=asked.key)
     if row is None or row["at"] <= now - KEPT:
@@ -40,13 +40,15 @@ def find_reply(tx: Transaction, asked: Asked, *, now: float) -> Reply | None:
     if row["request"] != asked.request:
         raise InputError("This idempotency key was used for another request; take a new one.")
     if row["status"] is not None:
-        return Reply(status=int(row["status"]), body=row["body"])
+        return StoredReply(status=int(row["status"]), body=row["body"])
     if row["at"] > now - _GIVEN_UP:
         raise StillAnswering
     return None
 
 
-def keep_reply(tx: Transaction, asked: Asked, reply: Reply | None, *, now: float) -> None:
+def keep_reply(
+    tx: Transaction, asked: RepeatableRequest, reply: StoredReply | None, *, now: float
+) -> None:
     """Remember an answer; None: that somebody is at it."""
     tx.run(
         "keep_reply",
@@ -60,7 +62,7 @@ def keep_reply(tx: Transaction, asked: Asked, reply: Reply | None, *, now: float
 
 
 @writes
-def reserve(tx: Transaction, asked: Asked, *, now: float) -> Reply | None:
+def reserve(tx: Transaction, asked: RepeatableRequest, *, now: float) -> StoredReply | None:
     """Begin to answer; or what was answered before."""
     before = find_reply(tx, asked, now=now)
     if before is None:
@@ -69,7 +71,9 @@ def reserve(tx: Transaction, asked: Asked, *, now: float) -> Reply | None:
 
 
 @writes
-def fill(tx: Transaction, asked: Asked, reply: Reply | None, *, now: float) -> None:
+def fill(
+    tx: Transaction, asked: RepeatableRequest, reply: StoredReply | None, *, now: float
+) -> None:
     """It was answered; None: it was not, and may be tried again."""
     if reply is None:
         tx.run("drop_reply", token=asked.token, key=asked.key)

@@ -8,17 +8,17 @@ from typing import Final
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from weft.admission import capacity
 from weft.config import RunSettings
 from weft.errors import InputError, NotFound, Refused
 from weft.model import TERMINAL, NewRun, NewTask, Run, TargetState
-from weft.policy import capacity
-from weft.store import ready, records
+from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import landing_tasks
 from weft.store.grants import write_lease
 from weft.store.leases import end_lease
 from weft.store.ledger import Ledger
-from weft.store.limits import refuse_unusable
+from weft.store.limit_table import refuse_unusable
 from weft.store.store import reads, writes
 from weft.store.tasks import add_tasks, cancel_row, get_row, pause_row, resume_row
 
@@ -123,14 +123,14 @@ def get_settings(tx: Transaction, run: str) -> RunSettings:
 def list_settings(tx: Transaction, run: str) -> dict[int, RunSettings]:
     """Return every revision of a run's settings, by its number."""
     rows = tx.all("run_settings", run=run)
-    return {row["revision"]: records.run_settings(row) for row in rows}
+    return {row["revision"]: row_records.run_settings(row) for row in rows}
 
 
 def _current_settings(tx: Transaction, run: str) -> RunSettings:
     row = tx.one("current_settings", run=run)
     if row is None:
         raise NotFound(f"There is no run {run}.")
-    return records.run_settings(row)
+    return row_records.run_settings(row)
 
 
 def _limits_of(tx: Transaction, run: NewRun) -> dict[str, int]:
@@ -279,12 +279,12 @@ def learn_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
 
 @reads
 def get_run(tx: Transaction, run: str) -> Run:
-    return records.run(_get_row(tx, run))
+    return row_records.run(_get_row(tx, run))
 
 
 @reads
 def list_runs(tx: Transaction) -> list[Run]:
-    return [records.run(row) for row in tx.all("runs")]
+    return [row_records.run(row) for row in tx.all("runs")]
 
 
 @reads
@@ -295,5 +295,5 @@ def page_runs(
     if after is not None and tenant not in (None, _get_row(tx, after)["tenant"]):
         raise NotFound(f"There is no run {after}.")
     rows = tx.all("runs_after", tenant=tenant, after=after, most=most + 1)
-    found = [records.run(row) for row in rows[:most]]
+    found = [row_records.run(row) for row in rows[:most]]
     return found, found[-1].id if len(rows) > most else None

@@ -144,7 +144,7 @@ class Sqlite:
         def body() -> T:
             self._connection.execute("BEGIN")
             try:
-                return work(_Cursor(self._connection, self._queries))
+                return work(_SqliteCursor(self._connection, self._queries))
             finally:
                 self._connection.execute("COMMIT")
 
@@ -155,7 +155,7 @@ class Sqlite:
         with self._lock, self._explained():
             self._begin(self._connection)
             try:
-                result, outward = work(_Cursor(self._connection, self._queries))
+                result, outward = work(_SqliteCursor(self._connection, self._queries))
                 self._connection.execute("COMMIT" if outward.changed else "ROLLBACK")
             except BaseException:
                 if self._connection.in_transaction:
@@ -228,7 +228,7 @@ class Sqlite:
         return StoreError(f"The store {self.path} cannot be used: {error}.")
 
 
-class _Cursor:
+class _SqliteCursor:
     def __init__(self, connection: sqlite3.Connection, queries: Mapping[str, str]) -> None:
         self._connection = connection
         self._queries = queries

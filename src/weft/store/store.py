@@ -235,7 +235,7 @@ def open_store(
     try:
         row = store.read(lambda tx: tx.one("identity"))
         if row is None:
-            from weft.store.limits import start_with  # late: few commands need what it imports
+            from weft.store.limit_table import start_with  # late: few commands need what it imports
 
             start_with(store, limits)
         _settle_place(store, "" if row is None else row["place"])

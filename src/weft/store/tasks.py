@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from weft import graph
+from weft.admission import capacity, queue_bound
+from weft.admission.order import QueueEntry, declared_class
 from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull, Refused
 from weft.model import HERE, HUMAN, TERMINAL, Attempt, Demand, NewTask, State, Task
 from weft.paths import conflicts
-from weft.policy import capacity, queue
-from weft.policy.order import Entry, declared_class
-from weft.store import ready, records
+from weft.store import ready, row_records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
 from weft.store.entries import back_to_its_maker, enter_each, landing_tasks
@@ -36,7 +36,7 @@ def submit(
 def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> None:
     """Evict the last in order from a full queue; refuse the newcomer if that is itself."""
     queued = [
-        Entry(
+        QueueEntry(
             id=row["id"],
             klass=row["class"],
             priority=row["priority"],
@@ -45,14 +45,14 @@ def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> N
         )
         for row in tx.all("queue")
     ]
-    entry = Entry(
+    entry = QueueEntry(
         id=newcomer,
         klass=declared_class(task.klass, task.agent),
         priority=task.priority,
         path_seconds=0.0,
         submitted=now,
     )
-    last = queue.makes_way(queued, entry, now, tx.tuning)
+    last = queue_bound.makes_way(queued, entry, now, tx.tuning)
     if last is entry:
         raise QueueFull(
             f"The queue holds {tx.tuning.queue} tasks and all of them rank higher; "
@@ -384,7 +384,7 @@ def _runs(tx: Transaction, row: Row) -> bool:
 
 @reads
 def get_task(tx: Transaction, task: int) -> Task:
-    return records.task(get_row(tx, task))
+    return row_records.task(get_row(tx, task))
 
 
 @reads
@@ -397,7 +397,7 @@ def find_next_due(tx: Transaction) -> float | None:
 @reads
 def find_task(tx: Transaction, run: str, name: str) -> Task | None:
     row = tx.one("task_by_name", run=run, name=name)
-    return None if row is None else records.task(row)
+    return None if row is None else row_records.task(row)
 
 
 @reads
@@ -411,7 +411,7 @@ def list_tasks(
         for row in numbers_in(tx, state, after=after, most=most)
     ]
     numbers = encode_keys(str(one) for one in sorted(found)[:most])
-    return [records.task(row) for row in tx.all("tasks", ids=numbers)]
+    return [row_records.task(row) for row in tx.all("tasks", ids=numbers)]
 
 
 def numbers_in(tx: Transaction, state: State, *, after: int, most: int) -> Sequence[Row]:
@@ -425,13 +425,13 @@ def numbers_in(tx: Transaction, state: State, *, after: int, most: int) -> Seque
 @reads
 def list_run(tx: Transaction, run: str) -> list[Task]:
     """Every task of a run, in the order of its plan."""
-    return [records.task(row) for row in tx.all("tasks_of_run", run=run)]
+    return [row_records.task(row) for row in tx.all("tasks_of_run", run=run)]
 
 
 @reads
 def list_run_attempts(tx: Transaction, run: str) -> list[Attempt]:
     """Every attempt at a task of a run."""
-    return [records.attempt(row) for row in tx.all("attempts_of_run", run=run)]
+    return [row_records.attempt(row) for row in tx.all("attempts_of_run", run=run)]
 
 
 @reads
@@ -451,21 +451,21 @@ def find_tasks(tx: Transaction, numbers: Iterable[int]) -> tuple[list[Task], lis
     """Some tasks as they are now, and every attempt at them."""
     ids = encode_keys(str(one) for one in numbers)
     return (
-        [records.task(row) for row in tx.all("tasks", ids=ids)],
-        [records.attempt(row) for row in tx.all("attempts_at", tasks=ids)],
+        [row_records.task(row) for row in tx.all("tasks", ids=ids)],
+        [row_records.attempt(row) for row in tx.all("attempts_at", tasks=ids)],
     )
 
 
 @reads
 def list_attempts(tx: Transaction, task: int) -> list[Attempt]:
-    return [records.attempt(row) for row in tx.all("attempts_of", task=task)]
+    return [row_records.attempt(row) for row in tx.all("attempts_of", task=task)]
 
 
 @reads
 def list_needs(tx: Transaction, task: int) -> list[tuple[Task, str]]:
     """What a task needs, each with the commit it left, if it left one."""
     rows = tx.all("needs_of", task=task)
-    return [(records.task(row), row["commit_left"] or "") for row in rows]
+    return [(row_records.task(row), row["commit_left"] or "") for row in rows]
 
 
 @reads

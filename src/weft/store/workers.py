@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from weft.admission.capacity import status
 from weft.config import Stated
 from weft.errors import InputError, LimitsDiffer, NotFound, Refused
 from weft.model import ONE_TASK, Capacity, NewWorker, Worker, WorkerKind
-from weft.policy.capacity import status
-from weft.store import limits, records
+from weft.store import limit_table, row_records
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.ledger import Ledger
 from weft.store.offers import withdraw_all
@@ -28,7 +28,7 @@ def register(
     """
     if worker.slots < 1:
         raise InputError(f"Worker {worker.id} needs at least 1 slot, not {worker.slots}.")
-    limits.refuse_difference(tx, stated)
+    limit_table.refuse_difference(tx, stated)
     agree_on_times(tx, worker.id)
     _refuse_other_agent_files(tx, worker)
     _refuse_taken_name(tx, worker)
@@ -46,13 +46,13 @@ def register(
         now=now,
     )
     own = f"worker {worker.id}"
-    limits.own_limit(tx, f"worker:{worker.id}", worker.slots, owner=own, now=now)
+    limit_table.own_limit(tx, f"worker:{worker.id}", worker.slots, owner=own, now=now)
     for name, amount in worker.host_limits.items():
-        limits.own_limit(
+        limit_table.own_limit(
             tx, f"host:{worker.host}/{name}", amount, owner=f"host {worker.host}", now=now
         )
     for agent in worker.agents or ():
-        limits.own_limit(
+        limit_table.own_limit(
             tx, f"agent:{agent.name}", agent.max_concurrency, owner=agent.source, now=now
         )
     tx.event("worker_registered", now=now, worker=worker.id, slots=worker.slots)
@@ -109,7 +109,7 @@ def _refuse_other_agent_files(tx: Transaction, worker: NewWorker) -> None:
     mine = _agents(worker)
     for row in tx.all("workers_present"):
         file_read = row["agents"] is not None and row["token"] is None  # members read none
-        theirs = records.agents(row["agents"]) if file_read else {}
+        theirs = row_records.agents(row["agents"]) if file_read else {}
         for name in mine.keys() & theirs.keys():
             other = theirs[name]
             different = other["max"] != mine[name]["max"]
@@ -170,7 +170,7 @@ def list_serving(tx: Transaction, repo: str, *, now: float) -> list[Worker]:
         for row in tx.all("workers_present")
         if row["kind"] == WorkerKind.PROCESS
         and not row["name"].startswith(ONE_TASK)
-        and (row["repos"] is None or repo in records.files(row["repos"]))
+        and (row["repos"] is None or repo in row_records.files(row["repos"]))
     ]
 
 
@@ -244,7 +244,7 @@ def _worker(tx: Transaction, row: Row, capacity: Capacity, now: float) -> Worker
         silent_since=since,
         role=row["role"],
         is_lead=bool(row["is_lead"]),
-        capabilities=() if row["token"] is None else records.files(row["agents"]),
+        capabilities=() if row["token"] is None else row_records.files(row["agents"]),
         tenant=row["tenant"],
         token=row["token"],
     )

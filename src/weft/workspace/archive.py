@@ -17,9 +17,9 @@ from weft import git
 from weft.errors import WorkspaceError
 from weft.git import Update
 from weft.git.refs import find_commits, heads, lacks_objects, unreachable
-from weft.workspace import inspection, nested, quarantine, snapshot, worktree
+from weft.workspace import inspection, nested_repositories, quarantine, snapshot, worktree
 from weft.workspace.names import archive_ref
-from weft.workspace.records import Workspace
+from weft.workspace.workspace_records import Workspace
 
 _ID = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
 _HEAD = re.compile(r"(?:ref: )?(refs/[^\s\0]+|[0-9a-f]{40,64})")
@@ -98,8 +98,8 @@ def drop_branches(
 
 
 def _obstacle(workspace: Workspace, taken: snapshot.Snapshot) -> str | None:
-    for path in (*taken.found.nested, *nested.populated_submodules(workspace)):
-        work = nested.find_work(workspace, path)
+    for path in (*taken.found.nested, *nested_repositories.populated_submodules(workspace)):
+        work = nested_repositories.find_work(workspace, path)
         if work:
             return work
     return None

@@ -12,7 +12,7 @@ from weft.git.refs import RefMoved, find_commits, heads, unreachable
 from weft.workspace import snapshot
 from weft.workspace.archive import find_whole
 from weft.workspace.names import archive_ref
-from weft.workspace.records import Workspace
+from weft.workspace.workspace_records import Workspace
 
 
 class Author(Struct, frozen=True, kw_only=True):

@@ -13,16 +13,16 @@ from typing import Final
 from msgspec import Struct
 
 from weft import git
-from weft.git import Change, GitFailed
-from weft.git.command import through
+from weft.git import FileChange, GitFailed
+from weft.git.git_command import through
 from weft.git.refs import find_commits, unreachable
 from weft.git.trees import SUBMODULE, SYMLINK, ignored_files, skipped, unmerged
-from weft.workspace import nested, quarantine, snapshot
+from weft.workspace import nested_repositories, quarantine, snapshot
 from weft.workspace.archive import written_ids
 from weft.workspace.filters import find_raw
 from weft.workspace.inspection import Unkeepable, read_file
-from weft.workspace.records import Workspace
 from weft.workspace.submodules import find_module, has_commit
+from weft.workspace.workspace_records import Workspace
 from weft.workspace.worktree import is_sparse
 
 _LARGEST: Final = 8 * 1024 * 1024
@@ -37,7 +37,7 @@ _MADE: Final = re.compile(
 class Changes(Struct, frozen=True, kw_only=True):
     workspace: Workspace
     tree: str  # the final state of the workspace
-    changes: tuple[Change, ...]  # from base to tree, renames recognised
+    changes: tuple[FileChange, ...]  # from base to tree, renames recognised
     repositories: tuple[str, ...]  # made inside the workspace, left out of the tree
     unusable: tuple[str, ...]  # files with names that git refuses, left out of the tree
     conflicts: tuple[str, ...]  # unmerged for the agent's git, or with markers left in the file
@@ -56,7 +56,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     @property
     def nested(self) -> tuple[str, ...]:
         """Repositories and filled submodules, left out of the tree; git is asked now."""
-        return (*self.repositories, *nested.populated_submodules(self.workspace))
+        return (*self.repositories, *nested_repositories.populated_submodules(self.workspace))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def changes(workspace: Workspace) -> Changes:
     )
 
 
-def _refuse_unknown_commit(workspace: Workspace, tree: str, change: Change) -> None:
+def _refuse_unknown_commit(workspace: Workspace, tree: str, change: FileChange) -> None:
     """Raise if a submodule was moved to a commit that exists only in this workspace."""
     if change.new_mode != SUBMODULE:
         return
@@ -121,7 +121,7 @@ def _refuse_unknown_commit(workspace: Workspace, tree: str, change: Change) -> N
         )
 
 
-def _is_file(change: Change) -> bool:
+def _is_file(change: FileChange) -> bool:
     return stat.S_ISREG(change.new_mode)
 
 
@@ -141,7 +141,7 @@ def _head_log(admin: Path) -> bytes:
     return read_file(admin / "logs" / "HEAD", _LARGEST)
 
 
-def _conflicts(workspace: Workspace, present: Iterable[Change]) -> tuple[str, ...]:
+def _conflicts(workspace: Workspace, present: Iterable[FileChange]) -> tuple[str, ...]:
     marked = {change.path for change in present if _has_markers(workspace.path / change.path)}
     return tuple(sorted(marked.union(_unmerged(workspace))))
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from weft import git
 from weft.errors import InputError
-from weft.git.command import View, answer, join, split, through
+from weft.git.git_command import GitView, answer, join, split, through
 
 _LFS: Final = "lfs"
 _POINTER: Final = "version https://git-lfs.github.com/spec/v1\n"
@@ -39,7 +39,7 @@ def lfs_settings(common: Path, settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def find_raw(view: View, tree: str, paths: Iterable[str]) -> list[str]:
+def find_raw(view: GitView, tree: str, paths: Iterable[str]) -> list[str]:
     """Return the paths that the view's index keeps in LFS but the tree holds as plain files."""
     asked = list(paths)
     if not asked:
@@ -51,7 +51,7 @@ def find_raw(view: View, tree: str, paths: Iterable[str]) -> list[str]:
     return [path for path in kept if not _is_pointer(view, tree, path)]
 
 
-def _is_pointer(view: View, tree: str, path: str) -> bool:
+def _is_pointer(view: GitView, tree: str, path: str) -> bool:
     size = int(through(view, "cat-file", "-s", f"{tree}:{path}"))
     if size > 1024:
         return False

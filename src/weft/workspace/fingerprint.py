@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Final
 
 from weft import git
-from weft.git import View
-from weft.git.command import through
+from weft.git import GitView
+from weft.git.git_command import through
+from weft.git.scratch import scratch_directory
 from weft.git.trees import differences
 from weft.workspace import worktree
 from weft.workspace.names import BRANCHES, TRUNKS
-from weft.workspace.scratch import scratch_directory
 
 _WATCHED: Final = 2_000  # untracked files that are looked at one by one
 _REPOSITORY: Final = "a repository"
@@ -181,7 +181,7 @@ def _digest(text: str) -> str:
 
 def _view(
     place: Path, root: Path, directory: Path, common: Path, settings: Mapping[str, str]
-) -> View:
+) -> GitView:
     # A copy keeps the index's time, by which git knows the files it must look into.
     shutil.copy2(directory / "index", place / "index")
     for shared in directory.glob("sharedindex.*"):
@@ -190,7 +190,7 @@ def _view(
     with contextlib.suppress(FileNotFoundError):
         shutil.copy2(common / "info" / "exclude", place / "info" / "exclude")
     carried = worktree.carried(settings)
-    return View(
+    return GitView(
         directory=place,
         objects=common / "objects",
         tree=root,

@@ -20,7 +20,7 @@ from typing import Final
 
 from weft.errors import WorkspaceError
 from weft.git.trees import Differences
-from weft.workspace.records import Workspace
+from weft.workspace.workspace_records import Workspace
 
 DEPTH: Final = 200  # directories within each other
 ENTRIES: Final = 4_000_000  # files and directories in all, ignored ones included

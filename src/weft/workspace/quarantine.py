@@ -25,9 +25,9 @@ from msgspec.structs import replace
 
 from weft import git
 from weft.errors import WeftError
-from weft.git.command import LONG, answer, split
+from weft.git.git_command import LONG, answer, split
 from weft.workspace import inspection, worktree
-from weft.workspace.records import Workspace, write_whole
+from weft.workspace.workspace_records import Workspace, write_whole
 
 log = logging.getLogger(__name__)
 

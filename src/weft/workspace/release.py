@@ -14,9 +14,16 @@ from weft.errors import InUse, WorkspaceError
 from weft.git import GitFailed, Update
 from weft.workspace import archive, inspection, worktree
 from weft.workspace.archive import Kept
-from weft.workspace.prepare import disown
-from weft.workspace.records import Phase, Pool, Slot, Terms, Workspace, try_lock
+from weft.workspace.handout import disown
 from weft.workspace.setup import normalise, tear_down
+from weft.workspace.workspace_records import (
+    Slot,
+    Terms,
+    Workspace,
+    WorkspacePhase,
+    WorkspacePool,
+    try_lock,
+)
 
 POOL: Final = 16
 """How many free workspaces are kept to be used again; more are removed."""
@@ -46,7 +53,7 @@ def discard(workspace: Workspace) -> None:
 
 def discard_abandoned(repository: Path, branch: str, *, terms: Terms | None = None) -> None:
     """Discard the workspace on a branch whose user has died, even if it is half-made."""
-    pool = Pool(common=git.common_directory(repository))
+    pool = WorkspacePool(common=git.common_directory(repository))
     for slot, named in pool.registered():
         if named.branch != branch:
             continue
@@ -71,10 +78,10 @@ def _free(workspace: Workspace) -> None:
     slot = workspace.slot
     record = slot.get_record()
     # From here on the files are worth nothing: whoever comes after a crash starts over.
-    slot.write_record(replace(record, phase=Phase.MAKING))
+    slot.write_record(replace(record, phase=WorkspacePhase.MAKING))
     admin = worktree.admin_directory(slot, record)
     disown(slot, record)
-    record = replace(record, phase=Phase.MAKING, branch=None)
+    record = replace(record, phase=WorkspacePhase.MAKING, branch=None)
     slot.write_record(record)
     if (
         admin is None
@@ -92,11 +99,11 @@ def _free(workspace: Workspace) -> None:
         # What cannot be made clean is made anew by whoever comes next.
         worktree.take_apart(slot, record)
         return
-    slot.write_record(replace(record, phase=Phase.FREE, kept=kept))
+    slot.write_record(replace(record, phase=WorkspacePhase.FREE, kept=kept))
 
 
 def _free_ones(slot: Slot) -> int:
-    return sum(record.phase is Phase.FREE for _, record in slot.pool.registered())
+    return sum(record.phase is WorkspacePhase.FREE for _, record in slot.pool.registered())
 
 
 def remove(slot: Slot) -> None:

@@ -20,7 +20,7 @@ from weft import paths, process
 from weft.config import WorkspaceSettings
 from weft.errors import SetUpFailed
 from weft.git.repository import find_top_level, ignored
-from weft.workspace.records import Slot, Terms, Workspace
+from weft.workspace.workspace_records import Slot, Terms, Workspace
 from weft.workspace.worktree import quote
 
 log = logging.getLogger(__name__)

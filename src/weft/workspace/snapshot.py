@@ -16,7 +16,7 @@ from weft.errors import WorkspaceError
 from weft.git import GitFailed
 from weft.git.trees import Differences, differences, put_index, take_up, write_tree
 from weft.workspace import inspection, worktree
-from weft.workspace.records import Workspace
+from weft.workspace.workspace_records import Workspace
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):

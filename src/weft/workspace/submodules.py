@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from weft.git import GitFailed, View
-from weft.git.command import LONG, answer, run, split, through
+from weft.git import GitFailed, GitView
+from weft.git.git_command import LONG, answer, run, split, through
 
 _LOCAL: Final = {"GIT_ALLOW_PROTOCOL": "file"}
 _PINNED: Final = "refs/remotes/origin/weft"
 """Reference that keeps the commit of a submodule from counting as an agent's work."""
 
 
-def fill_submodules(view: View, common: Path, tree: str) -> None:
+def fill_submodules(view: GitView, common: Path, tree: str) -> None:
     """Check out every submodule of a tree whose commit the repository has."""
     if not (view.tree / ".gitmodules").is_file():
         return
@@ -36,7 +36,7 @@ def fill_submodules(view: View, common: Path, tree: str) -> None:
         answer(place, "checkout", "--quiet", "--detach", commit, seconds=LONG)
 
 
-def find_module(view: View, common: Path, tree: str, path: str) -> Path | None:
+def find_module(view: GitView, common: Path, tree: str, path: str) -> Path | None:
     """Return the directory in which the repository keeps the submodule at this path of a tree."""
     for name, where in _names(view, tree):
         module = common / "modules" / name
@@ -53,7 +53,7 @@ def has_commit(module: Path, commit: str) -> bool:
     return found.status == 0
 
 
-def _pinned(view: View) -> list[tuple[str, str]]:
+def _pinned(view: GitView) -> list[tuple[str, str]]:
     """Return the paths of submodules in the index, each with its commit."""
     entries = split(through(view, "ls-files", "-z", "--stage"))
     return [
@@ -63,7 +63,7 @@ def _pinned(view: View) -> list[tuple[str, str]]:
     ]
 
 
-def _names(view: View, tree: str) -> Iterator[tuple[str, str]]:
+def _names(view: GitView, tree: str) -> Iterator[tuple[str, str]]:
     asked = ("config", "-z", "--blob", f"{tree}:.gitmodules")
     try:
         told = through(view, *asked, "--get-regexp", r"^submodule\..*\.path$")

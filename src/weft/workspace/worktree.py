@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from weft import paths
-from weft.git import GitFailed, View
-from weft.git.command import answer, has_died, run, tries, why_failed
+from weft.git import GitFailed, GitView
+from weft.git.deletion import delete_tree
+from weft.git.git_command import answer, has_died, run, tries, why_failed
 from weft.git.refs import Update, find_checkouts, update_refs
 from weft.git.repository import common_directory
 from weft.git.trees import advance, put_up, remove_untracked, submodules
 from weft.workspace import dependencies, inspection
-from weft.workspace.deletion import delete_tree
-from weft.workspace.records import Pool, Record, Slot, write_whole
+from weft.workspace.workspace_records import Record, Slot, WorkspacePool, write_whole
 
 # What of the user's configuration decides how files look; nothing here can start a program.
 _CARRIED: Final = (
@@ -72,7 +72,7 @@ def is_present(slot: Slot) -> bool:
 def find_checkout(repository: Path, ref: str) -> Path | None:
     """Return the working tree in which a person has a branch checked out. Workspaces do not
     count: agents may check out any branch there."""
-    ours = Pool(common=common_directory(repository)).directory
+    ours = WorkspacePool(common=common_directory(repository)).directory
     found = (one for one in find_checkouts(repository, ref) if not one.is_relative_to(ours))
     return next(found, None)
 
@@ -139,7 +139,7 @@ def make(slot: Slot, branch: str, commit: str, holds: Sequence[int]) -> str:
     return Path(text.removeprefix("gitdir: ").strip()).name
 
 
-def _has_plain_entries(pool: Pool) -> bool:
+def _has_plain_entries(pool: WorkspacePool) -> bool:
     """Whether git keeps nothing about a worktree but three small files."""
     return (
         not (pool.common / "reftable").exists() and not (pool.common / "config.worktree").exists()
@@ -167,7 +167,7 @@ def _write_entry(entry: Path, slot: Slot, head: str | None = None) -> None:
         write_whole(entry / "HEAD", head)
 
 
-def fill(slot: Slot, view: View, tree: str, *, admin: Path) -> None:
+def fill(slot: Slot, view: GitView, tree: str, *, admin: Path) -> None:
     """Check a tree out into an empty worktree."""
     _forget_index(slot)
     put_up(view, tree)
@@ -176,7 +176,7 @@ def fill(slot: Slot, view: View, tree: str, *, admin: Path) -> None:
 
 def renew(
     slot: Slot,
-    view: View,
+    view: GitView,
     old: str,
     new: str,
     *,
@@ -208,7 +208,7 @@ def _put_head(slot: Slot, admin: Path, branch: str) -> None:
 
 
 def reset(
-    slot: Slot, record: Record, admin: Path, view: View, keep: Sequence[str] = ()
+    slot: Slot, record: Record, admin: Path, view: GitView, keep: Sequence[str] = ()
 ) -> dict[str, str]:
     """Make the working tree and its git entry as clean as new, whatever an agent left there.
 
@@ -231,7 +231,7 @@ def reset(
     return kept
 
 
-def _reset_files(slot: Slot, view: View, tree: str, before: Mapping[str, str]) -> dict[str, str]:
+def _reset_files(slot: Slot, view: GitView, tree: str, before: Mapping[str, str]) -> dict[str, str]:
     put_up(view, tree)
     # git cleans neither inside a submodule nor what only looks like one.
     for path in submodules(view):
@@ -292,7 +292,7 @@ def _forget_admin_of(slot: Slot) -> None:
                 discard(slot.pool, entry)
 
 
-def discard(pool: Pool, path: Path) -> None:
+def discard(pool: WorkspacePool, path: Path) -> None:
     """Delete a file or directory, whatever its permissions; from outside it is gone at once."""
     while True:
         try:

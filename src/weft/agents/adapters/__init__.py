@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from weft.agents.adapters import claude, codex, command, gemini, opencode, scripted
+from weft.agents.adapters import claude, codex, command_adapter, gemini, opencode, scripted_adapter
 from weft.agents.adapters.base import Adapter
 from weft.agents.agent import COMMAND, Agent
 
@@ -21,8 +21,8 @@ ADAPTERS: Final[Mapping[str, Adapter]] = MappingProxyType(
         "codex": codex,
         "opencode": opencode,
         "gemini": gemini,
-        "scripted": scripted,
-        COMMAND: command,
+        "scripted": scripted_adapter,
+        COMMAND: command_adapter,
     }
 )
 

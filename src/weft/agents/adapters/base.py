@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from weft.agents.agent import Agent
 from weft.agents.events import Event
-from weft.agents.places import Place
+from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
@@ -25,7 +25,7 @@ class Home(Struct, frozen=True, kw_only=True):
     in the user's directory.
     """
 
-    place: Place  # the user's own directory
+    place: ProgramFiles  # the user's own directory
     settings: str  # the settings file there that `launch` writes
     shared: tuple[str, ...] = ()  # directories in it that later attempts must find again
 
@@ -53,8 +53,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     home: Home | None = None
     passes: tuple[str, ...] = ()  # variables of the user's it needs, such as its keys
     # What it must be able to write besides its work, and nobody else's:
-    directories: tuple[Place, ...] = ()
-    files: tuple[Place, ...] = ()
+    directories: tuple[ProgramFiles, ...] = ()
+    files: tuple[ProgramFiles, ...] = ()
 
 
 class Mcp(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     files: Mapping[str, bytes] = field(default_factory=dict)  # to be put into the directory
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class ReaderState(Struct, frozen=True, kw_only=True):
     """What reading one line hands to the next."""
 
     session: str = ""
@@ -93,7 +93,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     text: str = ""  # the last message, or as much of it as has come
 
 
-Read = tuple[tuple[Event, ...], Reading]
+Read = tuple[tuple[Event, ...], ReaderState]
 
 
 class Adapter(Protocol):
@@ -102,7 +102,7 @@ class Adapter(Protocol):
 
     def launch(self, agent: Agent, prompt: str, start: Start) -> Launch: ...
 
-    def read(self, line: bytes, reading: Reading) -> Read:
+    def read(self, line: bytes, reading: ReaderState) -> Read:
         """The events of one line. Never raises, whatever the line is."""
         ...
 

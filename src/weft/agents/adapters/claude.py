@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import lines, reset_time, trouble
-from weft.agents.adapters.base import Facts, Launch, Mcp, Read, Reading, Start, encoded, option
+from weft.agents import failure_text, json_lines, reset_time
+from weft.agents.adapters.base import Facts, Launch, Mcp, Read, ReaderState, Start, encoded, option
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
@@ -22,12 +22,12 @@ from weft.agents.events import (
     RateLimit,
     Result,
     Retrying,
-    Text,
-    Tokens,
+    TextEvent,
+    TokenCount,
     Unknown,
     Usage,
 )
-from weft.agents.places import Place, xdg
+from weft.agents.program_files import ProgramFiles, xdg
 from weft.model import ErrorClass
 
 _ENVIRONMENT: Final = {
@@ -51,12 +51,12 @@ FACTS: Final = Facts(
     ),
     # Not where its installer puts the program itself: it is told not to update.
     directories=(
-        Place(variable="CLAUDE_CONFIG_DIR", home=".claude"),
+        ProgramFiles(variable="CLAUDE_CONFIG_DIR", home=".claude"),
         xdg("STATE", "claude"),
         xdg("CACHE", "claude-cli-nodejs"),
     ),
     # Written in place when no file may be made beside it.
-    files=(Place(home=".claude.json"),),
+    files=(ProgramFiles(home=".claude.json"),),
 )
 
 _MCP_FILE: Final = "mcp.json"
@@ -95,13 +95,13 @@ def _mcp(mcp: Mcp) -> bytes:
     return encoded({"mcpServers": {"weft": {"type": "http", "url": mcp.url, "headers": headers}}})
 
 
-def read(line: bytes, reading: Reading) -> Read:
+def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = lines.decode(line)
+    found = json_lines.decode(line)
     if found is None:
         return (Unknown(len(line)),), reading
-    begun = lines.started(lines.text(found, "session_id"), reading.session)
+    begun = json_lines.started(json_lines.text(found, "session_id"), reading.session)
     if begun:
         reading = replace(reading, session=begun[0].session)
     match found.get("type"):
@@ -112,7 +112,7 @@ def read(line: bytes, reading: Reading) -> Read:
         case "system" if found.get("subtype") == "api_retry":
             events = (_retry(found),)
         case "rate_limit_event":
-            events = _limit(lines.inner(found, "rate_limit_info"))
+            events = _limit(json_lines.inner(found, "rate_limit_info"))
         case str(kind) if kind in _SILENT:
             events = ()
         case _:
@@ -120,66 +120,72 @@ def read(line: bytes, reading: Reading) -> Read:
     return (*begun, *events), reading
 
 
-def _message(found: lines.Object, reading: Reading) -> Read:
-    message = lines.inner(found, "message")
+def _message(found: json_lines.Object, reading: ReaderState) -> Read:
+    message = json_lines.inner(found, "message")
     parts: list[Event] = []
-    for part in lines.items(message, "content"):
+    for part in json_lines.items(message, "content"):
         match part.get("type"):
             case "text" if found.get("is_api_error_message") or found.get("error"):
-                parts.append(Error(kind=_kind(found), text=lines.text(part, "text")))
+                parts.append(Error(kind=_kind(found), text=json_lines.text(part, "text")))
             case "text":
-                parts.append(Text(lines.text(part, "text")))
+                parts.append(TextEvent(json_lines.text(part, "text")))
             case "tool_use":
-                parts.append(lines.tool(lines.text(part, "name"), lines.inner(part, "input")))
-    name = lines.text(message, "id")
+                parts.append(
+                    json_lines.tool(json_lines.text(part, "name"), json_lines.inner(part, "input"))
+                )
+    name = json_lines.text(message, "id")
     if name and name != reading.item:
-        parts.append(Usage(extent=Extent.STEP, tokens=_tokens(lines.inner(message, "usage"))))
+        parts.append(Usage(extent=Extent.STEP, tokens=_tokens(json_lines.inner(message, "usage"))))
         reading = replace(reading, item=name)
     return tuple(parts), reading
 
 
-def _result(found: lines.Object) -> tuple[Event, ...]:
-    said = lines.text(found, "result")
-    subtype = lines.text(found, "subtype")
+def _result(found: json_lines.Object) -> tuple[Event, ...]:
+    said = json_lines.text(found, "result")
+    subtype = json_lines.text(found, "subtype")
     ok = found.get("is_error") is False and subtype == "success"
-    usage = [Usage(extent=Extent.RUN, tokens=_tokens(lines.inner(found, "usage")))]
-    if (spent := lines.micro_dollars(found, "total_cost_usd")) is not None:
+    usage = [Usage(extent=Extent.RUN, tokens=_tokens(json_lines.inner(found, "usage")))]
+    if (spent := json_lines.micro_dollars(found, "total_cost_usd")) is not None:
         usage.append(Usage(extent=Extent.SESSION, micro_usd=spent))
     if ok:
         return (*usage, Result(ok=True, text=said))
     reasons = found.get("errors")
     listed = "; ".join(str(one) for one in reasons) if isinstance(reasons, list) else ""
-    text = said or lines.clean(listed) or subtype or "no reason given"
+    text = said or json_lines.clean(listed) or subtype or "no reason given"
     kind = _kind(found)
     limit = (reset_time.rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
     return (*usage, *limit, Error(kind=kind, text=text), Result(ok=False, text=text))
 
 
-def _retry(found: lines.Object) -> Event:
+def _retry(found: json_lines.Object) -> Event:
     kind = _kind(found)
-    said = lines.text(found, "error")
+    said = json_lines.text(found, "error")
     if kind is ErrorClass.RATE_LIMIT:
-        delay = lines.number(found, "retry_delay_ms")
+        delay = json_lines.number(found, "retry_delay_ms")
         return RateLimit(after=None if delay is None else delay / 1000, text=said)
     return Retrying(kind=kind, text=said)
 
 
-def _limit(info: lines.Object) -> tuple[Event, ...]:
+def _limit(info: json_lines.Object) -> tuple[Event, ...]:
     # Told after every turn of a subscription; only `rejected` keeps the program from working.
     if info.get("status") not in ("rejected", "denied"):
         return ()
-    return (RateLimit(until=lines.number(info, "resetsAt"), text="the plan's limit is reached"),)
+    return (
+        RateLimit(until=json_lines.number(info, "resetsAt"), text="the plan's limit is reached"),
+    )
 
 
-def _kind(found: lines.Object) -> ErrorClass | None:
-    status = lines.number(found, "api_error_status") or lines.number(found, "error_status")
-    return trouble.by_status(status) or _KINDS.get(lines.text(found, "error"))
+def _kind(found: json_lines.Object) -> ErrorClass | None:
+    status = json_lines.number(found, "api_error_status") or json_lines.number(
+        found, "error_status"
+    )
+    return failure_text.by_status(status) or _KINDS.get(json_lines.text(found, "error"))
 
 
-def _tokens(usage: lines.Object) -> Tokens:
-    return Tokens(
-        input=lines.count(usage, "input_tokens"),
-        output=lines.count(usage, "output_tokens"),
-        cache_read=lines.count(usage, "cache_read_input_tokens"),
-        cache_write=lines.count(usage, "cache_creation_input_tokens"),
+def _tokens(usage: json_lines.Object) -> TokenCount:
+    return TokenCount(
+        input=json_lines.count(usage, "input_tokens"),
+        output=json_lines.count(usage, "output_tokens"),
+        cache_read=json_lines.count(usage, "cache_read_input_tokens"),
+        cache_write=json_lines.count(usage, "cache_creation_input_tokens"),
     )

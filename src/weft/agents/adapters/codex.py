@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import lines, reset_time, trouble
-from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, option
+from weft.agents import failure_text, json_lines, reset_time
+from weft.agents.adapters.base import Facts, Launch, Read, ReaderState, Start, option
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
@@ -22,13 +22,13 @@ from weft.agents.events import (
     Extent,
     Result,
     Retrying,
-    Text,
-    Tokens,
-    Tool,
+    TextEvent,
+    TokenCount,
+    ToolEvent,
     Unknown,
     Usage,
 )
-from weft.agents.places import Place
+from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
 FACTS: Final = Facts(
@@ -37,7 +37,7 @@ FACTS: Final = Facts(
     idle=900,
     says_result=True,
     passes=("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY", "CODEX_HOME"),
-    directories=(Place(variable="CODEX_HOME", home=".codex"),),
+    directories=(ProgramFiles(variable="CODEX_HOME", home=".codex"),),
 )
 
 _TOKEN: Final = "WEFT_MCP_TOKEN"  # noqa: S105 - the name of a variable
@@ -66,41 +66,41 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)  # also a TOML string
 
 
-def read(line: bytes, reading: Reading) -> Read:
+def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = lines.decode(line)
+    found = json_lines.decode(line)
     if found is None:
         return (Unknown(len(line)),), reading
     match found.get("type"):
         case "thread.started":
-            begun = lines.started(lines.text(found, "thread_id"), reading.session)
+            begun = json_lines.started(json_lines.text(found, "thread_id"), reading.session)
             return begun, replace(reading, session=begun[0].session) if begun else reading
         case "item.started" | "item.completed" as when:
-            return _item(lines.inner(found, "item"), when, reading)
+            return _item(json_lines.inner(found, "item"), when, reading)
         case "turn.completed":
-            tokens = _tokens(lines.inner(found, "usage"))
+            tokens = _tokens(json_lines.inner(found, "usage"))
             usage = Usage(extent=Extent.SESSION, tokens=tokens)
             return (usage, *_end(reading.text)), reading
         case "turn.failed":
-            said = lines.text(lines.inner(found, "error"), "message")
+            said = json_lines.text(json_lines.inner(found, "error"), "message")
             return (*_failure(said), Result(ok=False, text=said)), reading
         case "error":
-            return _failure(lines.text(found, "message")), reading
+            return _failure(json_lines.text(found, "message")), reading
         case str(kind) if kind in _SILENT:
             return (), reading
     return (Unknown(len(line)),), reading
 
 
-def _item(item: lines.Object, when: str, reading: Reading) -> Read:
-    kind, name = lines.text(item, "type"), lines.text(item, "id")
+def _item(item: json_lines.Object, when: str, reading: ReaderState) -> Read:
+    kind, name = json_lines.text(item, "type"), json_lines.text(item, "id")
     if kind in _THOUGHTS:
         return (), reading
     if kind == "agent_message":
         if when == "item.started":
             return (), reading
-        said = lines.text(item, "text")
-        return (Text(said),), replace(reading, text=said)
+        said = json_lines.text(item, "text")
+        return (TextEvent(said),), replace(reading, text=said)
     if kind == "error":
         return (), reading  # a warning; a failure that ends the turn comes as `turn.failed`
     if name and name == reading.item:
@@ -116,14 +116,16 @@ def _end(text: str) -> tuple[Event, ...]:
     return (Error(kind=ErrorClass.OTHER, text=said), Result(ok=False, text=said))
 
 
-def _tool(kind: str, item: lines.Object) -> Tool:
-    if changes := lines.items(item, "changes"):
-        return Tool(kind, lines.shorten(", ".join(lines.text(one, "path") for one in changes)))
-    return lines.tool(lines.text(item, "tool") or kind, item)
+def _tool(kind: str, item: json_lines.Object) -> ToolEvent:
+    if changes := json_lines.items(item, "changes"):
+        return ToolEvent(
+            kind, json_lines.shorten(", ".join(json_lines.text(one, "path") for one in changes))
+        )
+    return json_lines.tool(json_lines.text(item, "tool") or kind, item)
 
 
 def _failure(said: str) -> tuple[Event, ...]:
-    kind = trouble.by_text(said)
+    kind = failure_text.by_text(said)
     retrying = _AGAIN.match(said)
     if kind is ErrorClass.RATE_LIMIT:
         limit = reset_time.rate_limit(said)
@@ -131,11 +133,11 @@ def _failure(said: str) -> tuple[Event, ...]:
     return (Retrying(kind=kind, text=said) if retrying else Error(kind=kind, text=said),)
 
 
-def _tokens(usage: lines.Object) -> Tokens:
-    cached = lines.count(usage, "cached_input_tokens")
-    return Tokens(
-        input=max(0, lines.count(usage, "input_tokens") - cached),
-        output=lines.count(usage, "output_tokens"),
+def _tokens(usage: json_lines.Object) -> TokenCount:
+    cached = json_lines.count(usage, "cached_input_tokens")
+    return TokenCount(
+        input=max(0, json_lines.count(usage, "input_tokens") - cached),
+        output=json_lines.count(usage, "output_tokens"),
         cache_read=cached,
-        cache_write=lines.count(usage, "cache_write_input_tokens"),
+        cache_write=json_lines.count(usage, "cache_write_input_tokens"),
     )

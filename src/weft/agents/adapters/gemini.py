@@ -17,24 +17,34 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from weft.agents import lines, reset_time, trouble
+from weft.agents import failure_text, json_lines, reset_time
 from weft.agents.adapters.base import (
     Facts,
     Home,
     Journal,
     Launch,
     Read,
-    Reading,
+    ReaderState,
     Start,
     encoded,
     option,
 )
 from weft.agents.agent import Agent
-from weft.agents.events import Error, Event, Extent, Result, Retrying, Text, Tokens, Unknown, Usage
-from weft.agents.places import Place
+from weft.agents.events import (
+    Error,
+    Event,
+    Extent,
+    Result,
+    Retrying,
+    TextEvent,
+    TokenCount,
+    Unknown,
+    Usage,
+)
+from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
-_HOME: Final = Place(variable="GEMINI_CLI_HOME", home="", name=".gemini")
+_HOME: Final = ProgramFiles(variable="GEMINI_CLI_HOME", home="", name=".gemini")
 _SETTINGS: Final = "settings.json"
 _TELEMETRY: Final = "home/.gemini/telemetry.json"
 _POLICY: Final = "tools.toml"
@@ -69,9 +79,11 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
 
 
 def _settings(start: Start) -> dict[str, Any]:
-    settings = lines.decode(_COMMENT.sub(r"\1", start.settings.decode(errors="replace")).encode())
+    settings = json_lines.decode(
+        _COMMENT.sub(r"\1", start.settings.decode(errors="replace")).encode()
+    )
     settings = settings or {}
-    if not lines.inner(settings, "telemetry").get("enabled"):
+    if not json_lines.inner(settings, "telemetry").get("enabled"):
         settings["telemetry"] = {
             "enabled": True,
             "target": "local",
@@ -82,7 +94,7 @@ def _settings(start: Start) -> dict[str, Any]:
     if start.mcp:
         headers = {"Authorization": f"Bearer {start.mcp.token}"}
         weft = {"httpUrl": start.mcp.url, "headers": headers}
-        settings["mcpServers"] = {**lines.inner(settings, "mcpServers"), "weft": weft}
+        settings["mcpServers"] = {**json_lines.inner(settings, "mcpServers"), "weft": weft}
     return settings
 
 
@@ -107,10 +119,10 @@ priority = 901
 """
 
 
-def read(line: bytes, reading: Reading) -> Read:
+def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = lines.decode(line)
+    found = json_lines.decode(line)
     if found is None:
         return (Unknown(len(line)),), reading
     if found.get("type") == "message":
@@ -120,18 +132,18 @@ def read(line: bytes, reading: Reading) -> Read:
     return (*told, *events), reading
 
 
-def _event(found: lines.Object, size: int, reading: Reading) -> Read:
+def _event(found: json_lines.Object, size: int, reading: ReaderState) -> Read:
     match found.get("type"):
         case "init":
-            begun = lines.started(lines.text(found, "session_id"), reading.session)
+            begun = json_lines.started(json_lines.text(found, "session_id"), reading.session)
             return begun, replace(reading, session=begun[0].session) if begun else reading
         case "tool_use":
-            name = lines.text(found, "tool_name")
-            return (lines.tool(name, lines.inner(found, "parameters")),), reading
+            name = json_lines.text(found, "tool_name")
+            return (json_lines.tool(name, json_lines.inner(found, "parameters")),), reading
         case "result":
             return _result(found, reading), reading
         case "error":
-            said = lines.text(found, "message")
+            said = json_lines.text(found, "message")
             serious = found.get("severity") != "warning" or _GAVE_UP.search(said)
             return _failure(said) if serious else (), reading
         case str(kind) if kind in _SILENT:
@@ -139,40 +151,40 @@ def _event(found: lines.Object, size: int, reading: Reading) -> Read:
     return (Unknown(size),), reading
 
 
-def _message(found: lines.Object, reading: Reading) -> Read:
+def _message(found: json_lines.Object, reading: ReaderState) -> Read:
     """Pieces gather in `text`; `item` marks a message that has not been told yet."""
     if found.get("role") != "assistant":
         return (), reading
     before = reading.text if reading.item else ""
-    said = before + lines.text(found, "content")
+    said = before + json_lines.text(found, "content")
     gathered = replace(reading, item="open", text=said[:_LONGEST_TEXT])
     return ((), gathered) if found.get("delta") is True else _told(gathered)
 
 
-def _told(reading: Reading) -> Read:
+def _told(reading: ReaderState) -> Read:
     if not reading.item:
         return (), reading
-    return (Text(reading.text),), replace(reading, item="")
+    return (TextEvent(reading.text),), replace(reading, item="")
 
 
-def _result(found: lines.Object, reading: Reading) -> tuple[Event, ...]:
-    stats = lines.inner(found, "stats")
-    cached = lines.count(stats, "cached")
-    tokens = Tokens(
-        input=max(0, lines.count(stats, "input_tokens") - cached),
-        output=lines.count(stats, "output_tokens"),
+def _result(found: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]:
+    stats = json_lines.inner(found, "stats")
+    cached = json_lines.count(stats, "cached")
+    tokens = TokenCount(
+        input=max(0, json_lines.count(stats, "input_tokens") - cached),
+        output=json_lines.count(stats, "output_tokens"),
         cache_read=cached,
     )
     usage = Usage(extent=Extent.RUN, tokens=tokens)
     if found.get("status") == "success":
         return (usage, Result(ok=True, text=reading.text))
-    said = lines.text(lines.inner(found, "error"), "message")
+    said = json_lines.text(json_lines.inner(found, "error"), "message")
     # Without its own message, the result repeats the `error` line before it.
     return (usage, *(_failure(said) if said else ()), Result(ok=False, text=said))
 
 
 def _failure(said: str) -> tuple[Event, ...]:
-    kind = trouble.by_text(said)
+    kind = failure_text.by_text(said)
     error = Error(kind=kind, text=said)
     return (reset_time.rate_limit(said), error) if kind is ErrorClass.RATE_LIMIT else (error,)
 
@@ -181,8 +193,8 @@ def read_error(line: bytes) -> tuple[Event, ...]:
     found = _RETRY.search(line[:1_000])
     if found is None:
         return ()
-    said = lines.plain(line[:1_000])
-    kind = trouble.by_status(int(found[1]))
+    said = json_lines.plain(line[:1_000])
+    kind = failure_text.by_status(int(found[1]))
     limited = kind is ErrorClass.RATE_LIMIT
     return (reset_time.rate_limit(said) if limited else Retrying(kind=kind, text=said),)
 
@@ -210,7 +222,7 @@ FACTS: Final = Facts(
         **{
             status % 256: kind
             for status in (401, 403, 404, 429, 500, 502, 503, 504)
-            if (kind := trouble.by_status(status))
+            if (kind := failure_text.by_status(status))
         },
     },
     read_error=read_error,

@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import lines, reset_time, trouble
-from weft.agents.adapters.base import Facts, Launch, Read, Reading, Start, encoded, option
+from weft.agents import failure_text, json_lines, reset_time
+from weft.agents.adapters.base import Facts, Launch, Read, ReaderState, Start, encoded, option
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
@@ -22,13 +22,13 @@ from weft.agents.events import (
     Extent,
     Result,
     Retrying,
-    Text,
-    Tokens,
-    Tool,
+    TextEvent,
+    TokenCount,
+    ToolEvent,
     Unknown,
     Usage,
 )
-from weft.agents.places import Place, xdg
+from weft.agents.program_files import ProgramFiles, xdg
 from weft.model import ErrorClass
 
 _SILENT: Final = frozenset({"step_start", "reasoning"})
@@ -49,27 +49,27 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     return Launch(argv=tuple(argv), stdin=prompt.encode("utf-8"), environment=environment)
 
 
-def read(line: bytes, reading: Reading) -> Read:
+def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = lines.decode(line)
+    found = json_lines.decode(line)
     if found is None:
         return (Unknown(len(line)),), reading
-    begun = lines.started(lines.text(found, "sessionID"), reading.session)
+    begun = json_lines.started(json_lines.text(found, "sessionID"), reading.session)
     if begun:
         reading = replace(reading, session=begun[0].session)
-    part = lines.inner(found, "part")
+    part = json_lines.inner(found, "part")
     events: tuple[Event, ...]
     match found.get("type"):
         case "text":
-            said = lines.text(part, "text")
-            events, reading = (Text(said),), replace(reading, text=said)
+            said = json_lines.text(part, "text")
+            events, reading = (TextEvent(said),), replace(reading, text=said)
         case "tool_use":
             events = (_tool(part),)
         case "step_finish":
             events = _finish(part, reading)
         case "error":
-            events = _failure(lines.inner(found, "error"))
+            events = _failure(json_lines.inner(found, "error"))
         case str(kind) if kind in _SILENT:
             events = ()
         case _:
@@ -77,25 +77,27 @@ def read(line: bytes, reading: Reading) -> Read:
     return (*begun, *events), reading
 
 
-def _tool(part: lines.Object) -> Tool:
-    state = lines.inner(part, "state")
-    name = lines.text(part, "tool")
-    title = lines.shorten(lines.text(state, "title"))
-    return Tool(name, title) if title else lines.tool(name, lines.inner(state, "input"))
+def _tool(part: json_lines.Object) -> ToolEvent:
+    state = json_lines.inner(part, "state")
+    name = json_lines.text(part, "tool")
+    title = json_lines.shorten(json_lines.text(state, "title"))
+    return (
+        ToolEvent(name, title) if title else json_lines.tool(name, json_lines.inner(state, "input"))
+    )
 
 
-def _finish(part: lines.Object, reading: Reading) -> tuple[Event, ...]:
-    tokens = lines.inner(part, "tokens")
-    cache = lines.inner(tokens, "cache")
+def _finish(part: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]:
+    tokens = json_lines.inner(part, "tokens")
+    cache = json_lines.inner(tokens, "cache")
     usage = Usage(
         extent=Extent.STEP,
-        tokens=Tokens(
-            input=lines.count(tokens, "input"),
-            output=lines.count(tokens, "output") + lines.count(tokens, "reasoning"),
-            cache_read=lines.count(cache, "read"),
-            cache_write=lines.count(cache, "write"),
+        tokens=TokenCount(
+            input=json_lines.count(tokens, "input"),
+            output=json_lines.count(tokens, "output") + json_lines.count(tokens, "reasoning"),
+            cache_read=json_lines.count(cache, "read"),
+            cache_write=json_lines.count(cache, "write"),
         ),
-        micro_usd=lines.micro_dollars(part, "cost"),
+        micro_usd=json_lines.micro_dollars(part, "cost"),
     )
     match part.get("reason"):
         case "stop":
@@ -106,18 +108,20 @@ def _finish(part: lines.Object, reading: Reading) -> tuple[Event, ...]:
     return (usage,)
 
 
-def _failure(error: lines.Object) -> tuple[Event, ...]:
-    data = lines.inner(error, "data")
-    name = lines.text(error, "name")
-    said = lines.text(data, "message") or name or "no reason given"
-    kind = trouble.by_status(lines.number(data, "statusCode")) or trouble.by_text(f"{name} {said}")
+def _failure(error: json_lines.Object) -> tuple[Event, ...]:
+    data = json_lines.inner(error, "data")
+    name = json_lines.text(error, "name")
+    said = json_lines.text(data, "message") or name or "no reason given"
+    kind = failure_text.by_status(json_lines.number(data, "statusCode")) or failure_text.by_text(
+        f"{name} {said}"
+    )
     if name == "ProviderAuthError":
         kind = ErrorClass.AUTH
     events: tuple[Event, ...] = (Error(kind=kind, text=said), Result(ok=False, text=said))
     if kind is not ErrorClass.RATE_LIMIT:
         return events
     limit = reset_time.rate_limit(said)
-    wait = lines.text(lines.inner(data, "responseHeaders"), "retry-after")
+    wait = json_lines.text(json_lines.inner(data, "responseHeaders"), "retry-after")
     if not limit.says_when and wait.isascii() and wait.isdigit() and len(wait) < 8:
         limit = replace(limit, after=float(wait))
     return (limit, *events)
@@ -128,8 +132,8 @@ def read_error(line: bytes) -> tuple[Event, ...]:
     found = _STREAM_ERROR.search(line[:10_000])
     if found is None:
         return ()
-    said = lines.plain(found[1])
-    kind = trouble.by_text(said)
+    said = json_lines.plain(found[1])
+    kind = failure_text.by_text(said)
     if kind is ErrorClass.RATE_LIMIT:
         return (reset_time.rate_limit(said),)
     return (Retrying(kind=kind, text=said),)
@@ -155,6 +159,6 @@ FACTS: Final = Facts(
     # opencode exits at once if it cannot write to any of these.
     directories=(
         *(xdg(kind, "opencode") for kind in ("CONFIG", "DATA", "STATE", "CACHE")),
-        Place(variable="OPENCODE_CONFIG_DIR"),
+        ProgramFiles(variable="OPENCODE_CONFIG_DIR"),
     ),
 )

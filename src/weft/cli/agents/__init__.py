@@ -14,8 +14,8 @@ from weft.cli.output import json_option, print_json, print_table, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.operations.agent_list import Listed
-    from weft.operations.swarm.records import Member
+    from weft.project.agent_list import ListedAgent
+    from weft.swarm.swarm_records import Member
 
 COMMANDS: Final = {
     "resume": "weft.cli.agents.resume",
@@ -35,8 +35,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from weft.operations import project
-    from weft.operations.agent_list import list_swarm, survey_agents
+    from weft.project import project
+    from weft.project.agent_list import survey_agents
+    from weft.swarm.membership import list_swarm
 
     directory: Path = ctx.obj
     found = project.find(directory, os.environ)
@@ -62,9 +63,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
         )
 
 
-def troubles(listed: Sequence[Listed]) -> list[str]:
+def troubles(listed: Sequence[ListedAgent]) -> list[str]:
     """What keeps agents from running, and what to do about it."""
-    from weft.operations.agent_list import explain_stopped
+    from weft.project.agent_list import explain_stopped
 
     missing: dict[str, list[str]] = {}
     for one in listed:
@@ -78,7 +79,7 @@ def troubles(listed: Sequence[Listed]) -> list[str]:
     ]
 
 
-def _row(one: Listed) -> tuple[str, ...]:
+def _row(one: ListedAgent) -> tuple[str, ...]:
     of = "" if one.limit is None else f" of {one.limit}"
     running = f"{one.use.running}{of}"
     if one.agent is None:
@@ -118,7 +119,7 @@ def _member_as_json(one: Member) -> dict[str, Any]:
     }
 
 
-def _as_json(one: Listed) -> dict[str, Any]:
+def _as_json(one: ListedAgent) -> dict[str, Any]:
     agent, program = one.agent, one.program
     return {
         "name": one.name,

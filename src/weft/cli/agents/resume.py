@@ -21,8 +21,8 @@ def command(directory: Path, name: str, as_json: bool) -> None:
     is set up: every task would fail the same way. Mend that first; `weft agents test NAME` tries
     it, and resumes the agent if it works.
     """
-    from weft.operations import project
-    from weft.operations.agent_list import resume
+    from weft.project import project
+    from weft.project.agent_list import resume
 
     resumed = resume(project.find(directory, os.environ), name)
     if as_json:

@@ -14,8 +14,8 @@ from weft.cli.output import json_option, print_json, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weft.maintenance.agent_trial import Diagnosis, Trial
     from weft.model import Event, Grant
-    from weft.operations.agent_trial import Diagnosis, Trial
 
 
 @click.command(name="test")
@@ -28,10 +28,10 @@ def command(directory: Path, name: str, as_json: bool) -> int:
     It writes one small file in a repository that is thrown away, so this costs what one short
     answer of its model costs. If it works, an agent that was stopped is resumed.
     """
-    from weft.operations import project
-    from weft.operations.agent_list import get_agent, resume
-    from weft.operations.agent_trial import Diagnosis, throw_away, try_agent
-    from weft.operations.programs import explain_missing, find_program
+    from weft.maintenance.agent_trial import Diagnosis, throw_away, try_agent
+    from weft.project import project
+    from weft.project.agent_list import get_agent, resume
+    from weft.project.agent_programs import explain_missing, find_program
 
     found = project.find(directory, os.environ)
     if found.server is not None:
@@ -54,14 +54,14 @@ def command(directory: Path, name: str, as_json: bool) -> int:
 
 def _try(trial: Trial, *, quiet: bool) -> Diagnosis:
     """Run the trial to its end, however that comes."""
-    from weft.cli.following import Follower
-    from weft.cli.serving import serve
-    from weft.engine import Interrupted
-    from weft.operations.agent_trial import diagnose, hand_in
+    from weft.cli.task_follower import TaskFollower
+    from weft.cli.worker_loops import serve
+    from weft.maintenance.agent_trial import diagnose, hand_in
     from weft.store.admission import admit_task
     from weft.store.tasks import list_attempts
+    from weft.worker.engine import Interrupted
 
-    class OneAttempt(Follower):
+    class OneAttempt(TaskFollower):
         def look(self) -> bool:
             self.read()
             return any(one.ended for one in list_attempts(store, task))

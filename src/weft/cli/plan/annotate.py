@@ -9,13 +9,13 @@ import click
 
 from weft import git, plan
 from weft.cli.output import json_option, print_json
-from weft.cli.plan import texts
+from weft.cli.plan import plan_text
 from weft.errors import InputError
 from weft.git import NotARepository
-from weft.operations import plan_file, plans
-from weft.plan.annotate import Advice, PhaseAdvice, annotate
-from weft.plan.records import Source
+from weft.plan.annotator import Advice, PhaseAdvice, annotate
+from weft.plan.plan_records import Source
 from weft.process import ProgramMissing
+from weft.runs import plan_check, plan_file
 
 
 @click.command(name="annotate")
@@ -32,13 +32,13 @@ def command(directory: Path, file: str, write: bool, as_json: bool) -> int:
 
     Example: weft plan annotate plan.md --write
     """
-    source = plans.load(directory, file)
+    source = plan_check.load(directory, file)
     reading = plan.read(source.name, source.data)
     if reading.plan.source is not Source.MARKDOWN:
         raise InputError(
             f"{file} is not a plan.md; `weft plan convert {file} --to plan.md` makes one of it."
         )
-    if texts.print_errors(reading):
+    if plan_text.print_errors(reading):
         return 2
     repository = _repository(directory)
     found = annotate(file, source.data, repository)
@@ -50,7 +50,7 @@ def command(directory: Path, file: str, write: bool, as_json: bool) -> int:
         print_json(_as_json(file, found, written))
     else:
         for line in _lines(file, found, written, found.data != source.data):
-            click.echo(texts.plain(line))
+            click.echo(plan_text.plain(line))
     return 0
 
 
@@ -77,7 +77,8 @@ def _lines(file: str, found: Advice, written: bool, differs: bool) -> Iterator[s
 
 def _phase(phase: PhaseAdvice) -> Iterator[str]:
     able = "can run in parallel" if phase.parallel else "stays in order"
-    yield f"Phase {phase.label} ({texts.count(len(phase.tasks), 'task')}) {able}: {phase.reason}"
+    tasks = plan_text.count(len(phase.tasks), "task")
+    yield f"Phase {phase.label} ({tasks}) {able}: {phase.reason}"
     for task in phase.tasks:
         said = [
             f"{key}: {', '.join(values)}"

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from weft.cli.output import json_option, print_json
-from weft.cli.plan import texts
-from weft.operations import plans
+from weft.cli.plan import plan_text
+from weft.runs import plan_check
 
 
 @click.command(name="check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@texts.slots_option
+@plan_text.slots_option
 @json_option
 @click.pass_obj
 def command(directory: Path, files: tuple[str, ...], slots: int | None, as_json: bool) -> int:
@@ -25,15 +25,15 @@ def command(directory: Path, files: tuple[str, ...], slots: int | None, as_json:
 
     Example: weft plan check plan.md --slots 4
     """
-    sources = [plans.load(directory, name) for name in files]
-    with plans.setting(directory, os.environ) as around:
-        checked = [plans.check(source, around, slots) for source in sources]
-        texts.warn(around.history.warning)
+    sources = [plan_check.load(directory, name) for name in files]
+    with plan_check.setting(directory, os.environ) as around:
+        checked = [plan_check.check(source, around, slots) for source in sources]
+        plan_text.warn(around.history.warning)
     if as_json:
-        found = [plans.as_json(one) for one in checked]
+        found = [plan_check.as_json(one) for one in checked]
         named = [{"file": one.name, **answer} for one, answer in zip(checked, found, strict=True)]
         print_json(found[0] if len(found) == 1 else named)
     else:
         for one in checked:
-            texts.print_problems(one)
+            plan_text.print_problems(one)
     return 2 if any(one.failed for one in checked) else 0

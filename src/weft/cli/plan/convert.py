@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from weft import plan
-from weft.cli.plan import texts
-from weft.operations import plan_file, plans
-from weft.plan.convert import convert
-from weft.plan.records import Source
+from weft.cli.plan import plan_text
+from weft.plan.conversion import convert
+from weft.plan.plan_records import Source
+from weft.runs import plan_check, plan_file
 
 
 @click.command(name="convert")
@@ -32,9 +32,9 @@ def command(directory: Path, file: str, kind: str, output: str | None) -> int:
 
     Example: weft plan convert prd.json --to plan.md --output plan.md
     """
-    source = plans.load(directory, file)
+    source = plan_check.load(directory, file)
     reading = plan.read(source.name, source.data)
-    if texts.print_errors(reading):
+    if plan_text.print_errors(reading):
         return 2
     data = convert(reading.plan, Source(kind)).encode(errors="replace")
     if output is None:

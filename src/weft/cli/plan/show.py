@@ -9,17 +9,17 @@ from pathlib import Path
 
 import click
 
+from weft.cli.html_page import is_page
 from weft.cli.output import json_option, print_json
-from weft.cli.page import is_page
-from weft.cli.plan import gantt, page, texts, tree
-from weft.cli.plan.texts import duration
-from weft.operations import plan_file, plans
-from weft.operations.plans import Checked
+from weft.cli.plan import plan_page, plan_text, text_gantt, text_tree
+from weft.cli.plan.plan_text import duration
+from weft.runs import plan_check, plan_file
+from weft.runs.plan_check import CheckedPlan
 
 
 @click.command(name="show")
 @click.argument("file", metavar="FILE")
-@texts.slots_option
+@plan_text.slots_option
 @click.option("--html", metavar="OUT", help="Write it as one HTML page to OUT instead.")
 @json_option
 @click.pass_obj
@@ -32,22 +32,22 @@ def command(
 
     Example: weft plan show plan.md --slots 4 --html plan.html
     """
-    source = plans.load(directory, file)
-    with plans.setting(directory, os.environ) as around:
-        checked = plans.check(source, around, slots)
-        texts.warn(around.history.warning)
+    source = plan_check.load(directory, file)
+    with plan_check.setting(directory, os.environ) as around:
+        checked = plan_check.check(source, around, slots)
+        plan_text.warn(around.history.warning)
     if checked.failed:
         if as_json:
-            print_json(plans.as_json(checked))
+            print_json(plan_check.as_json(checked))
         else:
-            texts.print_problems(checked)
+            plan_text.print_problems(checked)
         return 2
     if html is not None:
-        text = page.render(checked, list(figures(checked)), list(advice(checked)))
+        text = plan_page.render(checked, list(figures(checked)), list(advice(checked)))
         data = text.encode(errors="replace")
         plan_file.write_over(directory / html, data, ours=is_page, kind="HTML page")
     if as_json:
-        print_json({**plans.as_json(checked), **_as_json(checked)})
+        print_json({**plan_check.as_json(checked), **_as_json(checked)})
     elif html is not None:
         click.echo(f"Wrote {html}.")
     else:
@@ -57,7 +57,7 @@ def command(
     return None
 
 
-def _as_json(checked: Checked) -> dict[str, object]:
+def _as_json(checked: CheckedPlan) -> dict[str, object]:
     return {
         "schedule": [
             {
@@ -75,33 +75,35 @@ def _as_json(checked: Checked) -> dict[str, object]:
     }
 
 
-def _lines(checked: Checked, width: int) -> Iterator[str]:
+def _lines(checked: CheckedPlan, width: int) -> Iterator[str]:
     plan = checked.compiled.plan
-    yield from ([texts.plain(plan.title), ""] if plan.title else [])
-    yield from tree.draw(checked.compiled)
+    yield from ([plan_text.plain(plan.title), ""] if plan.title else [])
+    yield from text_tree.draw(checked.compiled)
     yield ""
-    yield from gantt.draw(checked.forecast, tree.names(plan), set(checked.critical_path), width)
+    yield from text_gantt.draw(
+        checked.forecast, text_tree.names(plan), set(checked.critical_path), width
+    )
     yield ""
     yield from _words(checked)
     if checked.problems:
-        yield f"`weft plan check` lists {texts.count(len(checked.problems), 'warning')}."
+        yield f"`weft plan check` lists {plan_text.count(len(checked.problems), 'warning')}."
 
 
-def _words(checked: Checked) -> Iterator[str]:
+def _words(checked: CheckedPlan) -> Iterator[str]:
     for name, value in figures(checked):
-        yield f"{name + ':' if name else '':<15} {texts.plain(value)}"
+        yield f"{name + ':' if name else '':<15} {plan_text.plain(value)}"
     for number, line in enumerate(advice(checked)):
         yield f"{'Shorter:' if number == 0 else '':<15} {line}"
 
 
-def figures(checked: Checked) -> Iterator[tuple[str, str]]:
+def figures(checked: CheckedPlan) -> Iterator[tuple[str, str]]:
     """How much it is and what bounds it, each as a name and a value."""
     forecast, bounds = checked.forecast, checked.forecast.bounds
-    tasks = texts.count(len(forecast.schedule), "task")
+    tasks = plan_text.count(len(forecast.schedule), "task")
     if not forecast.schedule:
         yield "Predicted", "nothing is left to run"
         return
-    slots = texts.count(forecast.slots, "slot")
+    slots = plan_text.count(forecast.slots, "slot")
     yield "Predicted", f"{duration(forecast.seconds)} for {tasks} on {slots}"
     over = 1 - bounds.lower / forecast.seconds if forecast.seconds else 0.0
     near = "no schedule is shorter" if over < 0.005 else f"{over:.0%} less than predicted"
@@ -110,7 +112,7 @@ def figures(checked: Checked) -> Iterator[tuple[str, str]]:
     yield "Work per slot", duration(bounds.work_per_slot)
     if bounds.file:
         yield "Busiest file", f"{place(bounds.file)}, {duration(bounds.busiest_file)}"
-    yield "Width", f"up to {texts.count(checked.compiled.width, 'task')} could run at once"
+    yield "Width", f"up to {plan_text.count(checked.compiled.width, 'task')} could run at once"
     yield "Critical path", path(checked.critical_path)
 
 
@@ -119,19 +121,19 @@ def path(names: list[str], most: int = 12) -> str:
     if len(names) > most:
         half = most // 2
         names = [*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:]]
-    return texts.plain(" → ".join(names))
+    return plan_text.plain(" → ".join(names))
 
 
-def advice(checked: Checked) -> Iterator[str]:
+def advice(checked: CheckedPlan) -> Iterator[str]:
     """What would shorten the run most."""
     for saving in checked.savings:
         less = f"−{duration(saving.seconds)}"
-        who = texts.listed(saving.tasks)
+        who = plan_text.listed(saving.tasks)
         if saving.file == "**":
-            yield texts.plain(f"name the files of {who}: {less}")
+            yield plan_text.plain(f"name the files of {who}: {less}")
         else:
-            yield texts.plain(f"split {saving.file} between {who}: {less}")
+            yield plan_text.plain(f"split {saving.file} between {who}: {less}")
 
 
 def place(pattern: str) -> str:
-    return "the whole repository" if pattern == "**" else texts.plain(pattern)
+    return "the whole repository" if pattern == "**" else plan_text.plain(pattern)

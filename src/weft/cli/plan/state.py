@@ -9,11 +9,11 @@ import click
 
 from weft import plan
 from weft.cli.output import json_text
-from weft.cli.plan import texts
+from weft.cli.plan import plan_text
 from weft.errors import InputError
-from weft.operations import plan_file, plans
-from weft.plan.records import Source
-from weft.plan.state import parallel_state
+from weft.plan.plan_records import Source
+from weft.plan.task_state import parallel_state
+from weft.runs import plan_check, plan_file
 
 
 @click.command(name="state")
@@ -28,9 +28,9 @@ def command(directory: Path, file: str, phase: str | None, output: str | None) -
 
     Example: weft plan state plan.md --output parallel_state.json
     """
-    source = plans.load(directory, file)
+    source = plan_check.load(directory, file)
     reading = plan.read(source.name, source.data)
-    if texts.print_errors(reading):
+    if plan_text.print_errors(reading):
         return 2
     if reading.plan.source is not Source.MARKDOWN:
         raise InputError(f"{file} has no phases; only a plan.md has a state to write.")

@@ -24,26 +24,26 @@ def command(directory: Path, run: str | None, html: str | None, as_json: bool) -
 
     Example: weft report --html report.html
     """
-    from weft.operations import project
-    from weft.operations.report import as_json as to_json
-    from weft.operations.report import read
+    from weft.project import project
+    from weft.runs.report import as_json as to_json
+    from weft.runs.report import read
 
     found = project.find(directory, os.environ)
     with found.open_store() as store:
         report = read(store, run)
     if html is not None:
-        from weft.cli.page import is_page
-        from weft.cli.report import page
-        from weft.operations.plan_file import write_over
+        from weft.cli.html_page import is_page
+        from weft.cli.report import report_page
+        from weft.runs.plan_file import write_over
 
-        data = page.render(report).encode(errors="replace")
+        data = report_page.render(report).encode(errors="replace")
         write_over(directory / html, data, ours=is_page, kind="HTML page")
     if as_json:
         print_json(to_json(report))
     elif html is not None:
         click.echo(f"Wrote {html}.")
     else:
-        from weft.cli.report.lines import lines
+        from weft.cli.report.report_lines import lines
 
         for line in lines(report):
             say(line)

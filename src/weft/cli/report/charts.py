@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from weft.cli.drawing import escaped, frame
-from weft.cli.plan.gantt import ticks
-from weft.cli.plan.texts import duration
-from weft.cli.report import words
-from weft.operations.report.capacity import Capacity
-from weft.operations.report.records import Report
+from weft.cli.plan.plan_text import duration
+from weft.cli.plan.text_gantt import ticks
+from weft.cli.report import report_text
+from weft.cli.svg_parts import escaped, frame
+from weft.runs.report.limit_use import LimitUse
+from weft.runs.report.report_records import RunReport
 
 _WIDE: Final = 560
 _HIGH: Final = 84
@@ -21,7 +21,7 @@ Steps = Sequence[tuple[float, float]]
 """From when on, how much."""
 
 
-def capacity(one: Capacity, total: float) -> str:
+def capacity(one: LimitUse, total: float) -> str:
     """Use by the run, by others on top of it, and the limit."""
     peak = max((step.own + step.others for step in one.steps), default=1)
     limit = one.limit
@@ -44,14 +44,14 @@ def capacity(one: Capacity, total: float) -> str:
     return frame(_LEFT + _WIDE, _HIGH + 18, parts, escaped(f"Use of {one.resource} over time"))
 
 
-def spending(report: Report) -> str:
+def spending(report: RunReport) -> str:
     """Dollars so far, as attempts ended."""
     ended = sorted((one.end, one.micro_usd) for one in report.attempts)
     sums = accumulate(micro_usd for _, micro_usd in ended)
     steps = [(at, float(so_far)) for (at, _), so_far in zip(ended, sums, strict=True)]
     top = report.figures.micro_usd
     scale = _Scale(total=report.seconds, top=max(1, top))
-    parts = [*scale.axes(words.dollars(top)), scale.area(steps, "spent")]
+    parts = [*scale.axes(report_text.dollars(top)), scale.area(steps, "spent")]
     return frame(_LEFT + _WIDE, _HIGH + 18, parts, "Dollars spent over time")
 
 

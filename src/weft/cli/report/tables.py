@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from weft.cli.drawing import escaped
-from weft.cli.report import words
-from weft.operations.report.records import AttemptReport, CheckReport, Report
+from weft.cli.report import report_text
+from weft.cli.svg_parts import escaped
+from weft.runs.report.report_records import AttemptReport, CheckReport, RunReport
 
 _LONGEST: Final = 400  # characters of a reason in a line
 _MOST_OUTPUT: Final = 8_000  # characters of what a check printed, its end
 
 
-def gate(report: Report) -> Iterator[str]:
+def gate(report: RunReport) -> Iterator[str]:
     yield "<h2>The gate</h2>"
     if not report.checks and not report.rejections:
         yield '<p class="dim">Nothing has reached it.</p>'
@@ -33,7 +33,7 @@ def gate(report: Report) -> Iterator[str]:
 
 
 def _verdict(check: CheckReport) -> str:
-    took = "known" if check.reused else words.length(check.end - check.start)
+    took = "known" if check.reused else report_text.length(check.end - check.start)
     verdict, kind = ("passed", "passed") if check.passed else ("failed", "bad")
     what = f"{check.purpose}, flaky" if check.flaky else check.purpose
     return _row(check.end, took, verdict, kind, check.tasks, what, check.output)
@@ -44,13 +44,13 @@ def _row(
 ) -> str:
     said = _unfolding(what, more) if more.strip() else escaped(what)
     return (
-        f'<tr><td class="r n">{words.length(at)}</td><td class="r n">{took}</td>'
+        f'<tr><td class="r n">{report_text.length(at)}</td><td class="r n">{took}</td>'
         f'<td><span class="tag {kind}">{verdict}</span></td>'
         f'<td class="id">{escaped(", ".join(tasks))}</td><td>{said}</td></tr>'
     )
 
 
-def agents(report: Report) -> Iterator[str]:
+def agents(report: RunReport) -> Iterator[str]:
     """Time, tokens and dollars by agent and stage."""
     groups: dict[tuple[str, str], list[AttemptReport]] = {}
     for one in report.attempts:
@@ -67,15 +67,15 @@ def agents(report: Report) -> Iterator[str]:
             f'<tr><td class="id">{escaped(agent)}</td><td>{escaped(stage)}</td>'
             f'<td class="r">{len(group)}</td>'
             f'<td class="r">{sum(one.outcome not in ("success", "running") for one in group)}</td>'
-            f'<td class="r">{words.length(sum(one.end - one.start for one in group))}</td>'
+            f'<td class="r">{report_text.length(sum(one.end - one.start for one in group))}</td>'
             f'<td class="r">{sum(one.tokens for one in group):,}</td>'
-            f'<td class="r">{words.dollars(sum(one.micro_usd for one in group))}</td></tr>'
+            f'<td class="r">{report_text.dollars(sum(one.micro_usd for one in group))}</td></tr>'
             for (agent, stage), group in sorted(groups.items())
         ),
     )
 
 
-def attempts(report: Report) -> Iterator[str]:
+def attempts(report: RunReport) -> Iterator[str]:
     yield "<h2>Every attempt</h2>"
     titles = {task.name: task.title for task in report.tasks}
     commits = {task.name: task.commit for task in report.tasks}
@@ -90,22 +90,24 @@ def attempts(report: Report) -> Iterator[str]:
 
 def _attempt(one: AttemptReport, title: str, landed: str | None) -> str:
     commit = landed if one.fate == "landed" else one.commit
-    tag = f'<span class="tag {words.kind(one.fate)}">{escaped(words.said(one.fate))}</span>'
+    fate = escaped(report_text.said(one.fate))
+    tag = f'<span class="tag {report_text.kind(one.fate)}">{fate}</span>'
     reason = _reason(one.reason) if one.reason.strip() else ""
     return (
         f'<tr data-t="{escaped(one.task)}"><td><span class="id">{escaped(one.task)}</span> '
         f'<span class="dim">{escaped(title)}</span></td><td class="r">{one.number}</td>'
         f'<td class="n">{escaped(one.agent or "")}</td>'
         f'<td class="n">{escaped(one.stage or "")}</td>'
-        f'<td class="r n">{words.length(one.start)}</td>'
-        f'<td class="r n">{words.length(one.end - one.start)}</td><td>{tag}{reason}</td>'
-        f'<td class="r n">{one.tokens:,}</td><td class="r n">{words.dollars(one.micro_usd)}</td>'
+        f'<td class="r n">{report_text.length(one.start)}</td>'
+        f'<td class="r n">{report_text.length(one.end - one.start)}</td><td>{tag}{reason}</td>'
+        f'<td class="r n">{one.tokens:,}</td>'
+        f'<td class="r n">{report_text.dollars(one.micro_usd)}</td>'
         f'<td class="n"><code>{escaped((commit or "")[:9])}</code></td></tr>'
     )
 
 
 def _reason(text: str) -> str:
-    first = words.first_line(text)
+    first = report_text.first_line(text)
     whole = first == text.strip() and len(first) <= _LONGEST
     return f'<div class="dim">{escaped(first) if whole else _unfolding(first, text)}</div>'
 

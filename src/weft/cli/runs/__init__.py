@@ -14,7 +14,7 @@ from weft.cli.output import json_option, print_json, print_table, say
 from weft.config import command_line
 
 if TYPE_CHECKING:
-    from weft.operations.runs import RunListed
+    from weft.runs.run_settings import RunListed
 
 COMMANDS: Final = {
     "update": "weft.cli.runs.update",
@@ -32,8 +32,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from weft.operations import project
-    from weft.operations.runs import as_dict, survey_runs
+    from weft.project import project
+    from weft.runs.run_settings import as_dict, survey_runs
 
     directory: Path = ctx.obj
     listed = survey_runs(project.find(directory, os.environ))

@@ -20,8 +20,8 @@ def command(directory: Path, run: str, as_json: bool) -> None:
     The log keeps what was changed. Work that passed another check is checked again before it
     lands; agents that run go on as they were started.
     """
-    from weft.operations import project
-    from weft.operations.runs import update_settings
+    from weft.project import project
+    from weft.runs.run_settings import update_settings
 
     done = update_settings(project.find(directory, os.environ), run)
     if as_json:

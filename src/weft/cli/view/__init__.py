@@ -10,18 +10,18 @@ from typing import Final
 
 from weft.cli.view.draw import draw
 from weft.cli.view.picture import Picture
-from weft.cli.view.scenery import Scenery
+from weft.cli.view.picture_builder import Scenery
 from weft.cli.view.screen import Screen, is_possible, open_screen
-from weft.operations.tracking import Track
+from weft.runs.tracker import Track
 from weft.store import Store
 
-__all__ = ["View", "is_possible", "open_view"]
+__all__ = ["LiveView", "is_possible", "open_view"]
 
 _PACE: Final = 0.25  # seconds between two pictures, at least
 _RECENT: Final = 200
 
 
-class View:
+class LiveView:
     def __init__(self, store: Store, screen: Screen, log: deque[str]) -> None:
         self._screen = screen
         self._log = log
@@ -50,8 +50,8 @@ class View:
 
 
 @contextmanager
-def open_view(store: Store) -> Iterator[View]:
+def open_view(store: Store) -> Iterator[LiveView]:
     """A view for as long as the block lasts; the terminal is as before when it has ended."""
     log: deque[str] = deque(maxlen=1)
     with open_screen(log) as screen:
-        yield View(store, screen, log)
+        yield LiveView(store, screen, log)

@@ -18,14 +18,14 @@ from rich.text import Text
 from weft.cli.output import printable
 from weft.cli.run_text import clock
 from weft.cli.view.picture import AgentLine, Picture, RunPicture
-from weft.cli.words import duration
+from weft.formats import duration
 
 _FEW: Final = 3  # lines of a section that others must leave room for
 _WARNING: Final = re.compile(r"\[[^]]*\] (\S+ )?! ")  # its time, perhaps its run
 _NARROW: Final = 50  # columns below which an agent's line says less
 
 
-class _Section(Struct, frozen=True, kw_only=True):
+class _ViewSection(Struct, frozen=True, kw_only=True):
     lines: list[Text]
     least: int  # lines it gets before a less important one gets any
     title: str = ""
@@ -44,7 +44,7 @@ def draw(picture: Picture, width: int, height: int) -> list[Text]:
     return lines[:height]
 
 
-def _sections(picture: Picture, width: int) -> list[_Section]:
+def _sections(picture: Picture, width: int) -> list[_ViewSection]:
     """The most important first, which is also how they stand on the screen."""
     several = len(picture.runs) > 1
     head = [line for run in picture.runs for line in _head(run, width)]
@@ -67,18 +67,18 @@ def _sections(picture: Picture, width: int) -> list[_Section]:
     if not picture.runs:
         head = [_plain("No run is under way.")]
     return [
-        _Section(lines=head, least=2 * max(1, len(picture.runs))),
-        _Section(lines=notice, least=1),
-        _Section(lines=needs, least=_FEW),
-        _Section(lines=agents, least=_FEW, title="agents"),
-        _Section(lines=gate, least=2, title="gate"),
-        _Section(lines=limits, least=1, title="limits"),
-        _Section(lines=waits, least=_FEW, title="waits"),
-        _Section(lines=recent, least=1, title="recent"),
+        _ViewSection(lines=head, least=2 * max(1, len(picture.runs))),
+        _ViewSection(lines=notice, least=1),
+        _ViewSection(lines=needs, least=_FEW),
+        _ViewSection(lines=agents, least=_FEW, title="agents"),
+        _ViewSection(lines=gate, least=2, title="gate"),
+        _ViewSection(lines=limits, least=1, title="limits"),
+        _ViewSection(lines=waits, least=_FEW, title="waits"),
+        _ViewSection(lines=recent, least=1, title="recent"),
     ]
 
 
-def _share_out(sections: Sequence[_Section], height: int) -> list[int]:
+def _share_out(sections: Sequence[_ViewSection], height: int) -> list[int]:
     """Lines for each section: first its least, by importance, then as many as it has."""
     rooms = [0] * len(sections)
     left = height
@@ -93,7 +93,7 @@ def _share_out(sections: Sequence[_Section], height: int) -> list[int]:
     return rooms
 
 
-def _fitted(section: _Section, room: int) -> list[Text]:
+def _fitted(section: _ViewSection, room: int) -> list[Text]:
     if room <= 0:
         return []
     lines = section.lines[:room]

@@ -1,0 +1,1 @@
+"""The rules of admission. Pure: rows and limits in, decisions out."""

@@ -1,0 +1,58 @@
+"""Any program at all, by the command line in its agent file.
+
+`{prompt}` in an argument becomes the prompt, `{prompt_file}` the path of a file that holds it,
+`{model}` the model; where the first two are missing, the prompt goes to standard input. Lines
+are text. Exit code 0 is needed, and what changed in the repository decides. Where weft serves its
+tools, WEFT_MCP_URL says where and WEFT_MCP_TOKEN_FILE names a file with the token for them.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Final
+
+from weft.agents import json_lines
+from weft.agents.adapters.base import (
+    LONGEST_ARGUMENT,
+    Facts,
+    Launch,
+    Read,
+    ReaderState,
+    Start,
+    told_of_mcp,
+)
+from weft.agents.agent import Agent
+from weft.agents.events import TextEvent
+from weft.errors import InputError
+
+FACTS: Final = Facts(program="", first_signal=signal.SIGTERM, idle=1800, says_result=False)
+
+_PROMPT_FILE: Final = "prompt.md"
+_PLACE: Final = re.compile(r"\{(prompt|prompt_file|model)\}")
+
+
+def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+    path = f"{start.directory}/{_PROMPT_FILE}"
+    given = {"prompt": prompt, "prompt_file": path, "model": agent.model or ""}
+    words = (*agent.command, *agent.args)
+    asked = {place for word in words for place in _PLACE.findall(word)}
+    # One pass over the words as they are written: nothing inside the prompt is a place.
+    argv = tuple(_PLACE.sub(lambda place: given[place[1]], word) for word in words)
+    if any(len(word.encode("utf-8")) > LONGEST_ARGUMENT for word in argv):
+        raise InputError(
+            f"{agent.file}: the prompt is too long for an argument; use {{prompt_file}}."
+        )
+    data = prompt.encode("utf-8")
+    mcp = told_of_mcp(start)
+    return Launch(
+        argv=argv,
+        stdin=b"" if asked & {"prompt", "prompt_file"} else data,
+        environment=mcp.environment,
+        files={**mcp.files, **({_PROMPT_FILE: data} if "prompt_file" in asked else {})},
+    )
+
+
+def read(line: bytes, reading: ReaderState) -> Read:
+    said = json_lines.plain(line)
+    return ((TextEvent(said),) if said.strip() else (), reading)

@@ -1,0 +1,203 @@
+"""An agent file, `.weft/agents/<name>.md`: settings in front, a prompt template behind.
+
+`parse` takes the text and returns an `Agent`, or raises an error that names file and line.
+Reading the file is left to others, what the settings lead to is up to the adapters.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from weft.agents import file_values, frontmatter, template
+from weft.agents.agent import (
+    COMMAND,
+    LIMITS_TOOLS,
+    PROGRAMS,
+    SCRIPTED,
+    Agent,
+    AgentBudget,
+    Prices,
+    SandboxSettings,
+)
+from weft.agents.file_values import Unexpected
+from weft.agents.frontmatter import Field, fail
+from weft.errors import InputError
+from weft.model import HUMAN, LEAD
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+
+
+@lru_cache(maxsize=64)
+def parse(text: str, *, name: str, file: str) -> Agent:
+    """The agent that a file describes; `name` is the file's, without `.md`."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{file}: an agent's name is made of letters, digits, `-`, `_` and `.`.")
+    if name == HUMAN:
+        raise InputError(f"{file}: {HUMAN!r} stands for a person and cannot be an agent.")
+    document = frontmatter.read(text, file)
+    settings: dict[str, Any] = {}
+    for key, value in document.fields.items():
+        if key not in _SETTINGS:
+            raise fail(file, value.line, f"unknown setting {key!r}.{_near(key, _SETTINGS)}")
+        settings |= _understood(_SETTINGS[key], key, value, file)
+    if "runs" not in settings:
+        raise fail(file, 1, "`runs` is missing: say which program this agent is.")
+    if settings.get("tools") and settings["runs"] not in LIMITS_TOOLS:
+        line = document.fields["tools"].line
+        able = " and ".join(LIMITS_TOOLS)
+        raise fail(file, line, f"`tools` can only be limited for {able}; remove it.")
+    if "commands" in settings and settings["runs"] != SCRIPTED:
+        line = document.fields["commands"].line
+        raise fail(file, line, "`commands` is for `runs: scripted` alone; remove it.")
+    if "sends_to" in settings and settings.get("stage") != LEAD:
+        line = document.fields["sends_to"].line
+        raise fail(file, line, "`sends_to` is for a lead alone; add `stage: lead` or remove it.")
+    template.check(document.body, file, document.body_line)
+    return Agent(
+        name=name,
+        file=file,
+        template=document.body,
+        template_line=document.body_line,
+        **settings,
+    )
+
+
+Parser = Callable[[Field], dict[str, Any]]
+
+
+def _understood(parse: Parser, key: str, value: Field, file: str) -> dict[str, Any]:
+    if value.value == "":
+        raise fail(file, value.line, f"{key!r} has no value.")
+    try:
+        return parse(value)
+    except Unexpected as error:
+        wrong = error.field
+        said = f", not {_short(wrong.value)}" if isinstance(wrong.value, str) else ""
+        raise fail(file, wrong.line, f"{key!r} must be {error}{said}.") from None
+
+
+def _short(value: str) -> str:
+    return repr(value if len(value) <= 60 else value[:57] + "...")
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word[:60], list(known), n=1)
+    return f" Did you mean {close[0]}?" if close else f" Known: {', '.join(sorted(known))}."
+
+
+def _runs(value: Field) -> dict[str, Any]:
+    if value.value in PROGRAMS:
+        return {"runs": value.value}
+    command = file_values.words(value)
+    if not command or not command[0]:
+        raise Unexpected(value, "a program: " + ", ".join(PROGRAMS) + " or a command line")
+    if isinstance(value.value, str) and len(command) == 1:
+        close = difflib.get_close_matches(command[0], [*PROGRAMS, COMMAND], n=1, cutoff=0.7)
+        if close:
+            raise Unexpected(value, f"{close[0]}, or a list if the program is really called that")
+    return {"runs": COMMAND, "command": command}
+
+
+def _prices(value: Field) -> dict[str, Any]:
+    given = file_values.mapping(value)
+    _only(given, ("input", "output", "cache_read", "cache_write"))
+    if "input" not in given or "output" not in given:
+        raise Unexpected(value, "dollars for a million tokens, with at least input and output")
+    prices = {key: file_values.micro_dollars(one) for key, one in given.items()}
+    # Without a price of its own, what passes the cache counts as plain input: never too little.
+    whole = {"cache_read": prices["input"], "cache_write": prices["input"], **prices}
+    return {"prices": Prices(**whole)}
+
+
+def _budget(value: Field) -> dict[str, Any]:
+    if isinstance(value.value, str):
+        return {"budget": AgentBudget(micro_usd=file_values.micro_dollars(value))}
+    given = file_values.mapping(value)
+    _only(given, ("usd", "tokens"))
+    return {
+        "budget": AgentBudget(
+            micro_usd=file_values.micro_dollars(given["usd"]) if "usd" in given else None,
+            tokens=file_values.tokens(given["tokens"]) if "tokens" in given else None,
+        )
+    }
+
+
+def _sandbox(value: Field) -> dict[str, Any]:
+    if isinstance(value.value, str):
+        return {"sandbox": _sandbox_kind(value)}
+    given = file_values.mapping(value)
+    _only(given, ("kind", "network", "write", "read"))
+    if "kind" not in given:
+        raise Unexpected(value, "off, landlock or bwrap, given as `kind`")
+    found: dict[str, Any] = {"sandbox": _sandbox_kind(given["kind"])}
+    if "network" in given:
+        found["network"] = file_values.truth(given["network"])
+    for key in ("write", "read"):
+        if key in given:
+            found[key] = file_values.paths(given[key])
+    return found
+
+
+def _sandbox_kind(value: Field) -> SandboxSettings:
+    kind = value.value.lower() if isinstance(value.value, str) else None
+    if kind not in tuple(SandboxSettings):
+        raise Unexpected(value, "off, landlock or bwrap")
+    return SandboxSettings(kind)
+
+
+def _env(value: Field) -> dict[str, Any]:
+    """Names to pass through, `NAME: value` to set, or a list that mixes both."""
+    parts = value.value if isinstance(value.value, tuple) else (value,)
+    passed: dict[str, None] = {}
+    given: dict[str, str] = {}
+    for part in parts:
+        if isinstance(part.value, Mapping):
+            for key, one in part.value.items():
+                given[file_values.variable(Field(key, one.line))] = _env_value(one)
+        else:
+            passed[file_values.variable(part)] = None
+    return {"env_passed": tuple(passed), "env_set": MappingProxyType(given)}
+
+
+def _env_value(value: Field) -> str:
+    if not isinstance(value.value, str) or "\0" in value.value:
+        raise Unexpected(value, "names, or `NAME: value` with text as value")
+    return value.value
+
+
+def _only(given: Mapping[str, Field], known: tuple[str, ...]) -> None:
+    for key in given:
+        if key not in known:
+            where = Field(key, given[key].line)
+            raise Unexpected(where, f"made of {', '.join(known)}")
+
+
+def _one(key: str, parse: Callable[[Field], Any]) -> Parser:
+    return lambda value: {key: parse(value)}
+
+
+_SETTINGS: Final[Mapping[str, Parser]] = {
+    "description": _one("description", file_values.text),
+    "runs": _runs,
+    "model": _one("model", file_values.text),
+    "args": _one("args", file_values.words),
+    "max_concurrency": _one("max_concurrency", file_values.count),
+    "stage": _one("stage", file_values.name),
+    "capabilities": _one("capabilities", file_values.names),
+    "provider": _one("provider", file_values.name),
+    "prices": _prices,
+    "timeout": _one("timeout", file_values.seconds),
+    "idle_timeout": _one("idle_timeout", file_values.seconds),
+    "budget": _budget,
+    "sandbox": _sandbox,
+    "env": _env,
+    "tools": _one("tools", file_values.names),
+    "commands": _one("commands", file_values.truth),
+    "open": _one("open", file_values.truth),
+    "sends_to": _one("sends_to", file_values.names),
+}

@@ -1,0 +1,83 @@
+"""Where programs keep what is their own, settings, sessions and caches: as paths. Pure.
+
+Programs look at a variable first and below home otherwise; so does this. Whether anything is
+there, and who may write to it, is left to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+_XDG: Final = {
+    "CONFIG": ".config",
+    "DATA": ".local/share",
+    "STATE": ".local/state",
+    "CACHE": ".cache",
+}
+
+
+class ProgramFiles(Struct, frozen=True, kw_only=True):
+    variable: str = ""  # says where, if it is set
+    home: str | None = None  # where it is otherwise, below the home directory; None: nowhere
+    name: str = ""  # its name there, where others have theirs, too
+
+
+def xdg(kind: str, name: str) -> ProgramFiles:
+    """A directory among those of other programs."""
+    return ProgramFiles(variable=f"XDG_{kind}_HOME", home=_XDG[kind], name=name)
+
+
+def _home(*names: str) -> tuple[ProgramFiles, ...]:
+    return tuple(ProgramFiles(home=name) for name in names)
+
+
+CREDENTIALS: Final = (
+    # keys and passwords
+    *_home(".ssh", ".gnupg", ".netrc", ".password-store", ".local/share/keyrings", ".vault-token"),
+    *_home(".pgpass", ".pg_service.conf", ".my.cnf"),
+    *(xdg("CONFIG", name) for name in ("op", "Bitwarden", "keepassxc", "rclone")),
+    # clouds
+    *_home(".aws", ".azure", ".boto", ".s3cfg", ".oci", ".kube", ".docker", ".terraform.d"),
+    *_home(".terraformrc", ".fly", ".netlify", ".wrangler", ".cloudflared"),
+    *(xdg("CONFIG", name) for name in ("gcloud", "doctl", "hcloud", "heroku", "containers")),
+    # forges and registries
+    *_home(".git-credentials", ".npmrc", ".pypirc", ".gem/credentials"),
+    *_home(".cargo/credentials", ".cargo/credentials.toml"),
+    *(xdg("CONFIG", name) for name in ("git/credentials", "gh", "glab-cli", "hub", "tea")),
+    # browsers and mail
+    *_home(".mozilla", ".thunderbird", "snap/firefox", "snap/chromium", ".var/app"),
+    *(xdg("CONFIG", name) for name in ("google-chrome", "chromium", "BraveSoftware")),
+    *(xdg("CONFIG", name) for name in ("microsoft-edge", "vivaldi", "opera", "mozilla")),
+    *(xdg("CACHE", name) for name in ("mozilla", "google-chrome", "chromium")),
+    # weft's own, and sockets of the user's session
+    *(xdg(kind, "weft") for kind in ("CONFIG", "DATA", "STATE")),
+    ProgramFiles(variable="XDG_RUNTIME_DIR"),
+)
+"""Places of the user's keys, passwords and browsers: no sandboxed agent reads these."""
+
+
+def find_all(places: Iterable[ProgramFiles], environment: Mapping[str, str]) -> list[str]:
+    """The paths of those that are anywhere in this environment."""
+    found = (_find(place, environment) for place in places)
+    # A relative one is in the workspace, wherever that will be.
+    return [path for path in found if path is not None and path.startswith("/")]
+
+
+def expand(paths: Iterable[str], environment: Mapping[str, str]) -> list[str]:
+    """Paths as an agent file spells them: absolute, or below home with `~/` in front."""
+    home = environment.get("HOME")
+    spelled = (f"{home}{path[1:]}" if home and path.startswith("~/") else path for path in paths)
+    return [path for path in spelled if path.startswith("/")]
+
+
+def _find(place: ProgramFiles, environment: Mapping[str, str]) -> str | None:
+    base = environment.get(place.variable)
+    if not base:
+        home = environment.get("HOME")
+        if not home or place.home is None:
+            return None
+        base = f"{home}/{place.home}" if place.home else home
+    return f"{base}/{place.name}" if place.name else base

@@ -1,0 +1,1 @@
+"""The faces for programs: HTTP and MCP over the same records."""

@@ -1,0 +1,220 @@
+"""Checks before any route sees a request. Pure ASGI, around everything else.
+
+- A `Host` that is not ours: a page that had its own name point at this machine (DNS rebinding).
+- An `Origin` or `Sec-Fetch-Site` that is not ours: a foreign page (cross-site requests).
+- The token, before a single byte of the body is read; too many connections of one token.
+- Bodies that are too large, chunked ones too, come too slowly, or are no JSON.
+- Heads that are too large, paths that are too long, two lengths for one body.
+
+Bodies are read here, whole: they are small, and so no slow body can keep a route waiting.
+Requests that need no token (`/healthz`) pass whatever the others do. Heads that come too slowly,
+and connections, are bounded in `protocol` and `connections`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from weft.api.http import problem_details
+from weft.api.http.auth import TokenCheck
+from weft.api.http.body_memory import BodyBudget
+from weft.api.http.connections import CONNECTION
+from weft.api.http.problem_details import Rejected
+from weft.api.http.protocol import HEAD_BYTES
+from weft.errors import StoreError, Unauthenticated, name_of
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+CALLS: Final = ("/v1/verbs/", "/v1/operations/")
+"""Where an admin calls verbs by name."""
+TOKEN: Final = "token"  # noqa: S105  # a name
+"""The key of the shown token's id in the state of an ASGI scope."""
+
+_CLOSED: Final = ("/v1/", "/metrics", "/mcp")
+_SITES: Final = (b"origin", b"sec-fetch-site")
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Bounds of one request. Sizes in bytes, times in seconds."""
+
+    head: int = HEAD_BYTES
+    body: int = 4 << 20  # a plan with a hundred tasks is a hundredth of this
+    call: int = 96 << 20  # of a verb called by name, which may carry the largest plan
+    bodies: int = 192 << 20  # of all requests at once; of one token's as much as `call`
+    body_seconds: float = 20.0
+    path: int = 2048  # with its query
+    headers: int = 64
+
+
+class Guard:
+    def __init__(
+        self, app: ASGIApp, *, hosts: Iterable[str], bounds: Bounds, tokens: TokenCheck
+    ) -> None:
+        self._app = app
+        self._hosts = frozenset(one.lower() for one in hosts)
+        self._bounds = bounds
+        self._tokens = tokens
+        self._bodies = BodyBudget(total=bounds.bodies, each=bounds.call)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return None  # there are no others here
+        async with AsyncExitStack() as until_answered:
+            try:
+                received = await self._let_in(scope, receive, until_answered)
+            except Rejected as error:
+                return await _turn_away(send, error)
+            return await self._app(scope, received, send)
+
+    async def _let_in(
+        self, scope: Scope, receive: Receive, until_answered: AsyncExitStack
+    ) -> Receive:
+        headers = scope["headers"]
+        self._refuse_head(scope, headers)
+        self._refuse_strangers(headers)
+        if not scope["path"].startswith(_CLOSED):
+            return receive  # nothing there reads a body
+        token = await self._identify(headers)
+        state = scope.setdefault("state", {})
+        state[TOKEN] = token
+        if CONNECTION in state:
+            state[CONNECTION].assign(token)
+        if scope["method"] not in _WITH_BODY:
+            return receive
+        length = self._length(scope["path"], headers)
+        if length:
+            with anyio.move_on_after(self._bounds.body_seconds) as waiting:
+                await until_answered.enter_async_context(self._bodies.take(token, length))
+            if waiting.cancelled_caught:
+                raise Rejected(503, "Too many large bodies are under way; ask again in a moment.")
+        return await self._read_body(headers, receive, length)
+
+    async def _identify(self, headers: Headers) -> str:
+        try:
+            return await self._tokens.identify(_bearer(headers))
+        except Unauthenticated as error:
+            raise Rejected(401, str(error)) from error
+        except StoreError as error:
+            raise Rejected(*problem_details.told(error)[:2]) from error
+
+    def _refuse_head(self, scope: Scope, headers: Headers) -> None:
+        asked = len(scope["raw_path"]) + len(scope["query_string"])
+        if len(headers) > self._bounds.headers:
+            raise Rejected(431, f"A request has at most {self._bounds.headers} headers.")
+        # uvicorn bounds only a head that comes in pieces.
+        if asked + sum(len(name) + len(value) + 4 for name, value in headers) > self._bounds.head:
+            raise Rejected(431, f"The head of a request has at most {self._bounds.head} bytes.")
+        if asked > self._bounds.path:
+            raise Rejected(414, f"A path has at most {self._bounds.path} bytes.")
+        names = [name for name, _ in headers]
+        if b"transfer-encoding" in names and b"content-length" in names:
+            # A proxy that believes the other header would take the rest for a second request.
+            raise Rejected(400, "A body has a Content-Length or a Transfer-Encoding, not both.")
+
+    def _length(self, path: str, headers: Headers) -> int:
+        """Return the largest size of the body: the announced length, or the bound without one."""
+        found = dict(headers)
+        if b"transfer-encoding" in found:
+            return self._bounds.body
+        length = found.get(b"content-length", b"0")
+        most = self._bounds.call if path.startswith(CALLS) else self._bounds.body
+        if not length.isdigit() or int(length) > most:
+            raise _too_large(most)
+        return int(length)
+
+    def _refuse_strangers(self, headers: Headers) -> None:
+        host = b""
+        for name, value in headers:
+            if name == b"host":
+                host = value
+            elif name in _SITES and not self._is_ours_or_none(name, value):
+                raise Rejected(403, "Pages of other sites may not ask anything here.")
+        if not self._is_ours(host.decode("latin-1")):
+            raise Rejected(
+                403, "This server does not go by that name; `weft serve --host-name` adds one."
+            )
+
+    def _is_ours_or_none(self, name: bytes, value: bytes) -> bool:
+        """Whether a browser says that nobody, or a page of ours, asked for this."""
+        if name == b"sec-fetch-site":
+            return value in (b"same-origin", b"none")
+        scheme, _, netloc = value.decode("latin-1").partition("://")
+        return scheme in ("http", "https") and self._is_ours(netloc)
+
+    def _is_ours(self, netloc: str) -> bool:
+        name, colon, port = netloc.rpartition(":")
+        bare = name if colon and port.isdecimal() else netloc
+        return bare.lower() in self._hosts
+
+    async def _read_body(self, headers: Headers, receive: Receive, most: int) -> Receive:
+        body = bytearray()
+        with anyio.move_on_after(self._bounds.body_seconds) as reading:
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Rejected(400, "The body ended too early.")
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > most:
+                    raise _too_large(most)
+        if reading.cancelled_caught:
+            raise Rejected(408, f"A body must come within {self._bounds.body_seconds:.0f} s.")
+        if body and not _is_json(dict(headers).get(b"content-type", b"")):
+            raise Rejected(415, "A body is application/json.")
+        return _replay(bytes(body), receive)
+
+
+def _bearer(headers: Headers) -> str:
+    shown = [value for name, value in headers if name == b"authorization"]
+    scheme, _, text = (shown[0] if len(shown) == 1 else b"").decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthenticated
+    return text.strip()
+
+
+def _too_large(most: int) -> Rejected:
+    return Rejected(413, f"A body has at most {most} bytes.")
+
+
+def _is_json(content_type: bytes) -> bool:
+    return content_type.partition(b";")[0].strip().lower() == b"application/json"
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """What was read, once, and then whatever comes: that its sender has gone."""
+    waiting = [body]
+
+    async def received() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return received
+
+
+async def _turn_away(send: Send, error: Rejected) -> None:
+    name = name_of(Unauthenticated) if error.status_code == 401 else None
+    body = problem_details.encode(error.status_code, error.detail, name)
+    headers = [
+        (b"content-type", problem_details.MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # what else it wanted to send is not read
+    ]
+    if error.status_code in problem_details.AGAIN:
+        headers.append((b"retry-after", str(problem_details.AGAIN[error.status_code]).encode()))
+    if error.status_code == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": error.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

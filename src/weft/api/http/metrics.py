@@ -1,0 +1,152 @@
+"""What a Prometheus scrapes: the store's state, and what this process counts of itself.
+
+The text format is a few lines long to write; a library for it would keep registries of numbers
+that the store has already.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from weft.api.http.request_counts import Counts
+from weft.model import Lease, Limit, Worker
+from weft.store import Store
+from weft.store.leases import list_open
+from weft.store.limit_table import list_limits
+from weft.store.summaries import list_open_entries, total_costs
+from weft.store.tasks import count_states
+from weft.store.workers import list_workers
+
+MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsSample:
+    """The store at one moment."""
+
+    tasks: Mapping[str, int]  # by state
+    leases: tuple[Lease, ...]
+    limits: tuple[Limit, ...]
+    workers: tuple[Worker, ...]
+    entries: Mapping[tuple[str, str], int]  # by run and state
+    costs: Mapping[str, tuple[int, int]]  # tokens and micro-dollars, by agent
+
+
+def look(store: Store, now: float) -> MetricsSample:
+    return MetricsSample(
+        tasks={state.value: number for state, number in count_states(store).items()},
+        leases=tuple(list_open(store)),
+        limits=tuple(list_limits(store, now=now)),
+        workers=tuple(list_workers(store, now=now)),
+        entries=Counter((one.run, one.state) for one in list_open_entries(store)),
+        costs=total_costs(store),
+    )
+
+
+def render(seen: MetricsSample, counts: Counts, *, followers: int, dropped: int) -> str:
+    lines: list[str] = []
+    for metric in _metrics(seen, counts, followers, dropped):
+        lines += metric.lines()
+    return "\n".join([*lines, ""])
+
+
+@dataclass(frozen=True)
+class _Metric:
+    name: str
+    kind: str  # gauge, counter
+    help: str
+    values: list[tuple[Labels, float]]
+
+    def lines(self) -> Iterator[str]:
+        yield f"# HELP {self.name} {self.help}"
+        yield f"# TYPE {self.name} {self.kind}"
+        for labels, value in self.values:
+            told = ",".join(f'{name}="{_escaped(str(one))}"' for name, one in labels.items())
+            yield f"{self.name}{{{told}}} {value}" if told else f"{self.name} {value}"
+
+
+def _metrics(
+    seen: MetricsSample, counts: Counts, followers: int, dropped: int
+) -> Iterator[_Metric]:
+    leases = Counter((one.kind, one.state.value) for one in seen.leases)
+    workers = Counter((one.kind.value, one.status) for one in seen.workers)
+    yield _Metric(
+        "weft_tasks", "gauge", "Tasks by state.", [({"state": s}, n) for s, n in seen.tasks.items()]
+    )
+    yield _Metric(
+        "weft_queue_length",
+        "gauge",
+        "Tasks that could start, but for limits.",
+        [({}, seen.tasks.get("ready", 0))],
+    )
+    yield _Metric(
+        "weft_leases",
+        "gauge",
+        "Open leases by kind and state.",
+        [({"kind": kind, "state": state}, n) for (kind, state), n in sorted(leases.items())],
+    )
+    for field in ("capacity", "effective", "used"):
+        yield _Metric(
+            f"weft_limit_{field}",
+            "gauge",
+            f"Of every limit: {field}.",
+            [({"resource": one.resource}, getattr(one, field)) for one in seen.limits],
+        )
+    yield _Metric(
+        "weft_gate_entries",
+        "gauge",
+        "What asks to land, by run and state.",
+        [({"run": run, "state": state}, n) for (run, state), n in sorted(seen.entries.items())],
+    )
+    yield _Metric(
+        "weft_workers",
+        "gauge",
+        "Workers by kind and status.",
+        [({"kind": kind, "status": status}, n) for (kind, status), n in sorted(workers.items())],
+    )
+    yield _Metric(
+        "weft_tokens_total",
+        "counter",
+        "Tokens that attempts used, by agent.",
+        [({"agent": agent}, tokens) for agent, (tokens, _) in seen.costs.items()],
+    )
+    yield _Metric(
+        "weft_cost_usd_total",
+        "counter",
+        "Dollars that attempts cost, by agent.",
+        [({"agent": agent}, usd / 1_000_000) for agent, (_, usd) in seen.costs.items()],
+    )
+    yield _Metric(
+        "weft_http_requests_total",
+        "counter",
+        "Requests answered by this process.",
+        [
+            ({"method": method, "route": route, "status": status}, n)
+            for (method, route, status), n in sorted(counts.requests.items())
+        ],
+    )
+    yield _Metric(
+        "weft_http_seconds_total",
+        "counter",
+        "Time from request to answer, long polls included.",
+        [
+            ({"method": method, "route": route}, round(seconds, 6))
+            for (method, route), seconds in sorted(counts.seconds.items())
+        ],
+    )
+    yield _Metric("weft_followers", "gauge", "Readers of the event stream.", [({}, followers)])
+    yield _Metric(
+        "weft_followers_dropped_total",
+        "counter",
+        "Readers of the event stream that did not keep up.",
+        [({}, dropped)],
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

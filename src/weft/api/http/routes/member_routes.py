@@ -1,0 +1,167 @@
+"""Agents of the swarm: join, look, ping, leave, poll."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from weft.api.http import bodies, wire
+from weft.api.http.auth import OWN
+from weft.api.http.openapi import answers
+from weft.api.http.requests import act, act_slowly, in_thread, look, parts_of, while_connected
+from weft.errors import InputError, NotFound
+from weft.project.site import agent_names
+from weft.store import Store
+from weft.swarm import inbox, membership
+from weft.swarm.access import find_own_members
+from weft.swarm.identity import ADMIN, READ, WORK, Identity, has
+
+router = APIRouter(tags=["agents"])
+
+AgentId = Annotated[str, Path(min_length=1, max_length=100, description="An agent's id.")]
+
+
+@router.post("/agents", status_code=201, openapi_extra=answers(wire.WireMember))
+async def join(request: Request, body: bodies.Join) -> Response:
+    """Join the swarm, or come back to it; what is known of the agent is brought up to date."""
+    project = parts_of(request).project
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireMember:
+        member = membership.join(
+            store,
+            who,
+            name=body.name,
+            id=body.id,
+            is_lead=body.is_lead,
+            role=body.role,
+            capabilities=tuple(body.capabilities),
+            max_tasks=body.max_tasks,
+            usual_tasks=project.config.api_slots,
+            agent_files=agent_names(project.root),
+            now=now,
+        )
+        return wire.agent(member)
+
+    return await act(request, WORK, work, status=201)
+
+
+@router.get("/agents", openapi_extra=answers(wire.Agents))
+async def list_agents(
+    request: Request, after: bodies.After = None, most: bodies.Most = 50
+) -> Response:
+    """Who is in the swarm, with what each has to do, by id; `after` of the answer asks on."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Agents:
+        found, more = membership.page_members(store, who, after=after, most=most, now=now)
+        return {"agents": [wire.agent(one) for one in found], "after": more}
+
+    return await look(request, READ, work)
+
+
+@router.get("/agents/{id}", openapi_extra=answers(wire.WireMember))
+async def get_agent(request: Request, id: AgentId) -> Response:
+    return await look(
+        request,
+        READ,
+        lambda store, who, now: wire.agent(membership.get_member(store, who, id, now=now)),
+    )
+
+
+@router.post("/agents/{id}/ping", openapi_extra=answers(wire.WireMember))
+async def ping(request: Request, id: AgentId) -> Response:
+    """A sign of life. Whoever polls need not give any other."""
+    return await act(
+        request, WORK, lambda store, who, now: wire.agent(membership.ping(store, who, id, now=now))
+    )
+
+
+@router.post("/agents/{id}/close", openapi_extra=answers(wire.Closed))
+async def close(request: Request, id: AgentId) -> Response:
+    """Leave the swarm; what it had goes back to the others."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Closed:
+        membership.close(store, who, id, now=now)
+        return {"id": id, "closed": True}
+
+    return await act(request, WORK, work)
+
+
+@router.get("/me", openapi_extra=answers(wire.WireMe))
+async def me(request: Request) -> Response:
+    """Whose token this is, and its agents. `X-Weft-Agent` names the one that acts."""
+    named = request.headers.get("x-weft-agent")
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireMe:
+        own = membership.find_own(store, who, now=now) if has(who, WORK) else []
+        id = _own(store, who, named) if named is not None or len(own) == 1 else None
+        acting = [one for one in own if one.id == id]
+        return {
+            "token": wire.caller(who),
+            "agent": wire.agent(acting[0]) if acting else None,
+            "agents": [wire.agent(one) for one in own],
+        }
+
+    return await look(request, OWN, work)
+
+
+@router.post("/poll", openapi_extra=answers(wire.WirePolled))
+async def poll(request: Request, body: bodies.Poll) -> Response:
+    """Wait until there is something to do, for up to `wait_ms`."""
+    parts, named = parts_of(request), request.headers.get("x-weft-agent")
+
+    async def work(who: Identity) -> wire.WirePolled:
+        member = await in_thread(request, lambda: acting(parts.store, who, named, now=time.time()))
+        wait = 0 if parts.leaving.is_set() else body.wait_ms / 1000
+        trigger = await while_connected(
+            request,
+            parts.room.poll(who, member, wait=wait, ack=body.ack, holding=body.holding),
+        )
+        after = await in_thread(
+            request, lambda: membership.get_member(parts.store, who, member, now=time.time())
+        )
+        return {"trigger": trigger, "capacity": wire.capacity(after.capacity)}
+
+    return await act_slowly(request, WORK, work)
+
+
+@router.get("/messages", openapi_extra=answers(wire.Inbox))
+async def read_messages(request: Request, ack: bodies.Ack = None) -> Response:
+    """What others said to the agent that asks, until it confirms that by `ack`."""
+    named = request.headers.get("x-weft-agent")
+
+    def work(store: Store, who: Identity, now: float) -> wire.Inbox:
+        member = acting(store, who, named, now=now)
+        found, confirms = inbox.read_messages(store, who, member=member, ack=ack, now=now)
+        return {"messages": list(found), "ack": confirms}
+
+    return await act(request, WORK, work)
+
+
+@router.post("/agents/{id}/messages", status_code=201, openapi_extra=answers(wire.WireMessage))
+async def send_message(request: Request, id: AgentId, body: bodies.NewMessage) -> Response:
+    """Say something to an agent: it finds it when it polls."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireMessage:
+        return {"message": inbox.send_message(store, who, body.text, member=id, now=now)}
+
+    return await act(request, WORK, work, status=201)
+
+
+def acting(store: Store, who: Identity, named: str | None, *, now: float) -> str:
+    """Return the member that a request acts as: the named member, or the only member of the
+    token."""
+    if named is not None and has(who, ADMIN):
+        return membership.get_member(store, who, named, now=now).id
+    return _own(store, who, named)
+
+
+def _own(store: Store, who: Identity, named: str | None) -> str:
+    own = find_own_members(store, who, named)
+    if len(own) == 1:
+        return own[0]
+    if not own:
+        which = "" if named is None else f" {named!r}"
+        raise NotFound(f"This token has no agent{which}; join first (POST /v1/agents).")
+    raise InputError("This token has several agents; name one by the header X-Weft-Agent.")

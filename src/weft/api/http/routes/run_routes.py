@@ -1,0 +1,96 @@
+"""Runs of plans: submitted, looked at, paused or drained, cancelled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from weft.api.http import bodies, wire
+from weft.api.http.openapi import answers
+from weft.api.http.requests import act, act_slowly, in_slow_thread, look, parts_of
+from weft.runs import control
+from weft.runs.control import Done
+from weft.store import Store
+from weft.store.runs import get_run, page_runs
+from weft.store.tasks import list_run
+from weft.swarm.access import get_visible_run
+from weft.swarm.identity import ADMIN, READ, Identity
+from weft.swarm.sent_plan import PlanSent, submit_text
+
+router = APIRouter(tags=["runs"])
+
+RunId = Annotated[str, Path(min_length=1, max_length=200, description="A run's id.")]
+
+
+@router.post("/runs", status_code=201, openapi_extra=answers(PlanSent))
+async def submit(request: Request, body: bodies.NewRunBody) -> Response:
+    """Run a plan on the server's repository, by whoever serves that."""
+    parts, new = parts_of(request), body.new()
+
+    async def work(who: Identity) -> PlanSent:
+        return await in_slow_thread(
+            request, lambda: submit_text(parts.store, who, parts.project, new)
+        )
+
+    return await act_slowly(request, ADMIN, work, status=201)
+
+
+@router.get("/runs", openapi_extra=answers(wire.Runs))
+async def list_all(
+    request: Request, after: bodies.After = None, most: bodies.Most = 50
+) -> Response:
+    """Runs, newest first, as many as asked for; `after` of the answer asks on."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Runs:
+        found, more = page_runs(store, tenant=who.tenant, after=after, most=most)
+        return {"runs": [wire.run(one, who) for one in found], "after": more}
+
+    return await look(request, READ, work)
+
+
+@router.get("/runs/{id}", openapi_extra=answers(wire.WireRun))
+async def get(request: Request, id: RunId) -> Response:
+    """A run, and how many of its tasks are in each state."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireRun:
+        run = get_visible_run(store, who, id)
+        done = [task for task in list_run(store, id) if not task.details.get("barrier")]
+        return {
+            "run": wire.run(run, who),
+            "tasks": dict(Counter(task.state.value for task in done)),
+        }
+
+    return await look(request, READ, work)
+
+
+@router.post("/runs/{id}/pause", openapi_extra=answers(Done))
+async def pause(request: Request, id: RunId) -> Response:
+    """Start nothing more of it; what runs goes on to its end."""
+    return await _steer(request, id, control.pause)
+
+
+@router.post("/runs/{id}/drain", openapi_extra=answers(Done))
+async def drain(request: Request, id: RunId) -> Response:
+    """What runs of it goes on to its end, and nothing more is started: the same as pausing it."""
+    return await _steer(request, id, control.pause)
+
+
+@router.post("/runs/{id}/resume", openapi_extra=answers(Done))
+async def resume(request: Request, id: RunId) -> Response:
+    """Go on with what was paused or drained."""
+    return await _steer(request, id, control.resume)
+
+
+@router.post("/runs/{id}/cancel", openapi_extra=answers(Done))
+async def cancel(request: Request, id: RunId) -> Response:
+    return await _steer(request, id, control.cancel)
+
+
+async def _steer(request: Request, id: str, verb: Callable[..., Done]) -> Response:
+    def work(store: Store, who: Identity, now: float) -> Done:
+        return verb(store, get_run(store, id).id, now=now)
+
+    return await act(request, ADMIN, work)

@@ -1,0 +1,278 @@
+"""Tasks: sent, listed, taken, worked on, ended, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+
+from weft import bounds
+from weft.api.http import bodies, wire
+from weft.api.http.auth import OWN
+from weft.api.http.bodies import TaskNumber
+from weft.api.http.openapi import answers
+from weft.api.http.requests import (
+    act,
+    act_slowly,
+    glance,
+    in_slow_thread,
+    in_thread,
+    look,
+    parts_of,
+    while_connected,
+)
+from weft.api.http.routes.member_routes import acting
+from weft.errors import AlreadyEnded, Refused
+from weft.model import Class, State
+from weft.runs.attempt_output import Log
+from weft.runs.task_diff import find_difference
+from weft.store import Store
+from weft.swarm import dispatch, inbox, member_work, visible_tasks
+from weft.swarm.addressee import address
+from weft.swarm.identity import READ, WORK, Identity
+from weft.swarm.swarm_records import Claimed, Dispatched, Filter, Heard
+from weft.swarm.visible_reasons import explain
+
+router = APIRouter(tags=["tasks"])
+
+_LINES: Final = 10_000  # lines of a log at once, at most
+
+Named = Annotated[str | None, Query(max_length=200)]
+
+
+@router.post("/tasks", status_code=201, openapi_extra=answers(Dispatched))
+async def send(request: Request, body: bodies.NewTaskBody) -> Response:
+    """Send a task to everybody or to one agent."""
+    asked, parts = body.work(), parts_of(request)
+    if body.wait_ms == 0:
+        return await act(
+            request,
+            OWN,
+            lambda store, who, now: dispatch.send(
+                store, who, address(who, parts.project, asked), now=now
+            ),
+            status=201,
+        )
+
+    async def work(who: Identity) -> Dispatched:
+        wait = body.wait_ms / 1000
+        wanted = await in_thread(request, lambda: address(who, parts.project, asked))
+        return await while_connected(request, parts.room.send(who, wanted, wait=wait))
+
+    return await act_slowly(request, OWN, work, status=201)
+
+
+@router.get("/tasks", openapi_extra=answers(wire.Tasks))
+async def list_tasks(
+    request: Request,
+    state: State | None = None,
+    agent: Named = None,
+    worker: Named = None,
+    run: Named = None,
+    tenant: Named = None,
+    created_by: Named = None,
+    klass: Annotated[bodies.ClassName | None, Query(alias="class")] = None,
+    after: Annotated[int, Query(ge=0, le=bounds.NUMBER)] = 0,
+    most: bodies.Most = 50,
+) -> Response:
+    """Tasks by number, as many as asked for; `after` of the answer asks on."""
+    which = Filter(
+        state=state,
+        agent=agent,
+        worker=worker,
+        run=run,
+        tenant=tenant,
+        created_by=created_by,
+        klass=None if klass is None else Class[klass.upper()],
+    )
+    return await glance(
+        request,
+        READ,
+        lambda store, who, now: wire.page(
+            *visible_tasks.list_lines(store, who, which, after=after, most=most)
+        ),
+    )
+
+
+@router.get("/tasks/{id}", openapi_extra=answers(wire.WireTask))
+async def get_task(request: Request, id: TaskNumber) -> Response:
+    return await glance(
+        request, OWN, lambda store, who, now: wire.task(visible_tasks.get_task(store, who, id))
+    )
+
+
+@router.post("/tasks/{id}/claim", openapi_extra=answers(Claimed))
+async def claim(request: Request, id: TaskNumber) -> Response:
+    """Take a task from the pool; the agent must have room for it."""
+    return await _take(request, id, member_work.claim)
+
+
+@router.post("/tasks/{id}/accept", openapi_extra=answers(Claimed))
+async def accept(request: Request, id: TaskNumber) -> Response:
+    """Take a task that was offered."""
+    return await _take(request, id, member_work.accept)
+
+
+async def _take(request: Request, id: int, verb: Callable[..., Claimed | Refused]) -> Response:
+    named = request.headers.get("x-weft-agent")
+
+    def work(store: Store, who: Identity, now: float) -> Claimed | Refused:
+        return verb(store, who, acting(store, who, named, now=now), id, now=now)
+
+    return await act(request, WORK, work)
+
+
+@router.post("/tasks/{id}/reject", openapi_extra=answers(wire.WireTaskChange))
+async def reject(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> Response:
+    """Leave an offered task to others."""
+    named = request.headers.get("x-weft-agent")
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireTaskChange:
+        member = acting(store, who, named, now=now)
+        member_work.reject(store, who, member, id, reason=body.reason, now=now)
+        return {"task": id, "changed": True}
+
+    return await act(request, WORK, work)
+
+
+@router.post("/tasks/{id}/release", openapi_extra=answers(wire.WireTaskChange))
+async def release(request: Request, id: TaskNumber, body: bodies.Let) -> Response:
+    """Hand a task back, for others to do."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireTaskChange:
+        changed = member_work.release(store, who, body.fence, task=id, reason=body.reason, now=now)
+        return {"task": id, "changed": changed}
+
+    return await act(request, OWN, work)
+
+
+@router.post("/tasks/{id}/progress", openapi_extra=answers(Heard))
+async def progress(request: Request, id: TaskNumber, body: bodies.ProgressBody) -> Response:
+    """Say how far it is, which is also a sign of life; answers with what others said."""
+
+    def work(store: Store, who: Identity, now: float) -> Heard:
+        return member_work.progress(
+            store,
+            who,
+            body.fence,
+            task=id,
+            text=body.text,
+            data=body.data,
+            ack=body.ack,
+            now=now,
+        )
+
+    return await act(request, OWN, work)
+
+
+@router.post("/tasks/{id}/finish", openapi_extra=answers(wire.WireState))
+async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Response:
+    """Say how it ended. The first that is said counts; the same again is answered the same."""
+    result = body.result()
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireState | AlreadyEnded:
+        state = member_work.finish(store, who, body.fence, result, task=id, now=now)
+        return state if isinstance(state, AlreadyEnded) else {"task": id, "state": state}
+
+    return await act(request, OWN, work)
+
+
+@router.post("/tasks/{id}/cancel", openapi_extra=answers(wire.WireTaskChange))
+async def cancel(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> Response:
+    def work(store: Store, who: Identity, now: float) -> wire.WireTaskChange:
+        changed = member_work.cancel(store, who, id, reason=body.reason, now=now)
+        return {"task": id, "changed": changed}
+
+    return await act(request, WORK, work)
+
+
+@router.post("/tasks/{id}/files", openapi_extra=answers(wire.Extended))
+async def claim_files(request: Request, id: TaskNumber, body: bodies.FilesBody) -> Response:
+    """Ask for more files: all of them, or none if somebody holds one."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Extended:
+        held = member_work.claim_files(store, who, body.fence, body.files, task=id, now=now)
+        return {"held": held}
+
+    return await act(request, OWN, work)
+
+
+@router.post("/tasks/{id}/messages", status_code=201, openapi_extra=answers(wire.WireMessage))
+async def send_message(request: Request, id: TaskNumber, body: bodies.NewMessage) -> Response:
+    """Say something to whoever works on a task."""
+    root = parts_of(request).project.root
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireMessage:
+        said = inbox.send_message(store, who, body.text, root=root, task=id, now=now)
+        return {"message": said}
+
+    return await act(request, OWN, work, status=201)
+
+
+@router.get("/tasks/{id}/messages", openapi_extra=answers(wire.Inbox))
+async def read_messages(request: Request, id: TaskNumber, ack: bodies.Ack = None) -> Response:
+    """What others said to a task, until whoever works on it confirms that by `ack`."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Inbox:
+        found, confirms = inbox.read_messages(store, who, task=id, ack=ack, now=now)
+        return {"messages": list(found), "ack": confirms}
+
+    return await act(request, OWN, work)
+
+
+@router.get("/tasks/{id}/why", openapi_extra=answers(wire.WireWhy))
+async def why(request: Request, id: TaskNumber) -> Response:
+    """Where a task is, since when, and what it waits for."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireWhy:
+        return wire.why(explain(store, who, id, now=now))
+
+    return await look(request, OWN, work)
+
+
+@router.get("/tasks/{id}/logs", openapi_extra=answers(wire.Lines))
+async def logs(
+    request: Request,
+    id: TaskNumber,
+    attempt: Annotated[int | None, Query(ge=1, le=bounds.NUMBER)] = None,
+    stderr: bool = False,
+    raw: bool = False,
+    most: Annotated[int, Query(ge=1, le=_LINES)] = 1000,
+) -> Response:
+    """The last lines that an attempt's agent printed; of the latest attempt, if none is named."""
+    parts = parts_of(request)
+
+    def read(who: Identity) -> wire.Lines:
+        task = visible_tasks.get_task(parts.store, who, id)
+        log = Log(
+            project=parts.project,
+            store=parts.store,
+            task=task,
+            stream="stderr" if stderr else "stdout",
+            raw=raw,
+        )
+        return wire.last_lines(log.read(log.get_attempt(attempt)), most)
+
+    return await _read_slowly(request, read)
+
+
+@router.get("/tasks/{id}/diff", openapi_extra=answers(wire.WireDiff))
+async def diff(request: Request, id: TaskNumber) -> Response:
+    """What a task changed, landed or not."""
+    parts = parts_of(request)
+
+    def read(who: Identity) -> wire.WireDiff:
+        visible_tasks.get_task(parts.store, who, id)
+        return wire.difference(find_difference(parts.project, str(id)))
+
+    return await _read_slowly(request, read)
+
+
+async def _read_slowly(request: Request, read: Callable[[Identity], Any]) -> Response:
+    """What is read from files and git, not from one moment of the store."""
+
+    async def work(who: Identity) -> object:
+        return await in_slow_thread(request, lambda: read(who))
+
+    return await act_slowly(request, OWN, work)

@@ -1,0 +1,61 @@
+"""Tokens, for admins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from weft.api.http import bodies, wire
+from weft.api.http.openapi import answers
+from weft.api.http.requests import ShownOnce, act, look
+from weft.store import Store
+from weft.store.tokens import create_token, page_tokens, revoke_token
+from weft.swarm.identity import ADMIN, Identity
+
+router = APIRouter(prefix="/tokens", tags=["tokens"])
+
+
+@router.post("", status_code=201, openapi_extra=answers(wire.MadeToken))
+async def create(request: Request, body: bodies.NewToken) -> Response:
+    """Make a token. It is shown this once: a repetition by the same key gets an empty secret."""
+
+    def work(store: Store, who: Identity, now: float) -> ShownOnce:
+        token, secret = create_token(
+            store,
+            name=body.name,
+            scopes=body.scopes,
+            tenant=body.tenant,
+            agents=body.agents,
+            expires=None if body.expires_in is None else now + body.expires_in,
+            now=now,
+        )
+        told = wire.token(token)
+        return ShownOnce(shown={**told, "secret": secret}, kept={**told, "secret": ""})
+
+    return await act(request, ADMIN, work, status=201)
+
+
+@router.get("", openapi_extra=answers(wire.WireTokens))
+async def list_all(
+    request: Request, after: bodies.After = None, most: bodies.Most = 50
+) -> Response:
+    """Tokens, oldest first, as many as asked for; `after` of the answer asks on."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.WireTokens:
+        found, more = page_tokens(store, after=after, most=most)
+        return {"tokens": [wire.token(one) for one in found], "after": more}
+
+    return await look(request, ADMIN, work)
+
+
+@router.delete("/{id}", openapi_extra=answers(wire.Revoked))
+async def revoke(
+    request: Request, id: Annotated[str, Path(min_length=1, max_length=100)]
+) -> Response:
+    """Let a token be good for nothing from now on."""
+
+    def work(store: Store, who: Identity, now: float) -> wire.Revoked:
+        return {"id": id, "revoked": revoke_token(store, id, now=now)}
+
+    return await act(request, ADMIN, work)

@@ -1,0 +1,185 @@
+"""The store's verbs and the repository's operations, called by name, for `weft --server`.
+
+    POST /v1/verbs/tasks.get_task         {"args": [7], "kwargs": {}}  ->  {"result": …}
+    POST /v1/operations/runs.task_diff.find_difference   the same, on the repository
+    GET  /v1/changes?after=12&seconds=20  the last event's number, once it is not 12
+    GET  /v1/verbs                        what there is, and the numbers the store works with
+
+A verb that only looks needs the scope `read`, every other one `admin`. A token of one tenant calls
+none: verbs know nothing of tenants, and skip the bounds that the routes of /v1 keep. Verbs come and
+go with versions of weft, and so are in no document.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from functools import cache
+from typing import Annotated, Any, Final
+
+import anyio
+from fastapi import APIRouter, Query, Request, Response
+
+from weft import __version__, errors
+from weft.api.http import problem_details
+from weft.api.http.event_stream import EventFilter
+from weft.api.http.requests import (
+    ShownOnce,
+    act,
+    act_slowly,
+    encode,
+    identify,
+    in_slow_thread,
+    in_thread,
+    look,
+    parts_of,
+)
+from weft.errors import Forbidden, InputError, WeftError
+from weft.store import Store
+from weft.store.events import last_event
+from weft.store.remote_calls import Unreadable, all_verbs, arguments_of, decode
+from weft.store.remote_store import UNKNOWN
+from weft.store.server_operations import HOSTED
+from weft.store.store import Verb
+from weft.swarm.identity import ADMIN, READ, Identity
+
+router = APIRouter(include_in_schema=False)
+
+_LONGEST_WAIT: Final = 30.0  # seconds
+_SECRET: Final = ("tokens.", "replies.")  # what only an admin may even look at, and nobody keeps
+MODULES: Final = (
+    "weft.gate.proof",
+    "weft.project.agent_list",
+    "weft.maintenance.agent_trial",
+    "weft.maintenance.cleanup",
+    "weft.runs.task_diff",
+    "weft.runs.single_task",
+    "weft.maintenance.examination",
+    "weft.runs.attempt_output",
+    "weft.runs.preview",
+    "weft.runs.run_settings",
+    "weft.runs.submission",
+    "weft.runs.target_branch",
+    "weft.swarm.delivery",
+)
+"""The modules with operations on the repository; an operation of any other module is unknown."""
+
+
+@cache
+def operations() -> Mapping[str, Verb]:
+    for module in MODULES:
+        importlib.import_module(module)
+    return HOSTED
+
+
+@router.get("/verbs")
+async def list_verbs(request: Request) -> Response:
+    def work(store: Store, who: Identity, now: float) -> object:
+        _refuse_tenants(who)
+        told = {"weft": __version__, "tuning": store.tuning}
+        return {"result": {**told, "verbs": sorted(all_verbs()), "operations": sorted(HOSTED)}}
+
+    return await look(request, READ, work)
+
+
+@router.post("/verbs/{name}")
+async def call_verb(request: Request, name: str) -> Response:
+    verb = all_verbs().get(name)
+    if verb is None:
+        return await _unknown(request, name)
+    body = await request.body()
+
+    def ask(store: Store, who: Identity, now: float) -> object:
+        carry_out = store.ask_together if verb.together else store.ask
+        return {"result": _carry_out(verb, carry_out, body, who, now)}
+
+    def tell(store: Store, who: Identity, now: float) -> object:
+        carry_out = store.tell_together if verb.together else store.tell
+        done = {"result": _carry_out(verb, carry_out, body, who, now)}
+        return ShownOnce(shown=done, kept={}) if _is_secret(verb) else done
+
+    if verb.kind == "write":
+        return await act(request, ADMIN, tell)
+    return await look(request, ADMIN if _is_secret(verb) else READ, ask)
+
+
+@router.post("/operations/{name}")
+async def call_operation(request: Request, name: str) -> Response:
+    operation = operations().get(name)
+    if operation is None:
+        return await _unknown(request, name)
+    body = await request.body()
+    project = parts_of(request).project
+
+    def carry_out(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return function(project, *args, **kwargs)
+
+    async def work(who: Identity) -> object:
+        done = await in_slow_thread(
+            request, lambda: _carry_out(operation, carry_out, body, who, time.time())
+        )
+        return {"result": done}
+
+    if operation.kind == "write":
+        return await act_slowly(request, ADMIN, work)
+    done = await work(await identify(request, READ))
+    return Response(encode(done), media_type="application/json")
+
+
+@router.get("/changes")
+async def wait_for_changes(
+    request: Request, after: int, seconds: Annotated[float, Query(ge=0, le=_LONGEST_WAIT)]
+) -> Response:
+    parts = parts_of(request)
+    _refuse_tenants(await identify(request, READ))
+    last = await in_thread(request, lambda: last_event(parts.store))
+    if last == after:
+        with anyio.move_on_after(seconds):
+            async with aclosing(parts.stream.follow(EventFilter(), after)) as blocks:
+                async for block in blocks:
+                    if not block.startswith(b":"):  # more than a sign of life
+                        break
+        last = await in_thread(request, lambda: last_event(parts.store))
+    return Response(encode({"result": last}), media_type="application/json")
+
+
+def _carry_out(
+    verb: Verb, carry_out: Callable[..., Any], body: bytes, who: Identity, now: float
+) -> Any:
+    _refuse_tenants(who)
+    try:
+        called = decode(body)
+    except Unreadable as error:
+        raise InputError(f"This call cannot be read: {error}.") from error
+    args, kwargs = arguments_of(verb.function, called, {"now": now, "who": who})
+    with _known_errors():
+        return carry_out(verb.function, *args, **kwargs)
+
+
+@contextmanager
+def _known_errors() -> Iterator[None]:
+    """Both sides know the errors of `weft.errors`; others travel as the nearest of them."""
+    try:
+        yield
+    except WeftError as error:
+        known = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
+        if known is type(error):
+            raise
+        raise known(str(error)) from error
+
+
+def _refuse_tenants(who: Identity) -> None:
+    if who.tenant is not None:
+        raise Forbidden("This token is for one tenant, and commands over a server are for all.")
+
+
+def _is_secret(verb: Verb) -> bool:
+    return verb.name.startswith(_SECRET)
+
+
+async def _unknown(request: Request, name: str) -> Response:
+    """Answer that there is no such verb, to a token that may call verbs."""
+    _refuse_tenants(await identify(request, READ))
+    return problem_details.answer(404, f"There is nothing called {name[:100]!r} here.", UNKNOWN)

@@ -1,0 +1,100 @@
+"""An application on a socket, until it is told to stop."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+import uvicorn
+from fastapi import FastAPI
+
+from weft.api.http.app import close, parts_of, stop_waiting, work_beside
+from weft.api.http.protocol import HEAD_BYTES, BoundedProtocol
+from weft.errors import InputError
+from weft.project.warning_log import hide_in_logs
+
+_BACKLOG: Final = 2048
+_KEPT_ALIVE: Final = 30  # seconds between two requests of one connection
+_GRACE: Final = 5  # seconds for answers that are under way when all ends
+_DESCRIPTORS: Final = 65_536
+_OWN_DESCRIPTORS: Final = 256  # files, pipes and connections to the store
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that nobody else has the address when people are told of it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Said to be TCP, asyncio sends what is written at once; else each answer would wait 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise InputError(f"Cannot listen at {host}:{port}: {error.strerror}.") from error
+    return listening
+
+
+async def listen(app: FastAPI, listening: socket.socket) -> None:
+    """Answer requests until cancelled; then those under way, for a moment, and no more."""
+    connections = parts_of(app).connections
+    connections.fit(_allow_many_descriptors() - _OWN_DESCRIPTORS)
+
+    class Protocol(BoundedProtocol):
+        open_connections = connections
+
+    hide_in_logs(parts_of(app).store.hide)
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http=Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,  # the command's own
+            access_log=False,
+            proxy_headers=False,  # nobody is believed about whom he speaks for
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=_KEPT_ALIVE,
+            timeout_graceful_shutdown=_GRACE,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+        )
+    )
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(work_beside, app)
+            group.start_soon(_serve, server, listening)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                stop_waiting(app)
+                parts_of(app).stream.close()
+                server.should_exit = True
+    finally:
+        close(app)
+
+
+async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
+    with anyio.CancelScope(shield=True):  # it ends by being told so
+        await server.serve(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are for those who started us."""
+        yield
+
+
+def _allow_many_descriptors() -> int:
+    """Raise the limit of open sockets, since a thousand agents wait on a socket each; return the
+    limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(soft, most)

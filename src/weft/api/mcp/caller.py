@@ -1,0 +1,44 @@
+"""Who calls a tool, and how a tool asks the store on its behalf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Concatenate, ParamSpec, TypeVar
+
+import anyio
+
+from weft.api.threads import Threads
+from weft.errors import Refused
+from weft.project.project import Project
+from weft.store import Store
+from weft.swarm.identity import Identity
+from weft.swarm.long_poll import Room
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    store: Store
+    room: Room  # where polls wait; somebody runs it
+    project: Project  # for which plans are submitted
+    who: Identity
+    leaving: anyio.Event  # set when nobody shall be kept waiting any longer
+    threads: Threads
+
+    async def ask(
+        self,
+        function: Callable[Concatenate[Store, Identity, P], T | Refused],
+        /,
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Call an operation of the swarm as the caller, in a thread."""
+        work = partial(function, self.store, self.who, *args, **named)
+        done = await self.threads.run(self.who.token, work)
+        if isinstance(done, Refused):  # what was done all the same is stored by now
+            raise done
+        return done

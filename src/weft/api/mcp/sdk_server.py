@@ -1,0 +1,149 @@
+"""The tools on the wire: the SDK's server with a list of tools and one way to call them.
+
+Every answer is a sentence and fields; every refusal is a sentence. What breaks is logged here and
+told to nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import cache, partial
+from typing import Any, Final
+
+import mcp_types as types
+from anyio.to_thread import run_sync
+from mcp.server import Server, ServerRequestContext
+from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+
+from weft import __version__
+from weft.api.mcp.caller import Call
+from weft.api.mcp.catalogue import TOOLS, Tool
+from weft.errors import WeftError
+
+log = logging.getLogger(__name__)
+
+NAME: Final = "weft"
+CALLER: Final = "weft.caller"
+"""Where in an HTTP request's scope its caller is."""
+
+_INSTRUCTIONS: Final = (
+    "weft runs many coding agents on one repository. An agent that weft started works on one task "
+    "and needs no join_swarm: get_task says what it is, store_progress tells how far it is, "
+    "poll_task brings messages, claim_files asks for more files. Everybody else joins first, "
+    "polls for tasks, and ends each with store_progress."
+)
+_PROBLEMS: Final = 3  # of wrong arguments, those that are told
+
+
+Caller = Callable[[], Call]
+"""Says who calls now; raises `Unauthenticated`. Blocks."""
+
+
+def make_server(caller: Caller | None) -> Server[Caller | None]:
+    """`caller` is for standard input; over HTTP every request brings its own."""
+    return Server(
+        NAME,
+        version=__version__,
+        title="weft",
+        instructions=_INSTRUCTIONS,
+        lifespan=partial(_lifespan, caller),
+        get_tool_input_schema=_input_schema,
+        on_list_tools=_list_tools,
+        on_call_tool=_call_tool,
+    )
+
+
+@asynccontextmanager
+async def _lifespan(
+    caller: Caller | None, _server: Server[Caller | None]
+) -> AsyncIterator[Caller | None]:
+    yield caller
+
+
+def _input_schema(name: str) -> Mapping[str, Any] | None:
+    return None if name not in TOOLS else _described(name).input_schema
+
+
+async def _list_tools(
+    _context: ServerRequestContext[Caller | None], _params: types.PaginatedRequestParams | None
+) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[_described(name) for name in TOOLS])
+
+
+class _Schema(GenerateJsonSchema):
+    """Without a title for every field, which says its name again: models read all of it."""
+
+    def field_title_should_be_set(self, _schema: object) -> bool:
+        return False
+
+
+@cache
+def _described(name: str) -> types.Tool:
+    tool = TOOLS[name]
+    return types.Tool(
+        name=name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.takes.model_json_schema(schema_generator=_Schema),
+        output_schema=TypeAdapter(tool.gives).json_schema(
+            mode="serialization", schema_generator=_Schema
+        ),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.looks_only, destructive_hint=False, open_world_hint=False
+        ),
+    )
+
+
+async def _call_tool(
+    context: ServerRequestContext[Caller | None], params: types.CallToolRequestParams
+) -> types.CallToolResult:
+    tool = TOOLS.get(params.name)
+    if tool is None:
+        return _refusal(f"There is no tool {params.name!r}; there are {', '.join(TOOLS)}.")
+    try:
+        given = tool.takes.model_validate(params.arguments or {})
+        said, found = await tool.run(await _caller(context), given)
+    except ValidationError as error:
+        return _refusal(_explain(tool, error))
+    except WeftError as error:
+        return _refusal(str(error))
+    except Exception:
+        log.exception("the tool %s broke", params.name)
+        return _refusal("weft itself broke while it did this; its log says more.")
+    fields = asdict(found)
+    return types.CallToolResult(
+        content=[
+            types.TextContent(type="text", text=said),
+            types.TextContent(type="text", text=json.dumps(fields, ensure_ascii=False)),
+        ],
+        structured_content=fields,
+    )
+
+
+async def _caller(context: ServerRequestContext[Caller | None]) -> Call:
+    if context.request is not None:
+        call: Call = context.request.scope[CALLER]
+        return call
+    assert context.lifespan_context is not None
+    return await run_sync(context.lifespan_context)
+
+
+def _refusal(sentence: str) -> types.CallToolResult:
+    said = types.TextContent(type="text", text=" ".join(sentence.split()))
+    return types.CallToolResult(content=[said], is_error=True)
+
+
+def _explain(tool: Tool, error: ValidationError) -> str:
+    """What is wrong with the arguments, without repeating them."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [
+        f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}"
+        for one in problems[:_PROBLEMS]
+    ]
+    more = f" (and {len(problems) - _PROBLEMS} more)" if len(problems) > _PROBLEMS else ""
+    return f"{tool.name} cannot be called like this: {'; '.join(told)}{more}."

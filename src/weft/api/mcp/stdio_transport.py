@@ -1,0 +1,18 @@
+"""The tools over standard input and output, for one caller."""
+
+from __future__ import annotations
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from weft.api.mcp.sdk_server import Caller, make_server
+from weft.swarm.long_poll import Room
+
+
+async def serve_stdio(caller: Caller, room: Room) -> None:
+    """Answer until standard input ends; whoever polls waits in this room."""
+    server = make_server(caller)
+    async with anyio.create_task_group() as group, stdio_server() as (incoming, outgoing):
+        group.start_soon(room.run)
+        await server.run(incoming, outgoing, server.create_initialization_options())
+        group.cancel_scope.cancel()

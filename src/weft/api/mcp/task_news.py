@@ -1,0 +1,43 @@
+"""Waiting for news of one task: what its agent polls for."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import anyio
+
+from weft.api.mcp.caller import Call
+from weft.store.wake import Listener
+from weft.swarm.lead_news import news
+from weft.swarm.swarm_records import Trigger
+
+_NET: Final = 5.0  # seconds after which to look although nobody rang
+_REST: Final = 0.1  # between two looks: a busy store rings all the time
+
+
+async def wait_for_news(call: Call, *, wait: float, ack: str | None) -> Trigger | None:
+    """Few wait here, one for each agent that weft runs; so each listens for itself."""
+    end = anyio.current_time() + wait
+    with call.store.listen("events") as listener:
+        while True:
+            found = await call.ask(news, ack=ack, now=time.time())
+            left = end - anyio.current_time()
+            if found is not None or left <= 0 or call.leaving.is_set():
+                return found
+            with anyio.move_on_after(min(left, _NET)):
+                await _rung(listener, call.leaving)
+            listener.wait(0)
+            await anyio.sleep(_REST)
+
+
+async def _rung(listener: Listener, leaving: anyio.Event) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(_cancel_at, leaving, group.cancel_scope)
+        await anyio.wait_readable(listener)
+        group.cancel_scope.cancel()
+
+
+async def _cancel_at(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

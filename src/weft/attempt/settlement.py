@@ -1,0 +1,442 @@
+"""From an agent's end to its task's next state: judged, its work taken up, written down.
+
+Every effect on the store carries the fence. Once that is refused nothing here counts any more,
+and the lease is let go. What an agent did to its workspace may break git and the file system in
+any way: that is the task's failure, never weft's.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft import git, workspace
+from weft.admission import pipeline
+from weft.admission.capacity import MOST, is_consumable
+from weft.agents import review_answer
+from weft.agents.adapters import ADAPTERS
+from weft.agents.classify import Ending, Failure, Stop, classify
+from weft.attempt import outcome, start, start_record, user_checkout
+from weft.attempt.leaked_secrets import SecretFound, refuse_secrets
+from weft.attempt.outcome import AttemptWork, NextState
+from weft.attempt.output_reader import OutputReader
+from weft.attempt.start_record import Order
+from weft.errors import InputError, Refused, StoreError, WeftError, find_passing_fault
+from weft.model import ErrorClass, Grant, Outcome, Stage, State
+from weft.process import BrokenOff
+from weft.process.agent_process import Exit, StopReason
+from weft.project.site import Site
+from weft.store.leases import count_failures, extend, finish, release
+from weft.store.tasks import get_task
+from weft.workspace import Author, Candidate, Changes, Fingerprint, Workspace
+from weft.workspace.candidate import compose
+
+log = logging.getLogger(__name__)
+
+TOO_MUCH: Final = "The agent printed more than it may, and was ended."
+
+_LONGEST: Final = 4_000  # characters of what an agent said that go into a commit message
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """An attempt whose agent has ended."""
+
+    site: Site
+    fence: int
+    order: Order
+    workspace: Workspace
+    follower: OutputReader
+    exit: Exit
+    stopped: Stop | None
+    fault: str  # why weft itself broke it off
+    adopted: bool  # the weft that started it is gone
+    after: Future[Fingerprint]  # the user's checkout, looked at since
+
+
+def settle(ended: Ended) -> State | None:
+    """The state its task is in now; None if the attempt did not count and was handed back."""
+    try:
+        failure = _failure(ended)
+        if failure is None:
+            return _take_work(ended)
+        if failure.kind is ErrorClass.STOPPED:
+            _hand_back(ended, failure.reason)
+            return None
+        return _fail(ended, failure)
+    except Refused as refused:
+        log.info("the attempt of task %s no longer counts: %s", ended.order.task, refused)
+        _hand_back(ended, "refused")
+        return None
+
+
+def block(ended: Ended, reason: str) -> None:
+    """Blocked, with nothing but the reason; what is in the workspace stays there."""
+    try:
+        _finish(ended, NextState(state=State.BLOCKED, kind=ErrorClass.OTHER, reason=reason), None)
+    except Refused:
+        _hand_back(ended, "refused")
+
+
+def _failure(ended: Ended) -> Failure | None:
+    if ended.fault:
+        return _other(ended.fault)
+    facts = ADAPTERS[ended.order.adapter].FACTS
+    failure = _broken_off(ended) or classify(
+        Ending(
+            program=ended.order.program,
+            says_result=facts.says_result,
+            exits=facts.exits,
+            status=_status(ended.exit),
+            seen=ended.follower.seen,
+            stopped=ended.stopped,
+            errors=ended.exit.unstarted or ended.follower.errors(),
+        )
+    )
+    died_with_weft = ended.exit.why is StopReason.LOST and ended.adopted
+    if failure is not None and failure.kind is ErrorClass.CRASH and died_with_weft:
+        return _no_failure("It was killed together with the weft that watched over it.")
+    return failure
+
+
+def _status(exit_: Exit) -> int | None:
+    if exit_.unstarted:
+        return 127
+    return -exit_.signal if exit_.signal is not None else exit_.code
+
+
+def _broken_off(ended: Ended) -> Failure | None:
+    """Ends that neither the agent nor a limit of its own caused."""
+    match ended.exit.why:
+        case StopReason.FORSAKEN:
+            return _no_failure("weft was gone for too long, and the agent was ended beside it.")
+        case StopReason.ASKED if ended.stopped is None:
+            return _no_failure("Somebody other than weft ended the agent.")
+        case StopReason.OUTPUT:
+            return _other(TOO_MUCH)
+    return None
+
+
+def _no_failure(reason: str) -> Failure:
+    return Failure(kind=ErrorClass.STOPPED, reason=reason, signature="")
+
+
+def _other(reason: str) -> Failure:
+    return Failure(kind=ErrorClass.OTHER, reason=reason, signature=f"other: {reason}")
+
+
+def _take_work(ended: Ended) -> State:
+    claims = ended.order.files
+    try:
+        found = workspace.changes(ended.workspace)
+    except (StoreError, Refused, BrokenOff):
+        raise
+    except (WeftError, OSError) as error:
+        if find_passing_fault(error):
+            raise
+        return _fail(ended, _other(f"What the agent left cannot be read: {error}"))
+    outside = workspace.out_of_scope(found, claims)
+    work = AttemptWork(
+        paths=found.paths,
+        outside=outside,
+        escapes=found.escapes,
+        conflicts=found.conflicts,
+        unusable=found.unusable,
+    )
+    fault = outcome.find_fault(work, claims)
+    if fault is not None:
+        if fault.kind is ErrorClass.NO_CHANGE and _has_its_own_check(ended):
+            return _finish(ended, NextState(state=State.GATING), _commit_nothing(ended))
+        return _fail(ended, fault)
+    if ended.order.subject is not None:
+        return _take_verdict(ended, ended.order.subject)
+    if not claims:  # it was to change nothing, and did
+        return _finish(ended, NextState(state=State.DONE), None)
+    edited = _edited_tests(ended, found.tree)
+    if edited:
+        return _refuse_edited_tests(ended, edited)
+    if outside:
+        wanted = tuple(dict.fromkeys(map(outcome.claim_of, outside)))
+        held = extend(ended.site.store, ended.fence, wanted, now=time.time())
+        if held:
+            return _ask_for_more(ended, outside, wanted, held)
+    try:
+        commit = _commit(ended, found)
+    except SecretFound as secret:
+        leak = NextState(
+            state=State.BLOCKED, kind=ErrorClass.OTHER, reason=str(secret), signature="secret"
+        )
+        return _finish(ended, leak, None)
+    if commit is None:
+        return _fail(ended, _other("What the agent left went away while it was taken up."))
+    if ended.order.run is None:
+        return _finish(ended, NextState(state=State.DONE), commit)
+    following = pipeline.after(_details(ended), ended.order.stage)
+    if following is None or pipeline.looks(following.name):
+        return _finish(ended, NextState(state=State.GATING), commit)
+    return _finish(ended, NextState(state=State.READY), commit, then=following)
+
+
+def _has_its_own_check(ended: Ended) -> bool:
+    """Whether a check can say that a task is done although nothing was changed for it."""
+    return ended.order.run is not None and bool(_details(ended).get("check"))
+
+
+def _details(ended: Ended) -> Mapping[str, Any]:
+    return get_task(ended.site.store, ended.order.task).details
+
+
+def _edited_tests(ended: Ended, tree: str) -> tuple[str, ...]:
+    """The files of an earlier stage that this one changed although it may not."""
+    if not ended.order.tests:
+        return ()
+    start = git.get_commit(ended.site.root, ended.order.start)
+    changed = git.compare_trees(ended.site.root, start.tree, tree)
+    touched = {path for change in changed for path in change.paths}
+    return tuple(path for path in ended.order.tests if path in touched)
+
+
+def _refuse_edited_tests(ended: Ended, edited: tuple[str, ...]) -> State:
+    reason = f"The agent changed {outcome.listed(edited)}, which the stage before it made."
+    refused = NextState(
+        state=State.READY, kind=ErrorClass.SCOPE, reason=reason, signature="scope: tests edited"
+    )
+    return _finish(ended, refused, _keep(ended))
+
+
+def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
+    """A reviewer or judge has answered: on to the next stage, or back to who made it."""
+    stage = ended.order.stage or ""
+    verdict = review_answer.read(_answer(ended))
+    details = _details(ended)
+    if verdict is None:
+        reason = f"The {stage} ended without a verdict in the form that was asked for."
+        unclear = NextState(
+            state=State.READY, kind=ErrorClass.CRASH, reason=reason, signature=f"{stage}: none"
+        )
+        return _finish(ended, unclear, None, subject=subject)
+    if not verdict.accepted:
+        refused = NextState(state=State.READY, kind=stage, reason=str(verdict), signature=stage)
+        back = pipeline.maker(details)
+        return _finish(ended, refused, None, subject=subject, then=back)
+    following = pipeline.after(details, stage)
+    passed = NextState(
+        state=State.GATING if following is None else State.READY,
+        reason=ended.follower.said[-_LONGEST:],
+    )
+    return _finish(ended, passed, None, subject=subject, then=following)
+
+
+def _answer(ended: Ended) -> str:
+    try:
+        template = ended.site.read_agent(ended.order.agent).template
+    except InputError:  # the agent file has been deleted since
+        template = ""
+    return review_answer.without_prompt(ended.follower.answer, template)
+
+
+def _ask_for_more(
+    ended: Ended, outside: tuple[str, ...], wanted: tuple[str, ...], held: Mapping[str, int]
+) -> State:
+    """Others hold what it changed beside its claims: try again, with all of it claimed."""
+    holders = ", ".join(sorted({f"task {task}" for task in held.values()}))
+    reason = (
+        f"The agent changed {outcome.listed(outside)}, which it had not claimed and "
+        f"{holders} holds; the next attempt claims it from the start."
+    )
+    next_ = NextState(state=State.READY, kind=ErrorClass.SCOPE, reason=reason)
+    files = (*ended.order.files, *wanted)
+    return _finish(ended, next_, _keep(ended), files=files)
+
+
+def _fail(ended: Ended, failure: Failure) -> State:
+    now = time.time()
+    next_ = outcome.after_failure(
+        failure,
+        earlier=count_failures(ended.site.store, ended.order.task, failure.kind),
+        now=now,
+        chance=random.random(),  # noqa: S311 - spreads retries, guards nothing
+        tuning=ended.site.config.tuning,
+    )
+    if failure.kind is ErrorClass.SCOPE:
+        next_ = replace(next_, state=State.BLOCKED)  # no larger claim would cure it
+    limited = failure.kind is ErrorClass.RATE_LIMIT
+    return _finish(ended, next_, _keep(ended), penalises=ended.order.provider if limited else None)
+
+
+def _finish(
+    ended: Ended,
+    next_: NextState,
+    commit: str | None,
+    *,
+    files: tuple[str, ...] | None = None,
+    penalises: str | None = None,
+    subject: tuple[str, str] | None = None,
+    then: Stage | None = None,
+) -> State:
+    follower = ended.follower
+    spent = follower.spent
+    _tell_surroundings(ended)
+    start_record.save_use(
+        ended.site.directory(ended.order.task, ended.order.attempt), follower.session
+    )
+    return finish(
+        ended.site.store,
+        ended.fence,
+        Outcome(
+            state=next_.state,
+            kind=next_.kind,
+            reason=next_.reason,
+            until=next_.until,
+            result="" if subject else follower.said,
+            signature=next_.signature,
+            spent=_settled(ended),
+            candidate=subject[0] if subject else commit,
+            base=subject[1] if subject else ended.order.base,
+            then=then,
+            session=follower.seen.session or None,
+            tokens=min(spent.tokens.total, MOST),
+            micro_usd=min(spent.micro_usd or 0, MOST),
+            sent_back=files is not None,
+            files=files,
+            penalises=penalises,
+            stops_agent=ended.order.agent if next_.stops_agent else None,
+        ),
+        now=time.time(),
+    )
+
+
+def _tell_surroundings(ended: Ended) -> None:
+    """While the fence still counts."""
+    user_checkout.compare(ended.site, ended.fence, ended.order, ended.after)
+
+
+def _hand_back(ended: Ended, reason: str) -> None:
+    _tell_surroundings(ended)
+    spent = _settled(ended) or None
+    release(ended.site.store, ended.fence, now=time.time(), reason=reason, spent=spent)
+
+
+def _settled(ended: Ended) -> dict[str, int]:
+    """What it used up of a consumable. Where its program says nothing, all it had reserved."""
+    spent = ended.follower.spent.micro_usd
+    if ended.order.usd is None or spent is None:
+        return {}
+    return {ended.order.usd: min(spent, MOST)}
+
+
+def _keep(ended: Ended) -> str | None:
+    """The work of an attempt that failed, if there is any that can be read."""
+    try:
+        return _commit(ended)
+    except BrokenOff:
+        raise
+    except (WeftError, OSError) as error:
+        log.warning("what %s holds cannot be committed: %s", ended.order.branch, error)
+        return None
+
+
+def _commit(ended: Ended, found: Changes | None = None) -> str | None:
+    """Commit the workspace on the attempt's branch; return None if nothing changed.
+
+    `found` are the changes, if the caller has read them already. Raise `SecretFound` if a changed
+    file contains a secret.
+    """
+    found = found or workspace.changes(ended.workspace)
+    refuse_secrets(ended.site, ended.workspace, found.paths)
+    settings = ended.site.looks.settings(ended.site.root)
+    author = Author(
+        name=settings.get("user.name") or "weft",
+        email=settings.get("user.email") or "weft@localhost",
+    )
+    made = workspace.candidate(
+        ended.workspace,
+        message(ended.order.title, ended.follower.said),
+        author=author,
+        trailers=_trailers(ended),
+        date=f"{int(ended.order.started)} +0000",
+        tree=found.tree,
+    )
+    return made.commit if isinstance(made, Candidate) else None
+
+
+def _commit_nothing(ended: Ended) -> str:
+    """An empty commit: the gate tells by the task's own check whether nothing was enough."""
+    found = ended.workspace
+    made = git.commit_tree(
+        found.common,
+        found.base_tree,
+        [found.base],
+        compose(message(ended.order.title, ended.follower.said), _trailers(ended)),
+        name="weft",
+        email="weft@localhost",
+        date=f"{int(ended.order.started)} +0000",
+    )
+    before = git.find_ref(found.common, found.branch)
+    if before != made:
+        git.update_refs(found.common, [git.Update(ref=found.branch, old=before, new=made)])
+    return made
+
+
+def _trailers(ended: Ended) -> dict[str, str]:
+    return {
+        "Weft-Run": ended.order.run or start.AD_HOC,
+        "Weft-Task": ended.order.name,
+        "Weft-Attempt": str(ended.order.attempt),
+    }
+
+
+def message(title: str, said: str) -> str:
+    """A commit message: the task in a line, and what its agent said of its work."""
+    body = said.strip()[:_LONGEST]
+    head = " ".join(title.split())
+    head = head if len(head) <= 72 else head[:71] + "…"
+    return f"{head}\n\n{body}" if body else head
+
+
+def start_failure(error: Exception) -> Failure:
+    """Why an agent could not even be started."""
+    kind = ErrorClass.CONFIG if isinstance(error, InputError) else ErrorClass.OTHER
+    reason = str(error) if isinstance(error, WeftError) else f"It could not be started: {error!r}"
+    return Failure(kind=kind, reason=reason, signature=f"{kind}: start")
+
+
+def fail_to_start(site: Site, grant: Grant, error: Exception) -> None:
+    """An attempt that came to nothing: blocked with the reason, or its agent is stopped."""
+    failure = start_failure(error)
+    now = time.time()
+    next_ = outcome.after_failure(
+        failure,
+        earlier=count_failures(site.store, grant.task, failure.kind),
+        now=now,
+        chance=0.5,
+        tuning=site.config.tuning,
+    )
+    told = Outcome(
+        state=next_.state,
+        kind=next_.kind,
+        reason=next_.reason,
+        until=next_.until,
+        signature=next_.signature,
+        spent=_nothing(grant),
+        stops_agent=grant.agent if next_.stops_agent else None,
+    )
+    try:
+        finish(site.store, grant.fence, told, now=now)
+    except Refused:
+        hand_back_unstarted(site, grant, "refused")
+
+
+def hand_back_unstarted(site: Site, grant: Grant, reason: str) -> None:
+    """Nothing was started, so nothing was spent."""
+    release(site.store, grant.fence, now=time.time(), reason=reason, spent=_nothing(grant) or None)
+
+
+def _nothing(grant: Grant) -> dict[str, int]:
+    return {name: 0 for name in grant.demand if is_consumable(name)}

@@ -1,0 +1,361 @@
+"""From a grant to a running agent: workspace, prompt, environment, sandbox, process.
+
+Whatever fails here fails before the agent exists; the caller decides what becomes of the task.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft import git, workspace
+from weft.admission.capacity import is_consumable
+from weft.agents import prompt
+from weft.agents.adapters import adapter_of
+from weft.agents.adapters.base import Adapter, Launch, Mcp, Start, environment
+from weft.agents.agent import Agent, AgentBudget, SandboxSettings
+from weft.agents.events import TokenCount
+from weft.agents.usage import Spent
+from weft.attempt import settings_directory, start_record, user_checkout
+from weft.attempt.attempt_sandbox import confine
+from weft.attempt.base import Beginning, choose
+from weft.attempt.briefing import brief, title
+from weft.attempt.start_record import Order
+from weft.errors import InputError, StaleFence, StoreError, WeftError
+from weft.git import gc_lock
+from weft.model import LEAD, Attempt, Grant, Lease, Message, Task
+from weft.process import agent_process as process
+from weft.process import table
+from weft.process.agent_process import Running, Spawn
+from weft.process.death import find_strays, proof_of_death
+from weft.process.environment import build
+from weft.project.site import Site
+from weft.store.events import history
+from weft.store.lead_messages import list_sent
+from weft.store.messages import confirm_to_task, list_to_task
+from weft.store.tasks import get_task, list_needs
+from weft.store.tokens import create_token
+from weft.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+AD_HOC: Final = "do"
+"""Stands for the run in the branch of a task that belongs to none."""
+
+
+class Begun(Struct, frozen=True, kw_only=True):
+    order: Order
+    workspace: Workspace
+    running: Running
+    warnings: tuple[str, ...] = ()
+
+
+class StillRuns(WeftError):
+    """An agent that could not be started properly could not be ended either."""
+
+
+def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
+    """Start the agent of a grant; `renewed` says when the last renewal of its lease was sent.
+
+    When this raises, nothing of the attempt runs or ever will, `StillRuns` apart.
+    """
+    directory = site.directory(grant.task, grant.attempt)
+    try:
+        directory.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        raise StaleFence(f"Attempt {grant.attempt} of task {grant.task} was given up.") from None
+    task = get_task(site.store, grant.task)
+    assert task.agent is not None, "a task without an agent is a person's"
+    agent = site.read_agent(task.agent)
+    site.learn_secrets(agent)
+    beginning = choose(site, task, grant)
+    branch = workspace.branch_ref(grant.run or AD_HOC, task.name, grant.attempt)
+    marker = site.marker(grant.task, grant.attempt)
+    settings = site.looks.settings(site.root)
+    try:
+        gc_lock.wait_and_hold(site.common)
+    except OSError as error:
+        log.warning("could not lock out `git gc`: %s", error)
+    made = workspace.prepare(
+        site.root,
+        branch,
+        beginning.start,
+        owner=marker,
+        settings=settings,
+        terms=site.terms(),
+        claims=grant.files,
+        preferred=None if beginning.resumed is None else _find_workspace(site, beginning.resumed),
+    )
+    prepared = on_base(site, made, beginning.base)
+    try:
+        return _fill(site, grant, task, agent, prepared, beginning, renewed=renewed)
+    except BaseException:
+        _undo(directory, marker, prepared)
+        raise
+
+
+def find(site: Site, lease: Lease) -> Begun:
+    """Find an attempt that another process began and released; raise if it is not free yet."""
+    assert lease.task is not None
+    assert lease.attempt is not None
+    directory = site.directory(lease.task, lease.attempt)
+    ordered = start_record.find(directory)
+    if ordered is None:
+        raise WeftError(f"Attempt {lease.attempt} of task {lease.task} was never started here.")
+    site = site.for_run(ordered.run)
+    with suppress(InputError):  # its file is gone since, or broken: what names tell is known
+        site.learn_secrets(site.read_agent(ordered.agent))
+    prepared = workspace.attach(site.root, ordered.branch, terms=site.terms())
+    try:
+        running = process.attach(directory)
+        found = on_base(site, prepared, ordered.base)
+        return Begun(order=ordered, workspace=found, running=running)
+    except BaseException:
+        prepared.close()
+        raise
+
+
+def end_all(directory: Path, marker: str, seconds: float = 10.0) -> None:
+    """End whoever of an attempt runs, its set-up included, and see to it that nobody starts."""
+    end = time.monotonic() + seconds
+    while not proof_of_death(directory, marker):
+        for stray in find_strays(directory, marker):
+            table.send_signal(stray, signal.SIGKILL)
+        if time.monotonic() > end:
+            raise StillRuns(f"What was started in {directory} does not end.")
+        time.sleep(0.02)
+
+
+def _undo(directory: Path, marker: str, prepared: Workspace) -> None:
+    """See to it that nothing of an attempt that could not begin is left."""
+    try:
+        end_all(directory, marker)
+    except (StillRuns, OSError) as error:  # a full disk keeps the proof from being written
+        prepared.close()  # whoever proves it frees this too
+        raise StillRuns(f"Whether anything of it runs cannot be told: {error}") from error
+    _release(prepared)
+
+
+def _release(prepared: Workspace) -> None:
+    try:
+        workspace.release(prepared)
+    except (WeftError, OSError) as error:  # what went wrong before matters more
+        log.warning("the workspace of %s stays: %s", prepared.branch, error)
+
+
+def on_base(site: Site, prepared: Workspace, base: str) -> Workspace:
+    """The same workspace, its work being all that differs from `base`."""
+    if prepared.base == base:
+        return prepared
+    commit = git.get_commit(site.root, base)
+    return replace(prepared, base=commit.id, base_tree=commit.tree)
+
+
+def _fill(
+    site: Site,
+    grant: Grant,
+    task: Task,
+    agent: Agent,
+    prepared: Workspace,
+    beginning: Beginning,
+    *,
+    renewed: Callable[[], float],
+) -> Begun:
+    directory = site.directory(grant.task, grant.attempt)
+    adapter = adapter_of(agent)
+    ports = [
+        unit for name, units in grant.units.items() if name.endswith("/port") for unit in units
+    ]
+    given = workspace.port_variables([site.config.workspace.first_port + port for port in ports])
+    workspace.set_up(
+        prepared,
+        site.config.workspace,
+        repository=site.root,
+        # Marked, so that nobody takes the attempt for dead while its set-up runs.
+        environment=build(
+            site.environment,
+            asked=(),
+            given={**given, table.MARK: site.marker(grant.task, grant.attempt)},
+        ),
+    )
+    last = beginning.resumed
+    if last is not None and adapter.FACTS.session_stays:
+        last = last if _find_workspace(site, last) == prepared.path else None
+    ordered = _order(site, grant, task, agent, adapter, prepared, beginning, last)
+    messages = list_to_task(site.store, task.id)
+    mcp = _tools(site, grant, task, agent)
+    briefing = brief(
+        task,
+        grant,
+        needs=list_needs(site.store, task.id),
+        history=history(site.store, task.id),
+        tests=beginning.tests,
+        subject=beginning.subject,
+        messages=messages,
+        sent=list_sent(site.store, task.id) if grant.stage == LEAD else (),
+        tools=mcp is not None,
+    )
+    launch = adapter.launch(
+        agent,
+        prompt.prompt(agent, briefing),
+        Start(
+            directory=str(directory),
+            session=None if last is None else last.session,
+            mcp=mcp,
+            micro_usd=ordered.budget.micro_usd or ordered.reserved or None,
+            root=os.geteuid() == 0,
+            settings=settings_directory.read_settings(agent, adapter.FACTS, site.environment),
+        ),
+    )
+    _write_files(directory, launch.files)
+    given |= environment(agent, launch, adapter.FACTS, site.environment)
+    given |= settings_directory.lay_out(agent, adapter.FACTS, site.environment, directory)
+    given |= prompt.environment(briefing)
+    spawn = _spawn(site, grant, adapter, launch, prepared, directory, given)
+    spawn, warnings = confine(site, agent, spawn, prepared)
+    start_record.save(directory, ordered)
+    user_checkout.remember(site, directory)
+    running = process.start(spawn, site.launcher, renewed=renewed())
+    _confirm(site, messages)
+    return Begun(order=ordered, workspace=prepared, running=running, warnings=warnings)
+
+
+def _confirm(site: Site, messages: Sequence[Message]) -> None:
+    """They are in the prompt of an agent that runs. Cut short before this, they come again."""
+    if not messages:
+        return
+    last = messages[-1]
+    assert last.to_task is not None
+    try:
+        confirm_to_task(site.store, last.to_task, last.id, now=time.time())
+    except StoreError as error:
+        log.warning("task %s will be told its messages again: %s", last.to_task, error)
+
+
+def _tools(site: Site, grant: Grant, task: Task, agent: Agent) -> Mcp | None:
+    """Make a token for weft's own tools, valid for this task while its lease is open. The token
+    of a lead also sends work to the agents that the lead's file names."""
+    if site.mcp is None or (agent.sandbox is not SandboxSettings.OFF and not agent.network):
+        return None
+    _, token = create_token(
+        site.store,
+        name=f"task {task.id}",
+        scopes=("read", "work") if grant.stage == LEAD else ("read",),
+        tenant=task.tenant,
+        fence=grant.fence,
+        agents=agent.sends_to if grant.stage == LEAD else (),
+        now=time.time(),
+    )
+    return Mcp(url=site.mcp, token=token)
+
+
+def _order(
+    site: Site,
+    grant: Grant,
+    task: Task,
+    agent: Agent,
+    adapter: Adapter,
+    prepared: Workspace,
+    beginning: Beginning,
+    last: Attempt | None,
+) -> Order:
+    usd = next((name for name in grant.demand if is_consumable(name)), None)
+    reserved = grant.demand[usd] if usd else 0
+    dollars = _least(_positive(task.details.get("budget")), agent.budget.micro_usd)
+    before = Spent() if last is None else _spent_in_session(site, last)
+    return Order(
+        task=grant.task,
+        attempt=grant.attempt,
+        name=task.name,
+        run=grant.run,
+        title=title(task),
+        agent=agent.name,
+        adapter=agent.runs,
+        program=adapter.FACTS.program or agent.name,
+        provider=agent.provider,
+        branch=prepared.branch,
+        base=prepared.base,
+        files=() if beginning.subject else grant.files,
+        start=beginning.start,
+        stage=grant.stage,
+        tests=beginning.tests,
+        subject=beginning.subject,
+        workspace=str(prepared.path),
+        started=time.time(),
+        clock=time.monotonic(),
+        wall=_least(_positive(task.details.get("timeout")), agent.timeout),
+        idle=agent.idle_timeout or adapter.FACTS.idle,
+        budget=AgentBudget(
+            micro_usd=None if dollars is None else round(dollars), tokens=agent.budget.tokens
+        ),
+        prices=agent.prices,
+        usd=usd,
+        reserved=reserved,
+        before=before,
+    )
+
+
+def _positive(asked: object) -> float | None:
+    """Return a bound that a task asks for; None if it is not a number above 0."""
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        return None
+    return float(asked) if asked > 0 else None
+
+
+def _least(asked: float | None, of_file: float | None) -> float | None:
+    """Return the tighter bound: a task may lower the bounds of its agent file, never raise them."""
+    bounds = [bound for bound in (asked, of_file) if bound]
+    return min(bounds, default=None)
+
+
+def _find_workspace(site: Site, last: Attempt) -> Path | None:
+    """Return the path of an attempt's workspace; None if it was not on this machine."""
+    ordered = start_record.find(site.directory(last.task, last.number))
+    return Path(ordered.workspace) if ordered is not None and ordered.workspace else None
+
+
+def _spent_in_session(site: Site, last: Attempt) -> Spent:
+    """Sessions stay on the machine where they began, and so does what is known of them."""
+    known = start_record.find_use(site.directory(last.task, last.number))
+    return known or Spent(tokens=TokenCount(input=last.tokens), micro_usd=last.micro_usd or None)
+
+
+def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+
+
+def _spawn(
+    site: Site,
+    grant: Grant,
+    adapter: Adapter,
+    launch: Launch,
+    prepared: Workspace,
+    directory: Path,
+    given: Mapping[str, str],
+) -> Spawn:
+    tuning = site.config.tuning
+    return Spawn(
+        argv=launch.argv,
+        environment=build(site.environment, asked=(), given=given),
+        cwd=prepared.path,
+        directory=directory,
+        marker=site.marker(grant.task, grant.attempt),
+        stdin=launch.stdin,
+        gone_after=tuning.gone_after,
+        grace=tuning.kill_grace,
+        first=adapter.FACTS.first_signal,
+        output_limit=tuning.output,
+    )

@@ -1,0 +1,92 @@
+"""Events as they happen, one a line: for people without a terminal, and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from weft.cli.output import printable
+from weft.errors import NoAnswer
+from weft.formats import clock
+
+if TYPE_CHECKING:
+    from weft.model import Event
+    from weft.store import Store
+
+_BEFORE: Final = 20  # events shown of what happened before
+_NET: Final = 1.0  # seconds after which to look although nobody rang
+
+
+def stream(store: Store, run: str | None, *, as_json: bool) -> None:
+    """Print the latest events and all that come: of one run until it has ended, or of all."""
+    lines = _Lines(store)
+    for event in follow(store):
+        if run is not None and event.run != run:
+            continue
+        line = _as_json(event) if as_json else lines.of(event)
+        if line:
+            click.echo(line)
+        if run is not None and event.kind == "run_ended":
+            return
+
+
+def follow(store: Store) -> Iterator[Event]:
+    """The latest events, and all that come; never ends by itself."""
+    from weft.store.events import last_event, read_events
+
+    after = max(0, last_event(store) - _BEFORE)
+    said = False
+    with store.listen("events") as listener:
+        while True:
+            try:
+                while events := read_events(store, after=after):
+                    after = events[-1].id
+                    yield from events
+                said = False
+            except NoAnswer as error:  # goes on when the server is back
+                if not said:
+                    click.echo(f"weft: {printable(str(error))}", err=True)
+                said = True
+            listener.wait(_NET)
+
+
+class _Lines:
+    """Events for people, beside what they call the tasks, which is asked for once each."""
+
+    def __init__(self, store: Store) -> None:
+        from weft.cli.event_text import About, Teller
+
+        self._store = store
+        self._known: dict[int, str] = {}
+        self._teller = Teller()
+        self._about = About(naming=self._name)
+
+    def of(self, event: Event) -> str:
+        said = self._teller.line(event, self._about)
+        if not said:
+            return ""
+        subject = (event.run or "") if event.task is None else self._name(event.task)
+        return printable(f"{clock(event.at)}  {subject}  {said}")
+
+    def _name(self, number: int) -> str:
+        if number not in self._known:
+            from weft.store.tasks import get_task
+
+            task = get_task(self._store, number)
+            self._known[task.id] = f"{task.run}/{task.name}" if task.run else f"task {task.id}"
+        return self._known[number]
+
+
+def _as_json(event: Event) -> str:
+    told = {
+        "id": event.id,
+        "at": event.at,
+        "kind": event.kind,
+        "run": event.run,
+        "task": event.task,
+        "data": dict(event.data),
+    }
+    return json.dumps(told)

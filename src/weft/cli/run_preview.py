@@ -1,0 +1,148 @@
+"""What `weft run` says before anything runs: what is wrong with it, and what will happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from weft.cli.plan import plan_text
+from weft.cli.run_summary import limiting
+from weft.errors import InputError
+from weft.formats import duration
+from weft.plan.plan_records import Problem, Severity
+from weft.project.project import Project
+from weft.runs import plan_check
+from weft.runs.plan_check import CheckedPlan
+from weft.runs.preview import Preview, look_ahead
+from weft.runs.progress import find_unfinished
+from weft.runs.submission import Wishes
+
+_MOST: Final = 3  # warnings of a plan that are shown; the rest is counted
+_SHORT: Final = 12  # letters of a commit id
+
+
+class Ahead(Struct, frozen=True, kw_only=True):
+    """A plan that could be run as it is."""
+
+    path: Path
+    wishes: Wishes
+    checked: CheckedPlan
+    preview: Preview
+
+
+def foresee(project: Project, directory: Path, file: str, wishes: Wishes) -> Ahead:
+    """Everything a run of this plan could be refused for is refused; nothing is written."""
+    path = directory / file
+    _refuse_second(project, path, file)
+    with plan_check.setting(directory, project.environment) as around:
+        checked = plan_check.check(plan_check.load(directory, file), around, wishes.slots)
+    for problem in checked.problems:
+        if problem.severity is Severity.ERROR:
+            click.echo(f"{_place(problem)}: {problem.message} {problem.suggestion}", err=True)
+    if checked.failed:
+        raise InputError(f"{file} has errors; mend them first (`weft plan check {file}`).")
+    preview = look_ahead(project, checked, path, wishes)
+    return Ahead(path=path, wishes=wishes, checked=checked, preview=preview)
+
+
+def _refuse_second(project: Project, path: Path, file: str) -> None:
+    if not project.has_store:
+        return
+    with project.open_store() as store:
+        unfinished = find_unfinished(store, path)
+    if unfinished:
+        raise InputError(
+            f"{file} is being run already as {unfinished[0].id}; "
+            f"`weft run --resume {unfinished[0].id}` goes on with it."
+        )
+
+
+def head_lines(ahead: Ahead, run: str) -> Iterator[str]:
+    """A run that was just submitted, in short."""
+    preview = ahead.preview
+    then = f", then {preview.into}" if preview.into else ""
+    agents = ", ".join(f"{one.agent} ({one.program})" for one in preview.agents) or "nobody"
+    yield _forecast(ahead.checked)
+    yield f"{preview.base[:_SHORT]} → weft/{run}{then}; by {agents}; checked by {_check(preview)}"
+    yield from _warnings(ahead)
+
+
+def dry_run_lines(ahead: Ahead) -> Iterator[str]:
+    """All that would happen."""
+    preview, wishes = ahead.preview, ahead.wishes
+    yield _forecast(ahead.checked)
+    yield f"  from    {wishes.base}, commit {preview.base[:_SHORT]}"
+    then = f"; {preview.into} moves there when everything has landed" if preview.into else ""
+    yield f"  to      a new branch {preview.branch}{then}"
+    pipelines = [(" → ".join(one.stages), one.tasks) for one in preview.pipelines]
+    yield f"  stages  {'; '.join(f'{name} ({_tasks(many)})' for name, many in pipelines) or 'none'}"
+    for one in preview.agents:
+        where = one.path or "not installed"
+        yield f"  agent   {one.agent}: {one.program}, {where} ({_tasks(one.tasks)})"
+    yield f"  check   {_check(preview)}"
+    if wishes.micro_usd is not None:
+        yield f"  budget  ${wishes.micro_usd / 1e6:.2f}"
+    yield from _warnings(ahead)
+    yield "Nothing was started: this was a dry run."
+
+
+def as_dict(ahead: Ahead) -> dict[str, Any]:
+    """The same for programs, with all that `weft plan check --json` says."""
+    preview = ahead.preview
+    return {
+        **plan_check.as_json(ahead.checked),
+        "file": ahead.checked.name,
+        "base": preview.base,
+        "branch": preview.branch,
+        "into": preview.into,
+        "at_once": ahead.checked.forecast.at_once,
+        "micro_usd": ahead.wishes.micro_usd,
+        "stages": [asdict(one) for one in preview.pipelines],
+        "agents": [asdict(one) for one in preview.agents],
+        "checks": {
+            "run": preview.check,
+            "own": preview.own_checks,
+            "unchecked": preview.unchecked,
+        },
+        "warnings": list(preview.warnings),
+    }
+
+
+def _forecast(checked: CheckedPlan) -> str:
+    left = [task for task in checked.compiled.plan.tasks if not task.settled]
+    ahead = checked.forecast
+    why = limiting(ahead.bounds, checked.critical_path)
+    return (
+        f"{plan_text.plain(checked.name)}: {_tasks(len(left))}, up to {ahead.at_once} at once, "
+        f"{plan_text.count(ahead.slots, 'slot')}; about {duration(ahead.seconds)}, at best "
+        f"{duration(ahead.bounds.lower)} ({why})"
+    )
+
+
+def _check(preview: Preview) -> str:
+    own = f"{_tasks(preview.own_checks)} by their own" if preview.own_checks else ""
+    return ", ".join(one for one in (preview.check, own) if one) or "nothing"
+
+
+def _warnings(ahead: Ahead) -> Iterator[str]:
+    for warning in ahead.preview.warnings:
+        yield f"! {warning}"
+    found = [one for one in ahead.checked.problems if one.severity is Severity.WARNING]
+    for problem in found[:_MOST]:
+        yield plan_text.plain(f"! {_place(problem)}: {problem.message}")
+    if len(found) > _MOST:
+        more = plan_text.count(len(found) - _MOST, "more warning")
+        yield f"! … {more}: `weft plan check {ahead.checked.name}`"
+
+
+def _place(problem: Problem) -> str:
+    return f"{problem.file}:{problem.line}:{problem.column}"
+
+
+def _tasks(number: int) -> str:
+    return plan_text.count(number, "task")

@@ -1,0 +1,96 @@
+"""Following one task: what its agent says and what becomes of it, as lines for people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from weft.cli.event_text import Teller
+from weft.cli.output import say
+from weft.cli.poll_interval import ONE_TASK
+from weft.model import TERMINAL, Event, State
+from weft.runs.agent_reports import said_lines
+from weft.store import Store
+from weft.store.agents import list_stopped
+from weft.store.events import read_events
+from weft.store.probe import probe
+from weft.store.tasks import cancel, get_task
+
+_KNOWN: Final = frozenset({"task_submitted"})  # to whoever asked for it
+_PATIENCE: Final = 1.0  # seconds a task may wait before people are told what for
+
+
+class TaskFollower:
+    """Prints what happens to a task, from an event on, until it has ended or needs a person."""
+
+    rhythm = ONE_TASK
+
+    def __init__(self, store: Store, task: int, *, after: int, quiet: bool) -> None:
+        self._store = store
+        self._task = task
+        self._after = after
+        self._quiet = quiet
+        self._teller = Teller()
+        self._last_text = ""
+        self._told: list[str] = []
+        self._ready_since = time.monotonic()
+
+    def look(self) -> bool:
+        self.read()
+        task = get_task(self._store, self._task)
+        if task.state in TERMINAL or task.state is State.BLOCKED:
+            self._tell_result(task.result)
+            return True
+        if task.state is State.READY and self._is_stopped(task.agent):
+            self._say(f"✗ agent {task.agent} is stopped, for everybody, until it is mended")
+            cancel(self._store, self._task, now=time.time(), reason="its agent is stopped")
+            return True
+        self._tell_waits(task.state)
+        return False
+
+    def read(self) -> None:
+        """Print what is new."""
+        while events := read_events(self._store, after=self._after):
+            self._after = events[-1].id
+            for event in events:
+                if event.task == self._task:
+                    self.tell(event)
+
+    def _is_stopped(self, agent: str | None) -> bool:
+        return agent in list_stopped(self._store, now=time.time())
+
+    def _tell_waits(self, state: State) -> None:
+        now = time.monotonic()
+        if state not in (State.READY, State.PARKED):
+            self._ready_since = now
+        if now - self._ready_since < _PATIENCE:
+            return
+        reasons = [wait.text for wait in probe(self._store, self._task, now=time.time())]
+        if reasons and reasons != self._told:
+            self._say("… waits: " + "; ".join(reasons))
+        self._told = reasons
+
+    def _tell_result(self, result: str) -> None:
+        """The answer, unless it was the last thing the agent said anyway."""
+        if result.strip() and result.strip() != self._last_text.strip():
+            for line in result.splitlines():
+                self._say(f"  {line}")
+
+    def tell(self, event: Event) -> None:
+        """Print one event of the task."""
+        for said in event.data.get("events", ()) if event.kind == "progress" else ():
+            self._agent(said)
+        told = self._teller.line(event) if event.kind not in _KNOWN else None
+        if told:
+            self._say(told)
+
+    def _agent(self, said: Mapping[str, Any]) -> None:
+        if said["type"] == "text":
+            self._last_text = said["text"]
+        for line in said_lines(said):
+            self._say(f"  {line}")
+
+    def _say(self, line: str) -> None:
+        if not self._quiet:
+            say(line)

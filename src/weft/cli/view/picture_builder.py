@@ -1,0 +1,217 @@
+"""From followed runs to a picture: who works, what waits for whom, how long it may take.
+
+What costs something (asking why tasks wait, simulating the rest) is done every few seconds at
+most, and less often where it costs more.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from weft.cli.view.picture import AgentLine, RunPicture
+from weft.formats import duration
+from weft.model import HUMAN, TERMINAL, State, Task
+from weft.runs.outlook import Durations, foresee, holdups
+from weft.runs.tracker import Track
+from weft.store import Store
+from weft.store.leases import durations
+from weft.store.limit_table import list_limits
+from weft.store.probe import probe
+
+_PAUSE: Final = 1.0  # seconds between two looks at what costs something
+_SHARE: Final = 50  # and at least so many times what the last one took
+_ASKED: Final = 8  # ready tasks that are asked what they wait for
+_GROUPS: Final = 6
+_NAMES: Final = 6
+_NUMBER: Final = re.compile(r"\btask (\d+)\b")  # people know tasks by their names
+_TREND: Final = 0.3  # how far a new estimate moves the one that is shown
+_ORDER: Final = (
+    State.RUNNING,
+    State.GATING,
+    State.READY,
+    State.WAITING,
+    State.PARKED,
+    State.PAUSED,
+    State.BLOCKED,
+    State.FAILED,
+    State.CANCELLED,
+)
+
+
+class _Known(Struct, kw_only=True):
+    """What was found out about a run, and holds for a while."""
+
+    share: float = 0.0
+    ends: float | None = None  # when, as far as anybody knows
+    waits: tuple[str, ...] = ()
+
+
+class Scenery(Struct, kw_only=True):
+    store: Store
+    limits: tuple[str, ...] = ()
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _next: float = 0.0
+
+    def look(self, tracks: Sequence[Track]) -> None:
+        """Find out what costs something, unless that was just done."""
+        if time.monotonic() < self._next and all(track.run in self._known for track in tracks):
+            return
+        now, begun = time.time(), time.thread_time()
+        capacities = {}
+        found = []
+        for limit in list_limits(self.store, now=now):
+            capacities[limit.resource] = limit.effective
+            provider = limit.resource.removeprefix("provider:")
+            if provider != limit.resource and limit.effective < limit.capacity:
+                found.append(
+                    f"{provider} is rate limited: {limit.effective} at a time instead of "
+                    f"{limit.capacity}, {limit.used} at work"
+                )
+        self.limits = tuple(found)
+        for track in tracks:
+            track.read_checks()
+            known = self._known.setdefault(track.run, _Known())
+            known.waits = tuple(_waits(self.store, track, now))
+            self._foresee(track, known, _slots(track.run, capacities), now)
+        took = time.thread_time() - begun
+        self._next = time.monotonic() + max(_PAUSE, _SHARE * took)
+
+    def _foresee(self, track: Track, known: _Known, slots: int, now: float) -> None:
+        progress = track.progress
+        past = Durations(
+            lambda agent, stage: durations(self.store, agent, stage), progress.attempts
+        )
+        checks = [one.seconds for one in progress.gate.verdicts if one.seconds > 0]
+        ahead = foresee(
+            progress.tasks,
+            track.edges,
+            {task.id: attempt.started for task, attempt in track.running},
+            past,
+            slots=slots,
+            check=statistics.median(checks) if checks else 0.0,
+            now=now,
+        )
+        known.share = max(known.share, ahead.share)
+        if ahead.seconds is None:
+            known.ends = None
+        elif known.ends is None:
+            known.ends = now + ahead.seconds
+        else:
+            known.ends += _TREND * (now + ahead.seconds - known.ends)
+
+    def picture(self, track: Track) -> RunPicture:
+        now = time.time()
+        progress = track.progress
+        known = self._known.get(track.run, _Known())
+        counts = progress.counts
+        done = counts[State.DONE] + counts[State.SKIPPED]
+        ended = all(task.state in TERMINAL for task in progress.work)
+        unknown = ended or progress.stuck or known.ends is None
+        return RunPicture(
+            run=track.run,
+            state=progress.run.state,
+            seconds=max(0.0, now - progress.run.submitted),
+            share=1.0 if ended else min(known.share, 0.99),
+            left=None if unknown else max(0.0, (known.ends or now) - now),
+            done=done,
+            all=len(progress.work),
+            counts=tuple((str(one), counts[one]) for one in _ORDER if counts[one]),
+            micro_usd=track.micro_usd,
+            needs=tuple(str(need) for need in progress.questions),
+            agents=tuple(
+                AgentLine(
+                    task=task.name,
+                    stage=attempt.stage or "",
+                    attempt=attempt.number,
+                    seconds=max(0.0, now - attempt.started),
+                    micro_usd=track.doing_of(task, attempt).micro_usd,
+                    doing=track.doing_of(task, attempt).text or _title(task),
+                )
+                for task, attempt in track.running
+                if task.agent is not None
+            ),
+            gate=tuple(_gate(track, now)),
+            waits=known.waits,
+        )
+
+
+def _title(task: Task) -> str:
+    return str(task.details.get("title", ""))
+
+
+def _slots(run: str, limits: dict[str, int]) -> int:
+    """How many tasks of a run can be at work at once."""
+    workers = sum(amount for name, amount in limits.items() if name.startswith("worker:"))
+    bounds = [limits.get(f"run:{run}/agents"), limits.get(f"stage:{run}/implement")]
+    return max(1, min([workers, *(one for one in bounds if one is not None)]))
+
+
+def _gate(track: Track, now: float) -> Iterable[str]:
+    names = {task.id: task.name for task in track.progress.tasks}
+
+    def called(entries: Iterable[str]) -> str:
+        known = {one.id: one.tasks for one in track.progress.gate.entries}
+        tasks = [names.get(task, str(task)) for one in entries for task in known.get(one, ())]
+        return _some(tasks) or "what asks to land"
+
+    under = {entry for check in track.checks for entry in check.entries}
+    for check in track.checks:
+        seconds = duration(max(0.0, now - check.since))
+        yield f"checks {called(check.entries)}, for {seconds}"
+    queue = [
+        one.id
+        for one in track.progress.gate.entries
+        if one.state == "queued" and one.id not in under
+    ]
+    landing = [one.id for one in track.progress.gate.entries if one.state == "landing"]
+    if landing:
+        yield f"lands {called(landing)}"
+    if queue:
+        yield f"queue: {called(queue)}"
+
+
+def _waits(store: Store, track: Track, now: float) -> Iterable[str]:
+    """What waits for what, in groups: those behind which the most wait first."""
+    progress = track.progress
+    if progress.run.state == "waiting":
+        yield "the run waits for a place among the runs (`weft limits`: runs)"
+        return
+    behind: dict[tuple[str, ...], list[str]] = {}
+    for one in holdups(progress.tasks, track.edges):
+        names = tuple(task.name for task in one.waiting)
+        behind.setdefault(names, []).append(f"{one.holder.name} ({one.holder.state})")
+    for names, holders in list(behind.items())[:_GROUPS]:
+        yield f"{_some(names)}: for {_some(holders)}"
+    for task in progress.tasks:
+        if task.state is State.PARKED:
+            until = "" if task.until is None else f" for {duration(max(0.0, task.until - now))}"
+            yield f"{task.name} is parked{until}: {task.reason or 'backing off'}"
+    called = {task.id: task.name for task in progress.tasks}
+    for line in _ready(store, progress.work, now):
+        yield _NUMBER.sub(lambda found: called.get(int(found[1]), found[0]), line)
+
+
+def _ready(store: Store, tasks: Sequence[Task], now: float) -> Iterable[str]:
+    """The best of the ready tasks by what keeps them from starting; the rest as a number."""
+    due = [task for task in tasks if task.state is State.READY and task.agent != HUMAN]
+    due.sort(key=lambda task: (task.klass, task.priority, -task.path_seconds, task.id))
+    groups: dict[str, list[str]] = {}
+    for task in due[:_ASKED]:
+        reasons = "; ".join(wait.text for wait in probe(store, task.id, now=now))
+        groups.setdefault(reasons or "about to start", []).append(task.name)
+    for reason, names in groups.items():
+        yield f"{_some(names)}: {reason}"
+    if len(due) > _ASKED:
+        yield f"and {len(due) - _ASKED} more are ready"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few of many."""
+    more = f", … {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more

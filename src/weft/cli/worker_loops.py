@@ -1,0 +1,214 @@
+"""Running the loops behind a command while it watches the store.
+
+What a command watches for is its own: an object whose `look` reads what is new, prints it, and
+says whether that was all.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, Protocol
+
+import anyio
+from anyio.to_thread import run_sync
+
+from weft import git
+from weft.cli.poll_interval import NET, Rhythm
+from weft.errors import StoreError, WeftError
+from weft.project.project import Project
+from weft.project.site import Site
+from weft.project.warning_log import show_warnings
+from weft.runs.serving_workers import is_served
+from weft.store import Store
+from weft.worker.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
+
+log = logging.getLogger(__name__)
+
+_SWITCH = 0.0005  # seconds
+_RESTS = 10  # times as long as the look took
+
+
+Beside = Callable[[Site, str], Coroutine[Any, Any, None]]
+"""Something to do beside the loops, for a worker."""
+
+
+class Watch(Protocol):
+    @property
+    def rhythm(self) -> Rhythm: ...
+
+    def look(self) -> bool:
+        """Take in what has happened since; True if there is nothing more to wait for."""
+        ...
+
+
+def serve(
+    project: Project,
+    store: Store,
+    watch: Callable[[str], Watch],
+    *,
+    slots: int = 1,
+    take: Take | None = None,
+    beside: Beside | None = None,
+    leaving: Callable[[], None] | None = None,
+    mcp: str | None = None,
+) -> None:
+    """Be a worker until `watch`, made for that worker, has seen all it waits for.
+
+    `beside` goes on as long, such as the gates of the repository's runs. `leaving` is called when
+    a person first asks for the end. `mcp` is where its agents find weft's tools. Raises
+    `engine.Interrupted` if one would not wait for the end.
+    """
+    show_warnings()
+    shutdown_seconds(project.environment)  # a mistake there shows before anything starts
+    _run(_serve, project, store, watch, slots, take, beside, leaving, mcp)
+
+
+def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
+    """Watch, and be a worker as soon as nobody else serves this repository.
+
+    Raises `engine.Interrupted` if a person would not wait for the end.
+    """
+    show_warnings()
+    shutdown_seconds(project.environment)
+    _run(_attend, project, store, watch, slots)
+
+
+def run_until_asked(
+    work: Callable[[], Coroutine[Any, Any, None]], leaving: Callable[[], None]
+) -> None:
+    """Do something that is no work of an agent's, until a person asks for its end."""
+    show_warnings()
+    _run(_until_asked, work, leaving)
+
+
+async def _until_asked(
+    work: Callable[[], Coroutine[Any, Any, None]], leaving: Callable[[], None]
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as group:
+            group.start_soon(work)
+            async for _ in signals:
+                leaving()
+                group.cancel_scope.cancel()
+                return
+
+
+def look_on(store: Store, watch: Watch) -> None:
+    """Watch what others do, and do nothing. Raises `engine.Interrupted`."""
+    show_warnings()
+    _run(_look_on, store, watch, None)
+
+
+def look_on_there(store: Store, repo: str, watch: Watch) -> None:
+    """Watch what others do in the repository that a server has. Raises `engine.Interrupted`."""
+    show_warnings()
+    if not is_served(store, repo):
+        log.warning("nobody takes tasks there just now; `weft worker` there does")
+    look_on(store, watch)
+
+
+def _run(function: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
+    # Threads that come back from git and the database do not wait long for one that computes.
+    sys.setswitchinterval(_SWITCH)
+    try:
+        anyio.run(function, *arguments)
+    except BaseExceptionGroup as group:
+        _raise_plainly(group)
+
+
+async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> None:
+    repo = str(await run_sync(git.common_directory, project.root))
+    while await run_sync(is_served, store, repo):
+        if await _look_on(store, watch, repo):
+            return
+    await _serve(project, store, lambda worker: watch, slots, None, guard)
+
+
+async def _look_on(store: Store, watch: Watch, repo: str | None) -> bool:
+    """Whether all was seen; False if nobody serves the repository any more."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(_raise_at_signal)
+        seen = await _watch(store, watch, repo)
+        group.cancel_scope.cancel()
+    return seen
+
+
+async def _raise_at_signal() -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            raise Interrupted
+
+
+async def _serve(
+    project: Project,
+    store: Store,
+    watch: Callable[[str], Watch],
+    slots: int,
+    take: Take | None,
+    beside: Beside | None,
+    leaving: Callable[[], None] | None = None,
+    mcp: str | None = None,
+) -> None:
+    with open_site(store, project.root, project.config, project.environment, mcp=mcp) as site:
+        async with (
+            serving(site, slots=slots, take=take, leaving=leaving) as scheduler,
+            anyio.create_task_group() as group,
+        ):
+            if beside is not None:
+                group.start_soon(beside, site, scheduler.worker)
+            await _watch(store, watch(scheduler.worker))
+            group.cancel_scope.cancel()
+
+
+async def _watch(store: Store, watch: Watch, served: str | None = None) -> bool:
+    """Look until all was seen; or, given a repository, until nobody serves that any more."""
+    with store.listen("events") as listener:
+        asked = anyio.current_time()
+        looks, rhythm = _Looks(watch), watch.rhythm
+        while not await run_sync(looks.look):
+            await anyio.sleep(min(rhythm.rest, _RESTS * looks.took))
+            with anyio.move_on_after(rhythm.net):
+                await anyio.wait_readable(listener)
+            listener.wait(0)
+            if served is not None and anyio.current_time() > asked + NET:
+                asked = anyio.current_time()
+                if not await run_sync(is_served, store, served):
+                    return False
+    return True
+
+
+class _Looks:
+    """Looks again although the store did not answer, and says so once."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.took = 0.0  # seconds of processor time, the last time
+        self._watch = watch
+        self._said = ""
+
+    def look(self) -> bool:
+        began = time.thread_time()
+        try:
+            done = self._watch.look()
+        except StoreError as error:
+            if str(error) != self._said:
+                log.warning("what happens cannot be seen just now: %s", error)
+            self._said = str(error)
+            return False
+        finally:
+            self.took = time.thread_time() - began
+        self._said = ""
+        return done
+
+
+def _raise_plainly(group: BaseExceptionGroup[BaseException]) -> NoReturn:
+    """Task groups wrap whatever ends them; what weft raised on purpose is one sentence."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, WeftError | Interrupted):
+        raise error from None
+    raise group

@@ -1,0 +1,1 @@
+"""The decisions of the gate. Pure: entries and verdicts in, the next step out."""

@@ -1,0 +1,187 @@
+"""Proof, from git and the store alone, that each landed tree is the tree that was checked.
+
+For every landing of a run: trunk moved from the tip before it to the recorded commit, that commit
+holds exactly the recorded tree, that tree passed the commands of the run's settings and tasks, and
+each task landed once. Under `every_commit` the tree of each commit of the landing passed. A landing
+without a configured check is reported as unchecked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft import git
+from weft.config import RunSettings, command_line
+from weft.gate.check_run import Command, commands_of
+from weft.gate.commits import tree_of
+from weft.gate.trunk import ref_name
+from weft.git.object_store import MissingCommit, Plumbing, open_plumbing
+from weft.model import GateRows, Landing, State
+from weft.store import Store
+from weft.store.gate import read_gate
+from weft.store.runs import get_run, list_settings
+from weft.store.server_operations import ServedProject, hosted
+from weft.store.tasks import get_task
+from weft.workspace.names import trunk_ref
+
+
+class Proof(Struct, frozen=True, kw_only=True):
+    run: str
+    landings: int
+    tasks: int
+    unchecked: int  # landings for which no check was configured
+    checks: tuple[Command | None, ...]  # the gate's command in each revision of the settings
+    problems: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+
+@hosted("read")
+def prove(place: ServedProject, run: str) -> Proof:
+    with place.open_store() as store:
+        return verify(store, place.root, run)
+
+
+def verify(store: Store, repository: Path, run: str) -> Proof:
+    rows = read_gate(store, run)
+    settings = list_settings(store, run)
+    with open_plumbing(repository) as plumbing:
+        problems = [
+            *_alternates(store, repository, run),
+            *_trunk(store, repository, run, rows),
+            *_trees(plumbing, store, rows, settings),
+            *_commits(plumbing, repository, rows, settings),
+            *_once(store, rows),
+        ]
+    landed = [one for one in rows.landings if one.state == "landed"]
+    tasks = {t for entry in rows.entries if entry.state == "landed" for t in entry.tasks}
+    checked = {one.tree for one in rows.verdicts if one.passed and one.checked}
+    return Proof(
+        run=run,
+        landings=len(landed),
+        tasks=len(tasks),
+        unchecked=sum(one.tree not in checked for one in landed),
+        checks=tuple(one for one, _ in groupby(one.gate.run for one in settings.values())),
+        problems=tuple(problems),
+    )
+
+
+def _alternates(store: Store, repository: Path, run: str) -> Iterator[str]:
+    """Report borrowed object stores that appeared since the submission: trunk may depend on
+    them."""
+    before = get_run(store, run).alternates
+    for place in git.list_alternates(repository):
+        if place not in before:
+            yield (
+                f"objects/info/alternates names {place}, which it did not when the run was "
+                "submitted, so trunk may depend on objects that are not in this repository; "
+                "`git repack -a -d` brings them in, then remove that line"
+            )
+
+
+def _trunk(store: Store, repository: Path, run: str, rows: GateRows) -> Iterator[str]:
+    expected = git.get_commit(repository, get_run(store, run).base).id
+    for landing in rows.landings:
+        if landing.old != expected:
+            yield f"landing {landing.sequence} starts at {landing.old}, not at {expected}"
+        if landing.state != "landed":
+            yield f"landing {landing.sequence} was begun and not completed; `weft worker` does that"
+            continue
+        expected = landing.new
+    where = git.find_ref(repository, trunk_ref(run))
+    if where is None:
+        if rows.landings:
+            yield f"{ref_name(run)} is gone"
+    elif where != expected:
+        if git.is_ancestor(repository, expected, where):
+            yield f"{ref_name(run)} has commits that weft did not land, up to {where}"
+        else:
+            yield f"{ref_name(run)} is at {where} and does not contain {expected}"
+
+
+def _trees(
+    plumbing: Plumbing, store: Store, rows: GateRows, settings: Mapping[int, RunSettings]
+) -> Iterator[str]:
+    """Compare the tree of each landing with the recorded tree, and with the commands it had to
+    pass."""
+    tasks = {one.id: one.tasks for one in rows.entries}
+    for landing in rows.landings:
+        try:
+            tree = tree_of(plumbing, landing.new)
+        except MissingCommit:
+            yield f"commit {landing.new} of landing {landing.sequence} is not in the repository"
+            continue
+        if tree != landing.tree:
+            yield f"landing {landing.sequence} holds the tree {tree}, not {landing.tree}"
+        asked = commands_of(
+            settings[landing.revision].gate.run,
+            [get_task(store, task) for entry in landing.entries for task in tasks[entry]],
+        )
+        if landing.tree not in _passed(rows, asked):
+            yield _unpassed(landing, asked, rows)
+
+
+def _passed(rows: GateRows, commands: Sequence[Command]) -> set[str]:
+    """Return the trees that passed all of these commands."""
+    return {
+        one.tree for one in rows.verdicts if one.passed and set(one.commands).issuperset(commands)
+    }
+
+
+def _unpassed(landing: Landing, asked: Sequence[Command], rows: GateRows) -> str:
+    which = f"the tree {landing.tree} of landing {landing.sequence}"
+    ran = next((v.commands for v in rows.verdicts if v.passed and v.tree == landing.tree), None)
+    if ran is None:
+        return f"{which} never passed"
+    return f"{which} passed {_lines(ran)}, and its run asks for {_lines(asked)}"
+
+
+def _lines(commands: Sequence[Command]) -> str:
+    return " and ".join(f"`{command_line(one)}`" for one in commands) or "no check"
+
+
+def _commits(
+    plumbing: Plumbing, repository: Path, rows: GateRows, settings: Mapping[int, RunSettings]
+) -> Iterator[str]:
+    """Look for the commit of each entry among the commits by which its landing moved trunk.
+
+    Under `every_commit` each of these commits must have passed the gate's command.
+    """
+    for landing in rows.landings:
+        try:
+            moved = git.list_commits(repository, landing.old, landing.new)
+        except git.GitFailed:
+            continue  # told of already: something of it is not in the repository
+        for entry, commit in zip(landing.entries, landing.commits, strict=True):
+            if commit not in moved:
+                yield f"commit {commit} of entry {entry} is not among those of its landing"
+        passed = _passed(rows, commands_of(settings[landing.revision].gate.run, ()))
+        for commit in moved if landing.every_commit else ():
+            tree = tree_of(plumbing, commit)
+            if tree not in passed and commit != landing.new:  # of that one it is told above
+                yield (
+                    f"the tree {tree} of commit {commit} never passed, and in landing "
+                    f"{landing.sequence} each had to"
+                )
+
+
+def _once(store: Store, rows: GateRows) -> Iterator[str]:
+    landed = Counter(entry for one in rows.landings for entry in one.entries)
+    for entry, times in landed.items():
+        if times > 1:
+            yield f"entry {entry} landed {times} times"
+    tasks = Counter(
+        task for entry in rows.entries if entry.state == "landed" for task in entry.tasks
+    )
+    for task, times in tasks.items():
+        if times > 1:
+            yield f"task {task} landed {times} times"
+        if get_task(store, task).state is not State.DONE:
+            yield f"task {task} landed, but is {get_task(store, task).state}"

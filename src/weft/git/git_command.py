@@ -1,0 +1,262 @@
+"""Commands of git that neither the environment nor an agent can influence.
+
+Every command gets an environment without the caller's `GIT_*`, no housekeeping, no hooks, no file
+system monitor and no access to a remote: a missing object stays missing. In directories where an
+agent has worked, git runs through a `GitView`: a git directory of weft's own over the repository's
+objects. Only weft writes its configuration, so no filter, monitor or hook of an agent can run.
+
+A git that dies (killed for lack of memory, say) is started again after a pause. That is safe for
+commands that only read, that write objects, or that replace a single index. Other commands pass
+`repeat=False` and repair a half-done change themselves (`update_refs`, `worktree.make`).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from signal import SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP
+from typing import Final
+
+from msgspec import Struct, field
+
+from weft import process
+from weft.errors import WeftError
+
+log = logging.getLogger(__name__)
+
+SECONDS: Final = 60.0
+LONG: Final = 600.0
+"""For commands that touch every file of a working tree."""
+
+_PAUSES: Final = (0.1, 0.5, 2.0)
+"""Seconds before a git that died is started again. Memory is seldom short for longer."""
+
+_OWN_FAULTS: Final = frozenset({SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP})
+"""Signals that a defect in git itself causes: a second try would end the same way."""
+
+_STARVED: Final = re.compile(
+    r"out of memory|cannot allocate memory|resource temporarily unavailable|died of signal",
+    re.IGNORECASE,
+)
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "submodule.recurse": "false",
+    "log.showSignature": "false",  # otherwise `git log` runs gpg.program
+}
+
+# Never fetch a missing object: an agent may have written the remote's address, and an address may
+# name a program. git before 2.39.4 ignores the first variable, so every protocol is forbidden too.
+_OFFLINE: Final[Mapping[str, str]] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+
+# How git takes stock of files: an agent's settings must not make it look away.
+_STRICT: Final[Mapping[str, str]] = {
+    "core.trustctime": "true",
+    "core.checkStat": "default",
+    "core.ignoreStat": "false",
+    "core.splitIndex": "false",
+    "core.safecrlf": "false",
+    "core.quotePath": "false",
+    "index.sparse": "false",
+    "advice.updateSparsePath": "false",
+}
+
+
+class GitFailed(WeftError):
+    """git refused a command."""
+
+
+class GitView(Struct, frozen=True, kw_only=True):
+    """A working tree as seen through a git directory nobody but weft writes."""
+
+    directory: Path  # weft's own git directory: no refs, no objects, no hooks
+    objects: Path  # the repository's objects
+    tree: Path  # the working tree
+    index: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    holds: tuple[int, ...] = ()  # locks that git keeps while it works there, even if weft dies
+    breaker: process.Breaker | None = None  # ends git commands of this view
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "GIT_DIR": str(self.directory),
+            "GIT_OBJECT_DIRECTORY": str(self.objects),
+            "GIT_WORK_TREE": str(self.tree),
+            "GIT_INDEX_FILE": str(self.index),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            **as_variables({**_SETTINGS, **self.settings, **_STRICT}),
+        }
+
+
+def run(
+    directory: Path,
+    *arguments: str,
+    input: bytes = b"",
+    variables: Mapping[str, str] | None = None,
+    seconds: float = SECONDS,
+    holds: Sequence[int] = (),
+    locks: Sequence[Path] = (),
+    repeat: bool = True,
+    breaker: process.Breaker | None = None,
+) -> process.Completed:
+    """Run git in a directory and return its answer, also a failure; see `call`."""
+    return call(
+        directory,
+        *arguments,
+        input=input,
+        environment={**clean_environment(), **(variables or {})},
+        seconds=seconds,
+        holds=holds,
+        locks=locks,
+        repeat=repeat,
+        breaker=breaker,
+    )
+
+
+def call(
+    directory: Path,
+    *arguments: str,
+    environment: Mapping[str, str],
+    input: bytes = b"",
+    seconds: float = SECONDS,
+    holds: Sequence[int] = (),
+    locks: Sequence[Path] = (),
+    repeat: bool = True,
+    breaker: process.Breaker | None = None,
+) -> process.Completed:
+    """Run git with this environment alone; if it dies, run it again after a pause.
+
+    `locks` are files that only this command can have left behind when it died.
+    """
+    for last in tries() if repeat else (True,):
+        try:
+            done = process.run(
+                ("git", *arguments),
+                directory=directory,
+                environment=environment,
+                input=input,
+                seconds=seconds,
+                holds=holds,
+                breaker=breaker,
+            )
+        except OSError as error:
+            if last or error.errno not in (errno.EAGAIN, errno.ENOMEM):
+                raise
+            log.warning("could not start git %s: %s", arguments[0], error)
+            continue
+        if last or not has_died(done):
+            break
+        log.warning("git %s died: %s", arguments[0], why_failed(done))
+        for lock in locks:
+            lock.unlink(missing_ok=True)
+    return done
+
+
+def tries() -> Iterator[bool]:
+    """Yield before each try whether it is the last, with pauses in between."""
+    for pause in _PAUSES:
+        yield False
+        time.sleep(pause)
+    yield True
+
+
+def has_died(done: process.Completed) -> bool:
+    """Tell whether git, or a program it started, was killed or ran out of memory."""
+    if done.status < 0:
+        return -done.status not in _OWN_FAULTS
+    return done.status > 129 or (done.status != 0 and _STARVED.search(done.errors) is not None)
+
+
+def answer(
+    directory: Path,
+    *arguments: str,
+    input: bytes = b"",
+    variables: Mapping[str, str] | None = None,
+    seconds: float = SECONDS,
+    holds: Sequence[int] = (),
+    locks: Sequence[Path] = (),
+    breaker: process.Breaker | None = None,
+) -> str:
+    """What git answers; raises when it refuses."""
+    done = run(
+        directory,
+        *arguments,
+        input=input,
+        variables=variables,
+        seconds=seconds,
+        holds=holds,
+        locks=locks,
+        breaker=breaker,
+    )
+    if done.status != 0:
+        raise GitFailed(f"git {arguments[0]} failed: {why_failed(done)}.")
+    return done.output
+
+
+def through(view: GitView, *arguments: str, input: bytes = b"", seconds: float = LONG) -> str:
+    """What git answers about a view's working tree; raises when it refuses."""
+    return answer(
+        view.tree,
+        *arguments,
+        input=input,
+        variables=view.environment(),
+        seconds=seconds,
+        holds=view.holds,
+        locks=[view.index.with_name(f"{view.index.name}.lock")],
+        breaker=view.breaker,
+    )
+
+
+def split(output: str) -> list[str]:
+    """The parts of NUL-terminated output."""
+    return output.split("\0")[:-1]
+
+
+def join(paths: Iterable[str]) -> bytes:
+    """Paths as NUL-terminated input; bytes that are no text come back as they were."""
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def why_failed(done: process.Completed) -> str:
+    """Return the reason that git gave, or the signal that ended it."""
+    if done.status < 0 and not done.errors.strip():
+        return f"it was ended by signal {-done.status}"
+    return first_line(done.errors)
+
+
+def first_line(errors: str) -> str:
+    first = (errors.strip().splitlines() or ["git failed"])[0]
+    return first.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+
+
+def clean_environment() -> dict[str, str]:
+    """Return the environment without variables that point git at another repository or remote."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {
+        **kept,
+        "LC_ALL": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        **_OFFLINE,
+        **as_variables(_SETTINGS),
+    }
+
+
+def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings as environment variables, which outrank every configuration file."""
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        variables[f"GIT_CONFIG_KEY_{number}"] = key
+        variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return variables

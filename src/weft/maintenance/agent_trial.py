@@ -1,0 +1,193 @@
+"""`weft agents test`: one trivial task, in a repository made for it and thrown away.
+
+The trial has a store of its own, so it takes nothing from others and stops no agent for them.
+Running it is left to the caller; what is here prepares it, and reads from its end what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from weft import git
+from weft.admission.capacity import attempt_demand
+from weft.agents import prompt
+from weft.agents.adapters import adapter_of
+from weft.agents.agent import SCRIPTED, Agent
+from weft.agents.prompt import Briefing
+from weft.config import Config
+from weft.errors import InputError
+from weft.model import ErrorClass, NewTask, State
+from weft.process import run
+from weft.project.project import Project
+from weft.project.site import AGENTS
+from weft.store import Store, default_url
+from weft.store.events import history
+from weft.store.server_operations import hosted
+from weft.store.tasks import get_task, list_attempts, submit
+
+FILE: Final = "hello.txt"
+SECONDS: Final = 300.0
+"""How long it may take; a program that waits for an answer waits for ever."""
+
+_TEXT: Final = f"Create the file {FILE} in the current directory. It contains one word: hello"
+_SCRIPT: Final = f"script: write {FILE} hello"
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    project: Project  # the throw-away one
+    agent: Agent
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    problem: str | None  # None: it works; otherwise the class of the failure
+    text: str  # for people: what is wrong, and what to do
+    said: str = ""  # by the program itself
+    seconds: float = 0.0
+    tokens: int = 0
+    micro_usd: int = 0
+
+
+@contextmanager
+def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
+    """A repository for one trial of an agent, gone afterwards whatever happens."""
+    # The template is not what is tried, since it may forbid what the trial asks for; but it must
+    # be one that can be filled in.
+    prompt.prompt(agent, Briefing(task="trial", title=_TEXT, text=_TEXT, files=(FILE,)))
+    with tempfile.TemporaryDirectory(prefix=f"weft-{agent.name}-") as name:
+        root = Path(name).resolve() / "trial"
+        git.create(root)
+        settings = (project.root / agent.file).read_text(encoding="utf-8-sig").splitlines()
+        (root / AGENTS).mkdir(parents=True)
+        (root / agent.file).write_text(
+            "\n".join([*settings[: agent.template_line - 1], "{{ task.text }}", ""])
+        )
+        yield Trial(
+            project=Project(
+                root=root,
+                config=Config(tuning=project.config.tuning),
+                # Whoever interrupts a trial does not want to wait for it.
+                environment={**project.environment, "SHUTDOWN_TIMEOUT": "0"},
+                store_url=default_url(git.common_directory(root)),
+            ),
+            agent=agent,
+        )
+
+
+class Tried(Struct, frozen=True, kw_only=True):
+    diagnosis: Diagnosis
+    resumed: bool  # it was stopped before, and can be started again
+
+
+@hosted("write")
+def try_agent(project: Project, name: str) -> Tried:
+    """Have a weft of its own try an agent, for somebody who is elsewhere."""
+    done = run(
+        [sys.executable, "-m", "weft", "agents", "test", "--json", "--", name],
+        directory=project.root,
+        environment=project.environment,
+        seconds=2 * SECONDS,
+    )
+    try:
+        told = json.loads(done.output)
+    except ValueError:
+        said = done.errors.strip().removeprefix("weft: ")
+        raise InputError(said or f"The trial of {name} came to no end.") from None
+    return Tried(
+        diagnosis=Diagnosis(
+            problem=told["problem"],
+            text=told["text"],
+            said=told["said"] or "",
+            seconds=told["seconds"],
+            tokens=told["tokens"],
+            micro_usd=told["micro_usd"],
+        ),
+        resumed=told["resumed"],
+    )
+
+
+def hand_in(trial: Trial, store: Store, *, now: float) -> int:
+    agent = trial.agent
+    task = NewTask(
+        name="trial",
+        text=f"{_TEXT}\n\n{_SCRIPT}" if agent.runs == SCRIPTED else _TEXT,
+        details={"title": _TEXT, "timeout": min(agent.timeout or SECONDS, SECONDS)},
+        files=(FILE,),
+        demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
+        agent=agent.name,
+        stage=agent.stage or "implement",
+    )
+    return submit(store, task, repo=str(git.common_directory(trial.project.root)), now=now)
+
+
+def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
+    """What the one attempt says about its agent."""
+    [attempt] = list_attempts(store, task)
+    reason = next(
+        (one.data["reason"] for one in reversed(history(store, task)) if "reason" in one.data), ""
+    )
+    _, _, said = reason.partition("It said: ")
+    about = get_task(store, task)
+    works = about.state is State.DONE
+    problem = None if works else str(attempt.outcome)
+    program = adapter_of(trial.agent).FACTS.program or trial.agent.name
+    text = "It works." if works else explain(trial.agent, program, str(problem), reason)
+    return Diagnosis(
+        problem=problem,
+        text=text,
+        said=said or about.result,
+        seconds=(attempt.ended or attempt.started) - attempt.started,
+        tokens=attempt.tokens,
+        micro_usd=attempt.micro_usd,
+    )
+
+
+_EXPLAINED: Final[Mapping[str, str]] = {
+    ErrorClass.AUTH: (
+        "{program} is not logged in, or its account is not paid for. Start it once in a terminal "
+        "and log in{keys}."
+    ),
+    ErrorClass.CONFIG: (
+        "{program} cannot run as it is set up. Look at `runs`, `model` and `args` in {file}."
+    ),
+    ErrorClass.NO_CHANGE: (
+        "{program} ended as if all were well, but did not write " + FILE + ": it may not do so "
+        "without asking, and nobody can answer it. Look at `args`, `tools` and `sandbox` in "
+        "{file}; a program of your own needs its switch for unattended use."
+    ),
+    ErrorClass.RATE_LIMIT: (
+        "{program} is installed and logged in, but over its provider's rate limit. Try later."
+    ),
+    ErrorClass.OVERLOAD: (
+        "{program} cannot reach its provider. Look at the network, or try later."
+    ),
+    ErrorClass.CAPACITY: "{program}'s model has no room just now. Try later.",
+    ErrorClass.TIMEOUT: (
+        "{program} did not end in time and was stopped. It may wait for an answer that nobody can "
+        "give, or for a provider that does not answer."
+    ),
+    ErrorClass.CONTEXT: (
+        "The first prompt does not fit into {program}'s model. Choose a model with a larger "
+        "context with `model:` in {file}."
+    ),
+    ErrorClass.CRASH: "{program} crashed. Run it by hand to see whether it does so there, too.",
+    ErrorClass.SCOPE: "{program} changed what it was not asked to change.",
+    ErrorClass.STOPPED: "The trial was interrupted.",
+}
+
+
+def explain(agent: Agent, program: str, problem: str, reason: str) -> str:
+    """A failure in plain words, and what a person can do about it."""
+    known = _EXPLAINED.get(problem)
+    if known is None:
+        return reason or f"{program} failed."
+    keys = [name for name in adapter_of(agent).FACTS.passes if name.endswith(("_KEY", "_TOKEN"))]
+    told = f", or set {' or '.join(keys)}, which weft passes on" if keys else ""
+    return known.format(program=program, file=agent.file, keys=told)

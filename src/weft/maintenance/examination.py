@@ -1,0 +1,184 @@
+"""`weft doctor`: whether everything weft stands on is in order, and what binds now.
+
+What is only good to know is told as well, and is no problem.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft import git
+from weft.config import command_line
+from weft.errors import InputError, WeftError
+from weft.model import Limit
+from weft.process import cgroup, sandbox
+from weft.project import project
+from weft.project.agent_list import explain_stopped
+from weft.project.agent_programs import Program, find_program
+from weft.project.project import Project
+from weft.project.site import agent_names, read_agent
+from weft.runs.serving_workers import explain_silence
+from weft.store import Store
+from weft.store.agents import list_stopped
+from weft.store.limit_table import differences, list_limits
+from weft.store.server_operations import hosted
+from weft.store.workers import list_silent
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    name: str
+    good: bool
+    text: str
+    notable: bool = False  # good, but something a person may want to change
+
+
+def examine(directory: Path, environment: Mapping[str, str], *, now: float) -> list[Finding]:
+    """Every check that can be made; one that fails does not hide the others."""
+    return [*_programs(), *_project(directory, environment, now)]
+
+
+@hosted("read")
+def examine_project(project: Project, *, now: float) -> list[Finding]:
+    """The same where a project is."""
+    return examine(project.root, project.environment, now=now)
+
+
+def _programs() -> Iterator[Finding]:
+    running = ".".join(str(part) for part in sys.version_info[:3])
+    yield Finding(name="python", good=True, text=running)
+    try:
+        installed = git.version()
+    except WeftError as error:
+        yield Finding(name="git", good=False, text=str(error))
+        return
+    text = ".".join(str(part) for part in installed)
+    if installed < git.OLDEST:
+        needed = ".".join(str(part) for part in git.OLDEST)
+        text = f"{text} is too old: weft needs {needed} (merge-tree --write-tree); upgrade git."
+    yield Finding(name="git", good=installed >= git.OLDEST, text=text)
+
+
+def _machine() -> Iterator[Finding]:
+    """What this machine adds around agents. Without any of it weft still works."""
+    yield _sandboxes(sandbox.available())
+    group = cgroup.find_parent()
+    yield Finding(
+        name="cgroup",
+        good=True,
+        text=f"agents get groups below {group}"
+        if group
+        else "none may be made; agents are found by their marks and locks alone",
+    )
+
+
+def _sandboxes(able: sandbox.Able) -> Finding:
+    kinds = [kind for kind, there in (("landlock", able.landlock), ("bwrap", able.bwrap)) if there]
+    text = " and ".join(kinds) or "none: `sandbox` in an agent file gives a warning only"
+    lacks = able.lacks()
+    if lacks:
+        text += f"; this kernel's Landlock ({able.landlock}) does not keep agents from "
+        text += ", ".join(lacks)
+    return Finding(name="sandbox", good=True, text=text, notable=bool(lacks) or not kinds)
+
+
+def _project(directory: Path, environment: Mapping[str, str], now: float) -> Iterator[Finding]:
+    try:
+        found = project.find(directory, environment)
+    except WeftError as error:
+        yield Finding(name="repository", good=False, text=str(error))
+        return
+    yield Finding(name="repository", good=True, text=str(found.root))
+    yield from _machine()
+    yield Finding(
+        name="watchdog",
+        good=True,
+        text=f"ends an agent {found.config.tuning.gone_after:g} s after its weft was last heard of",
+    )
+    yield _check(found)
+    yield from _agents(found)
+    if not found.has_store:
+        file = found.store_file
+        yield Finding(
+            name="store", good=True, text=f"{file} (the first command that needs it makes it)"
+        )
+        return
+    try:
+        with found.open_store() as store:
+            yield from _store(found, store, now)
+    except WeftError as error:
+        yield Finding(name="store", good=False, text=str(error))
+
+
+def _check(found: Project) -> Finding:
+    command = found.config.gate.run
+    text = (
+        command_line(command)
+        if command
+        else (
+            "none: `run` in [gate] of weft.toml is empty, so only a task with a `check:` of its "
+            "own is checked before it lands"
+        )
+    )
+    return Finding(name="check", good=True, text=text, notable=command is None)
+
+
+def _agents(found: Project) -> Iterator[Finding]:
+    """A file that is broken is a problem; a program that is not installed may be meant so."""
+    programs: dict[Program, list[str]] = {}
+    for name in agent_names(found.root):
+        try:
+            agent = read_agent(found.root, name)
+        except InputError as error:
+            yield Finding(name="agents", good=False, text=str(error))
+            continue
+        programs.setdefault(find_program(agent, found.root, found.environment), []).append(name)
+    for program, names in programs.items():
+        told = program.path or f"not installed; weft looked for it {program.searched}"
+        yield Finding(
+            name="agents",
+            good=True,
+            text=f"{', '.join(names)}: {program.name}, {told}",
+            notable=program.path is None,
+        )
+    if not programs:
+        text = "none yet; `weft init` writes a useful set"
+        yield Finding(name="agents", good=True, text=text, notable=True)
+
+
+def _store(found: Project, store: Store, now: float) -> Iterator[Finding]:
+    damage = store.database.check()
+    yield Finding(
+        name="store",
+        good=damage is None,
+        text=damage or f"{store.database.version()}, {store.database.place}",
+    )
+    limits = list_limits(store, now=now)
+    binding = [limit for limit in limits if limit.used >= limit.effective]
+    different = differences(store, found.config.stated)
+    for difference in different:
+        yield Finding(name="limits", good=False, text=difference)
+    if not different:
+        text = f"{len(limits)} set, {len(binding) or 'none'} reached; this configuration agrees"
+        yield Finding(name="limits", good=True, text=text)
+    for worker in list_silent(store, now=now):
+        text = explain_silence(worker, now)
+        yield Finding(name="workers", good=True, text=text, notable=True)
+    stopped = list_stopped(store, now=now)
+    for name, reason in stopped.items():
+        yield Finding(name="binds", good=True, text=explain_stopped(name, reason), notable=True)
+    for limit in binding:
+        if limit.resource.removeprefix("agent:") not in stopped:
+            yield Finding(name="binds", good=True, text=_binding(limit), notable=True)
+
+
+def _binding(limit: Limit) -> str:
+    if limit.capacity == 0:
+        return f"{limit.resource} is paused (`weft limits set {limit.resource} N` resumes it)"
+    lowered = f", lowered from {limit.capacity} by rate limits"
+    return f"{limit.resource} {limit.used}/{limit.effective}" + (
+        lowered if limit.effective < limit.capacity else ""
+    )

@@ -1,0 +1,335 @@
+"""What the values of annotations mean: paths, budgets, resources, names.
+
+Each parser takes text and returns a value, or raises `ValueError` with a sentence that says what
+was expected. `Notes` gathers the annotations of one task.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from weft import stages
+from weft.model import Class, Priority
+from weft.paths import BadPath, normalise
+from weft.plan.annotations import LIST_KEYS, Annotation, AnnotationItem
+from weft.plan.plan_records import Budget, Team
+from weft.plan.problems import Problems, shorten
+
+_MONEY = re.compile(r"\$?[ ]*([0-9]{1,9}(?:\.[0-9]{1,4})?)[ ]*(?:\$|usd)?", re.IGNORECASE)
+_DURATION = re.compile(
+    r"(?:([0-9]{1,6})[ ]*h)?[ ]*(?:([0-9]{1,6})[ ]*m(?:in)?)?[ ]*(?:([0-9]{1,6})[ ]*s)?"
+)
+_AMOUNT = re.compile(r"([A-Za-z][A-Za-z0-9_.:/-]{0,60})[ ]*=[ ]*([0-9]{1,9}(?:\.[0-9]{1,3})?)")
+_TEAM = re.compile(r"([0-9]{1,3})[ ]+of[ ]+([A-Za-z0-9][A-Za-z0-9_.-]*)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,60}")
+_ID = re.compile(r"[^\s,;\"'`]{1,80}")
+_ARROW = re.compile(r"→|->|>")
+
+_At = TypeVar("_At")
+
+_NONE: Final = frozenset({"none", "None", "NONE"})
+_BULLETS: Final = frozenset({"- ", "* ", "+ "})
+_LONGEST_PATH: Final = 4096
+_DEEPEST_PATH: Final = 60
+_LONGEST_PHRASE: Final = 80
+_BETTER_PATH: Final = "Write it relative to the root of the repository, such as src/app.py."
+
+
+class Notes:
+    """Everything the annotations of one task say, as far as it could be understood."""
+
+    files: tuple[str, ...] | None = None
+    reads: tuple[str, ...] = ()
+    depends: Sequence[tuple[AnnotationItem, Annotation]] = ()
+    group: str | None = None
+    agent: str | None = None
+    stages: tuple[str, ...] = ()
+    priority: Priority = Priority.NORMAL
+    klass: Class = Class.STANDARD
+    budget: Budget | None = None
+    uses: Mapping[str, float] = MappingProxyType({})
+    check: str | None = None
+    team: Team | None = None
+    id: str | None = None
+
+    def __init__(self) -> None:
+        self.said: dict[str, Annotation] = {}  # the first of each key
+
+
+def gather(annotations: Iterable[Annotation], problems: Problems) -> Notes:
+    """Read the annotations of one task; a repeated key adds to a list and is wrong elsewhere."""
+    notes = Notes()
+    said: dict[str, list[Annotation]] = {}
+    for annotation in annotations:
+        said.setdefault(annotation.key, []).append(annotation)
+    for key, given in said.items():
+        notes.said[key] = given[0]
+        if key in LIST_KEYS:
+            _LISTS[key](notes, given, problems)
+            continue
+        for repeated in given[1:]:
+            problems.error(
+                *repeated.place,
+                "repeated-key",
+                f"{key!r} was given before, on line {given[0].place[0]}.",
+                "Keep one of the two.",
+            )
+        attribute, parse = _SINGLES[key]
+        value = parse_or_report(parse, given[0], problems)
+        if value is not None:
+            setattr(notes, attribute, value)
+    return notes
+
+
+def parse_or_report(
+    parse: Callable[[str], Any], annotation: Annotation, problems: Problems
+) -> Any | None:
+    text = annotation.value.strip()
+    try:
+        return parse(text)
+    except ValueError as wrong:
+        close = None
+        if names := _NAMES.get(annotation.key):
+            close = problems.closest(text.lower(), names, cutoff=0.5)
+        problems.error(
+            *annotation.place,
+            "bad-value",
+            f"{annotation.key}: {shorten(text)!r} is not {wrong}.",
+            f"Did you mean {close!r}?" if close else f"Write {wrong}.",
+        )
+        return None
+
+
+def paths(
+    items: Iterable[tuple[str, _At]],
+    place: Callable[[_At], tuple[int, int, str | None]],
+    problems: Problems,
+) -> tuple[str, ...]:
+    """Normalise paths and patterns; `place` gives line, column and pointer of a bad one."""
+    found: dict[str, None] = {}
+    for text, at in items:
+        try:
+            found[_normalised(text)] = None
+        except BadPath as wrong:
+            line, column, pointer = place(at)
+            problems.error(line, column, "bad-path", str(wrong), _BETTER_PATH, pointer)
+    return tuple(found)
+
+
+def _normalised(text: str) -> str:
+    if len(text) > _LONGEST_PATH or text.count("/") > _DEEPEST_PATH:
+        raise BadPath(f"The path {shorten(text)!r} is too long.")
+    return normalise(text)
+
+
+def priority(text: str) -> Priority:
+    try:
+        return Priority[text.upper()]
+    except KeyError:
+        raise ValueError("critical, high, normal, low or background") from None
+
+
+def klass(text: str) -> Class:
+    try:
+        return Class[text.upper()]
+    except KeyError:
+        raise ValueError("interactive, standard or batch") from None
+
+
+def execution(text: str) -> bool:
+    """Whether the phase runs in parallel."""
+    if text.lower() not in ("parallel", "sequential"):
+        raise ValueError("parallel or sequential")
+    return text.lower() == "parallel"
+
+
+def budget(text: str) -> Budget:
+    expected = "an amount and a time, such as `$3, 30m`"
+    if len(text) > _LONGEST_PHRASE:
+        raise ValueError(expected)
+    usd: float | None = None
+    seconds: int | None = None
+    for part in text.split(","):
+        part = part.strip()
+        if time := _DURATION.fullmatch(part.lower()) if part else None:
+            seconds = sum(
+                int(amount or 0) * unit
+                for amount, unit in zip(time.groups(), (3600, 60, 1), strict=True)
+            )
+        elif money := _MONEY.fullmatch(part):
+            usd = float(money[1])
+        else:
+            raise ValueError(expected)
+    return Budget(usd=usd, seconds=seconds)
+
+
+def uses(text: str) -> tuple[str, float]:
+    amount = _AMOUNT.fullmatch(text)
+    if amount is None or float(amount[2]) == 0:
+        raise ValueError("amounts of resources, such as `port=1, ram_gb=2`")
+    return amount[1], float(amount[2])
+
+
+def team(text: str) -> Team:
+    said = _TEAM.fullmatch(text)
+    if said is None or int(said[1]) == 0:
+        raise ValueError("a size and an agent, such as `3 of claude`")
+    return Team(size=int(said[1]), agent=said[2])
+
+
+def name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError("a name without spaces")
+    return text
+
+
+def identifier(text: str) -> str:
+    if not _ID.fullmatch(text):
+        raise ValueError("a short name without spaces, commas and quotes")
+    return text
+
+
+def phrase(text: str) -> str:
+    if not 0 < len(text) <= _LONGEST_PHRASE:
+        raise ValueError("a short name")
+    return text
+
+
+def command(text: str) -> str:
+    if not text:
+        raise ValueError("a command, such as `make test`")
+    return text
+
+
+def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
+    if len(given) == 1 and (plain := _plain_paths(given[0].value)):
+        notes.files = plain
+        return
+    items = [(item, annotation) for annotation in given for item in annotation.items()]
+    if any(item.text in _NONE and not item.quoted for item, _ in items):
+        if len(items) == 1:
+            notes.files = ()
+            return
+        problems.error(
+            *given[0].place,
+            "bad-value",
+            "`files: none` claims nothing, and cannot stand beside files.",
+            'Remove one of the two; a file called none is written "none".',
+        )
+    notes.files = _paths(items, problems) or None
+
+
+def _plain_paths(value: str) -> tuple[str, ...]:
+    """Return the paths of a list in which nothing is unusual, which is nearly every list."""
+    too_long = len(value) > _LONGEST_PATH or value.count("/") > _DEEPEST_PATH
+    if too_long or "\n" in value or '"' in value or "'" in value or "`" in value:
+        return ()
+    found: dict[str, None] = {}
+    for part in value.split(","):
+        word = part.strip()
+        if word in _NONE or word[:2] in _BULLETS:
+            return ()
+        if word:
+            try:
+                found[normalise(word)] = None
+            except BadPath:
+                # Said where it stands by whoever looks more closely.
+                return ()
+    return tuple(found)
+
+
+def _reads(notes: Notes, given: list[Annotation], problems: Problems) -> None:
+    items = [(item, annotation) for annotation in given for item in annotation.items()]
+    notes.reads = _paths(items, problems)
+
+
+def _paths(items: list[tuple[AnnotationItem, Annotation]], problems: Problems) -> tuple[str, ...]:
+    return paths(
+        [(each[0].text if each[0].quoted else each[0].text.strip("`'"), each) for each in items],
+        lambda at: (*at[1].place_of(at[0]), None),
+        problems,
+    )
+
+
+def _depends(notes: Notes, given: list[Annotation], _: Problems) -> None:
+    notes.depends = [(item, annotation) for annotation in given for item in annotation.items()]
+
+
+def _stages(notes: Notes, given: list[Annotation], problems: Problems) -> None:
+    found = [
+        (word.strip(), annotation.place_of(item))
+        for annotation in given
+        for item in annotation.items()
+        for word in _ARROW.split(item.text)
+    ]
+    names = tuple(word for word, _ in found)
+    fault = stages.find_fault(names)
+    if fault is None:
+        notes.stages = names
+        return
+    where = found[fault.place][1] if found else given[0].place
+    close = problems.closest(names[fault.place], stages.STAGES, cutoff=0.6) if found else None
+    problems.error(
+        *where,
+        "bad-stages",
+        f"stages: {shorten(', '.join(names))!r} cannot be: {fault.why}.",
+        f"Did you mean {close!r}?"
+        if close and close not in names
+        else f"{stages.RULE[0].upper()}{stages.RULE[1:]}.",
+    )
+
+
+def _uses(notes: Notes, given: list[Annotation], problems: Problems) -> None:
+    amounts: dict[str, float] = {}
+    for annotation in given:
+        for item in annotation.items():
+            amount = _item_or_report(uses, item.text, annotation, item, problems)
+            if amount is not None:
+                amounts[amount[0]] = amounts.get(amount[0], 0) + amount[1]
+    notes.uses = MappingProxyType(amounts)
+
+
+def _item_or_report(
+    parse: Callable[[str], Any],
+    text: str,
+    annotation: Annotation,
+    item: AnnotationItem,
+    problems: Problems,
+) -> Any | None:
+    try:
+        return parse(text)
+    except ValueError as wrong:
+        problems.error(
+            *annotation.place_of(item),
+            "bad-value",
+            f"{annotation.key}: {shorten(text)!r} is not {wrong}.",
+            f"Write {wrong}.",
+        )
+        return None
+
+
+_LISTS: Final[Mapping[str, Callable[[Notes, list[Annotation], Problems], None]]] = {
+    "files": _files,
+    "reads": _reads,
+    "depends": _depends,
+    "stages": _stages,
+    "uses": _uses,
+}
+_SINGLES: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "parallel-group": ("group", phrase),
+    "agent": ("agent", name),
+    "priority": ("priority", priority),
+    "class": ("klass", klass),
+    "budget": ("budget", budget),
+    "check": ("check", command),
+    "team": ("team", team),
+    "id": ("id", identifier),
+}
+_NAMES: Final = {
+    "priority": [level.name.lower() for level in Priority],
+    "class": [level.name.lower() for level in Class],
+    "execution": ["parallel", "sequential"],
+}

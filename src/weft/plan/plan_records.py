@@ -1,0 +1,194 @@
+"""The records a plan is made of, whatever file it came from.
+
+Readers build them, `compile` turns them into a graph, faces render them. References are
+resolved by the readers: a record names other tasks by id and other phases by label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct, field
+
+from weft.model import HUMAN, Class, Priority, State
+
+WHOLE_REPOSITORY: Final = "**"
+"""The pattern a task claims that does not say what it will change."""
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Source(StrEnum):
+    """What kind of file a plan was read from."""
+
+    MARKDOWN = "plan.md"
+    PRD = "prd.json"
+    BEADS = "beads"
+
+
+class ItemKind(StrEnum):
+    """What a task is within its plan."""
+
+    TASK = "task"
+    STORY = "story"  # stands for its subtasks merged: it is done when they landed as one
+    SUBTASK = "subtask"
+    EPIC = "epic"  # has children and nothing to change of its own
+
+
+class EdgeReason(StrEnum):
+    """Why one task comes before another."""
+
+    EXPLICIT = "explicit"  # the plan says so
+    PHASE = "phase"  # their phases come in this order
+    SEQUENTIAL = "sequential"  # their phase runs one after the other
+    MANUAL = "manual"  # a person looks at a phase after the work, and at one thing after another
+    PART = "part"  # the one is a part of the other
+    OVERLAP = "overlap"  # both may change the same file; a preference, not a need
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """Something in a plan that could not be honoured, or that its author should know."""
+
+    file: str
+    line: int
+    column: int
+    code: str  # stable, for tools: `unknown-task`
+    severity: Severity
+    message: str  # a sentence
+    suggestion: str = ""  # what to do about it
+    pointer: str | None = None  # into a JSON document
+
+
+class Reference(Struct, frozen=True, kw_only=True):
+    """A task or phase that another one names."""
+
+    to: str  # a task's id or a phase's label
+    line: int
+    column: int = 1
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    usd: float | None = None
+    seconds: int | None = None
+
+
+class Team(Struct, frozen=True, kw_only=True):
+    size: int
+    agent: str
+
+
+class PlanTask(Struct, frozen=True, kw_only=True):
+    id: str
+    phase: str  # the label of its phase; empty where the source has no phases
+    label: str
+    text: str  # one line
+    line: int
+    column: int = 1
+    last_line: int = 0  # where its text ends; write-back puts the commit id and the note there
+    details: str = ""  # the rest of it, for the prompt
+    status: State = State.WAITING  # waiting, running, done, blocked or skipped
+    commit: str | None = None
+    note: str = ""  # why it is blocked
+    agent: str | None = None
+    files: tuple[str, ...] | None = ()  # normalised patterns; None: not said
+    reads: tuple[str, ...] = ()
+    depends: tuple[Reference, ...] = ()  # tasks
+    depends_phases: tuple[Reference, ...] = ()  # whole phases
+    group: str | None = None
+    stages: tuple[str, ...] = ()
+    priority: Priority = Priority.NORMAL
+    klass: Class = Class.STANDARD
+    budget: Budget | None = None
+    uses: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    check: str | None = None
+    team: Team | None = None
+    named: bool = False  # whether the author chose the id: it stays when the text changes
+    kind: ItemKind = ItemKind.TASK
+    parent: str | None = None  # the story a subtask belongs to, the epic of a child
+
+    @property
+    def manual(self) -> bool:
+        return self.agent == HUMAN
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to run."""
+        return self.status in (State.DONE, State.SKIPPED)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The patterns it holds while it runs."""
+        if self.manual:
+            return ()
+        return (WHOLE_REPOSITORY,) if self.files is None else self.files
+
+
+class Phase(Struct, frozen=True, kw_only=True):
+    label: str
+    title: str
+    line: int
+    parallel: bool = False
+    depends: tuple[Reference, ...] | None = None  # None: after all earlier phases
+    checkpoint: str | None = None
+    heading: str = ""  # as it is written, without its checkpoint
+    annotated: bool = False  # whether it says how it runs or what it waits for
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    name: str  # of the file
+    source: Source
+    title: str = ""
+    description: str = ""
+    phases: tuple[Phase, ...] = ()
+    tasks: tuple[PlanTask, ...] = ()  # in plan order; a story comes after its subtasks
+
+
+class ParsedPlan(Struct, frozen=True, kw_only=True):
+    """What a file says, as far as it could be read, and everything that is wrong with it."""
+
+    plan: Plan
+    problems: tuple[Problem, ...]
+
+
+class Edge(Struct, frozen=True, kw_only=True):
+    """`before` comes before `after`, both ids of tasks."""
+
+    before: str
+    after: str
+    why: EdgeReason
+    lines: tuple[int, ...] = ()  # what in the plan says so
+    files: tuple[str, ...] = ()  # what both may change
+
+
+class Barrier(Struct, frozen=True, kw_only=True):
+    """Every task of `before` comes before every task of `after`.
+
+    Stands for so many edges that writing them out would not be linear any more.
+    """
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    why: EdgeReason
+    lines: tuple[int, ...] = ()
+
+
+class Compiled(Struct, frozen=True, kw_only=True):
+    """A plan as a graph.
+
+    `successors` is the graph of what must come first, for `weft.graph`: node i is the i-th task
+    of the plan, and behind the tasks comes one node for each barrier. Overlaps are not in it.
+    """
+
+    plan: Plan
+    edges: tuple[Edge, ...]
+    barriers: tuple[Barrier, ...]
+    groups: tuple[tuple[str, ...], ...]  # tasks to be admitted together or not at all
+    problems: tuple[Problem, ...]
+    successors: tuple[tuple[int, ...], ...]
+    width: int

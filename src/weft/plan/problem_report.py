@@ -1,0 +1,157 @@
+"""A checked plan as JSON and as sentences: what `weft plan check` says without a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from weft import graph
+from weft.plan.plan_records import Compiled, Edge, EdgeReason, ParsedPlan, PlanTask, Problem
+
+DEFAULT_SECONDS: Final = 300.0
+"""How long a task takes of which nothing is known."""
+
+_MOST_WRITTEN_OUT: Final = 200_000
+
+
+def as_json(
+    reading: ParsedPlan, compiled: Compiled, seconds: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Render a plan for tools; `seconds` are estimates by task, where there are any."""
+    left = _MOST_WRITTEN_OUT
+    edges = [_edge(edge) for edge in compiled.edges]
+    barriers = []
+    for barrier in compiled.barriers:
+        pairs = len(barrier.before) * len(barrier.after)
+        if pairs <= left:
+            left -= pairs
+            edges.extend(
+                _edge(Edge(before=a, after=b, why=barrier.why, lines=barrier.lines))
+                for a in barrier.before
+                for b in barrier.after
+            )
+        else:
+            barriers.append(
+                {"before": barrier.before, "after": barrier.after, "why": str(barrier.why)}
+            )
+    return {
+        "problems": [_problem(problem) for problem in problems(reading, compiled)],
+        "tasks": [_task(task) for task in compiled.plan.tasks],
+        "edges": edges,
+        "barriers": barriers,
+        "groups": [list(group) for group in compiled.groups],
+        "critical_path": critical_path(compiled, seconds),
+        "width": compiled.width,
+    }
+
+
+def problems(reading: ParsedPlan, compiled: Compiled) -> tuple[Problem, ...]:
+    """Return everything that is wrong, in the order of the file."""
+    found = (*reading.problems, *compiled.problems)
+    return tuple(sorted(found, key=lambda problem: (problem.line, problem.column)))
+
+
+def critical_path(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> list[str]:
+    """Return the tasks, of those left to do, that take longest one after the other."""
+    seconds = seconds or {}
+    tasks = compiled.plan.tasks
+    weights = [0.0 if task.settled else seconds.get(task.id, DEFAULT_SECONDS) for task in tasks]
+    weights += [0.0] * len(compiled.barriers)
+    path = graph.heaviest_path(compiled.successors, weights)
+    return [tasks[node].id for node in path if node < len(tasks) and not tasks[node].settled]
+
+
+def needs(compiled: Compiled) -> dict[str, list[str]]:
+    """Return what each task must wait for, barriers written out, overlaps left off.
+
+    Two large phases make this large: what can work with barriers should.
+    """
+    found: dict[str, list[str]] = {task.id: [] for task in compiled.plan.tasks}
+    for edge in _hard_edges(compiled):
+        found[edge.after].append(edge.before)
+    return found
+
+
+def _hard_edges(compiled: Compiled) -> Iterator[Edge]:
+    for edge in compiled.edges:
+        if edge.why is not EdgeReason.OVERLAP:
+            yield edge
+    for barrier in compiled.barriers:
+        for before in barrier.before:
+            for after in barrier.after:
+                yield Edge(before=before, after=after, why=barrier.why, lines=barrier.lines)
+
+
+def explain(edge: Edge) -> str:
+    """Say why one task comes before another."""
+    lines = " and ".join(str(line) for line in dict.fromkeys(edge.lines))
+    where = f" (line {lines})" if lines else ""
+    match edge.why:
+        case EdgeReason.EXPLICIT:
+            return f"{edge.after} depends on {edge.before}{where}"
+        case EdgeReason.PHASE:
+            return f"the phase of {edge.after} comes after that of {edge.before}{where}"
+        case EdgeReason.SEQUENTIAL:
+            return f"their phase runs one task after the other{where}"
+        case EdgeReason.MANUAL:
+            return f"a person looks at {edge.after} when {edge.before} is done{where}"
+        case EdgeReason.PART:
+            return f"{edge.before} is a part of {edge.after}{where}"
+        case EdgeReason.OVERLAP:
+            return f"both may change {', '.join(edge.files)}{where}"
+
+
+def _edge(edge: Edge) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "from": edge.before,
+        "to": edge.after,
+        "why": str(edge.why),
+        "reason": explain(edge),
+        "lines": list(edge.lines),
+    }
+    if edge.files:
+        found["files"] = list(edge.files)
+    return found
+
+
+def _task(task: PlanTask) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "phase": task.phase,
+        "label": task.label,
+        "text": task.text,
+        "line": task.line,
+        "status": str(task.status),
+        "commit": task.commit,
+        "note": task.note,
+        "agent": task.agent,
+        "files": list(task.claims),
+        "reads": list(task.reads),
+        "depends": [reference.to for reference in task.depends],
+        "depends_phases": [reference.to for reference in task.depends_phases],
+        "group": task.group,
+        "stages": list(task.stages),
+        "priority": task.priority.name.lower(),
+        "class": task.klass.name.lower(),
+        "budget": task.budget and {"usd": task.budget.usd, "seconds": task.budget.seconds},
+        "uses": dict(task.uses),
+        "check": task.check,
+        "team": task.team and {"size": task.team.size, "agent": task.team.agent},
+        "kind": str(task.kind),
+        "parent": task.parent,
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "code": problem.code,
+        "severity": str(problem.severity),
+        "message": problem.message,
+        "suggestion": problem.suggestion,
+    }
+    if problem.pointer is not None:
+        found["pointer"] = problem.pointer
+    return found

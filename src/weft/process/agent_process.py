@@ -1,0 +1,271 @@
+"""One supervised program: started beside a wrapper, found again after a crash, ended to the last.
+
+Leases, what the program is for and what it prints are the caller's. weft talks to the wrapper
+by signals and through the files of the attempt's directory (`records`), never as its parent:
+so a restarted weft has all that the first one had.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import anyio
+
+from weft.errors import WeftError, find_passing_fault
+from weft.process import attempt_files, table, wrapper
+from weft.process.death import LOST, find_recorded, find_strays, proof_of_death
+from weft.process.landlock import ANY_NETWORK
+from weft.process.launcher import Launcher, LaunchFailed
+from weft.process.process_place import boottime, here
+from weft.process.table import Process
+
+_MARGIN = 5.0  # beyond the grace, for a wrapper to finish what it was asked for
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.5
+
+
+class AlreadyStarted(WeftError):
+    """This attempt has been started before; an attempt starts once, the next try is a new one."""
+
+
+class NoSuchAttempt(WeftError):
+    """Nothing was ever started in this directory."""
+
+
+class Reach(StrEnum):
+    """Whom the first signal of a stop goes to; KILL always goes to the whole tree."""
+
+    AGENT = "agent"
+    GROUP = "group"
+
+
+class StopReason(StrEnum):
+    """What ended the tree."""
+
+    ENDED = wrapper.ENDED  # the agent did
+    ASKED = wrapper.ASKED  # somebody stopped it
+    FORSAKEN = wrapper.FORSAKEN  # weft did not renew for T1
+    OUTPUT = wrapper.OUTPUT  # it printed more than it may
+    LOST = LOST  # nobody knows: the wrapper was killed too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landlock:
+    """Limits that the agent's process puts on itself before it executes; `sandbox` builds them."""
+
+    writable: tuple[str, ...]
+    readable: tuple[str, ...] = ()  # exceptions inside hidden places
+    hidden: tuple[str, ...] = ()
+    denied: int = ANY_NETWORK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spawn:
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]  # complete; only the marker is added
+    cwd: Path
+    directory: Path  # the attempt's own, for records and output
+    marker: str  # unique for ever
+    stdin: bytes = b""
+    gone_after: float = 120.0  # T1, since the last renewal was sent
+    grace: float = 10.0  # between the first signal and KILL
+    first: int = signal.SIGTERM
+    reach: Reach = Reach.GROUP
+    output_limit: int = 1 << 30  # bytes of both streams
+    landlock: Landlock | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exit:
+    why: StopReason
+    code: int | None  # what the agent returned; None if a signal ended it or nobody knows
+    signal: int | None
+    unstarted: str  # why its program could not be executed at all
+    swept: int  # processes that outlived the agent and were ended
+    at: float  # by the wall clock
+
+
+def start(spawn: Spawn, launcher: Launcher, *, renewed: float) -> Running:
+    """Start an agent under a lease whose last renewal was sent at boot time `renewed`.
+
+    Whenever the caller is killed, either nothing was started or what was started is found in
+    the directory, under its own watchdog from the first moment.
+    """
+    directory = spawn.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        attempt_files.create(
+            str(directory / attempt_files.ATTEMPT),
+            {"marker": spawn.marker, "boot": here().boot, "grace": spawn.grace},
+        )
+    except FileExistsError as error:
+        raise AlreadyStarted from error
+    (directory / attempt_files.STDIN).write_bytes(spawn.stdin)
+    for name in (attempt_files.STDOUT, attempt_files.STDERR):
+        (directory / name).touch(mode=0o600)
+    try:
+        launcher.launch(_order(spawn, renewed))
+    except LaunchFailed:
+        if not (directory / attempt_files.WRAPPER).exists():
+            (directory / attempt_files.STDOUT).touch()  # raises what ails the place, if that is why
+            raise
+    return attach(directory)
+
+
+def attach(directory: Path) -> Running:
+    """Find what was started in a directory, whoever did."""
+    record = attempt_files.find(str(directory / attempt_files.ATTEMPT))
+    if record is None:
+        raise NoSuchAttempt
+    return Running(directory, record["marker"], record["grace"])
+
+
+class Running:
+    """An agent that was started, as any process on its host sees it."""
+
+    def __init__(self, directory: Path, marker: str, grace: float) -> None:
+        self.directory = directory
+        self.marker = marker
+        self._grace = grace
+        self._wrapper = find_recorded(directory / attempt_files.WRAPPER)
+        self._handle = _open_handle(self._wrapper)
+        self._exit: Exit | None = None
+
+    def renew(self, sent: float) -> None:
+        """Tell the watchdog that the lease was renewed by a request sent at this boot time."""
+        attempt_files.write(str(self.directory / attempt_files.RENEWED), {"sent": sent})
+
+    def ended(self) -> Exit | None:
+        """How it ended, once nobody is left; does not wait."""
+        if self._exit is None:
+            record = attempt_files.find(str(self.directory / attempt_files.EXIT))
+            # Asked in this order: a wrapper's last act is to write the record.
+            if record is None and not self._is_watched() and self._is_dead():
+                record = attempt_files.find(str(self.directory / attempt_files.EXIT))
+            if record is not None:
+                self._exit = _exit(record)
+                self.close()
+        return self._exit
+
+    async def wait_ended(self) -> Exit:
+        """Wait for the end. What lost its wrapper is stopped: nobody else watches over it."""
+        pause = _FIRST_PAUSE
+        while (ended := self.ended()) is None:
+            if not self._is_watched():
+                return await self.stop()
+            if self._handle is not None:
+                await anyio.wait_readable(self._handle)
+            else:
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+        return ended
+
+    def ask_to_stop(self) -> None:
+        """Have the wrapper end the tree: first signal, grace, KILL."""
+        self._tell_wrapper(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the tree at once: the wrapper does, or whoever is found is killed without it."""
+        if self._is_watched():
+            self._tell_wrapper(signal.SIGQUIT)
+        else:
+            self._end_strays(set(), signal.SIGKILL)
+
+    async def stop(self) -> Exit:
+        """End it, and return when nobody is left: by the wrapper, and without it if need be."""
+        with anyio.CancelScope(shield=True):
+            self.ask_to_stop()
+            kill_at = boottime() + self._grace
+            asked: set[Process] = set()
+            pause = _FIRST_PAUSE
+            while (ended := self.ended()) is None:
+                now = boottime()
+                if not self._is_watched() or now > kill_at + _MARGIN:
+                    self._end_strays(asked, signal.SIGTERM if now < kill_at else signal.SIGKILL)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+            return ended
+        raise AssertionError("a shielded scope is left by its end only")
+
+    def close(self) -> None:
+        """Let go of the process; it goes on."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _end_strays(self, asked: set[Process], number: int) -> None:
+        """Signal who is alive: KILL every time, anything gentler once each."""
+        for process in find_strays(self.directory, self.marker):
+            if number == signal.SIGKILL or process not in asked:
+                asked.add(process)
+                table.send_signal(process, number)
+                table.send_signal(process, signal.SIGCONT)
+
+    def _tell_wrapper(self, number: int) -> None:
+        if self._wrapper is not None:
+            table.send_signal(self._wrapper, number)
+            table.send_signal(self._wrapper, signal.SIGCONT)
+
+    def _is_watched(self) -> bool:
+        if self._handle is not None:
+            poll = select.poll()
+            poll.register(self._handle, select.POLLIN)
+            return not poll.poll(0)
+        return self._wrapper is not None and table.is_alive(self._wrapper)
+
+    def _is_dead(self) -> bool:
+        try:
+            return proof_of_death(self.directory, self.marker)
+        except OSError as error:
+            if find_passing_fault(error) is None:
+                raise
+            return False  # the proof could not be written
+
+
+def _order(spawn: Spawn, renewed: float) -> attempt_files.Record:
+    return {
+        "argv": list(spawn.argv),
+        "environment": dict(spawn.environment),
+        "cwd": str(spawn.cwd),
+        "directory": str(spawn.directory),
+        "marker": spawn.marker,
+        "renewed": renewed,
+        "gone_after": spawn.gone_after,
+        "grace": spawn.grace,
+        "first": int(spawn.first),
+        "reach": spawn.reach,
+        "output_limit": spawn.output_limit,
+        "landlock": spawn.landlock and asdict(spawn.landlock),
+    }
+
+
+def _open_handle(process: Process | None) -> int | None:
+    """A pidfd, which becomes readable when the process ends; None if it is gone or cannot be."""
+    if process is None or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    if table.is_alive(process):
+        return handle
+    os.close(handle)
+    return None
+
+
+def _exit(record: attempt_files.Record) -> Exit:
+    code: int | None = record.get("code")
+    number = -code if code is not None and code < 0 else None
+    return Exit(
+        why=StopReason(record["why"]),
+        code=code if number is None else None,
+        signal=number,
+        unstarted=record.get("unstarted", ""),
+        swept=record.get("swept", 0),
+        at=record["at"],
+    )

@@ -1,0 +1,1 @@
+"""A repository with its configuration, store, agent files and server, as a process opens it."""

@@ -1,0 +1,121 @@
+"""`weft agents`: every agent file, what it runs, and how it is doing on this store; members."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft.agents.agent import Agent
+from weft.errors import InputError
+from weft.model import AgentUse
+from weft.project.agent_programs import Program, find_program, versions
+from weft.project.project import Project
+from weft.project.site import agent_names, read_agent
+from weft.store.agents import resume_agent, use_of_agents
+from weft.store.server_operations import hosted
+
+
+class ListedAgent(Struct, frozen=True, kw_only=True):
+    name: str
+    agent: Agent | None = None  # None: its file is broken
+    error: str = ""  # and this is how
+    program: Program | None = None
+    use: AgentUse
+
+    @property
+    def limit(self) -> int | None:
+        """What holds for all processes; before any of them has started, what the file says."""
+        if self.use.limit is not None or self.agent is None:
+            return self.use.limit
+        return self.agent.max_concurrency
+
+
+@hosted("read")
+def survey_agents(project: Project) -> list[ListedAgent]:
+    """All agents with their programs' versions, but without what only they need to know."""
+    listed = with_versions(list_agents(project), project.environment)
+    return [replace(one, agent=one.agent and _in_public(one.agent)) for one in listed]
+
+
+def _in_public(agent: Agent) -> Agent:
+    """A command line or a variable may hold a key."""
+    return replace(agent, template="", command=(), args=(), env_set={})
+
+
+def list_agents(project: Project) -> list[ListedAgent]:
+    """All agents of a repository; a broken file is listed with what is wrong with it."""
+    names = agent_names(project.root)
+    use = _use(project, names)
+    return [_listed(project, name, use[name]) for name in names]
+
+
+def with_versions(listed: list[ListedAgent], environment: Mapping[str, str]) -> list[ListedAgent]:
+    """The same, once the programs have been asked for their versions, which takes its time."""
+    known = versions(
+        [(one.agent, one.program) for one in listed if one.agent and one.program], environment
+    )
+    return [
+        replace(one, program=replace(one.program, version=known.get(one.program.path or "", "")))
+        if one.program
+        else one
+        for one in listed
+    ]
+
+
+def get_agent(project: Project, name: str) -> Agent:
+    """An agent by its name, which may be mistyped."""
+    names = agent_names(project.root)
+    if name not in names:
+        raise InputError(f"There is no agent {name!r}.{_near(name, names)}")
+    return read_agent(project.root, name)
+
+
+@hosted("write")
+def resume(project: Project, name: str) -> bool:
+    """Let a stopped agent be started again; False if it was not stopped."""
+    names = agent_names(project.root)
+    if not project.has_store:
+        known, resumed = name in names, False
+    else:
+        with project.open_store() as store:
+            resumed = resume_agent(store, name, now=time.time())
+        known = resumed or name in names
+    if not known:
+        raise InputError(f"There is no agent {name!r}.{_near(name, names)}")
+    return resumed
+
+
+def explain_stopped(name: str, reason: str) -> str:
+    """What a person can do about it."""
+    return (
+        f"Agent {name} is stopped ({reason.rstrip('.')}). Once that is mended, "
+        f"`weft agents test {name}` tries it and lets it start again."
+    )
+
+
+def _use(project: Project, names: list[str]) -> dict[str, AgentUse]:
+    if not project.has_store:
+        return dict.fromkeys(names, AgentUse())
+    with project.open_store() as store:
+        return use_of_agents(store, names, now=time.time())
+
+
+def _listed(project: Project, name: str, use: AgentUse) -> ListedAgent:
+    try:
+        agent = read_agent(project.root, name)
+    except InputError as error:
+        return ListedAgent(name=name, error=str(error), use=use)
+    program = find_program(agent, project.root, project.environment)
+    return ListedAgent(name=name, agent=agent, program=program, use=use)
+
+
+def _near(name: str, names: list[str]) -> str:
+    if not names:
+        return " There are none here yet: `weft init` writes a useful set."
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, names, n=1)
+    return f" Did you mean {close[0]}?" if close else f" There are: {', '.join(names)}."

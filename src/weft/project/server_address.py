@@ -1,0 +1,118 @@
+"""The server a command shall speak to, if any, and the token it shows there.
+
+A token never stands in an argument, where everybody on the machine could read it, and never in a
+message. It is sent in the clear to this machine only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.store.server_client import Server
+
+SERVER: Final = "WEFT_SERVER"
+TOKEN: Final = "WEFT_TOKEN"  # noqa: S105  # its name
+TOKEN_FILE: Final = "WEFT_TOKEN_FILE"  # noqa: S105
+INSECURE: Final = "WEFT_INSECURE"
+
+_FILE: Final = "server.token"
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_MOST: Final = 4096  # bytes of a token
+_TOKEN: Final = re.compile(r"[!-~]+", re.ASCII)
+
+
+def find_server(
+    environment: Mapping[str, str], own_token: Callable[[], Path | None]
+) -> Server | None:
+    """The server that was named, with its token; `own_token` says where one that this user
+    started leaves it."""
+    url = environment.get(SERVER, "").rstrip("/")
+    if not url:
+        return None
+    from weft.store.server_client import Server  # late: nothing else speaks HTTP
+
+    _refuse_unusable(url, environment)
+    return Server(url=url, token=_token(url, environment, own_token))
+
+
+def _refuse_unusable(url: str, environment: Mapping[str, str]) -> None:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  # raises if it is no number
+    except ValueError:
+        parts = urlsplit("")
+    if parts.username is not None or parts.password is not None:
+        raise InputError(f"A server's URL has no name or password in it; put a token into {TOKEN}.")
+    odd = parts.query or parts.fragment or not url.isprintable() or " " in url
+    if parts.scheme not in ("http", "https") or not parts.hostname or odd:
+        raise InputError(
+            f"{url[:200]!r} names no server; write http://127.0.0.1:7337 or https://NAME."
+        )
+    if parts.scheme == "http" and not is_loopback(url) and environment.get(INSECURE) != "1":
+        raise InputError(
+            f"{url} would get the token in the clear. Use https, or set {INSECURE}=1 if everybody "
+            "on the way may know it."
+        )
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host in _LOOPBACK:
+        return True
+    import ipaddress  # late: hardly ever needed
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _token(url: str, environment: Mapping[str, str], own_token: Callable[[], Path | None]) -> str:
+    if given := environment.get(TOKEN):
+        return _good(given.strip(), TOKEN)
+    if named := environment.get(TOKEN_FILE):
+        return _good(_read(Path(named)), named)
+    own = own_token() if is_loopback(url) else None
+    if own is None or not own.is_file():
+        return ""  # the server says what it thinks of that
+    return _good(_read(own), str(own))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST).decode(errors="replace").strip()
+    except OSError as error:
+        raise InputError(f"Cannot read the token in {path}: {error.strerror}.") from error
+
+
+def _good(token: str, source: str) -> str:
+    if not _TOKEN.fullmatch(token) or len(token) >= _MOST:
+        raise InputError(f"What is in {source} is no token: one word of printable characters.")
+    return token
+
+
+def token_file(store_file: Path | None, store_url: str, environment: Mapping[str, str]) -> Path:
+    """Return the file in which a server leaves a token for the user who started it.
+
+    The file lies beside an SQLite store. For any other store it lies in the user's state directory,
+    with a name made from the store's address without its password.
+    """
+    if store_file is not None:
+        return store_file.parent / _FILE
+    import hashlib  # late: hardly ever needed
+
+    kept = environment.get("XDG_STATE_HOME", "")
+    home = Path(kept) if kept.startswith("/") else Path.home() / ".local" / "state"
+    parts = urlsplit(store_url)
+    hosts = parts.netloc.rpartition("@")[2]
+    address = f"{parts.username or ''}@{hosts}{parts.path}?{parts.query}"
+    store = hashlib.sha256(address.encode()).hexdigest()[:12]
+    return home / "weft" / f"server-{store}.token"

@@ -1,0 +1,158 @@
+"""The parts that all attempts of one process share, and the directory of each attempt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from weft.agents.agent import Agent
+from weft.config import Config, RunSettings
+from weft.errors import InputError
+from weft.process import Breaker
+from weft.process.environment import build
+from weft.process.launcher import Launcher
+from weft.process.sandbox import Able
+from weft.project.changeover import Changeover
+from weft.project.checkout_watch import Looks
+from weft.redaction import known
+from weft.store import Store
+from weft.store.runs import get_settings
+from weft.workspace import Terms
+
+AGENTS: Final = ".weft/agents"
+_LARGEST: Final = 1 << 20
+
+
+Combine = Callable[[str, Sequence[tuple[str, str]]], str]
+"""Makes one commit of a tip and candidates, each with what it is made on."""
+
+
+class Site(Struct, frozen=True, kw_only=True):
+    store: Store
+    identity: str  # the store's, so that attempts of two stores on one repository stay apart
+    root: Path  # the user's checkout
+    common: Path  # the git directory that all checkouts share
+    config: Config
+    launcher: Launcher
+    able: Able  # the sandboxes this machine has
+    environment: Mapping[str, str]  # the user's
+    combine: Combine
+    settings: RunSettings | None = None  # settings of its run; None: settings of the checkout
+    mcp: str | None = None  # where its agents find weft's own tools, if anywhere
+    looks: Looks = field(default_factory=Looks)
+    changeover: Changeover = field(default_factory=Changeover)
+    breaker: Breaker = field(default_factory=Breaker)  # ends git's work on agents' files
+
+    def terms(self) -> Terms:
+        """Return the rules for one workspace, and the breaker of weft's own work there."""
+        return Terms(
+            rules=self.config.workspace,
+            breaker=Breaker(self.breaker),
+            environment=build(self.environment, asked=(), given={}),
+        )
+
+    def directory(self, task: int, attempt: int) -> Path:
+        """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""
+        return self.directory_in(self.common, task, attempt)
+
+    def directory_in(self, common: Path, task: int, attempt: int) -> Path:
+        """The same for an attempt of another repository."""
+        return home(common, self.identity) / f"{task}.{attempt}"
+
+    def marker(self, task: int, attempt: int) -> str:
+        """What every process of an attempt carries in its environment. Unique for ever."""
+        return f"{self.marker_prefix}{task}.{attempt}"
+
+    @property
+    def marker_prefix(self) -> str:
+        return f"{self.identity}."
+
+    def check_directory(self, fence: int) -> Path:
+        """The same for a check, which is named by its lease."""
+        return self.common / "weft" / "checks" / self.identity[:12] / str(fence)
+
+    def list_checks(self) -> set[int]:
+        """The fences of checks that have a directory."""
+        place = self.check_directory(0).parent
+        names = os.listdir(place) if place.is_dir() else []
+        return {int(name) for name in names if name.isdecimal()}
+
+    def check_marker(self, fence: int) -> str:
+        return f"{self.identity}.check.{fence}"
+
+    def for_run(self, run: str | None) -> Site:
+        """Return this site with the settings of a run; without a run, with those of the
+        checkout."""
+        if run is None:
+            return self
+        settings = get_settings(self.store, run)
+        self.store.learn(known(self.environment, settings.gate.env))
+        return replace(self, config=self.config.with_run(settings), settings=settings)
+
+    def read_agent(self, name: str) -> Agent:
+        """Read an agent from the run's own files, or from the checkout if there is no run."""
+        if self.settings is None:
+            return read_agent(self.root, name)
+        if name not in self.settings.agents:
+            raise InputError(
+                f"The run was submitted without the agent {name!r}; `weft runs update` takes over "
+                f"the files of {AGENTS} as they are now."
+            )
+        return parse_agent(self.settings.agents[name], name)
+
+    def learn_secrets(self, agent: Agent) -> None:
+        """From now on keep nothing of what this agent is given to know."""
+        self.store.learn(secrets_of(agent, self.environment))
+
+
+def home(common: Path, identity: str) -> Path:
+    """Where the attempts of one store on one repository have their directories."""
+    return common / "weft" / "attempts" / identity[:12]
+
+
+def read_agent(root: Path, name: str) -> Agent:
+    return parse_agent(read_agent_file(root, name), name)
+
+
+def parse_agent(text: str, name: str) -> Agent:
+    from weft.agents.agent_file import parse  # late: parsing YAML and templates costs start-up time
+
+    return parse(text, name=name, file=f"{AGENTS}/{name}.md")
+
+
+def read_agent_file(root: Path, name: str) -> str:
+    path = root / AGENTS / f"{name}.md"
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        text = data.decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise InputError(
+            f"There is no agent {name!r}: {AGENTS}/{name}.md does not exist. "
+            "`weft init` writes a useful set."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{AGENTS}/{name}.md cannot be read: {error}.") from error
+    if len(data) > _LARGEST:
+        raise InputError(f"{AGENTS}/{name}.md is too large; an agent file is a page or two.")
+    return text
+
+
+def secrets_of(agent: Agent, environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What an agent is given to know, by name, with the values that whoever asks has himself:
+    they are kept nowhere."""
+    from weft.agents.adapters import adapter_of  # late: few who look for an agent start it
+
+    passed_on = (*adapter_of(agent).FACTS.passes, *agent.env_passed, *agent.env_set)
+    return known({**environment, **agent.env_set}, passed_on)
+
+
+def agent_names(root: Path) -> list[str]:
+    """The agents a repository has files for."""
+    directory = root / AGENTS
+    return sorted(path.stem for path in directory.glob("*.md")) if directory.is_dir() else []

@@ -1,0 +1,1 @@
+"""Operations on runs: submit, watch, explain, steer, report."""

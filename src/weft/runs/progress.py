@@ -1,0 +1,219 @@
+"""A run under way: how far it is, and its plan file's marks."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from weft import plan
+from weft.errors import InputError
+from weft.formats import first_line
+from weft.model import Attempt, GateRows, Run, State, Task
+from weft.plan.plan_records import Plan, Source
+from weft.plan.writeback import MarkedPlan, Status, write_back
+from weft.runs import plan_file
+from weft.runs.attention import Attention, AttentionItem, look_for_needs
+from weft.runs.attention import as_dict as need_as_dict
+from weft.store import Store
+from weft.store.gate import read_gate
+from weft.store.runs import get_run, list_runs
+from weft.store.tasks import list_run, list_run_attempts
+
+_SHORT: Final = 9  # letters of a commit id in a plan
+
+
+class RunProgress(Struct, frozen=True, kw_only=True):
+    """A run at one moment."""
+
+    run: Run
+    tasks: tuple[Task, ...]
+    attempts: tuple[Attempt, ...]
+    gate: GateRows
+    needs: Attention  # what people are needed for, in this run and around it
+
+    @property
+    def work(self) -> tuple[Task, ...]:
+        """The tasks that somebody does; barriers and stories are left out."""
+        return tuple(task for task in self.tasks if not task.details.get("barrier"))
+
+    @property
+    def counts(self) -> Counter[State]:
+        return Counter(task.state for task in self.work)
+
+    @property
+    def ended(self) -> bool:
+        return self.run.state == "ended"
+
+    @property
+    def tip(self) -> str | None:
+        """Where its trunk is, once something has landed."""
+        landed = [one for one in self.gate.landings if one.state == "landed"]
+        return landed[-1].new if landed else None
+
+    @property
+    def landed(self) -> dict[int, str]:
+        """The commit each landed task became."""
+        commits = {
+            entry: commit
+            for landing in self.gate.landings
+            if landing.state == "landed"
+            for entry, commit in zip(landing.entries, landing.commits, strict=True)
+        }
+        return {
+            task: commits[entry.id]
+            for entry in self.gate.entries
+            if entry.id in commits
+            for task in entry.tasks
+        }
+
+    @property
+    def questions(self) -> tuple[AttentionItem, ...]:
+        """What a person is needed for."""
+        return () if self.ended else self.needs.of(self.run.id)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing can go on without a person."""
+        return self.run.id in self.needs.stuck
+
+
+def look(store: Store, run: str) -> RunProgress:
+    return RunProgress(
+        run=get_run(store, run),
+        tasks=tuple(list_run(store, run)),
+        attempts=tuple(list_run_attempts(store, run)),
+        gate=read_gate(store, run),
+        needs=look_for_needs(store, now=time.time()),
+    )
+
+
+def find_unfinished(store: Store, path: Path | None = None) -> list[Run]:
+    """List the unfinished runs, newest first: of a plan file, or all."""
+    return [
+        run
+        for run in list_runs(store)
+        if run.state != "ended" and (path is None or _is_of(run, path))
+    ]
+
+
+def _is_of(run: Run, path: Path) -> bool:
+    return run.plan in (str(path.resolve()), from_afar(path))
+
+
+def from_afar(path: Path) -> str:
+    """Name a plan file with its machine, so that other machines do not take it for theirs."""
+    return f"{socket.gethostname()}:{path.resolve()}"
+
+
+def find_plan(run: Run) -> Path | None:
+    """Return the file of a run's plan; None if it is not on this machine."""
+    host, _, path = run.plan.partition(":")
+    run_path = Path(path) if path and host == socket.gethostname() else Path(run.plan)
+    return run_path if run_path.is_file() else None
+
+
+def get_to_resume(store: Store, name: str | None, path: Path | None = None) -> Run:
+    """Return the run to resume: the named run, or the only unfinished run (of the plan file, if
+    given)."""
+    if name is not None:
+        run = get_run(store, name)
+        if path is not None and not _is_of(run, path):
+            raise InputError(f"Run {run.id} is of the plan {run.plan}, not of {path}.")
+        return run
+    unfinished = find_unfinished(store, path)
+    if len(unfinished) == 1:
+        return unfinished[0]
+    which = "" if path is None else f" of {path}"
+    if not unfinished:
+        raise InputError(f"There is no unfinished run{which} to resume.")
+    names = ", ".join(run.id for run in unfinished)
+    raise InputError(f"Several runs{which} are unfinished: {names}. Name the run to resume.")
+
+
+class Marks:
+    """Keeps the marks of a plan file in step with its run. Only plan.md has any."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._plan: Plan | None = None
+        self._written: dict[str, Status] = {}
+        data = plan_file.read(path)
+        reading = plan.read(path.name, data)
+        self.source = reading.plan.source
+        if self.source is Source.MARKDOWN:
+            self._plan = reading.plan
+
+    def bring_up_to_date(self, progress: RunProgress) -> tuple[str, ...]:
+        """Write what has changed; returns the tasks that are no longer in the file."""
+        if self._plan is None:
+            return ()
+        known = {task.id for task in self._plan.tasks}
+        statuses = {name: one for name, one in _statuses(progress).items() if name in known}
+        if statuses == self._written:
+            return ()
+        the_plan, tip = self._plan, progress.tip
+
+        def change(data: bytes) -> MarkedPlan:
+            return write_back(data, the_plan, statuses, trunk=tip[:_SHORT] if tip else None)
+
+        written = plan_file.update(self.path, change)
+        self._written = statuses
+        return tuple(task.id for task in written.gone)
+
+
+def _statuses(progress: RunProgress) -> dict[str, Status]:
+    landed = progress.landed
+    return {
+        task.name: Status(
+            state=task.state,
+            commit=landed[task.id][:_SHORT] if task.id in landed else None,
+            note=first_line(task.reason) if task.state in (State.BLOCKED, State.FAILED) else "",
+        )
+        for task in progress.tasks
+    }
+
+
+def summary(progress: RunProgress) -> dict[str, Any]:
+    """A run at one moment, for programs."""
+    landed = progress.landed
+    return {
+        "run": progress.run.id,
+        "state": progress.run.state,
+        "branch": f"weft/{progress.run.id}",
+        "base": progress.run.base,
+        "into": _target(progress.run),
+        "tasks": [
+            {
+                "task": task.id,
+                "name": task.name,
+                "state": task.state.value,
+                "reason": task.reason,
+                "commit": landed.get(task.id),
+            }
+            for task in progress.work
+        ],
+        "needs_you": [need_as_dict(need) for need in progress.questions],
+        "tokens": sum(one.tokens for one in progress.attempts),
+        "micro_usd": sum(one.micro_usd for one in progress.attempts),
+    }
+
+
+def _target(run: Run) -> dict[str, str] | None:
+    if not run.target:
+        return None
+    return {"branch": run.target, "state": run.target_state.value, "text": run.target_text}
+
+
+def makespan(attempts: Sequence[Attempt]) -> tuple[float, float]:
+    """Wall time from the first start to the last end, and the same work one after the other."""
+    ended = [one for one in attempts if one.ended is not None]
+    if not ended:
+        return 0.0, 0.0
+    wall = max(one.ended or 0.0 for one in ended) - min(one.started for one in ended)
+    return wall, sum((one.ended or one.started) - one.started for one in ended)

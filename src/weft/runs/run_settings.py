@@ -1,0 +1,139 @@
+"""Runs with their settings, and changes of these settings."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from weft.config import RunSettings, command_line
+from weft.errors import InputError
+from weft.model import Run
+from weft.project.project import Project
+from weft.project.site import read_agent_file
+from weft.runs.control import Done
+from weft.store import Store
+from weft.store.runs import change_settings, get_run, get_settings, list_runs
+from weft.store.server_operations import hosted
+from weft.store.tasks import list_run
+
+
+class RunListed(Struct, frozen=True, kw_only=True):
+    run: Run
+    tasks: Mapping[str, int]  # number of tasks in each state
+    settings: RunSettings
+    differences: tuple[str, ...]  # between the settings of an unfinished run and the checkout
+
+
+@hosted("read")
+def survey_runs(project: Project) -> list[RunListed]:
+    """List every run, newest first."""
+    with project.open_store() as store:
+        return [_listed(project, store, run) for run in list_runs(store)]
+
+
+def _listed(project: Project, store: Store, run: Run) -> RunListed:
+    work = [task for task in list_run(store, run.id) if not task.details.get("barrier")]
+    settings = get_settings(store, run.id)
+    ended = run.state == "ended"
+    return RunListed(
+        run=run,
+        tasks=dict(Counter(task.state.value for task in work)),
+        settings=settings,
+        differences=() if ended else _differences(settings, project),
+    )
+
+
+@hosted("read")
+def list_differences(project: Project, run: str) -> tuple[str, ...]:
+    """List the differences between a run's settings and the present weft.toml and agent files."""
+    with project.open_store() as store:
+        return _differences(get_settings(store, run), project)
+
+
+@hosted("write")
+def update_settings(project: Project, run: str) -> Done:
+    """Give a run the settings of weft.toml and the agent files as they are now."""
+    with project.open_store() as store:
+        before = get_settings(store, get_run(store, run).id)
+        after = _of_checkout(project, before)
+        changes = _compare(before, after)
+        changed = change_settings(store, run, after, changes, now=time.time())
+        state = get_run(store, run).state
+    text = "; ".join(changes) if changed else "weft.toml and its agent files are as they were"
+    return Done(text=f"Run {run}: {text}.", changed=changed, run=run, state=state)
+
+
+def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
+    files = {name: read_agent_file(project.root, name) for name in settings.agents}
+    return RunSettings(gate=project.config.gate, workspace=project.config.workspace, agents=files)
+
+
+def _differences(settings: RunSettings, project: Project) -> tuple[str, ...]:
+    try:
+        return _compare(settings, _of_checkout(project, settings))
+    except InputError as error:  # the agent file was deleted; the run has its own copy
+        return (str(error),)
+
+
+def _compare(before: RunSettings, after: RunSettings) -> tuple[str, ...]:
+    """Name each difference, commands with their old and new line."""
+    old, new = _flat(before), _flat(after)
+    return tuple(
+        f"{name} was {old.get(name, 'nothing')}, is {new[name]}"
+        if name in ("the check", "the set-up")
+        else f"{name} is another"
+        for name in new
+        if old.get(name) != new[name]
+    )
+
+
+def _flat(settings: RunSettings) -> dict[str, str]:
+    gate, place = settings.gate, settings.workspace
+    return {
+        "the check": _quoted(gate.run),
+        "the set-up": _quoted(place.setup),
+        **{
+            f"{key} of [gate]": repr(getattr(gate, key))
+            for key in gate.__struct_fields__
+            if key not in ("run", "slots")
+        },
+        **{
+            f"{key} of [workspace]": repr(getattr(place, key))
+            for key in place.__struct_fields__
+            if key != "setup"
+        },
+        **{f"the agent file {name}": text for name, text in settings.agents.items()},
+    }
+
+
+def _quoted(command: tuple[str, ...] | None) -> str:
+    return "nothing" if command is None else f"`{command_line(command)}`"
+
+
+def as_dict(listed: RunListed) -> dict[str, Any]:
+    run, settings = listed.run, listed.settings
+    return {
+        "run": run.id,
+        "state": run.state,
+        "tenant": run.tenant,
+        "submitted": run.submitted,
+        "plan": run.plan,
+        "base": run.base,
+        "into": run.target or None,
+        "blocked": run.blocked or None,
+        "tasks": dict(listed.tasks),
+        "revision": run.revision,
+        "check": run.check and command_line(run.check),
+        "setup": settings.workspace.setup and command_line(settings.workspace.setup),
+        "agents": {name: _digest(text) for name, text in sorted(settings.agents.items())},
+        "differences": list(listed.differences),
+    }
+
+
+def _digest(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

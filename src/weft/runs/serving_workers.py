@@ -1,0 +1,43 @@
+"""The workers that serve a repository."""
+
+from __future__ import annotations
+
+import time
+
+from weft.formats import clock, duration
+from weft.model import Worker
+from weft.process import table
+from weft.process.process_place import here
+from weft.process.table import Process
+from weft.store import Store
+from weft.store.workers import list_serving
+
+
+def is_served(store: Store, repo: str) -> bool:
+    """Tell whether a living process takes the ready tasks of a repository.
+
+    A killed process of this host does not count, even before the store knows of its death. A silent
+    process, such as one stopped by Ctrl-Z, does not count either.
+    """
+    boot = here().boot
+    return any(_lives(one, boot) for one in list_serving(store, repo, now=time.time()))
+
+
+def explain_silence(worker: Worker, now: float) -> str:
+    """Return since when a worker is silent, with the commands that end the silence."""
+    assert worker.silent_since is not None
+    held = worker.capacity.current
+    holds = f", with {held} task{'' if held == 1 else 's'} under way" if held else ""
+    return (
+        f"worker {worker.id} is silent since {clock(worker.silent_since)}, for "
+        f"{duration(now - worker.silent_since)}{holds}; if it was stopped on {worker.host}, "
+        f"`kill -CONT {worker.pid}` lets it go on, and `kill -9 {worker.pid}` gives back its tasks"
+    )
+
+
+def _lives(worker: Worker, boot: str) -> bool:
+    if worker.silent_since is not None:
+        return False
+    if worker.boot == boot and worker.pid is not None and worker.pid_start is not None:
+        return table.is_alive(Process(worker.pid, int(worker.pid_start)))
+    return True

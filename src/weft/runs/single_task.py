@@ -1,0 +1,133 @@
+"""`weft do`: one task, handed in without a plan."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from weft import git, paths
+from weft.admission.capacity import attempt_demand
+from weft.agents.agent import Agent
+from weft.attempt.start import AD_HOC
+from weft.errors import InputError
+from weft.model import LEAD, Class, NewTask
+from weft.project.agent_list import explain_stopped, get_agent
+from weft.project.agent_programs import explain_missing, find_program
+from weft.project.project import Project
+from weft.store import Store
+from weft.store.agents import list_stopped
+from weft.store.limit_table import require_agreement
+from weft.store.server_operations import hosted
+from weft.store.tasks import get_task, list_attempts, submit
+from weft.workspace import branch_ref
+from weft.workspace.filters import refuse_filters
+
+EVERYTHING: Final = "**"
+NOTHING: Final = "none"
+
+_LONGEST_NAME: Final = 32
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a person asks for, looked at: nothing in it keeps a task from being started."""
+
+    text: str
+    files: tuple[str, ...]  # what it claims
+    agent: Agent
+
+
+def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> Request:
+    """Refuse what could only fail, before anything is written down."""
+    if not text.strip():
+        raise InputError('Say what is to be done: weft do "fix the typo in README.md".')
+    if not git.has_commits(project.root):
+        raise InputError(
+            "The repository has no commit yet, so an agent has nothing to start from; make one: "
+            'git commit --allow-empty -m "First".'
+        )
+    about = get_agent(project, agent)
+    claims = () if about.stage == LEAD and not files else _claims(files)
+    program = find_program(about, project.root, project.environment)
+    if program.path is None:
+        raise InputError(explain_missing(about, program))
+    return Request(text=text, files=claims, agent=about)
+
+
+@hosted("write")
+def ask_for(project: Project, text: str, *, files: Sequence[str], agent: str) -> int:
+    """Look at what is asked for, and hand it in."""
+    request = check(project, text, files=files, agent=agent)
+    with project.open_store() as store:
+        return hand_in(project, store, request)
+
+
+def hand_in(project: Project, store: Store, request: Request) -> int:
+    """Submit an ad-hoc task; returns its number. Without files it claims the whole repository."""
+    agent = request.agent
+    require_agreement(store, project.config.stated)
+    refuse_filters(project.root)
+    stopped = list_stopped(store, now=time.time()).get(agent.name)
+    if stopped is not None:
+        raise InputError(explain_stopped(agent.name, stopped))
+    task = NewTask(
+        name=name_of(request.text),
+        text=request.text,
+        files=request.files,
+        demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
+        klass=Class.INTERACTIVE,
+        agent=agent.name,
+        stage=agent.stage or "implement",
+    )
+    return submit(store, task, repo=repository(project), now=time.time())
+
+
+def repository(project: Project) -> str:
+    """What names a repository in the store, from whichever checkout it is used."""
+    return str(git.common_directory(project.root))
+
+
+def name_of(text: str) -> str:
+    """A name that people recognise in its branch, and that no task ever had: numbers start anew
+    with each store, and branches outlive them."""
+    name = ""
+    for word in re.findall(r"[a-z0-9]+", text.strip().splitlines()[0].lower()):
+        if len(name) + len(word) > _LONGEST_NAME:
+            break
+        name += f"{word}-"
+    return f"{name or 'task-'}{secrets.token_hex(3)}"
+
+
+def summary(store: Store, task: int) -> dict[str, Any]:
+    """What became of a task, for programs and people."""
+    about = get_task(store, task)
+    attempts = list_attempts(store, task)
+    last = attempts[-1] if attempts else None
+    branch = branch_ref(AD_HOC, about.name, last.number) if last and last.candidate else None
+    return {
+        "task": task,
+        "name": about.name,
+        "state": about.state.value,
+        "reason": about.reason,
+        "agent": about.agent,
+        "attempts": len(attempts),
+        "seconds": round(sum((one.ended or time.time()) - one.started for one in attempts), 3),
+        "tokens": sum(one.tokens for one in attempts),
+        "micro_usd": sum(one.micro_usd for one in attempts),
+        "commit": last.candidate if last else None,
+        "base": last.base if last else None,
+        "branch": branch.removeprefix("refs/heads/") if branch else None,
+        "result": about.result,
+    }
+
+
+def _claims(files: Sequence[str]) -> tuple[str, ...]:
+    if list(files) == [NOTHING]:
+        return ()
+    if NOTHING in files:
+        raise InputError("`--files none` stands alone: the task then changes nothing.")
+    return tuple(paths.normalise(file) for file in files) or (EVERYTHING,)

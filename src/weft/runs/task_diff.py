@@ -1,0 +1,55 @@
+"""What a task changed: its landed commit, or else what its latest attempt left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft import git
+from weft.errors import Refused
+from weft.git.patch import diff
+from weft.model import State
+from weft.project.project import Project
+from weft.runs.control import called
+from weft.runs.task_names import name_task
+from weft.store import Store
+from weft.store.server_operations import hosted
+from weft.store.summaries import milestones
+from weft.store.tasks import list_attempts
+
+
+class TaskDiff(Struct, frozen=True, kw_only=True):
+    task: int
+    attempt: int | None  # None: it has landed
+    base: str
+    commit: str
+    patch: bytes
+
+    @property
+    def landed(self) -> bool:
+        return self.attempt is None
+
+
+@hosted("read")
+def find_difference(project: Project, name: str) -> TaskDiff:
+    with project.open_store() as store:
+        return _find(project.root, store, name)
+
+
+def _find(root: Path, store: Store, name: str) -> TaskDiff:
+    task = name_task(store, name)
+    told = milestones(store, task.id)
+    landed = [event.data["commit"] for event in told if event.kind == "task_landed"]
+    if landed and task.state is State.DONE:
+        commit = git.get_commit(root, landed[-1])
+        return _difference(root, task.id, None, commit.parents[0], commit.id)
+    for attempt in reversed(list_attempts(store, task.id)):
+        if attempt.candidate and attempt.base:
+            return _difference(root, task.id, attempt.number, attempt.base, attempt.candidate)
+    raise Refused(f"{called(task)} is {task.state} and has left no commit yet.")
+
+
+def _difference(root: Path, task: int, attempt: int | None, base: str, commit: str) -> TaskDiff:
+    old, new = git.get_commit(root, base).id, git.get_commit(root, commit).id
+    return TaskDiff(task=task, attempt=attempt, base=old, commit=new, patch=diff(root, old, new))

@@ -1,0 +1,230 @@
+"""A run that is followed: its progress, kept up to date by the events since the last look.
+
+Only what has changed is read again, so that following a thousand tasks costs next to nothing;
+everything is, now and then, should anything have been missed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft.errors import StoreError
+from weft.model import Attempt, Event, State, Task
+from weft.runs.agent_reports import said_in_short
+from weft.runs.attention import look_for_needs
+from weft.runs.progress import RunProgress, look
+from weft.store import Store
+from weft.store.events import last_event, read_events
+from weft.store.gate import read_gate
+from weft.store.leases import list_open
+from weft.store.runs import get_run
+from weft.store.tasks import find_tasks, list_run_edges, list_run_states
+
+_WHOLE: Final = 60.0  # seconds after which everything is read again
+_NEEDS: Final = 0.5  # seconds after which it is asked again what people are needed for
+_BEFORE: Final = 1000  # events of before that say what goes on just now
+_OF_THE_GATE: Final = frozenset(
+    {
+        "checked",
+        "entry_queued",
+        "entry_rejected",
+        "entry_withdrawn",
+        "gate_blocked",
+        "gate_unblocked",
+        "landed",
+        "landing_intended",
+    }
+)
+_OF_THE_RUN: Final = frozenset({"run_started", "run_ended", "gate_blocked", "gate_unblocked"})
+
+
+class Doing(Struct, frozen=True, kw_only=True):
+    """What an attempt does just now, by its agent's own word."""
+
+    attempt: int
+    text: str = ""
+    tokens: int = 0
+    micro_usd: int = 0
+
+
+class CheckUnderWay(Struct, frozen=True, kw_only=True):
+    since: float
+    entries: tuple[str, ...]
+
+
+class Events:
+    """The events of a store, each once."""
+
+    def __init__(self, store: Store, *, after: int) -> None:
+        self._store = store
+        self._after = after
+
+    def fresh(self) -> list[Event]:
+        found: list[Event] = []
+        while events := self._page(found):
+            self._after = events[-1].id
+            found += events
+        return found
+
+    def _page(self, found: list[Event]) -> list[Event]:
+        try:
+            return read_events(self._store, after=self._after)
+        except StoreError:
+            if found:
+                return []  # what was read is not lost for that
+            raise
+
+
+class Track:
+    """One run. `take_in` brings it up to date."""
+
+    progress: RunProgress
+    _tasks: dict[int, Task]
+    _attempts: dict[int, list[Attempt]]
+    _read_at: float
+    _needs_at: float
+
+    def __init__(self, store: Store, run: str, *, now: float) -> None:
+        self.run = run
+        self.doing: dict[int, Doing] = {}  # by task
+        self.checks: list[CheckUnderWay] = []  # the oldest first
+        self.ended_at: float | None = None
+        self.edges = list_run_edges(store, run)
+        self._store = store
+        self._entries: dict[int, tuple[str, ...]] = {}  # what each check is of, by fence
+        self._read_everything(now)
+        last = last_event(store)
+        for event in read_events(store, after=max(0, last - _BEFORE), most=_BEFORE):
+            self._listen(event)
+        self.read_checks()
+
+    def take_in(self, events: Iterable[Event], *, now: float) -> bool:
+        """Bring it up to date; whether anything but what agents say has changed."""
+        changed = self._take_in(events, now=now)
+        if changed or not 0 <= now - self._needs_at < _NEEDS:
+            self.read_needs(now=now)
+        return changed
+
+    def read_needs(self, *, now: float) -> None:
+        """What people are needed for. Other runs and limits decide it too, hence this verb."""
+        self.progress = replace(self.progress, needs=look_for_needs(self._store, now=now))
+        self._needs_at = now
+
+    def _take_in(self, events: Iterable[Event], *, now: float) -> bool:
+        mine = [one for one in events if one.run == self.run or one.run is None]
+        for event in mine:
+            self._listen(event)
+        kinds = {one.kind for one in mine if one.kind != "progress"}
+        if now - self._read_at > _WHOLE:
+            self._read_everything(now)
+            return True
+        if not kinds:
+            return False
+        read_at, self._read_at = self._read_at, -math.inf  # all of it anew, should this fail
+        self._read_tasks({one.task for one in mine if one.kind != "progress" and one.task})
+        changes: dict[str, Any] = {}
+        if kinds & _OF_THE_GATE:
+            changes["gate"] = read_gate(self._store, self.run)
+        if kinds & {"lease_taken", "lease_reaped", *_OF_THE_GATE}:
+            self.read_checks()
+        if kinds & _OF_THE_RUN:
+            changes["run"] = get_run(self._store, self.run)
+        self.progress = replace(
+            self.progress,
+            tasks=tuple(self._tasks.values()),
+            attempts=tuple(one for task in self._tasks for one in self._attempts.get(task, ())),
+            **changes,
+        )
+        self._read_at = read_at
+        return True
+
+    def read_checks(self) -> None:
+        """What is being checked. That a check was called off is no event, hence this verb."""
+        self.checks = [
+            CheckUnderWay(since=one.granted, entries=self._entries.get(one.fence, ()))
+            for one in list_open(self._store)
+            if (one.kind, one.holder) == ("check", self.run)
+        ]
+
+    @property
+    def running(self) -> list[tuple[Task, Attempt]]:
+        """The attempts under way, the oldest first."""
+        found = [
+            (task, attempts[-1])
+            for task in self._tasks.values()
+            if task.state in (State.RUNNING, State.PAUSED)
+            and (attempts := self._attempts.get(task.id))
+            and attempts[-1].ended is None
+        ]
+        return sorted(found, key=lambda one: (one[1].started, one[0].id))
+
+    @property
+    def micro_usd(self) -> int:
+        """What it has cost so far, attempts under way included."""
+        ended = sum(one.micro_usd for one in self.progress.attempts if one.ended is not None)
+        return ended + sum(self.doing_of(task, one).micro_usd for task, one in self.running)
+
+    def doing_of(self, task: Task, attempt: Attempt) -> Doing:
+        known = self.doing.get(task.id)
+        if known is None or known.attempt != attempt.number:
+            return Doing(attempt=attempt.number)
+        return known
+
+    def _read_everything(self, now: float) -> None:
+        self.progress = look(self._store, self.run)
+        self._needs_at = now
+        self._tasks = {task.id: task for task in self.progress.tasks}
+        self._attempts = {}
+        for attempt in self.progress.attempts:
+            self._attempts.setdefault(attempt.task, []).append(attempt)
+        self._read_at = now
+
+    def _read_tasks(self, named: set[int]) -> None:
+        """Read again what was spoken of, and what is elsewhere than it was."""
+        states = list_run_states(self._store, self.run)
+        known = self._tasks
+        moved = {
+            number
+            for number, (state, since) in states.items()
+            if number not in known or (known[number].state, known[number].since) != (state, since)
+        }
+        wanted = moved | (named & states.keys())
+        if not wanted:
+            return
+        tasks, attempts = find_tasks(self._store, wanted)
+        for task in tasks:
+            self._tasks[task.id] = task
+            self._attempts[task.id] = []
+        for attempt in attempts:
+            self._attempts[attempt.task].append(attempt)
+
+    def _listen(self, event: Event) -> None:
+        """Learn what is in no row: what agents say, and what is being checked."""
+        data = event.data
+        match event.kind:
+            case "progress" if event.task is not None and event.run == self.run:
+                self._hear(event.task, data)
+            case "lease_taken" if (data["lease"], data["holder"]) == ("check", self.run):
+                self._entries[data["fence"]] = tuple(data.get("entries", ()))
+            case "run_ended" if event.run == self.run:
+                self.ended_at = event.at
+
+    def _hear(self, task: int, data: Mapping[str, Any]) -> None:
+        attempt = int(data.get("attempt", 0))
+        before = self.doing.get(task)
+        if before is None or before.attempt != attempt:
+            before = Doing(attempt=attempt)
+        text = before.text
+        for said in data.get("events", ()):
+            text = said_in_short(said) or text
+        self.doing[task] = Doing(
+            attempt=attempt,
+            text=text,
+            tokens=data.get("tokens", before.tokens),
+            micro_usd=data.get("micro_usd", before.micro_usd),
+        )

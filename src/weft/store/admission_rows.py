@@ -1,0 +1,353 @@
+"""The rows that an admission decides on, read once.
+
+A candidate is a task, or a whole gang, with everything it would take. The scene tells whether a
+candidate fits, and if not, its obstacle: a limit, a held file, or a ready task of the same run that
+shares a file with it and comes earlier in the plan.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from weft.admission import capacity, fairness, order
+from weft.admission.capacity import Shortage
+from weft.model import HERE, Class, Demand, Priority, State
+from weft.paths import conflicts
+from weft.store import row_records
+from weft.store.claims import Claims, family, wanted_by
+from weft.store.database import Row, Transaction, encode
+from weft.store.ledger import Ledger, PoolPlace
+from weft.store.ready import place_of
+
+_MOST_PASSED: Final = 256
+"""Most earlier tasks that are examined although they wait for something else."""
+
+
+class ReadyTask(Struct, frozen=True, kw_only=True):
+    rows: Sequence[Row]  # the best first; more than one only for a gang
+    repo: str
+    run: str | None
+    tenant: str
+    demand: Mapping[str, int]  # of all together, `@` unresolved
+    files: tuple[str, ...]
+    agents: frozenset[str]  # those its place must be able to run
+    pinned: str | None
+    rank: order.Rank
+
+    @property
+    def task(self) -> int:
+        return int(self.rows[0]["id"])
+
+    def demand_at(self, place: PoolPlace) -> Mapping[str, int]:
+        if len(self.rows) == 1:
+            return row_records.placed_demand(self.rows[0]["demand"], place.worker, place.host)[0]
+        return capacity.resolve(self.demand, place.worker, place.host)
+
+    @property
+    def stories(self) -> set[int]:
+        return {row["story"] for row in self.rows if row["story"] is not None}
+
+    @property
+    def own(self) -> set[int]:
+        """Tasks whose claims do not stand in its way: its own, and its story's."""
+        return {row[key] for row in self.rows for key in ("id", "story") if row[key] is not None}
+
+
+def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> ReadyTask | None:
+    """The candidate a ready row stands for; None if its gang cannot start as a whole."""
+    rows: Sequence[Row] = [row]
+    demand = row_records.demand(row["demand"])
+    files = row_records.files(row["files"])
+    pinned = row["pinned"]
+    if row["gang"] is not None:
+        rows = tx.all("gang_members", gang=row["gang"])
+        pins = {one["pinned"] for one in rows} - {None}
+        if any(one["state"] != State.READY for one in rows) or len(pins) > 1:
+            return None
+        pinned = next(iter(pins), None)
+        rows = sorted(rows, key=lambda one: one["id"] != row["id"])
+        demand = capacity.add(*(row_records.demand(one["demand"]) for one in rows))
+        files = tuple({file for one in rows for file in row_records.files(one["files"])})
+    return ReadyTask(
+        rows=rows,
+        repo=row["repo"],
+        run=row["run"],
+        tenant=row["tenant"],
+        demand=demand,
+        files=files,
+        agents=frozenset(one["agent"] for one in rows if one["agent"] is not None),
+        pinned=pinned,
+        rank=its_rank,
+    )
+
+
+def rank(tx: Transaction, row: Row, now: float) -> order.Rank:
+    entry = order.QueueEntry(
+        id=row["id"],
+        klass=row["class"],
+        priority=row["priority"],
+        path_seconds=row["path_seconds"],
+        submitted=row["submitted"],
+    )
+    return order.rank(entry, now, tx.tuning)
+
+
+class AdmissionRows:
+    """Limits, use, claims and whoever has been passed over, in one transaction."""
+
+    def __init__(self, tx: Transaction, now: float) -> None:
+        self.now = now
+        self.reserved_row: Row | None = None
+        self._tx = tx
+        self._families: dict[int, Sequence[Row]] = {}
+        self._room: dict[int, bool] = {}  # by bucket: a worker could start a task of it now
+        self.ledger = Ledger(tx, now)
+        self.claims = Claims(tx)
+        self.held_up = self.ledger.held_up
+        self.reserved = self._reserved(tx)
+
+    def shortages(self, who: ReadyTask, place: PoolPlace) -> list[Shortage]:
+        """What a candidate would lack at a place, counting what is kept free for another."""
+        demand = who.demand_at(place)
+        return capacity.shortages(demand, self.ledger.effective, self._taken(who, place))
+
+    def shortages_of(self, demand: Demand) -> list[Shortage]:
+        """What somebody other than a task would lack: a gate, a check, more for an attempt.
+
+        What is kept free for a task counts as taken unless that task waits for files: they may
+        be those of a task whose check this is.
+        """
+        used: Mapping[str, int] = self.ledger.used
+        if self.reserved is not None and not self._claimed(self.reserved):
+            kept = self._kept_free(self.reserved, self._home(self.reserved))
+            used = capacity.add(used, kept)
+        return capacity.shortages(demand, self.ledger.effective, used)
+
+    def _taken(self, who: ReadyTask, place: PoolPlace) -> Mapping[str, int]:
+        if self.reserved is None or self._goes_before_reserved(who):
+            return self.ledger.used
+        return capacity.add(self.ledger.used, self._kept_free(self.reserved, place))
+
+    def _goes_before_reserved(self, who: ReadyTask) -> bool:
+        """Tell whether a candidate may use reserved room.
+
+        The task that holds the reservation may. So may a task that continues with files it or its
+        story holds: the reserving task may be waiting for these files, and neither would ever
+        start. So may an earlier task of the same run: the reserving task may be waiting for its
+        turn behind it.
+        """
+        assert self.reserved is not None
+        return (
+            self.reserved.task in who.own
+            or self.claims.any_held_by(who.repo, who.own)
+            or self._comes_before(who, self.reserved)
+        )
+
+    def _comes_before(self, who: ReadyTask, other: ReadyTask) -> bool:
+        """Tell whether a candidate is an earlier task of the other's run."""
+        return who.run is not None and who.run == other.run and self._turn(who) < self._turn(other)
+
+    def _kept_free(self, who: ReadyTask, place: PoolPlace) -> Mapping[str, int]:
+        """What is kept free for a candidate: places only where it could ever go."""
+        if who.pinned in self.ledger.places:
+            place = self.ledger.places[who.pinned]
+        demand = who.demand_at(place)
+        if place.can_run(who.agents, who.repo, who.tenant) and not capacity.shortages(
+            demand, self.ledger.nominal, {}
+        ):
+            return demand
+        return capacity.shared(who.demand)
+
+    def held_files(self, who: ReadyTask) -> dict[str, int]:
+        """The held patterns in a candidate's way, and who holds or is to get them."""
+        held = self._claimed(who)
+        if self.reserved is None or self._goes_before_reserved(who):
+            return held
+        return self.kept_files(who.repo, self._wanted(who)) | held
+
+    def _claimed(self, who: ReadyTask) -> dict[str, int]:
+        held = self.claims.held(who.repo, who.files, own=who.own)
+        for story in who.stories:
+            if not self.claims.any_held_by(who.repo, [story]):  # it is to hold all, or nothing
+                kin = {row["id"] for row in self._family(story)}
+                held |= self.claims.held(who.repo, wanted_by(self._family(story)), own=kin)
+        return held
+
+    def is_passable(self, who: ReadyTask) -> bool:
+        """Tell whether later tasks of the plan that share a file may go before a candidate.
+
+        They may if it waits for a file of a parked or paused task, which may keep it for any time.
+        A gang stands in no line with other tasks.
+        """
+        if who.run is None or len(who.rows) > 1:
+            return True
+        return self.is_stalled(who)
+
+    def is_stalled(self, who: ReadyTask) -> bool:
+        return self.claims.any_stalled(who.repo) and not self.claims.stalled.isdisjoint(
+            self._claimed(who).values()
+        )
+
+    def find_ahead(self, who: ReadyTask) -> dict[str, int]:
+        """Find a ready task that goes before a candidate by plan order; return its patterns.
+
+        Tasks of a run that share a file go by urgency, then in plan order. A task may be passed if
+        it lacks something other than files (a limit, a worker, the rest of its gang) or waits for a
+        stalled task.
+        """
+        if who.run is None or self.claims.any_held_by(who.repo, {row["id"] for row in who.rows}):
+            return {}
+        among_kin = bool(who.stories) and self.claims.any_held_by(who.repo, who.stories)
+        files = who.files if among_kin else self._wanted(who)
+        for most in (1, _MOST_PASSED) if files else ():
+            rows = self._tx.all(
+                "ready_ahead",
+                run=who.run,
+                before=encode(self._numbers_before(who)),
+                places=encode(_places(files)),
+                most=most,
+            )
+            for row in rows:
+                kin = row["story"] is not None and row["story"] in who.stories
+                if among_kin and not kin:
+                    continue
+                ahead = _in_the_way(row, who.files if kin else files)
+                if ahead and row["id"] not in who.own and self._holds_back(row):
+                    return ahead
+            if len(rows) < most:
+                break
+        return {}
+
+    def _numbers_before(self, who: ReadyTask) -> dict[str, int]:
+        """Map each class and priority (`1/2`) to the number below which its tasks go first."""
+        own, first = self._turn(who)
+        submitted = who.rows[0]["submitted"]
+        numbers = {}
+        for klass, priority in itertools.product(Class, Priority):
+            urgent = self._urgency(klass, priority, submitted)
+            if urgent <= own:
+                before = first if urgent == own else capacity.MOST
+                numbers[f"{int(klass)}/{int(priority)}"] = before
+        return numbers
+
+    def _turn(self, who: ReadyTask) -> tuple[order.Urgency, int]:
+        """Return the sort key of a candidate among those of its run that share a file with it."""
+        return min(
+            (self._urgency(row["class"], row["priority"], row["submitted"]), int(row["id"]))
+            for row in who.rows
+        )
+
+    def _urgency(self, klass: int, priority: int, submitted: float) -> order.Urgency:
+        return order.urgency(klass, priority, submitted, self.now, self._tx.tuning)
+
+    def _holds_back(self, row: Row) -> bool:
+        """Tell whether an earlier task waits only for files, and only of tasks that have not
+        stalled."""
+        bucket = row["bucket"]
+        earlier = None
+        if bucket not in self._room:
+            earlier = candidate(self._tx, row, rank(self._tx, row, self.now))
+            self._room[bucket] = earlier is not None and any(
+                concerns(earlier, place) and not self.shortages(earlier, place)
+                for place in self.ledger.places.values()
+            )
+        if not self._room[bucket]:
+            return False
+        if not self.claims.any_stalled(row["repo"]):
+            return True
+        earlier = earlier or candidate(self._tx, row, rank(self._tx, row, self.now))
+        return earlier is not None and not self.is_stalled(earlier)
+
+    def _wanted(self, who: ReadyTask) -> Sequence[str]:
+        """Its files, and those its story would take with them."""
+        families = (wanted_by(self._family(story)) for story in who.stories)
+        return [*who.files, *itertools.chain.from_iterable(families)]
+
+    def _family(self, story: int) -> Sequence[Row]:
+        if story not in self._families:
+            self._families[story] = family(self._tx, story)
+        return self._families[story]
+
+    def kept_files(self, repo: str, files: Sequence[str]) -> dict[str, int]:
+        """Patterns kept free for somebody else that these files run into."""
+        other = self.reserved
+        if other is None or other.repo != repo:
+            return {}
+        return {
+            pattern: other.task
+            for pattern in self._wanted(other)
+            if any(conflicts(pattern, file) for file in files)
+        }
+
+    def may_reserve(self, who: ReadyTask, place: PoolPlace) -> bool:
+        """Whether keeping capacity free for a candidate would ever help it."""
+        if not any(self._could_go(who, one) for one in self.ledger.places.values()):
+            return False
+        holders = set(self._claimed(who).values())
+        rows = (self._tx.one("task", id=one) for one in sorted(holders))
+        if any(row is not None and row["state"] in (State.PAUSED, State.WAITING) for row in rows):
+            return False  # its files come free when a person or other tasks let them
+        demand = who.demand_at(place)
+        return fairness.may_reserve(
+            capacity.shortages(demand, self.ledger.effective, self.ledger.used),
+            nominal=self.ledger.nominal,
+            run=who.run,
+            pinned_away=who.pinned is not None and who.pinned not in self.ledger.places,
+        )
+
+    def _could_go(self, who: ReadyTask, place: PoolPlace) -> bool:
+        """Whether a candidate would fit at a place if nothing else ran."""
+        return (
+            who.pinned in (None, place.worker)
+            and place.can_run(who.agents, who.repo, who.tenant)
+            and not capacity.shortages(who.demand_at(place), self.ledger.nominal, {})
+        )
+
+    def _reserved(self, tx: Transaction) -> ReadyTask | None:
+        """The candidate for which capacity is kept free, if there is one."""
+        if self.held_up is None or not self.held_up.reserved:
+            return None
+        row = tx.one("task", id=self.held_up.task)
+        if row is None or row["state"] != State.READY:
+            return None
+        who = candidate(tx, row, rank(tx, row, self.now))
+        # What began to wait for something nobody can make room in stops others no longer.
+        if who is None or not self.may_reserve(who, self._home(who)):
+            return None
+        return who
+
+    def _home(self, who: ReadyTask) -> PoolPlace:
+        """A place to judge a candidate at: the one it is pinned to, or none in particular."""
+        nowhere = PoolPlace(worker=HERE, host=HERE, agents=None)
+        return self.ledger.places.get(who.pinned, nowhere) if who.pinned else nowhere
+
+
+def concerns(who: ReadyTask, place: PoolPlace) -> bool:
+    """Tell whether a place may ever take a candidate."""
+    return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
+
+
+def _in_the_way(row: Row, files: Sequence[str]) -> dict[str, int]:
+    """Return the patterns of a task that these files conflict with, each with the task."""
+    return {
+        own: row["id"]
+        for own in row_records.files(row["files"])
+        if any(conflicts(own, file) for file in files)
+    }
+
+
+def _places(files: Sequence[str]) -> dict[str, int]:
+    """Return the paths under which conflicting wants are stored; 1 includes everything beneath a
+    path."""
+    places: dict[str, int] = {}
+    for file in files:
+        place = place_of(file)
+        places[place] = 1
+        while place:
+            place = place.rpartition("/")[0]
+            places.setdefault(place, 0)
+    return places

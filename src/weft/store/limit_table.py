@@ -1,0 +1,159 @@
+"""Limits: the store's are the truth.
+
+A new store takes them from the configuration of whoever opens it first. Owned limits
+(`worker:*`, `host:*`, `agent:*`, those of a run) follow their owner; all others change by
+`set_limit` alone, and a process that insists on something else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.admission import provider_pressure
+from weft.admission.capacity import MOST
+from weft.config import Stated, is_settable, suggest_limit
+from weft.errors import InputError, LimitsDiffer
+from weft.model import Limit
+from weft.store.database import Transaction
+from weft.store.ledger import Ledger
+from weft.store.store import reads, writes
+
+
+@writes
+def start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
+    """Give a store that has none its first limits."""
+    if tx.one("identity"):
+        return  # another process was faster, and its limits stand
+    import secrets  # late: a store has its beginning once, and every command would pay for it
+
+    tx.run("found_store", identity=secrets.token_hex(16))
+    tx.many(
+        "set_limit",
+        [{"resource": name, "capacity": n, "owner": None} for name, n in limits.items()],
+    )
+
+
+@reads
+def identity(tx: Transaction) -> str:
+    """What tells this store from every other one."""
+    row = tx.one("identity")
+    assert row is not None, "a store that is open has its identity"
+    return str(row["identity"])
+
+
+@writes
+def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> int | None:
+    """Change a limit; returns what it was. Lowering kills nothing: it only stops admissions."""
+    refuse_unusable(resource, capacity)
+    rows = {row["resource"]: row for row in tx.all("limits")}
+    known = rows.get(resource)
+    if known is None and not is_settable(resource):
+        raise InputError(f"There is no limit {resource!r}.{suggest_limit(resource)}")
+    owner = known["owner"] if known is not None else None
+    if owner is not None and not owner.startswith("run:"):
+        raise InputError(f"The limit {resource} is set by {owner}; change it there.")
+    before = None if known is None else int(known["capacity"])
+    _set(tx, resource, capacity, owner=owner, now=now, before=before)
+    return before
+
+
+def refuse_unusable(resource: str, capacity: int) -> None:
+    """Whoever sets a limit: it has a name that people can read, and is no debt."""
+    if not resource.isprintable():
+        raise InputError(
+            f"The limit {resource!r} has a character in its name that cannot be printed; "
+            "leave it out."
+        )
+    if capacity < 0:
+        raise InputError(f"The limit {resource} cannot be {capacity}; 0 pauses it.")
+    if capacity > MOST:
+        raise InputError(f"The limit {resource} cannot be {capacity}; the most is {MOST}.")
+
+
+def own_limit(
+    tx: Transaction, resource: str, capacity: int | None, *, owner: str, now: float
+) -> None:
+    """An owner states its limit, or that it has none."""
+    known = next((row for row in tx.all("limits") if row["resource"] == resource), None)
+    before = None if known is None else int(known["capacity"])
+    if before == capacity and (known is None or known["owner"] == owner):
+        return
+    if capacity is None:
+        tx.run("drop_limit", resource=resource)
+        tx.event("limit_dropped", now=now, resource=resource, owner=owner)
+        tx.wake()
+    else:
+        _set(tx, resource, capacity, owner=owner, now=now, before=before)
+
+
+def _set(
+    tx: Transaction,
+    resource: str,
+    capacity: int,
+    *,
+    owner: str | None,
+    now: float,
+    before: int | None,
+) -> None:
+    refuse_unusable(resource, capacity)
+    tx.run("set_limit", resource=resource, capacity=capacity, owner=owner)
+    tx.event("limit_set", now=now, resource=resource, capacity=capacity, before=before)
+    tx.wake()
+
+
+@reads
+def list_limits(tx: Transaction, *, now: float) -> list[Limit]:
+    """Every limit with its use, and what penalties leave of it."""
+    ledger = Ledger(tx, now)
+    return [
+        Limit(
+            resource=name,
+            capacity=ledger.nominal[name],
+            effective=ledger.effective[name],
+            used=ledger.used.get(name, 0),
+            owner=ledger.owners.get(name),
+        )
+        for name in sorted(ledger.nominal)
+    ]
+
+
+@reads
+def differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
+    """How a configuration differs from the store, one sentence with the cure for each."""
+    return _differences(tx, stated)
+
+
+def _differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
+    rows = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
+    return [
+        f"{one.source} says {name} = {one.value}, the store has {rows.get(name, 'none')}: "
+        f"run `weft limits set {name} {one.value}`, or change {one.source}."
+        for name, one in sorted(stated.items())
+        if rows.get(name) != one.value
+    ]
+
+
+@reads
+def require_agreement(tx: Transaction, stated: Mapping[str, Stated]) -> None:
+    """Refuse a configuration that differs, before anything is handed in under it."""
+    refuse_difference(tx, stated)
+
+
+def refuse_difference(tx: Transaction, stated: Mapping[str, Stated]) -> None:
+    different = _differences(tx, stated)
+    if different:
+        raise LimitsDiffer(" ".join(different))
+
+
+@writes
+def penalise(tx: Transaction, provider: str, *, now: float) -> int:
+    """A rate limit was hit: lower the provider's effective limit for every process."""
+    return raise_penalty(tx, provider, now=now)
+
+
+def raise_penalty(tx: Transaction, provider: str, *, now: float) -> int:
+    refuse_unusable(f"provider:{provider}", 0)
+    worse = provider_pressure.raised(Ledger(tx, now).penalties.get(provider), now, tx.tuning)
+    tx.run("set_penalty", provider=provider, level=worse.level, since=worse.since)
+    tx.event("provider_penalised", now=now, provider=provider, level=worse.level)
+    return worse.level

@@ -1,0 +1,260 @@
+"""A store that is elsewhere: its verbs are carried out by a server.
+
+To those who use it, it is a `Store`. Errors come back as what they were, in the same words.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
+
+from weft import __version__, errors
+from weft.config import Tuning
+from weft.errors import (
+    InputError,
+    NoAnswer,
+    StillAnswering,
+    StoreError,
+    Unauthenticated,
+    WeftError,
+)
+from weft.redaction import SHAPES_ALONE
+from weft.store.database import Transaction
+from weft.store.remote_calls import Unreadable, convert, decode, encode, hints_of
+from weft.store.server_client import Client, Server, ServerReply
+from weft.store.store import Store, name_of
+from weft.store.wake import Listener, Listeners, Topic
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+VERBS: Final = "/v1/verbs"
+OPERATIONS: Final = "/v1/operations"
+CHANGES: Final = "/v1/changes"
+UNKNOWN: Final = "unknown_verb"
+
+_SOON: Final = 60.0  # seconds a verb may take
+_LONG: Final = 900.0  # seconds an operation may take: it may start programs
+_GIVEN_UP: Final = 120.0  # seconds, well before a server takes a key for a new one
+_HELD: Final = 20.0  # seconds a server holds a question for changes
+_REST: Final = 0.05  # seconds between two such questions
+_LATER: Final = 1.0  # seconds before asking again a server that was not there
+
+
+class RemoteStore(Store):
+    """Sends verbs to a server. Safe to share between threads."""
+
+    def __init__(self, server: Server) -> None:  # nothing of a local store is here
+        self._client = Client(server)
+        self._known: Tuning | None = None
+        self._bells = _Bells(server)
+        self.hide = SHAPES_ALONE  # whoever has the store sees to what is kept
+
+    @property
+    def url(self) -> str:
+        return self._client.url
+
+    @property
+    def tuning(self) -> Tuning:
+        """The numbers the server works with."""
+        if self._known is None:
+            reply = self._client.send("GET", VERBS, seconds=_SOON)
+            told = result_of(self._client.url, "verbs", reply, dict[str, Any])
+            self._known = _converted(self._client.url, told.get("tuning"), Tuning)
+        return self._known
+
+    @tuning.setter
+    def tuning(self, _: Tuning) -> NoReturn:
+        raise AttributeError("These numbers are the server's.")
+
+    def ask(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        return self._send(function, args, kwargs, {})
+
+    def tell(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        return self._send(function, args, kwargs, _key())
+
+    def ask_together(
+        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return self._send(function, args, kwargs, {})
+
+    def tell_together(
+        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return self._send(function, args, kwargs, _key())
+
+    def _send(
+        self,
+        function: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        headers: Mapping[str, str],
+    ) -> T:
+        name, body = name_of(function), body_of(args, kwargs)
+        path = f"{VERBS}/{name}"
+        reply = self._client.send("POST", path, body, seconds=_SOON, headers=headers)
+        answer: T = result_of(self.url, name, reply, hints_of(function)["return"])
+        return answer
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        raise RuntimeError("Only verbs can be sent to a server, not transactions.")
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        raise RuntimeError("Only verbs can be sent to a server, not transactions.")
+
+    def listen(self, topic: Topic) -> Listener:
+        """A listener that is rung when the server says that there are new events."""
+        return self._bells.listen(topic)
+
+    def close(self) -> None:
+        self._bells.close()
+        self._client.close()
+
+
+def carry_out(
+    server: Server, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], answer: Any
+) -> Any:
+    """Have a server carry out an operation, of which it may take its time."""
+    body, key = body_of(args, kwargs), _key()
+    client = Client(server)
+    end = time.monotonic() + _GIVEN_UP
+    try:
+        while True:
+            reply = client.send("POST", f"{OPERATIONS}/{name}", body, seconds=_LONG, headers=key)
+            try:
+                return result_of(server.url, name, reply, answer)
+            except StillAnswering as error:  # the connection was lost; what was asked for goes on
+                if time.monotonic() > end:
+                    raise NoAnswer(
+                        f"{server.url} was asked, and went away before it answered: look whether "
+                        "it was done (`weft ps`) before you try again."
+                    ) from error
+                time.sleep(_LATER)
+    finally:
+        client.close()
+
+
+def _key() -> dict[str, str]:
+    """By which the server knows a request that comes again."""
+    return {"Idempotency-Key": secrets.token_hex(16)}
+
+
+def body_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+    return encode({"args": args, "kwargs": kwargs})
+
+
+def result_of(url: str, name: str, reply: ServerReply, hint: Any) -> Any:
+    """What a server answered, or the error that it answered with."""
+    if reply.kind == "application/problem+json":
+        _raise(url, name, reply)
+    if reply.status != 200 or reply.kind != "application/json":
+        raise NoAnswer(
+            f"{url} is no weft server, or not a healthy one: it answers {reply.status} to /v1."
+        )
+    match _decoded(url, reply.data):
+        case {"result": result}:
+            return _converted(url, result, hint)
+    raise _strange(url, "there is no result in it")
+
+
+def _raise(url: str, name: str, reply: ServerReply) -> NoReturn:
+    match _decoded(url, reply.data):
+        case {"type": str(kind), "detail": str(said)}:
+            pass
+        case _:
+            raise _strange(url, f"a problem of another kind, {reply.status}")
+    if reply.status == 401:
+        raise Unauthenticated(
+            f"{url} does not take this token, or got none: put a valid one into WEFT_TOKEN or a "
+            "file named by WEFT_TOKEN_FILE."
+        )
+    if kind == UNKNOWN or said == "Not Found":  # the latter where there are no verbs at all
+        raise StoreError(
+            f"The weft at {url} knows nothing of {name}: it is older or newer than this one "
+            f"({__version__}); use the same version on both sides."
+        )
+    known = errors.find_kind(kind)
+    if known is not None:
+        raise known(said)
+    if reply.status < 500:
+        raise InputError(f"{url} refused: {said}")
+    raise NoAnswer(f"{url} failed: {said}")
+
+
+def _decoded(url: str, data: bytes) -> Any:
+    try:
+        return decode(data)
+    except Unreadable as error:
+        raise _strange(url, str(error)) from error
+
+
+def _converted(url: str, value: object, hint: Any) -> Any:
+    try:
+        return convert(value, hint)
+    except Unreadable as error:
+        raise _strange(url, str(error)) from error
+
+
+def _strange(url: str, why: str) -> NoAnswer:
+    return NoAnswer(
+        f"The answer of {url} makes no sense to this weft ({why}): is it another version?"
+    )
+
+
+class _Bells:
+    """Asks the server for changes, as long as anybody listens, and rings."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._listeners = Listeners()
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._over = threading.Event()
+
+    def listen(self, topic: Topic) -> Listener:
+        if topic != "events":
+            raise RuntimeError("Work is taken from the store itself, not over a server.")
+        with self._lock:
+            if self._client is None:
+                self._client = Client(self._server)
+                follow = threading.Thread(
+                    target=self._follow, args=[self._client], name="changes", daemon=True
+                )
+                follow.start()
+        return Listener(topic, self._listeners)
+
+    def _follow(self, client: Client) -> None:
+        seen = -1
+        while not self._over.is_set():
+            path = f"{CHANGES}?after={seen}&seconds={_HELD:.0f}"
+            try:
+                reply = client.send("GET", path, seconds=_HELD + _SOON)
+                last = int(result_of(client.url, "changes", reply, int))
+            except WeftError:  # whoever reads hears of it, and looks again by itself meanwhile
+                self._over.wait(_LATER)
+                continue
+            if last != seen:
+                seen = last
+                self._listeners.ring("events")
+            self._over.wait(_REST)
+
+    def close(self) -> None:
+        self._over.set()
+        if self._client is not None:
+            self._client.close()
+        self._listeners.close()

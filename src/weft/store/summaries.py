@@ -1,0 +1,174 @@
+"""What people ask about many tasks at once: names, what asks to land, what it all cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from weft.model import Entry, Event, Filter, Summary, Task
+from weft.store import row_records
+from weft.store.database import Row, Transaction, encode_keys
+from weft.store.store import reads
+from weft.store.tasks import numbers_in
+
+_SCANNED: Final = 1000  # tasks looked at in one go
+
+
+class Name(Struct, frozen=True, kw_only=True):
+    """What a task of a run is called."""
+
+    task: int
+    run: str
+    name: str
+    state: str
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    """What the attempts of one agent at one task took."""
+
+    task: int
+    name: str
+    agent: str | None
+    attempts: int
+    tokens: int
+    micro_usd: int
+
+
+class RunBudget(Struct, frozen=True, kw_only=True):
+    """Dollars of a run, in millionths."""
+
+    cap: int | None
+    spent: int
+    reserved: int
+
+
+@reads
+def list_called(tx: Transaction, name: str) -> list[Task]:
+    """The tasks of a name in runs that have not ended."""
+    return [row_records.task(row) for row in tx.all("tasks_called", name=name)]
+
+
+@reads
+def list_called_before(tx: Transaction, name: str) -> list[Task]:
+    """The tasks of a name in runs that have ended, the latest runs first."""
+    return [row_records.task(row) for row in tx.all("tasks_called_before", name=name)]
+
+
+@reads
+def list_names(tx: Transaction) -> list[Name]:
+    """What the tasks of runs that have not ended are called, the latest runs first."""
+    return [
+        Name(task=row["id"], run=row["run"], name=row["name"], state=row["state"])
+        for row in tx.all("names")
+    ]
+
+
+@reads
+def list_summaries(
+    tx: Transaction, which: Filter, *, after: int = 0, most: int
+) -> tuple[list[Summary], int | None]:
+    """Tasks after a number, oldest first, and the number to ask on with; None: that was all.
+
+    A bounded part of the tasks is looked at in one go, so that a page may have fewer than there
+    are, and even none, and still not be the last.
+    """
+    rows, more = _page(tx, which, after=after, most=most)
+    return [row_records.summary(row) for row in rows], more
+
+
+@reads
+def list_lines(
+    tx: Transaction, which: Filter, *, after: int = 0, most: int
+) -> tuple[list[dict[str, Any]], int | None]:
+    """The same as the fields of `Summary`, by name and without records in between.
+
+    For those who only pass them on: nothing else is asked for as often.
+    """
+    return _page(tx, which, after=after, most=most)
+
+
+def _page(tx: Transaction, which: Filter, *, after: int, most: int) -> tuple[list[Row], int | None]:
+    wanted = [(name, one) for name, one in asdict(which).items() if one is not None]
+    if not wanted:
+        rows = list(tx.all("summaries_after", after=after, most=most + 1))
+        return rows[:most], rows[most - 1]["id"] if len(rows) > most else None
+    numbers = [row["id"] for row in _numbers(tx, which, after=after)]
+    found: list[Row] = []
+    for start in range(0, len(numbers), most + 1):
+        ids = encode_keys(str(one) for one in numbers[start : start + most + 1])
+        rows = list(tx.all("summaries", ids=ids))
+        found += [row for row in rows if all(row[name] == one for name, one in wanted)]
+        if len(found) > most:
+            return found[:most], found[most - 1]["id"]
+    return found, numbers[-1] if len(numbers) == _SCANNED else None
+
+
+def _numbers(tx: Transaction, which: Filter, *, after: int) -> Sequence[Row]:
+    """The tasks to look at, by what leaves the fewest."""
+    if which.worker is not None:
+        return tx.all("numbers_with", worker=which.worker, after=after, most=_SCANNED)
+    if which.created_by is not None:
+        return tx.all("numbers_sent_by", sender=which.created_by, after=after, most=_SCANNED)
+    if which.state is not None:
+        return numbers_in(tx, which.state, after=after, most=_SCANNED)
+    if which.run is not None:
+        return tx.all("numbers_of_run", run=which.run, after=after, most=_SCANNED)
+    return tx.all("numbers_of_all", after=after, most=_SCANNED)
+
+
+@reads
+def milestones(tx: Transaction, task: int) -> list[Event]:
+    """What happened to a task, without its admissions and what its agents said."""
+    return [row_records.event(row) for row in tx.all("milestones_of_task", task=task)]
+
+
+@reads
+def list_open_entries(tx: Transaction) -> list[Entry]:
+    """All that asks to land, by run, in order of arrival."""
+    return [row_records.entry(row) for row in tx.all("open_entries")]
+
+
+@reads
+def list_costs(tx: Transaction, run: str | None) -> list[Cost]:
+    """What each task of a run took, by agent; of all that belongs to none without a run."""
+    if run is None:
+        return _costs(tx.all("costs_of_the_rest"))
+    return _costs(tx.all("costs_of_run", run=run))
+
+
+def _costs(rows: Sequence[Row]) -> list[Cost]:
+    return [
+        Cost(
+            task=row["task"],
+            name=row["name"],
+            agent=row["agent"],
+            attempts=int(row["attempts"]),
+            tokens=int(row["tokens"]),
+            micro_usd=int(row["micro_usd"]),
+        )
+        for row in rows
+    ]
+
+
+@reads
+def get_budget(tx: Transaction, run: str) -> RunBudget:
+    row = tx.one("budget", resource=f"run:{run}/usd")
+    assert row is not None, "it is one row, whatever there is"
+    cap = row["cap"]
+    return RunBudget(
+        cap=None if cap is None else int(cap),
+        spent=int(row["spent"]),
+        reserved=int(row["reserved"]),
+    )
+
+
+@reads
+def total_costs(tx: Transaction) -> dict[str, tuple[int, int]]:
+    """Tokens and micro-dollars that the attempts of each agent took."""
+    return {
+        row["agent"] or "none": (int(row["tokens"]), int(row["micro_usd"]))
+        for row in tx.all("costs_by_agent")
+    }

@@ -1,0 +1,120 @@
+"""What has stirred for members that wait: looked at once for all of them, claiming nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from weft.store import ready, row_records
+from weft.store.database import Transaction, encode_keys
+from weft.store.store import reads, writes
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """A kind of task that is ready for members."""
+
+    tenant: str
+    agent: str | None
+    pinned: str | None
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """A member as its wait depends on it: those who are equal in this are alike."""
+
+    capabilities: frozenset[str]
+    tenant: str | None
+    available: int  # free slots
+    is_lead: bool
+
+
+class Stirrings(Struct, frozen=True, kw_only=True):
+    heads: frozenset[Head]
+    offered: frozenset[str]  # members with an offer
+    addressed: frozenset[str]  # members with messages
+    ended: frozenset[tuple[str | None, str]]  # who sent tasks that have ended, and whose they were
+    last_event: int  # to look on from
+    due: float | None  # when something parked, offered or preferred is due
+    standings: Mapping[str, Standing]  # of the fresh ones, and of all if anything has stirred
+    senders: frozenset[str]  # fresh ones that sent tasks before, of whose ends they are told
+
+
+@reads
+def look_for_members(
+    tx: Transaction,
+    *,
+    fresh: Mapping[str, str],
+    waiting: Collection[str],
+    after: int | None,
+) -> Stirrings:
+    """What there may be for members; `after` is the last event looked at, None: all of them.
+
+    Members are looked at one by one only if they have just come (`fresh`, with the name under
+    which each sends tasks), or something has stirred.
+    """
+    heads = frozenset(
+        Head(tenant=row["tenant"], agent=row["agent"], pinned=row["pinned"])
+        for row in tx.all("swarm_heads")
+    )
+    offered = frozenset(row["offered_to"] for row in tx.all("offers_of", worker=None))
+    addressed = frozenset(row["id"] for row in tx.all("members_addressed"))
+    newest = int(tx.value("last_event"))
+    ended: frozenset[tuple[str | None, str]] = frozenset()
+    if after is not None and newest > after:
+        rows = tx.all("ends_after", after=after)
+        ended = frozenset((row["created_by"], row["tenant"]) for row in rows)
+    stirred = heads or ended or offered & set(waiting) or addressed & set(waiting)
+    wanted = waiting if stirred else fresh
+    return Stirrings(
+        heads=heads,
+        offered=offered,
+        addressed=addressed,
+        ended=ended,
+        last_event=newest,
+        due=tx.value("next_due"),
+        standings=_standings(tx, wanted) if wanted else {},
+        senders=_senders(tx, fresh) if fresh else frozenset(),
+    )
+
+
+def _senders(tx: Transaction, fresh: Mapping[str, str]) -> frozenset[str]:
+    rows = tx.all("senders_among", senders=encode_keys(fresh.values()))
+    found = {row["sender"] for row in rows}
+    return frozenset(member for member, sender in fresh.items() if sender in found)
+
+
+def _standings(tx: Transaction, members: Collection[str]) -> dict[str, Standing]:
+    used = {row["worker"]: int(row["used"]) for row in tx.all("slots_used")}
+    return {
+        row["id"]: Standing(
+            capabilities=row_records.names(row["agents"]),
+            tenant=row["tenant"],
+            available=max(0, (row["capacity"] or 0) - used.get(row["id"], 0)),
+            is_lead=bool(row["is_lead"]),
+        )
+        for row in tx.all("members_waiting", workers=encode_keys(members))
+    }
+
+
+@reads
+def may_have_work(
+    tx: Transaction,
+    member: str,
+    *,
+    tenant: str | None,
+    capabilities: Collection[str],
+    now: float,
+) -> bool:
+    """Tell whether an admission could grant this member a task now. The limits and leases of
+    other members are not read: most polls find nothing and end here."""
+    ready = tx.all("ready_for_member", member=member, tenant=tenant)
+    if any(row["agent"] is None or row["agent"] in capabilities for row in ready):
+        return True
+    due = tx.value("next_due")
+    return due is not None and due <= now
+
+
+@writes
+def wake_due(tx: Transaction, *, now: float) -> None:
+    """What was parked or offered until now is ready again; what preferred somebody, for all."""
+    ready.wake_due(tx, now)

@@ -1,0 +1,175 @@
+"""Sending work into the swarm: to the pool, or to a member in one of four ways.
+
+Every refusal comes before the first write. The depth of leads that send work to leads is bounded
+here, so that no chain of them goes on for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from weft import bounds, paths
+from weft.admission.capacity import attempt_demand
+from weft.errors import AtCapacity, Forbidden, InputError, Refused
+from weft.model import MET, SWARM, Capacity, NewTask, Worker
+from weft.store import Store
+from weft.store.offers import assign, find_room, offer
+from weft.store.store import at_once
+from weft.store.tasks import get_task, submit
+from weft.store.tokens import refuse_revoked
+from weft.swarm.access import get_called, get_sender, get_visible_task
+from weft.swarm.identity import ADMIN, WORK, Identity, has, need
+from weft.swarm.swarm_records import Dispatched, NewWork
+
+DEFAULT_TENANT: Final = "default"
+
+_OTHERS: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
+"""Resources that belong to somebody: only an admin makes a task use them."""
+
+DEEPEST: Final = 3
+"""Most tasks between a task that an agent sent and the task that a person sent."""
+
+_DEPTH: Final = "depth"
+_STEERING: Final = ("barrier", "check", _DEPTH, "stages")
+"""Details that weft acts on: commands to run, agents to start, bounds to keep.
+Plans of the repository bring them; among tasks that are sent, only an admin's do."""
+
+
+@at_once
+def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Dispatched:
+    """Submit a task for the pool, or assign, queue or offer it to a member, or prefer one.
+
+    Refused with `AtCapacity` if it is assigned to a member without room; `queue` waits for room.
+    """
+    need(who, WORK)
+    refuse_revoked(store, who.token, now=now)
+    _refuse_unusable(who, work)
+    if who.fence is not None:  # an agent's words, and the prompt of another
+        hide = store.hide.text
+        work = replace(work, title=hide(work.title), text=hide(work.text))
+    sender = get_sender(store, who, work.sender, now=now)
+    member = None if work.to is None else get_called(store, who, work.to, now=now)
+    tenant = _tenant(who, work, member)
+    for number in work.needs:
+        get_visible_task(store, who, number)
+    if member is not None:
+        _refuse_unfit(store, work, member, tenant, now=now)
+    task = submit(
+        store,
+        _new_task(
+            replace(work, details={**work.details, **_depth(store, who)}),
+            member,
+            sender,
+            until=now + store.tuning.prefer,
+        ),
+        repo=f"{SWARM}{tenant}" if work.repo is None else work.repo,
+        tenant=tenant,
+        now=now,
+    )
+    if member is not None:
+        match work.how:
+            case "assign" | "queue":
+                assign(store, task, member.id, now=now, or_queue=True)
+            case "offer":
+                offer(store, task, member.id, now=now)
+    about = get_task(store, task)
+    return Dispatched(task=task, name=about.name, state=about.state)
+
+
+def _refuse_unusable(who: Identity, work: NewWork) -> None:
+    if not work.text.strip():
+        raise InputError("Say what is to be done: the text is empty.")
+    if len(work.title) > bounds.TITLE or not work.title.isprintable():
+        raise InputError(f"A title has up to {bounds.TITLE} printable characters.")
+    if (work.how == "pool") != (work.to is None):
+        raise InputError("Work for the pool is sent to nobody, and all other work to a member.")
+    if work.repo is not None and (work.to is not None or work.agent is None):
+        raise InputError("What is done in a repository names its agent, and is for no member.")
+    for resource in work.uses:
+        if resource.startswith(_OTHERS) and not has(who, ADMIN):
+            raise Forbidden(f"{resource} belongs to others; only an admin's task may use it.")
+
+    for name in _STEERING:
+        if name in work.details and not has(who, ADMIN):
+            raise Forbidden(f"`{name}` in the details of a task is an admin's; leave it out.")
+
+
+def _depth(store: Store, who: Identity) -> Mapping[str, Any]:
+    """Count the tasks between this task and a person; raise if there are too many."""
+    if who.task is None:
+        return {}
+    before = get_task(store, who.task).details.get(_DEPTH)
+    depth = 1 + (before if isinstance(before, int) else 0)
+    if depth > DEEPEST:
+        raise Refused(
+            f"Tasks send tasks at most {DEEPEST} deep, and this task is that deep. Report the "
+            "rest of the work in your result, and let the sender decide."
+        )
+    return {_DEPTH: depth}
+
+
+def _tenant(who: Identity, work: NewWork, member: Worker | None) -> str:
+    of_member = None if member is None else member.tenant
+    tenant = work.tenant or who.tenant or of_member or DEFAULT_TENANT
+    if who.tenant not in (None, tenant):
+        raise Forbidden("Work is sent for one's own tenant.")
+    return tenant
+
+
+def _refuse_unfit(store: Store, work: NewWork, member: Worker, tenant: str, *, now: float) -> None:
+    """Refuse what this member may not or cannot take, or not now."""
+    if member.tenant not in (None, tenant):
+        raise Forbidden(f"{member.id} works for another tenant.")
+    if work.agent is not None and work.agent not in member.capabilities:
+        raise Refused(f"{member.id} cannot do {work.agent}.")
+    if work.how == "assign":
+        room = find_room(store, member.id, now=now)
+        if not room.available:
+            raise AtCapacity(_full(member, room))
+    if work.how == "offer":
+        unmet = [one for one in work.needs if get_task(store, one).state not in MET]
+        if unmet:
+            raise Refused(
+                f"What needs task {unmet[0]} cannot be offered before that is done; "
+                "prefer or queue it instead."
+            )
+
+
+def _full(member: Worker, room: Capacity) -> str:
+    return (
+        f"{member.name} is at capacity ({room.current}/{room.max} tasks). "
+        "Offer or queue it, or wait until a task of its has ended."
+    )
+
+
+def _new_task(work: NewWork, member: Worker | None, sender: str, *, until: float) -> NewTask:
+    prefers = work.how == "prefer" and member is not None
+    return NewTask(
+        name=_name(work),
+        text=work.text,
+        details=work.details,
+        files=tuple(paths.normalise(file) for file in work.files),
+        demand=attempt_demand(
+            run=None, stage=None, agent=work.agent, provider=work.provider, uses=work.uses
+        ),
+        needs=tuple(map(str, work.needs)),
+        klass=work.klass,
+        priority=work.priority,
+        agent=work.agent,
+        stage=work.stage,
+        pinned=member.id if prefers and member is not None else None,
+        pin_until=until if prefers else None,
+        created_by=sender,
+    )
+
+
+def _name(work: NewWork) -> str:
+    """Its title; where there is none, the store numbers it. Branches need a name of their own."""
+    if work.repo is None:
+        return work.title.strip()
+    from weft.runs.single_task import name_of  # late: it brings git and workspaces along
+
+    return name_of(work.title or work.text)

@@ -1,0 +1,305 @@
+"""What a member does with a task: claim, answer an offer, report, end, hand back.
+
+All that follows a claim carries its fence, and changes nothing unless that fence is current.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft import paths
+from weft.admission.capacity import MOST, is_consumable
+from weft.admission.retries import after_failure
+from weft.errors import AlreadyEnded, AtCapacity, Forbidden, InputError, Refused
+from weft.model import SWARM, TERMINAL, Outcome, State, Task, Worker
+from weft.store import Store, leases, offers, tasks
+from weft.store.admission import admit_task
+from weft.store.database import storable
+from weft.store.members import give_signs, hand_back, list_held
+from weft.store.messages import confirm_to_task, list_to_task
+from weft.store.probe import probe
+from weft.store.store import at_once
+from weft.swarm.access import as_claimed, get_acting, get_own_lease, get_visible_task, may_steer
+from weft.swarm.acknowledgements import confirmed_messages, of_messages
+from weft.swarm.identity import WORK, Identity, need
+from weft.swarm.swarm_records import Claimed, Heard, TaskResult
+
+
+@at_once
+def claim(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed:
+    """Take one task now, or be told why not. Claiming what one holds answers the same again."""
+    worker = get_acting(store, who, member, now=now)
+    about = _get_for(store, who, worker, task)
+    for held in list_held(store, member).get(member, []):
+        if held.task == task and held.current:
+            return as_claimed(store, held)
+    _refuse_full(worker)
+    if not admit_task(store, member, task, now=now):
+        raise _why_not(store, about, who.tenant, now=now)
+    return _taken(store, member, task, now=now)
+
+
+def accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | Refused:
+    """Take what was offered. Without room for it the offer stands; if it cannot start for
+    another reason, it is for everybody again, and that is the answer."""
+    found = _accept(store, who, member, task, now=now)
+    if isinstance(found, str):
+        return Refused(f"Task {task} cannot start now: {found}; it is in the pool again.")
+    return found
+
+
+@at_once
+def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | str:
+    """What it is, or what keeps it from starting."""
+    worker = get_acting(store, who, member, now=now)
+    about = _get_for(store, who, worker, task)
+    if about.state is State.OFFERED and about.offered_to == member:
+        _refuse_full(worker)
+    if not offers.accept(store, task, member, now=now):
+        return _held_up(store, tasks.get_task(store, task), who.tenant, now=now)
+    return _taken(store, member, task, now=now)
+
+
+@at_once
+def reject(
+    store: Store, who: Identity, member: str, task: int, *, reason: str = "", now: float
+) -> None:
+    """Say no to an offer; it is for everybody again."""
+    worker = get_acting(store, who, member, now=now)
+    _get_for(store, who, worker, task)
+    offers.reject(store, task, member, now=now, reason=reason)
+    give_signs(store, [member], now=now)
+
+
+def _get_for(store: Store, who: Identity, worker: Worker, task: int) -> Task:
+    """A task, if this member may take such a one at all."""
+    about = get_visible_task(store, who, task)
+    if worker.tenant not in (None, about.tenant):
+        raise Forbidden(f"Task {task} belongs to another tenant than {worker.id} works for.")
+    if not about.repo.startswith(SWARM):
+        raise Refused(f"Task {task} is done in a workspace, by weft's own agents.")
+    return about
+
+
+def _refuse_full(worker: Worker) -> None:
+    room = worker.capacity
+    if not room.available:
+        raise AtCapacity(
+            f"You have no capacity ({room.current}/{room.max} tasks). Finish or release one first."
+        )
+
+
+def _why_not(store: Store, task: Task, tenant: str | None, *, now: float) -> Refused:
+    if task.state in TERMINAL:
+        return AlreadyEnded(f"Task {task.id} is {task.state} already.")
+    held_up = _held_up(store, task, tenant, now=now)
+    return Refused(f"Task {task.id} cannot be claimed now: {held_up}.")
+
+
+def _held_up(store: Store, task: Task, tenant: str | None, *, now: float) -> str:
+    waits = "; ".join(wait.text for wait in probe(store, task.id, now=now, tenant=tenant))
+    return waits or ("others go first" if task.state is State.READY else f"it is {task.state}")
+
+
+def _taken(store: Store, member: str, task: int, *, now: float) -> Claimed:
+    give_signs(store, [member], now=now)
+    [held] = [one for one in list_held(store, member)[member] if one.task == task and one.current]
+    return as_claimed(store, held)
+
+
+@at_once
+def release(
+    store: Store,
+    who: Identity,
+    fence: int,
+    *,
+    task: int | None = None,
+    reason: str = "",
+    now: float,
+) -> bool:
+    """Give a task back to the queue without counting a failure; return False if that was done
+    before."""
+    _refuse_own_agent(who, fence)
+    get_own_lease(store, who, fence, task=task, now=now)
+    return hand_back(store, fence, reason=reason, now=now)
+
+
+def _refuse_own_agent(who: Identity, fence: int) -> None:
+    """How an agent that weft started ends is read off its process and its work."""
+    if who.fence == fence:
+        raise Forbidden("weft sees for itself how this attempt ends: just end.")
+
+
+@at_once
+def progress(
+    store: Store,
+    who: Identity,
+    fence: int,
+    *,
+    task: int | None = None,
+    text: str = "",
+    data: Mapping[str, Any] | None = None,
+    ack: str | None = None,
+    now: float,
+) -> Heard:
+    """Record progress, which is also a sign of life; return the messages to the task."""
+    lease = get_own_lease(store, who, fence, task=task, now=now)
+    assert lease.task is not None
+    upto = confirmed_messages(ack)
+    said: dict[str, Any] = {"attempt": lease.attempt, "offset": 0, "events": []}
+    if text:
+        said["events"].append({"type": "text", "text": text})
+    if data:
+        said["said"] = data
+    leases.report(store, fence, said, now=now)
+    if who.fence != fence and lease.worker is not None:  # weft itself speaks for its own agents
+        give_signs(store, [lease.worker], now=now)
+    if upto is not None:
+        confirm_to_task(store, lease.task, upto, now=now)
+    messages = tuple(list_to_task(store, lease.task))
+    return Heard(
+        task=lease.task,
+        deadline=now + store.tuning.lease,
+        messages=messages,
+        ack=of_messages(messages),
+    )
+
+
+def finish(
+    store: Store,
+    who: Identity,
+    fence: int,
+    result: TaskResult,
+    *,
+    task: int | None = None,
+    now: float,
+) -> State | AlreadyEnded:
+    """End an attempt. The first result stands: the same result again gets the same answer, a
+    different result is refused and gets the first.
+
+    If the task was cancelled meanwhile, its slot is still freed, and the answer says so.
+    """
+    state, ended = _finish(store, who, fence, result, task=task, now=now)
+    if ended:
+        return AlreadyEnded(f"The task is {state} already; nobody waits for this result.")
+    return state
+
+
+@at_once
+def _finish(
+    store: Store,
+    who: Identity,
+    fence: int,
+    result: TaskResult,
+    *,
+    task: int | None = None,
+    now: float,
+) -> tuple[State, bool]:
+    """The task's state, and whether it had ended without this."""
+    _refuse_own_agent(who, fence)
+    lease = get_own_lease(store, who, fence, task=task, now=now)
+    assert lease.task is not None
+    _refuse_odd_spending(result)
+    about = tasks.get_task(store, lease.task)
+    if lease.released is None and about.state in TERMINAL:
+        leases.release(store, fence, now=now, reason=str(about.state), spent=result.spent)
+        return about.state, True
+    earlier = leases.count_failures(store, about.id, result.kind)
+    outcome = _outcome(store, result, earlier, now=now)
+    if lease.released is not None:
+        _refuse_another_result(store, fence, outcome)
+    state = leases.finish(store, fence, outcome, now=now)
+    if lease.worker is not None:
+        give_signs(store, [lease.worker], now=now)
+    return state, False
+
+
+def _refuse_another_result(store: Store, fence: int, outcome: Outcome) -> None:
+    """Refuse a result that differs from the first. Several callers may each believe that theirs
+    was stored."""
+    first = leases.find_answer(store, fence)
+    answer = storable(store.hide.text(outcome.result or outcome.reason))
+    if first is None or first == (outcome.kind, answer):
+        return
+    kind, text = first
+    how = "completed" if kind == "success" else "failed"
+    raise AlreadyEnded(f"This attempt has {how} already, and the first answer stands: {text}")
+
+
+def _refuse_odd_spending(result: TaskResult) -> None:
+    for resource, amount in result.spent.items():
+        if not is_consumable(resource) or not 0 <= amount <= MOST:
+            raise InputError(f"{amount} of {resource} cannot have been spent.")
+    if not (0 <= result.tokens <= MOST and 0 <= result.micro_usd <= MOST):
+        raise InputError("Tokens and dollars are counted from 0 up.")
+
+
+def _outcome(store: Store, result: TaskResult, earlier: int, *, now: float) -> Outcome:
+    if result.status == "completed":
+        return Outcome(
+            state=State.DONE,
+            result=result.text,
+            spent=result.spent,
+            tokens=result.tokens,
+            micro_usd=result.micro_usd,
+        )
+    after = after_failure(
+        result.kind,
+        earlier=earlier,
+        now=now,
+        chance=random.random(),  # noqa: S311 - spreads retries, guards nothing
+        tuning=store.tuning,
+        reset=result.reset,
+    )
+    return Outcome(
+        state=State.BLOCKED if after.stops_agent else after.state,
+        kind=result.kind,
+        reason=result.text or "it failed and gave no reason",
+        until=after.until,
+        signature=result.text[:200],
+        spent=result.spent,
+        tokens=result.tokens,
+        micro_usd=result.micro_usd,
+    )
+
+
+@at_once
+def claim_files(
+    store: Store,
+    who: Identity,
+    fence: int,
+    files: Sequence[str],
+    *,
+    task: int | None = None,
+    now: float,
+) -> dict[str, int]:
+    """Ask for more paths, at once or not at all.
+
+    Empty means granted. Otherwise each path that is held, by which task; 0 for one that is not
+    to be seen. Nobody waits for files while holding some: go on without them, or release.
+    """
+    lease = get_own_lease(store, who, fence, task=task, now=now)
+    assert lease.task is not None
+    if not files:
+        raise InputError("Say which paths.")
+    wanted = [paths.normalise(file) for file in files]
+    held = leases.extend(store, fence, wanted, now=now)
+    tenant = tasks.get_task(store, lease.task).tenant
+    return {
+        file: holder if tasks.get_task(store, holder).tenant == tenant else 0
+        for pattern, holder in held.items()
+        for file in wanted
+        if paths.conflicts(pattern, file)
+    }
+
+
+@at_once
+def cancel(store: Store, who: Identity, task: int, *, reason: str = "", now: float) -> bool:
+    """Stop a task that one has sent; an admin stops any. False if it had ended before."""
+    need(who, WORK)
+    about = get_visible_task(store, who, task)
+    if not may_steer(store, who, about):
+        raise Forbidden(f"Task {task} was sent by somebody else.")
+    return tasks.cancel(store, task, now=now, reason=reason or f"cancelled by {who.name}")

@@ -1,0 +1,199 @@
+"""Members: they join, give signs of life and leave. Status and capacity are derived."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from weft import bounds
+from weft.config import API_SLOTS
+from weft.errors import Forbidden, InputError
+from weft.model import Held, NewMember, Worker, WorkerKind
+from weft.project.project import Project
+from weft.store import Store
+from weft.store.members import (
+    find_named,
+    give_signs,
+    list_held,
+    list_of_token,
+    list_offers,
+    part,
+)
+from weft.store.members import join as register
+from weft.store.store import at_once, at_one_moment
+from weft.store.workers import find_workers, get_worker, list_workers, no_worker
+from weft.swarm.access import get_acting
+from weft.swarm.identity import LOCAL, READ, WORK, Identity, has, is_foreign, need, need_member
+from weft.swarm.swarm_records import Member
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+
+
+@at_once
+def join(
+    store: Store,
+    who: Identity,
+    *,
+    name: str,
+    id: str | None = None,
+    is_lead: bool = False,
+    role: str = "",
+    capabilities: Sequence[str] = (),
+    max_tasks: int | None = None,
+    usual_tasks: int = API_SLOTS,
+    agent_files: Collection[str] = (),
+    now: float,
+) -> Member:
+    """Join, or join again: by the id, or by the same name with the same token.
+
+    The new description replaces the old description; the member keeps the tasks it holds. Names of
+    agent files are refused: a message to such a name means the agent that weft starts.
+    `usual_tasks` counts for a member that names no `max_tasks`.
+    """
+    need(who, WORK)
+    if who.fence is not None:
+        raise Forbidden(
+            "weft started you for a single task; you need not join, and get no other tasks."
+        )
+    _refuse_unusable(name, id, role, capabilities)
+    for taken in {name, id} & set(agent_files):
+        raise InputError(f"{taken} is the name of an agent file here; join under another.")
+    known = id or find_named(store, who.token, name)
+    before = find_workers(store, [known], now=now).get(known) if known else None
+    if before is not None:
+        need_member(who, before)
+    new = NewMember(
+        id=known or _fresh_id(name),
+        name=name,
+        slots=min(usual_tasks, bounds.TASKS) if max_tasks is None else max_tasks,
+        # An admin may bring it back, but does not take it over.
+        token=who.token if before is None or before.token is None else before.token,
+        tenant=who.tenant if before is None else before.tenant,
+        is_lead=is_lead,
+        role=role,
+        capabilities=tuple(capabilities),
+    )
+    register(store, new, now=now)
+    return _get(store, new.id, now=now)
+
+
+def _refuse_unusable(name: str, id: str | None, role: str, capabilities: Sequence[str]) -> None:
+    if not name.strip():
+        raise InputError("A member needs a name.")
+    if id is not None and not _ID.fullmatch(id):
+        raise InputError("An id has up to 100 letters, digits, dots, dashes and underscores.")
+    for text in (name, role, *capabilities):
+        if len(text) > bounds.NAME or not text.isprintable():
+            raise InputError(
+                f"Names, roles and capabilities have up to {bounds.NAME} printable characters."
+            )
+    if len(capabilities) > bounds.CAPABILITIES or not all(one.strip() for one in capabilities):
+        raise InputError(
+            f"A member has up to {bounds.CAPABILITIES} capabilities, none of them empty."
+        )
+
+
+def _fresh_id(name: str) -> str:
+    """What people recognise, and nobody else has."""
+    word = "-".join(re.findall(r"[a-z0-9]+", name.lower()))[:32].strip("-")
+    return f"{word or 'agent'}-{secrets.token_hex(4)}"
+
+
+@at_one_moment
+def get_member(store: Store, who: Identity, id: str, *, now: float) -> Member:
+    worker = _visible(who, get_worker(store, id, now=now))
+    return _for_eyes_of(who, _get(store, id, now=now), worker)
+
+
+@at_one_moment
+def find_own(store: Store, who: Identity, *, now: float) -> list[Member]:
+    """List the present members that joined with this token. `acting.find_own_members` finds the
+    acting member at less cost."""
+    need(who, WORK)
+    return [_get(store, one, now=now) for one in list_of_token(store, who.token)]
+
+
+@at_one_moment
+def list_members(store: Store, who: Identity, *, now: float) -> list[Member]:
+    """Everybody present whom this identity may see."""
+    need(who, READ)
+    held, offers = list_held(store), list_offers(store)
+    return [
+        _for_eyes_of(who, _member(one, held.get(one.id, []), offers.get(one.id, [])), one)
+        for one in list_workers(store, now=now)
+        if one.token is not None and (who.tenant is None or one.tenant in (None, who.tenant))
+    ]
+
+
+def page_members(
+    store: Store, who: Identity, *, after: str | None, most: int, now: float
+) -> tuple[list[Member], str | None]:
+    """The same after an id, in their order, and the id to ask on with; None: that was all."""
+    found = list_members(store, who, now=now)
+    rest = sorted((one for one in found if one.id > (after or "")), key=lambda one: one.id)
+    return rest[:most], rest[most - 1].id if len(rest) > most else None
+
+
+@at_once
+def ping(store: Store, who: Identity, id: str, *, now: float) -> Member:
+    """A sign of life, also for all it holds."""
+    get_acting(store, who, id, now=now)
+    give_signs(store, [id], now=now)
+    return _get(store, id, now=now)
+
+
+@at_once
+def close(store: Store, who: Identity, id: str, *, now: float) -> None:
+    """Leave. What it holds or was offered is for others at once; again changes nothing."""
+    need_member(who, get_worker(store, id, now=now))
+    part(store, id, now=now)
+
+
+def _visible(who: Identity, worker: Worker) -> Worker:
+    need(who, READ)
+    foreign = worker.tenant is not None and is_foreign(who, worker.tenant)
+    if worker.kind is not WorkerKind.API or worker.token is None or foreign:
+        raise no_worker(worker.id)
+    return worker
+
+
+def _for_eyes_of(who: Identity, member: Member, worker: Worker) -> Member:
+    """Who works for several tenants shows each of them only that it is busy."""
+    own = worker.token == who.token and has(who, WORK)
+    if own or who.tenant is None or who.tenant == member.tenant:
+        return member
+    return replace(member, tasks=(), offers=())
+
+
+def _get(store: Store, id: str, *, now: float) -> Member:
+    held, offers = list_held(store, id), list_offers(store, id)
+    return _member(get_worker(store, id, now=now), held.get(id, []), offers.get(id, []))
+
+
+def _member(worker: Worker, held: Sequence[Held], offers: Sequence[int]) -> Member:
+    return Member(
+        id=worker.id,
+        name=worker.name,
+        is_lead=worker.is_lead,
+        role=worker.role,
+        capabilities=worker.capabilities,
+        tenant=worker.tenant,
+        status=worker.status,
+        capacity=worker.capacity,
+        tasks=tuple(held),
+        offers=tuple(offers),
+        seen=worker.seen,
+    )
+
+
+def list_swarm(project: Project) -> list[Member]:
+    """Return the members that have joined and not left; none before there is a store."""
+    if not project.has_store:
+        return []
+    with project.open_store() as store:
+        return list_members(store, LOCAL, now=time.time())

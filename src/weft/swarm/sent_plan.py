@@ -1,0 +1,79 @@
+"""A plan that an admin sends as text over the network, to become a run.
+
+A plan chooses agents, and its checks are commands that run outside any sandbox. So plans come only
+from the repository or from an admin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft import plan
+from weft.errors import Forbidden, InputError
+from weft.git import NoSuchCommit
+from weft.plan.plan_records import Problem, Severity
+from weft.project.project import Project
+from weft.runs.plan_check import CheckedPlan, History, PlanSource, Setting, check, usual_slots
+from weft.runs.submission import Sheet, Submitted, Wishes, submit
+from weft.store import Store
+from weft.swarm.dispatch import DEFAULT_TENANT
+from weft.swarm.identity import ADMIN, Identity, has
+
+Format = Literal["plan.md", "prd.json", "beads"]
+_SUFFIXES: Final[Mapping[Format, str]] = {"plan.md": "md", "prd.json": "json", "beads": "jsonl"}
+
+
+class PlanSent(Struct, frozen=True, kw_only=True):
+    submitted: Submitted
+    warnings: tuple[str, ...]
+
+
+class NewPlan(Struct, frozen=True, kw_only=True):
+    """A plan as it is sent, with what is wished for besides."""
+
+    text: str
+    name: str = "plan"  # a plain word: it becomes part of the run's
+    format: Format | None = None  # None: as its first line tells
+    wishes: Wishes = Wishes()  # its tenant is that of who sends it
+
+
+def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> PlanSent:
+    if not has(who, ADMIN):
+        raise Forbidden(
+            "Only an admin submits a plan: it chooses agents and brings commands (`check:`). "
+            "Send its tasks one by one."
+        )
+    around = Setting(
+        slots=usual_slots(project.config), config=project.config, history=History(store)
+    )
+    source = _source(new)
+    checked = check(source, around, new.wishes.slots)
+    _refuse_unusable(checked)
+    sheet = Sheet(source=source, stem=new.name, place=f"{who.subject}:{source.name}", spec="")
+    wishes = replace(new.wishes, tenant=who.tenant or DEFAULT_TENANT)
+    try:
+        submitted = submit(project, store, checked, sheet, wishes)
+    except NoSuchCommit as error:  # which says where the repository is
+        raise InputError(f"{wishes.base!r} is no commit of the repository.") from error
+    return PlanSent(submitted=submitted, warnings=tuple(_told(one) for one in checked.problems))
+
+
+def _source(new: NewPlan) -> PlanSource:
+    data = new.text.encode()
+    suffix = plan.suffix_for(data) if new.format is None else _SUFFIXES[new.format]
+    return PlanSource(name=f"{new.name}.{suffix}", data=data)
+
+
+def _refuse_unusable(checked: CheckedPlan) -> None:
+    wrong = [_told(one) for one in checked.problems if one.severity is Severity.ERROR]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise InputError(f"The plan cannot be run: {wrong[0]}{more}")
+
+
+def _told(problem: Problem) -> str:
+    return f"line {problem.line}: {problem.message}"

@@ -1,0 +1,364 @@
+"""The engine: opens the store, registers as a worker, and runs the loops in one task group.
+
+A restart is an ordinary start, a second machine an ordinary process. What the loops decide is
+theirs; what is done with the result is the faces'.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
+
+from weft import git
+from weft.attempt.orphans import Staying, free_workspaces, prove_dead
+from weft.config import Config
+from weft.errors import InputError, StoreError, WeftError, find_passing_fault
+from weft.gate.check_run import bury
+from weft.gate.gate_loop import Gate
+from weft.gate.merge import MergeCandidate, merge
+from weft.git.object_store import open_plumbing
+from weft.model import ONE_TASK, Grant, Lease, Run, TargetState, Worker
+from weft.process import cgroup, sandbox, table
+from weft.process.launcher import Launcher
+from weft.process.process_place import ProcessPlace, boottime, here
+from weft.process.table import Process
+from weft.project.site import Site
+from weft.redaction import known
+from weft.store import Store
+from weft.store.admission import admit
+from weft.store.limit_table import identity
+from weft.store.runs import end_finished, list_runs
+from weft.store.workers import list_processes
+from weft.worker.heartbeat import Presence
+from weft.worker.reaper import Here, Silence, sweep
+from weft.worker.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+_PATIENCE: Final = 30_000
+"""Milliseconds that running agents get to end by themselves when weft is asked to."""
+
+_NET: Final = 5.0  # seconds after which to look although nobody rang
+_LEARNS: Final = 20.0  # seconds between two looks at what was learned
+_MOMENT: Final = 0.5
+_BREATH: Final = 1.0  # seconds before a broken loop starts over
+_GLANCE: Final = 0.5  # seconds between two checks of this host's worker processes
+
+Take = Callable[[str], Sequence[Grant]]
+"""Asks for work on behalf of a worker."""
+
+
+class Interrupted(Exception):
+    """A person asked weft to stop, and everything has been handed back."""
+
+
+@contextmanager
+def open_site(
+    store: Store,
+    root: Path,
+    config: Config,
+    environment: Mapping[str, str],
+    *,
+    mcp: str | None = None,
+) -> Iterator[Site]:
+    """`mcp` is where this process serves weft's tools itself; else the configuration may name a
+    server on the same store."""
+    store.learn(known(environment, config.gate.env))
+    with Launcher(cgroup.find_parent()) as launcher:
+        site = Site(
+            store=store,
+            identity=identity(store),
+            root=root,
+            common=git.common_directory(root),
+            config=config,
+            launcher=launcher,
+            able=sandbox.available(),
+            environment=environment,
+            combine=lambda tip, candidates: _combine(root, tip, candidates),
+            mcp=mcp or (config.server and f"{config.server}/mcp"),
+        )
+        site.looks.soon(root)  # by the time an agent starts it is known
+        yield site
+
+
+def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str:
+    """What a subtask starts from: trunk, and on it what its siblings have done."""
+    with open_plumbing(root) as plumbing:
+        steps = merge(
+            plumbing, tip, [MergeCandidate(commit=one, base=base) for one, base in candidates]
+        )
+    if any(not step.clean for step in steps):
+        raise WeftError("What its siblings did does not merge with trunk any more.")
+    return git.commit_tree(
+        root,
+        steps[-1].tree,
+        [tip, *(one for one, _ in candidates)],
+        "What a subtask starts from\n",
+        name="weft",
+        email="weft@localhost",
+        date="1000000000 +0000",
+    )
+
+
+@asynccontextmanager
+async def serving(
+    site: Site, *, slots: int, take: Take | None = None, leaving: Callable[[], None] | None = None
+) -> AsyncIterator[Scheduler]:
+    """Run the loops while the block lasts; then see what runs through to its end, and leave.
+
+    A first SIGINT or SIGTERM takes nothing more, calls `leaving`, and gives what runs its time, a
+    second ends it at once. A block that is still going on when that is over is left with
+    `Interrupted`.
+    """
+    place = here()
+    patience = shutdown_seconds(site.environment)
+    presence = Presence(site, slots, place, kind=ONE_TASK if take else "")
+    ask = take or (lambda worker: admit(site.store, worker, now=time.time()))
+
+    def take_fresh() -> Sequence[Grant]:
+        presence.reload()
+        return ask(presence.worker)
+
+    scheduler = Scheduler(site, presence.worker, slots, take=take_fresh, sign=presence.sign)
+    block = anyio.CancelScope()
+    with ExitStack() as receiver:
+        # Before it registers, so that a registered worker always leaves in good order.
+        signals = receiver.enter_context(anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM))
+        await run_sync(presence.register)
+        try:
+            with site.store.listen("work") as listener:
+                async with anyio.create_task_group() as loops, anyio.create_task_group() as work:
+                    loops.start_soon(_for_ever, scheduler.heartbeat_loop)
+                    loops.start_soon(_for_ever, scheduler.report_loop)
+                    loops.start_soon(_for_ever, lambda: _reap_loop(site, scheduler, work, place))
+                    loops.start_soon(_for_ever, lambda: scheduler.admit_loop(work, listener))
+                    loops.start_soon(_obey_signals, signals, scheduler, block, patience, leaving)
+                    try:
+                        with block:
+                            yield scheduler
+                    except Exception:
+                        # The caller failed: no part of the program waits for the work any more.
+                        await scheduler.stop_all()
+                        await scheduler.wait_idle()
+                        raise
+                    scheduler.drain()
+                    await scheduler.wait_idle()
+                    loops.cancel_scope.cancel()
+            receiver.close()  # a signal that comes now ends the process
+            await run_sync(_tidy_up, site)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run_sync(_leave, presence)
+    if block.cancelled_caught:
+        raise Interrupted
+
+
+def _tidy_up(site: Site) -> None:
+    """Nobody may come for a long time: what could not be given back before is tried once more."""
+    try:
+        free_workspaces(site, Staying())
+    except (WeftError, OSError) as error:
+        log.warning("what is left of ended attempts could not be looked for: %s", error)
+
+
+def _leave(presence: Presence) -> None:
+    try:
+        presence.depart()
+    except StoreError as error:
+        log.warning("the store was not told of the end of this worker: %s", error)
+
+
+async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
+    """Start a loop over when it breaks: the agents it serves go on.
+
+    That is a defect, unless the machine is at fault, which the scheduler reports.
+    """
+    while True:
+        try:
+            await loop()
+        except Exception as error:
+            if fault := find_passing_fault(error):
+                log.info("a loop of weft's starts over: %s", fault)
+            else:
+                log.exception("a loop of weft's broke, and starts over")
+            await anyio.sleep(_BREATH)
+
+
+async def _obey_signals(
+    signals: AsyncIterator[signal.Signals],
+    scheduler: Scheduler,
+    block: anyio.CancelScope,
+    patience: float,
+    leaving: Callable[[], None] | None,
+) -> None:
+    async with anyio.create_task_group() as group:
+        asked = False
+        async for _ in signals:
+            if asked:
+                block.cancel()
+                await scheduler.kill_all()
+            else:
+                asked = True
+                if leaving is not None:
+                    leaving()
+                group.start_soon(_shut_down, scheduler, block, patience)
+
+
+async def _shut_down(scheduler: Scheduler, block: anyio.CancelScope, patience: float) -> None:
+    scheduler.drain()
+    if scheduler.busy:
+        log.warning(
+            "Stopping: what runs has %.0f s to end; interrupt again to end it now.", patience
+        )
+    with anyio.move_on_after(patience):
+        await scheduler.wait_idle()
+        await anyio.sleep(_MOMENT)  # whoever follows may see it end
+    block.cancel()
+    await scheduler.stop_all()
+
+
+def shutdown_seconds(environment: Mapping[str, str]) -> float:
+    text = environment.get("SHUTDOWN_TIMEOUT") or str(_PATIENCE)
+    try:
+        milliseconds = int(text)
+    except ValueError:
+        milliseconds = -1
+    if milliseconds < 0:
+        raise InputError(f"SHUTDOWN_TIMEOUT must be milliseconds, 0 or more, not {text!r}.")
+    return milliseconds / 1000
+
+
+async def guard(site: Site, worker: str) -> None:
+    """Serve the gate of every run on this repository while it goes on, until cancelled."""
+    gates: set[str] = set()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_learn_loop, site)
+        with site.store.listen("work") as listener:
+            while True:
+                try:
+                    runs = await run_sync(_running_here, site)
+                except StoreError as error:
+                    log.warning("no gate could be looked for: %s", error)
+                    runs = set()
+                for run in runs - gates:
+                    gates.add(run)
+                    group.start_soon(_serve_gate, site, worker, run, gates)
+                with anyio.move_on_after(_NET):
+                    await anyio.wait_readable(listener)
+                listener.wait(0)
+
+
+def _running_here(site: Site) -> set[str]:
+    """The runs of this repository that go on; what has nothing left to do is ended first."""
+    for run in end_finished(site.store, now=time.time()):
+        log.info("run %s has ended", run)
+    runs = [one for one in list_runs(site.store) if one.repo == str(site.common)]
+    _move_targets(site, runs)
+    return {one.id for one in runs if one.state == "running"}
+
+
+def _move_targets(site: Site, runs: Sequence[Run]) -> None:
+    """The branches that runs were to move when they end, where nobody has done so yet."""
+    for run in runs:
+        if run.state == "ended" and run.target and run.target_state is TargetState.OPEN:
+            from weft.runs.target_branch import move  # late: brings all that plans need with it
+
+            told = move(site.store, site.root, run)
+            log.info("run %s: %s", run.id, told.target_text)
+
+
+async def _learn_loop(site: Site) -> None:
+    """Let what attempts teach about durations change the order of what is left."""
+    while True:
+        await anyio.sleep(_LEARNS)
+        from weft.runs.duration_estimates import learn  # late: brings all that plans need with it
+
+        try:
+            for run in await run_sync(_running_here, site):
+                await run_sync(learn, site.store, run)
+        except StoreError as error:
+            log.warning("nothing could be learned from the runs just now: %s", error)
+
+
+async def _serve_gate(site: Site, worker: str, run: str, gates: set[str]) -> None:
+    with site.store.listen("work") as listener:
+        await Gate(site, worker, run).serve(listener)
+    gates.discard(run)
+
+
+async def _reap_loop(
+    site: Site, scheduler: Scheduler, work: TaskGroup, place: ProcessPlace
+) -> None:
+    """Find dead workers, adopt the attempts they left, free the leases of those that ended."""
+    silence = Silence()
+    staying = Staying()
+    while True:
+        try:
+            await run_sync(lambda: _sweep(site, scheduler, silence, place))
+            await scheduler.adopt_orphans(work, place)
+            await run_sync(lambda: free_workspaces(site, staying))
+        except (WeftError, OSError) as error:
+            log.warning("could not check for dead workers: %s", error)
+        await _wait_death(site, place)
+
+
+async def _wait_death(site: Site, place: ProcessPlace) -> None:
+    """Wait for a heartbeat, or until a worker process of this host is gone."""
+    with anyio.move_on_after(site.config.tuning.heartbeat):
+        while True:
+            await anyio.sleep(_GLANCE)
+            try:
+                processes = await run_sync(list_processes, site.store, place.host, place.boot)
+            except StoreError:
+                continue  # the next sweep logs the error
+            if not all(_is_alive(pid, start) for pid, start in processes):
+                return
+
+
+def _sweep(site: Site, scheduler: Scheduler, silence: Silence, place: ProcessPlace) -> None:
+    sweep(
+        site.store,
+        here=Here(host=place.host, boot=place.boot),
+        silence=silence,
+        prove_worker_dead=prove_worker_dead,
+        # Late with a renewal or not, what is in our own hands is settled and not done anew.
+        prove_dead=lambda lease: None if scheduler.holds(lease) else _prove_dead(site, lease),
+        now=time.time(),
+        boottime=boottime(),
+    )
+
+
+def _prove_dead(site: Site, lease: Lease) -> str | None:
+    proof = prove_dead(site, lease)
+    if proof is not None and lease.kind == "check":
+        return bury(site, lease.holder, lease.fence)  # its commands may have outlived its worker
+    return proof
+
+
+def prove_worker_dead(worker: Worker) -> str | None:
+    """Return the proof that a worker of this host is dead; None if its process may be alive."""
+    if worker.pid is None or worker.pid_start is None:
+        return None
+    alive = _is_alive(worker.pid, int(worker.pid_start))
+    return None if alive else f"process {worker.pid} is gone"
+
+
+def _is_alive(pid: int, start: int) -> bool:
+    """Tell whether a process is alive; a later process with the same pid has another start time."""
+    return table.is_alive(Process(pid, start))

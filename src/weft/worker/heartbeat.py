@@ -1,0 +1,115 @@
+"""This process as a worker in the store: registered, alive, gone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import time
+from contextlib import suppress
+
+from weft.config import Config
+from weft.errors import InputError, LimitsDiffer
+from weft.git import gc_lock
+from weft.model import AgentFile, NewWorker
+from weft.process import table
+from weft.process.process_place import ProcessPlace
+from weft.project.site import AGENTS, Site, agent_names, read_agent
+from weft.store.leases import list_open
+from weft.store.workers import depart, heartbeat, register
+
+log = logging.getLogger(__name__)
+
+
+class Presence:
+    def __init__(self, site: Site, slots: int, place: ProcessPlace, *, kind: str = "") -> None:
+        self.worker = f"{place.host}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._name = f"{kind}{self.worker}"
+        self._site = site
+        self._slots = slots
+        self._place = place
+        self._files: object = None  # what the agent files looked like when they were last read
+
+    def register(self) -> None:
+        own = table.get_own()
+        files = self._look()
+        new = NewWorker(
+            id=self.worker,
+            name=self._name,
+            slots=self._slots,
+            host=self._place.host,
+            boot=self._place.boot,
+            pid=own.pid,
+            pid_start=float(own.start),
+            agents=agent_files(self._site),
+            repos=(str(self._site.common),),
+            host_limits=_host_limits(self._site.config),
+        )
+        register(self._site.store, new, now=time.time(), stated=self._site.config.stated)
+        self._files = files
+
+    def reload(self) -> None:
+        """State the limits anew if an agent file was edited."""
+        files = self._look()
+        if files == self._files:
+            return
+        self._files = files
+        try:
+            self.register()
+        except LimitsDiffer as error:
+            log.warning("the limits of before stand: %s", error)
+
+    def sign(self) -> None:
+        """A sign of life. Who was taken for dead comes back; what it held is no longer its own."""
+        if not heartbeat(self._site.store, self.worker, now=time.time()):
+            self.register()
+        self._guard_objects()
+
+    def _guard_objects(self) -> None:
+        """Keep `git gc` away while attempts, checks and gates make objects."""
+        try:
+            if any(lease.kind != "run" for lease in list_open(self._site.store)):
+                gc_lock.hold(self._site.common)
+            else:
+                gc_lock.release(self._site.common)
+        except OSError as error:
+            log.warning("could not lock out `git gc`: %s", error)
+
+    def depart(self) -> None:
+        with suppress(OSError):
+            gc_lock.release(self._site.common)
+        depart(self._site.store, self.worker, now=time.time())
+
+    def _look(self) -> object:
+        """Cheap to get, and different once a file has changed."""
+        found = []
+        for name in agent_names(self._site.root):
+            try:
+                seen = os.stat(self._site.root / AGENTS / f"{name}.md")
+            except OSError:
+                continue
+            found.append((name, seen.st_mtime_ns, seen.st_size, seen.st_ino))
+        return found
+
+
+def agent_files(site: Site) -> tuple[AgentFile, ...]:
+    """What the agent files of a repository say of their limits; broken ones are left out."""
+    found = []
+    for name in agent_names(site.root):
+        try:
+            agent = read_agent(site.root, name)
+        except InputError as error:
+            log.warning("%s", error)
+            continue
+        source = f"{socket.gethostname()}:{site.root / agent.file}"
+        found.append(AgentFile(name=name, source=source, max_concurrency=agent.max_concurrency))
+    return tuple(found)
+
+
+def _host_limits(config: Config) -> dict[str, int]:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return {
+        "ram_mb": max(1, total - config.workspace.spare_ram_mb),
+        "port": config.workspace.ports,
+    }

@@ -1,0 +1,1 @@
+"""Work that follows from events: plan marks, issue trackers, notifications, target branches."""

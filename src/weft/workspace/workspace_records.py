@@ -1,0 +1,280 @@
+"""The record of a workspace, and the lock of the process that uses it.
+
+    <common git directory>/weft/workspaces/
+        locks/pool          held while a workspace is registered
+        locks/7             held by the user of workspace 7 and its child processes
+        7/record.json       the record; a directory without a record is not weft's
+        7/weft-7/           the working tree
+        7/view/, 7/index    weft's own view (git.View), which no agent's git uses
+        7/quarantine/       the separate git directory of a sandboxed agent
+        trash/              renamed to here first, then deleted
+
+Locks are never deleted, so that nobody can hold one that others no longer see; records are
+replaced whole, so that nobody can read half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
+
+from weft.config import WorkspaceSettings
+from weft.errors import WorkspaceError
+from weft.git import GitView
+from weft.process import Breaker
+from weft.workspace.filters import lfs_settings
+from weft.workspace.locks import Lock
+
+
+class WorkspacePhase(StrEnum):
+    MAKING = "making"  # what is there is of no value: half made, or kept elsewhere already
+    READY = "ready"  # handed out: it may hold work that exists nowhere else
+    FREE = "free"  # clean, to be used again
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    phase: WorkspacePhase
+    branch: str | None = None  # the full reference this workspace alone may create or delete
+    base: str | None = None  # the commit it starts from
+    tree: str | None = None  # that commit's tree, which `index` matches
+    admin: str | None = None  # its entry among the repository's worktrees
+    settings: Mapping[str, str] = field(default_factory=dict)  # the view's, from before the agent
+    owner: str = ""  # whom it was handed to; means something to callers only
+    home: str = ""  # the git directory it was made in; a copy or move makes another
+    kept: Mapping[str, str] = field(default_factory=dict)  # directories and their locks' digests
+    to_tear_down: Mapping[str, str] | None = None  # variables of its set-up, until the teardown ran
+
+
+class WorkspacePool(Struct, frozen=True, kw_only=True):
+    """The workspaces of one repository."""
+
+    common: Path  # the common git directory
+
+    @property
+    def directory(self) -> Path:
+        return self.common / "weft" / "workspaces"
+
+    @property
+    def home(self) -> str:
+        """Return the git directory by inode and path. Workspaces name it in their files."""
+        return f"{self.common.stat().st_ino} {self.common}"
+
+    @property
+    def locks(self) -> Path:
+        return self.directory / "locks"
+
+    @property
+    def trash(self) -> Path:
+        return self.directory / "trash"
+
+    @property
+    def trashes(self) -> tuple[Path, Path]:
+        """Return the trash on the workspaces' file system, and git's trash if that is on
+        another."""
+        return self.trash, self.common / "weft-trash"
+
+    def trash_beside(self, path: Path) -> Path:
+        """Return a trash path on the file system of a path, so that renaming works."""
+        ours, others = self.trashes
+        alike = os.stat(path.parent).st_dev == os.stat(self.directory).st_dev
+        place = ours if alike else others
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def slot(self, number: int) -> Slot:
+        return Slot(pool=self, number=number)
+
+    def registered(self) -> list[tuple[Slot, Record]]:
+        """Everything that has a record, in order, as it was when looked at."""
+        try:
+            names = os.listdir(self.directory)
+        except FileNotFoundError:
+            return []
+        numbers = sorted(int(name) for name in names if name.isdecimal() and name.isascii())
+        slots = [self.slot(number) for number in numbers]
+        return [(slot, record) for slot in slots if (record := slot.find_record()) is not None]
+
+
+class Slot(Struct, frozen=True, kw_only=True):
+    pool: WorkspacePool
+    number: int
+
+    @property
+    def directory(self) -> Path:
+        return self.pool.directory / str(self.number)
+
+    @property
+    def tree(self) -> Path:
+        return self.directory / f"weft-{self.number}"
+
+    @property
+    def view(self) -> Path:
+        return self.directory / "view"
+
+    @property
+    def index(self) -> Path:
+        return self.directory / "index"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.directory / "quarantine"
+
+    def find_record(self) -> Record | None:
+        path = self.directory / "record.json"
+        try:
+            table = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except ValueError as error:
+            raise WorkspaceError(
+                f"{path} is damaged: {error}. Move {self.directory} away."
+            ) from error
+        return Record(**{**table, "phase": WorkspacePhase(table["phase"])})
+
+    def get_record(self) -> Record:
+        record = self.find_record()
+        if record is None:
+            raise WorkspaceError(f"The workspace {self.directory} is gone.")
+        return record
+
+    def write_record(self, record: Record) -> None:
+        write_record(self.directory, record)
+
+    def look(
+        self,
+        settings: Mapping[str, str],
+        lock: Lock,
+        index: Path | None = None,
+        breaker: Breaker | None = None,
+    ) -> GitView:
+        """Return the working tree as git sees it through weft's own git directory."""
+        return GitView(
+            directory=self.view,
+            objects=self.pool.common / "objects",
+            tree=self.tree,
+            index=index or self.index,
+            settings={
+                **{key: value for key, value in settings.items() if key.startswith("core.")},
+                **lfs_settings(self.pool.common, settings),
+            },
+            holds=(lock.fileno(),),
+            breaker=breaker,
+        )
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """The rules for weft's work on a workspace, and the breaker that ends it."""
+
+    rules: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    breaker: Breaker = field(default_factory=Breaker)
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the teardown command
+
+
+class Workspace(Struct, frozen=True, kw_only=True):
+    """One attempt's place to work, and the lock that says it is used.
+
+    Hand `lock.fileno()` to the agent's wrapper, and the workspace stays taken for as long as the
+    agent lives, whatever becomes of weft.
+    """
+
+    slot: Slot
+    branch: str  # full reference
+    base: str
+    base_tree: str
+    entry: Path  # the repository's entry of this worktree, unless an agent removed it
+    settings: Mapping[str, str] = field(default_factory=dict)
+    lock: Lock
+    terms: Terms
+
+    @classmethod
+    def of(cls, slot: Slot, record: Record, lock: Lock, terms: Terms) -> Workspace:
+        assert record.branch is not None
+        assert record.base is not None
+        assert record.tree is not None
+        return cls(
+            slot=slot,
+            branch=record.branch,
+            base=record.base,
+            base_tree=record.tree,
+            entry=slot.pool.common / "worktrees" / (record.admin or slot.tree.name),
+            settings=record.settings,
+            lock=lock,
+            terms=terms,
+        )
+
+    @property
+    def path(self) -> Path:
+        return self.slot.tree
+
+    @property
+    def common(self) -> Path:
+        return self.slot.pool.common
+
+    @property
+    def admin(self) -> Path:
+        """Return the directory in which the agent's git keeps HEAD, index and logs."""
+        quarantine = self.slot.quarantine
+        return quarantine if quarantine.is_dir() else self.entry
+
+    def view(self, index: Path | None = None) -> GitView:
+        return self.slot.look(self.settings, self.lock, index, self.terms.breaker)
+
+    def close(self) -> None:
+        """Let go without freeing it: another process may go on with it (`attach`)."""
+        self.lock.close()
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def write_record(directory: Path, record: Record) -> None:
+    write_whole(directory / "record.json", json.dumps(asdict(record)))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file at once: a reader sees the old text or the new one."""
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def try_lock(slot: Slot) -> Lock | None:
+    """Lock a workspace; None if somebody uses it."""
+    lock = Lock(slot.pool.locks / str(slot.number))
+    if lock.attempt():
+        return lock
+    lock.close()
+    return None
+
+
+@contextlib.contextmanager
+def registering(pool: WorkspacePool) -> Iterator[Lock]:
+    """Nobody else registers a workspace meanwhile; short."""
+    lock = Lock(pool.locks / "pool")
+    try:
+        lock.wait()
+        yield lock
+    finally:
+        lock.close()

@@ -1,0 +1,26 @@
+"""One server for all tests of a process: each works as a tenant of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from api_http.server_process import HASTY, Server, serving
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    directory: Path = tmp_path_factory.mktemp("server")
+    with serving(directory, f"sqlite:///{directory / 'weft.db'}") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One that soon takes the silent for gone."""
+    directory: Path = tmp_path_factory.mktemp("hasty")
+    url = f"sqlite:///{directory / 'weft.db'}"
+    with serving(directory, url, settings=HASTY) as started:
+        yield started

@@ -1,0 +1,206 @@
+"""What an agent or a check knows and prints is in nothing that weft keeps, shows or hands on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from attempt.attempt_project import Ground
+from databases import look
+from mcp_project import House, made_in
+from repositories import git
+from wait_until import PATIENCE, wait_until
+from weft.model import State
+from weft.redaction import Redactor
+from weft.runs.submission import Wishes
+from weft.swarm.identity import LOCAL
+from weft.swarm.sent_plan import NewPlan, submit_text
+from weft.worker.engine import guard, serving
+
+TALKATIVE = Path(__file__).with_name("talkative_program.py")
+HALVES = ("wJ4lrXUtn-first-half", "K7MD3NG-second-half")
+KEY = '"/'.join(HALVES)
+PLAN = """# Talk
+
+## Phase 1: All of it
+
+- [ ] Task 1: First says much
+  <!-- files: one.txt -->
+- [ ] Task 2: Next hears of it
+  <!-- files: two.txt; needs: 1 -->
+- [ ] Task 3: Task fails
+  <!-- files: three.txt -->
+"""
+RANDOM = "kD83jfhQ20skLs92jfA7dk3hF9s2"
+CHECK = 'echo "checked with $MY_API_KEY"; ! grep -qs "attempt 1" one.txt'
+
+
+class Blind(Redactor):
+    """The weakened build: sees no secret anywhere."""
+
+    def line(self, said: bytes) -> bytes:
+        return said
+
+    def lines(self, said: list[bytes]) -> list[bytes]:  # type: ignore[override]
+        return said
+
+    def text(self, said: str) -> str:
+        return said
+
+    def knowing(self, values: object) -> Redactor:
+        return self
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[House]:
+    with made_in(tmp_path) as house:
+        programs = tmp_path / "bin"
+        programs.mkdir()
+        claude = programs / "claude"
+        claude.write_text(f"#!/bin/sh\nexec {sys.executable} {TALKATIVE}\n")
+        claude.chmod(0o755)
+        house.environment["PATH"] = f"{programs}:{house.environment['PATH']}"
+        house.environment["MY_API_KEY"] = KEY
+        check = json.dumps(shlex.join(["sh", "-c", CHECK]))
+        house.tune(f'[gate]\nrun = {check}\nenv = ["MY_API_KEY"]\n')
+        agent = "---\nruns: claude\nenv: [MY_API_KEY]\n---\n{{ task.text }}\n{{ task.title }}\n"
+        (house.root / ".weft/agents/talkative.md").write_text(agent)
+        yield house
+
+
+def tell(house: House) -> dict[str, int]:
+    """Run the plan to its end in this process; its tasks by name."""
+    plan = NewPlan(text=PLAN, name="talk", wishes=Wishes(agent="talkative"))
+    sent = submit_text(house.store, LOCAL, house.project(), plan)
+    tasks = dict(sent.submitted.tasks)
+
+    def is_over() -> bool:
+        states = [State(row["state"]) for row in look(house.url, "SELECT state FROM tasks")]
+        return all(one in (State.DONE, State.BLOCKED, State.FAILED) for one in states)
+
+    async def main() -> None:
+        with house.site() as site, anyio.fail_after(PATIENCE):
+            async with serving(site, slots=4) as scheduler, anyio.create_task_group() as group:
+                group.start_soon(guard, site, scheduler.worker)
+                while not is_over():
+                    await anyio.sleep(0.02)
+                group.cancel_scope.cancel()
+
+    anyio.run(main)
+    return tasks
+
+
+def kept(house: House, tasks: dict[str, int]) -> dict[str, bytes]:
+    """All that is kept of it, and handed on."""
+    store = Path(house.url.removeprefix("sqlite:///"))
+    files = [path for path in store.parent.glob("weft.db*") if path.is_file()]
+    # Not read here: to close a file that SQLite has open in this process lets go of its locks.
+    found = {"database": subprocess.check_output(["cat", *files])}
+    found["commits"] = git(house.root, "log", "--all", "--format=%B").encode()
+    for directory in house.directory(next(iter(tasks.values()))).parent.iterdir():
+        for file in directory.iterdir():
+            if file.is_file() and file.name not in ("stdout", "stderr"):
+                found[f"{directory.name}/{file.name}"] = file.read_bytes()
+    return found
+
+
+def shown(house: House, tasks: dict[str, int]) -> dict[str, bytes]:
+    """All that is shown of it, by commands and over HTTP."""
+    run = str(look(house.url, "SELECT id FROM runs")[0]["id"])
+    page = house.root.parent / "report.html"
+    weft(house, "report", run, "--html", str(page))
+    found = {"report.html": page.read_bytes()}
+    house.open()
+    headers = {"Authorization": f"Bearer {house.give_token('read')}"}
+    with httpx.Client(
+        base_url=house.mcp.removesuffix("/mcp"), headers=headers, timeout=PATIENCE
+    ) as http:
+        last = look(house.url, "SELECT MAX(id) AS last FROM events WHERE kind = 'progress'")[0]
+        with http.stream("GET", "/v1/events", headers={"Last-Event-ID": "0"}) as stream:
+            read = b""
+            for piece in stream.iter_bytes():
+                read += piece
+                if f"id: {last['last']}\n".encode() in read and read.endswith(b"\n\n"):
+                    break
+        found["sse"] = read
+        for number in tasks.values():
+            for path in (f"/v1/tasks/{number}", f"/v1/tasks/{number}/logs"):
+                found[path] = http.get(path).raise_for_status().content
+        first, _, failing = tasks.values()
+        for options in ([], ["--raw"], ["--stderr"]):
+            found["logs " + " ".join(options)] = weft(house, "logs", str(first), *options)
+        found["why"] = weft(house, "why", str(failing))
+        found["/v1/tasks"] = http.get("/v1/tasks").raise_for_status().content
+    return found
+
+
+def weft(house: Ground, *arguments: str) -> bytes:
+    environment = house.environment | {
+        "WEFT_STORE": house.url,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-m", "weft", "-C", str(house.root), *arguments]
+    return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+
+
+def leaks(places: dict[str, bytes]) -> set[str]:
+    """Where a half of the key is."""
+    return {name for name, data in places.items() if any(half.encode() in data for half in HALVES)}
+
+
+def test_a_key_that_is_printed_is_kept_and_shown_nowhere(yard: House) -> None:
+    tasks = tell(yard)
+    first, following, failing = tasks.values()
+    assert [yard.state(one) for one in (first, following)] == [State.DONE] * 2
+    assert yard.outcomes(first) == ["success"] * 2  # the check refused the first
+    assert yard.state(failing) is State.BLOCKED
+    found = kept(yard, tasks) | shown(yard, tasks)
+    assert leaks(found) == set()
+    # Not for want of anything that could have told.
+    again, heard = f"{first}.2/stdin", f"{following}.1/stdin"
+    assert b"checked with [MY_API_KEY]" in found[again]
+    assert b"Done, with [MY_API_KEY]." in found[heard]
+    assert b"It broke on [MY_API_KEY]." in found["why"]
+    assert b"[MY_API_KEY]" in found["sse"]
+    assert b"Done, with [MY_API_KEY]." in found["commits"]
+    assert b"The key is [MY_API_KEY], you know." in found[f"/v1/tasks/{first}/logs"]
+    assert b"an error with [MY_API_KEY]" in found["logs --stderr"]
+    printed = yard.directory(first) / "stdout"
+    assert HALVES[0] in printed.read_text()  # what the program wrote stays as it is
+    assert stat.S_IMODE(printed.stat().st_mode) == 0o600
+    assert stat.S_IMODE(printed.parent.stat().st_mode) == 0o700
+
+
+def test_a_build_that_sees_no_secrets_is_caught(yard: House) -> None:
+    yard.store.hide = Blind()
+    tasks = tell(yard)
+    first, following, _ = tasks.values()
+    prompts = {f"{first}.2/stdin", f"{following}.1/stdin"}
+    assert {"database", "commits", *prompts} <= leaks(kept(yard, tasks))
+
+
+def test_who_adopts_an_attempt_knows_its_secrets_by_its_own_environment(yard: House) -> None:
+    go_on = yard.root.parent / "go-on"
+    yard.environment["LICENCE"] = RANDOM  # no name that says so: only the agent's file does
+    waits = f"echo begun; while [ ! -e {go_on} ]; do sleep 0.05; done; echo it is $LICENCE"
+    yard.shell("slow", waits, front="env: [LICENCE]\n")
+    task = yard.submit(agent="slow", files=())
+    killed = yard.engine()
+    wait_until(lambda: yard.said(task) == ["begun"])
+    killed.kill()
+    killed.wait()
+    go_on.touch()
+    yard.serve()
+    assert yard.outcomes(task) == ["success"]
+    assert yard.said(task)[-1] == "it is [LICENCE]"
+    assert RANDOM.encode() not in kept(yard, {"slow": task})["database"]

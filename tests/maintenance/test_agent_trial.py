@@ -1,0 +1,31 @@
+"""What a trial says: for every class of failure something a person can act on."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.streams import agent
+from weft.maintenance.agent_trial import explain
+from weft.model import ErrorClass
+
+
+@pytest.mark.parametrize("problem", list(ErrorClass))
+def test_every_class_of_failure_is_explained(problem: ErrorClass) -> None:
+    told = explain(agent("claude"), "claude", problem, "claude gave up. It said: no")
+    assert told.endswith((".", "no"))
+    assert "{" not in told
+    assert "claude" in told or problem is ErrorClass.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (ErrorClass.AUTH, "log in, or set ANTHROPIC_API_KEY"),
+        (ErrorClass.NO_CHANGE, "`args`, `tools` and `sandbox`"),
+        (ErrorClass.CONFIG, "`runs`, `model` and `args`"),
+        (ErrorClass.RATE_LIMIT, "installed and logged in"),
+        (ErrorClass.OTHER, "It said: no"),
+    ],
+)
+def test_the_cure_is_named(problem: ErrorClass, words: str) -> None:
+    assert words in explain(agent("claude"), "claude", problem, "claude gave up. It said: no")

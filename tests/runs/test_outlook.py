@@ -1,0 +1,143 @@
+"""Who holds up whom, how long it may still take, and what could not have been beaten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from weft.model import HUMAN, Attempt, Class, Priority, State, Task
+from weft.runs.outlook import Durations, foresee, holdups, lower_bound
+
+
+def task(number: int, state: State = State.WAITING, **changes: object) -> Task:
+    facts: dict[str, object] = {
+        "id": number,
+        "run": "r",
+        "name": f"t{number}",
+        "repo": "/r",
+        "tenant": "",
+        "text": "",
+        "details": {},
+        "state": state,
+        "since": 0.0,
+        "reason": "",
+        "until": None,
+        "klass": Class.STANDARD,
+        "priority": Priority.NORMAL,
+        "agent": "a",
+        "stage": "implement",
+        "demand": {},
+        "files": (),
+        "path_seconds": 0.0,
+        "submitted": 0.0,
+        "story": None,
+        "gang": None,
+        "pinned": None,
+        "offered_to": None,
+        "result": "",
+    }
+    return Task(**{**facts, **changes})  # type: ignore[arg-type]  # every field is there
+
+
+def attempt(number: int, started: float, ended: float | None, outcome: str = "success") -> Attempt:
+    return Attempt(
+        task=number,
+        number=1,
+        fence=number,
+        worker="w",
+        agent="a",
+        stage="implement",
+        started=started,
+        ended=ended,
+        outcome=outcome if ended is not None else None,
+        candidate=None,
+        base=None,
+        session=None,
+        tokens=0,
+        micro_usd=0,
+    )
+
+
+def known(seconds: float) -> Durations:
+    return Durations(lambda agent, stage: [(1, seconds)], [])
+
+
+def left(
+    tasks: Sequence[Task],
+    edges: Sequence[tuple[int, int]] = (),
+    *,
+    slots: int = 2,
+    started: dict[int, float] | None = None,
+) -> float | None:
+    return foresee(
+        tasks, edges, started or {}, known(10.0), slots=slots, check=0.0, now=100.0
+    ).seconds
+
+
+def test_who_holds_up_the_most_comes_first_and_barriers_only_pass_it_on() -> None:
+    tasks = [
+        task(1, State.RUNNING),
+        task(2, State.BLOCKED),
+        task(3, details={"barrier": True}),
+        task(4),
+        task(5),
+        task(6),
+        task(7, State.READY),
+        task(8, State.READY, agent=HUMAN),
+        task(9),
+    ]
+    edges = [(3, 1), (4, 3), (5, 3), (6, 2), (6, 7), (9, 8)]
+    found = [(one.holder.id, [each.id for each in one.waiting]) for one in holdups(tasks, edges)]
+    assert found == [(1, [4, 5]), (2, [6]), (8, [9])]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "edges", "seconds"),
+    [
+        ([task(1, State.READY), task(2, State.READY)], [], 10.0),
+        ([task(1, State.READY), task(2)], [(2, 1)], 20.0),
+        ([task(1, State.READY, files=("f",)), task(2, State.READY, files=("f",))], [], 20.0),
+        ([task(1, State.DONE), task(2, State.READY)], [(2, 1)], 10.0),
+        ([task(1, State.BLOCKED), task(2), task(3, State.READY)], [(2, 1)], 10.0),
+        ([task(1, State.DONE)], [], 0.0),
+        ([task(1, State.BLOCKED), task(2)], [(2, 1)], 0.0),
+    ],
+)
+def test_what_is_left_is_what_can_go_on_by_itself(
+    tasks: list[Task], edges: list[tuple[int, int]], seconds: float
+) -> None:
+    assert left(tasks, edges) == seconds
+
+
+def test_an_attempt_under_way_has_the_rest_of_its_time_and_never_none() -> None:
+    assert left([task(1, State.RUNNING)], started={1: 94.0}) == 4.0
+    overdue = left([task(1, State.RUNNING)], started={1: 0.0})
+    assert overdue is not None
+    assert overdue > 0
+
+
+def test_nobody_guesses_while_nothing_is_known() -> None:
+    nothing = Durations(lambda agent, stage: [], [])
+    tasks = [task(1, State.DONE), task(2, State.READY)]
+    ahead = foresee(tasks, [], {}, nothing, slots=1, check=0.0, now=0.0)
+    assert (ahead.seconds, ahead.share) == (None, 0.5)
+    learned = Durations(lambda agent, stage: [], [attempt(1, 0.0, 4.0)])
+    assert foresee(tasks, [], {}, learned, slots=1, check=0.0, now=0.0).seconds == 4.0
+
+
+def test_stages_that_are_over_do_not_count_again() -> None:
+    stages = {"stages": [{"stage": "test", "agent": "a"}, {"stage": "implement", "agent": "a"}]}
+    assert left([task(1, State.READY, stage="test", details=stages)]) == 20.0
+    assert left([task(1, State.READY, stage="implement", details=stages)]) == 10.0
+
+
+def test_the_lower_bound_is_that_of_what_really_happened() -> None:
+    tasks = [task(1, State.DONE), task(2, State.DONE), task(3, State.DONE)]
+    tries = [attempt(1, 0, 3), attempt(2, 3, 5, "crash"), attempt(2, 5, 9), attempt(3, 0, 1)]
+    bounds, chain = lower_bound(tasks, [(2, 1)], tries, 2)
+    assert bounds.critical_path == 9.0
+    assert bounds.lower == 9.0
+    assert chain == ["t1", "t2"]
+    bounds, _ = lower_bound(tasks, [], tries, 1)
+    assert bounds.lower == 10.0, "one slot does one thing at a time"

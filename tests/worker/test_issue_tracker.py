@@ -1,0 +1,274 @@
+"""The mirror alone: a real `bd` on disk that is slow, hangs, dies, or knows better."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from beads_issues import Issues
+from wait_until import wait_until
+from weft.model import HUMAN, NewRun, NewTask
+from weft.runs.progress import look
+from weft.store import Store, open_store
+from weft.store.events import read_events
+from weft.store.runs import submit_run
+from weft.store.tasks import approve, cancel, skip
+from weft.worker.projections.beads_program import (
+    BLOCKED,
+    CLOSED,
+    IN_PROGRESS,
+    OPEN,
+    Shown,
+    WantedStatus,
+    changes,
+    find_beads,
+)
+from weft.worker.projections.issue_tracker import Mirror, Pace
+from weft.workspace.locks import Lock
+
+PATIENT = Pace(call=60, rest=0.05, farewell=60)
+HASTY = Pace(call=1.0, rest=0.05, farewell=0.2)
+RUN = "r1"
+
+
+@pytest.fixture
+def issues(tmp_path: Path) -> Issues:
+    return Issues(tmp_path / "bin")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, issues: Issues, store: Store) -> Callable[..., Mirror]:
+    def make(pace: Pace = PATIENT) -> Mirror:
+        beads = find_beads(tmp_path / "issues.jsonl", {"PATH": str(issues.place)})
+        assert beads is not None
+        return Mirror(beads, store, RUN, lock=tmp_path / "beads.lock", pace=pace)
+
+    return make
+
+
+def submit(store: Store, *names: str) -> dict[str, int]:
+    tasks = [NewTask(name=one, agent=HUMAN, details={"title": one}) for one in names]
+    return submit_run(store, NewRun(id=RUN, repo="r", plan="p", base="b"), tasks, now=0)
+
+
+CLAIM = ["update", "bd-1", "--claim", "--assignee", "weft"]
+WAITS = WantedStatus(status=BLOCKED, note="Which\x00\n\ncolour?")
+LANDED = WantedStatus(status=CLOSED, note="It failed.", reason="--force")
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted", "calls"),
+    [
+        (Shown(status=OPEN), WantedStatus(status=IN_PROGRESS), [CLAIM]),
+        (Shown(), WantedStatus(status=IN_PROGRESS), [CLAIM]),
+        (Shown(status=OPEN, assignee="weft"), WantedStatus(status=IN_PROGRESS), [CLAIM]),
+        (Shown(status=IN_PROGRESS, assignee="weft"), WantedStatus(status=IN_PROGRESS), []),
+        # Only an open issue can be claimed, and somebody else's stays theirs.
+        (
+            Shown(status=BLOCKED, assignee="weft"),
+            WantedStatus(status=IN_PROGRESS),
+            [["update", "bd-1", "--status", "in_progress", "--assignee", "weft"]],
+        ),
+        (
+            Shown(status=OPEN, assignee="ann"),
+            WantedStatus(status=IN_PROGRESS),
+            [["update", "bd-1", "--status", "in_progress"]],
+        ),
+        # Notes of people stay; ours are replaced, and told once.
+        (
+            Shown(status=IN_PROGRESS, notes="- hers\n\nweft: old\nnews\n\nhis"),
+            WAITS,
+            [
+                [
+                    *["update", "bd-1", "--status", "blocked", "--notes"],
+                    "- hers\n\nhis\n\nweft: Which\ncolour?",
+                ]
+            ],
+        ),
+        (Shown(status=BLOCKED, notes="weft: Which\ncolour?"), WAITS, []),
+        (
+            Shown(status=IN_PROGRESS, assignee="weft"),
+            WantedStatus(status=OPEN, note="cancelled"),
+            [
+                [
+                    "update",
+                    "bd-1",
+                    "--status",
+                    "open",
+                    "--assignee",
+                    "",
+                    "--notes",
+                    "weft: cancelled",
+                ]
+            ],
+        ),
+        # What was not told before it landed is not lost.
+        (
+            Shown(status=IN_PROGRESS),
+            LANDED,
+            [
+                ["update", "bd-1", "--notes", "weft: It failed."],
+                ["close", "bd-1", "--reason", "--force"],
+            ],
+        ),
+        (
+            Shown(status=BLOCKED, notes="weft: It failed."),
+            LANDED,
+            [["close", "bd-1", "--reason", "--force"]],
+        ),
+        # What somebody closed stays closed.
+        (Shown(status=CLOSED), LANDED, []),
+        (Shown(status=CLOSED), WAITS, []),
+    ],
+)
+def test_only_what_differs_is_told(
+    shown: Shown, wanted: WantedStatus, calls: list[list[str]]
+) -> None:
+    assert changes("bd-1", shown, wanted) == calls
+
+
+def test_what_changed_while_it_was_busy_is_told_once_and_as_it_is_now(
+    issues: Issues, store: Store, mirror: Callable[..., Mirror]
+) -> None:
+    issues.add("bd-1")
+    issues.add("bd-2", notes="mine")
+    numbers = submit(store, "bd-1", "bd-2")
+    issues.trouble("slow")
+    following = mirror()
+    approve(store, numbers["bd-1"], now=1)
+    following.take_in(look(store, RUN))
+    wait_until(issues.raw_calls)
+    cancel(store, numbers["bd-2"], now=2, reason="not now")
+    following.take_in(look(store, RUN))
+    skip(store, numbers["bd-2"], now=3, reason="never")
+    following.take_in(look(store, RUN))
+    issues.no_more_trouble()
+    following.close()
+    assert issues.told() == [
+        ["close", "bd-1", "--reason", "done in run weft/r1"],
+        ["update", "bd-2", "--notes", "mine\n\nweft: never"],
+    ]
+    # Followed again, it finds that nothing is left to tell.
+    again = mirror()
+    again.take_in(look(store, RUN))
+    again.close()
+    assert len(issues.told()) == 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [("hang", "took more than"), ("die", "exit -9"), ("gone", "cannot be started")],
+)
+def test_a_bd_that_hangs_dies_or_goes_is_reported_and_leaves_nothing_behind(
+    issues: Issues,
+    store: Store,
+    mirror: Callable[..., Mirror],
+    caplog: pytest.LogCaptureFixture,
+    trouble: str,
+    words: str,
+) -> None:
+    issues.add("bd-1")
+    numbers = submit(store, "bd-1")
+    approve(store, numbers["bd-1"], now=1)
+    following = mirror(HASTY if trouble == "hang" else PATIENT)
+    issues.trouble(trouble)
+    if trouble == "gone":
+        issues.remove_program()
+    with caplog.at_level(logging.WARNING):
+        following.take_in(look(store, RUN))
+        child = issues.place / "child"
+        wait_until(lambda: trouble != "hang" or (child.exists() and child.read_text()))
+        following.close()
+    [warning] = caplog.messages
+    assert "bd-1" in warning
+    assert words in warning
+    assert f"weft run --resume {RUN}" in warning
+    events = [one for one in read_events(store) if one.kind == "mirror_failed"]
+    assert {(one.run, one.task) for one in events} == {(RUN, numbers["bd-1"])}
+    if trouble == "hang":
+        wait_until(lambda: is_gone(int(child.read_text())))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+    return state == "Z"
+
+
+def test_what_bd_would_take_for_something_else_never_reaches_it(
+    issues: Issues, store: Store, mirror: Callable[..., Mirror]
+) -> None:
+    """And the others are told all the same."""
+    issues.add("bd-1")
+    numbers = submit(store, "--help", "-q", "a b", "a\nb", "bd-1")
+    following = mirror()
+    for number in numbers.values():
+        approve(store, number, now=1)
+    following.take_in(look(store, RUN))
+    following.close()
+    show, close = (call["arguments"] for call in issues.raw_calls())
+    assert show == ["show", "bd-1", "--json"]
+    assert close[:2] == ["close", "bd-1"]
+    events = [one for one in read_events(store) if one.kind == "mirror_failed"]
+    assert len(events) == 4
+
+
+def test_an_issue_bd_does_not_know_is_in_nobodys_way(
+    issues: Issues,
+    store: Store,
+    mirror: Callable[..., Mirror],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    issues.add("bd-1")
+    numbers = submit(store, "bd-0", "bd-1")
+    for number in numbers.values():
+        approve(store, number, now=1)
+    following = mirror()
+    following.take_in(look(store, RUN))
+    following.close()
+    assert issues.now("bd-1")["status"] == "closed"
+    assert "behind on 1 issues (bd-0)" in caplog.text
+
+
+def test_a_bd_that_says_nothing_of_an_issue_is_told_all_the_same(
+    issues: Issues, store: Store, mirror: Callable[..., Mirror]
+) -> None:
+    issues.trouble("mute")
+    approve(store, submit(store, "bd-1")["bd-1"], now=1)
+    following = mirror()
+    following.take_in(look(store, RUN))
+    following.close()
+    assert issues.told() == [["close", "bd-1", "--reason", "done in run weft/r1"]]
+
+
+def test_there_is_one_writer_at_a_time(
+    tmp_path: Path, issues: Issues, store: Store, mirror: Callable[..., Mirror]
+) -> None:
+    issues.add("bd-1")
+    approve(store, submit(store, "bd-1")["bd-1"], now=1)
+    other = Lock(tmp_path / "beads.lock")
+    assert other.attempt()
+    following = mirror()
+    following.take_in(look(store, RUN))
+    time.sleep(0.2)  # nothing to wait for: it is to do nothing
+    assert issues.raw_calls() == []
+    other.close()
+    following.close()
+    assert issues.now("bd-1")["status"] == "closed"
