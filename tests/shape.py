@@ -1,6 +1,8 @@
-"""Measures of the sources that STYLE asks about: `make shape` prints them.
+"""Measure the size of the sources and the plainness of their words: `make shape`.
 
-A pronoun is a word such as *what*, *who* or *nobody* that stands where a noun could.
+A pronoun is a word such as *what*, *who* or *nobody* that stands where a noun could. A vague local
+is a variable whose name is no noun, such as `one` or `found`. `python tests/shape.py store gate`
+measures these packages alone.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import sys
 import tempfile
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,7 @@ PRONOUN = re.compile(
     r"anything|everything|one|ones|others)\b",
     re.IGNORECASE,
 )
+VAGUE = frozenset(("one", "ones", "other", "others", "found", "told", "said", "thing", "things"))
 WORD = re.compile(r"[A-Za-z']+")
 WH = re.compile(r"(what|who|whoever|whatever|whom|whose|how|where|when|whether|why|which)\b", re.I)
 
@@ -40,8 +43,14 @@ class Docstring:
         return WH.match(self.text) is not None
 
 
-def files() -> list[Path]:
-    return sorted(SOURCES.rglob("*.py"))
+def files(packages: Sequence[str] = ()) -> list[Path]:
+    """List the source files, or those of the named packages and modules below `weft`."""
+    chosen = [SOURCES / name for name in packages] or [SOURCES]
+    return sorted(
+        path
+        for place in chosen
+        for path in (place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")])
+    )
 
 
 def docstrings(path: Path) -> Iterator[Docstring]:
@@ -61,11 +70,26 @@ def code_lines(path: Path) -> int:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in skipped and token.type != tokenize.ENDMARKER:
             lines.update(range(token.start[0], token.end[0] + 1))
-    for found in ast.walk(ast.parse(text)):
-        match found:
+    for node in ast.walk(ast.parse(text)):
+        match node:
             case ast.Expr(value=ast.Constant(value=str())):
-                lines.difference_update(range(found.lineno, (found.end_lineno or 0) + 1))
+                lines.difference_update(range(node.lineno, (node.end_lineno or 0) + 1))
     return len(lines)
+
+
+def comments(path: Path) -> Iterator[str]:
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def vague_locals(path: Path) -> int:
+    """Count the variables and parameters that are bound to a name which is no noun."""
+    return sum(
+        (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE)
+        or (isinstance(node, ast.arg) and node.arg in VAGUE)
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
 
 
 def class_names() -> dict[str, list[str]]:
@@ -109,25 +133,36 @@ def modules_of_a_run() -> int:
     return len(set(re.findall(r"\|\s+(weft\.[\w.]+)$", done.stderr, re.MULTILINE)))
 
 
-def main() -> None:
-    texts = [text for path in files() for text in docstrings(path)]
-    words = sum(len(WORD.findall(one.text)) for one in texts)
-    pronouns = sum(len(PRONOUN.findall(one.text)) for one in texts)
-    wh = sum(one.begins_with_wh for one in texts)
-    repeated = {name for name, places in class_names().items() if len(places) > 1}
-    figures = {
-        "files": len(files()),
-        "lines_of_code": sum(map(code_lines, files())),
-        "repeated_class_names": len(repeated),
-        "repeated_module_names": sum(count > 1 for count in module_names().values()),
+def pronoun_rate(texts: Sequence[str]) -> float:
+    """Return the pronouns in 100 words."""
+    words = sum(len(WORD.findall(text)) for text in texts)
+    return round(100 * sum(len(PRONOUN.findall(text)) for text in texts) / (words or 1), 2)
+
+
+def main(packages: Sequence[str]) -> None:
+    paths = files(packages)
+    texts = [text for path in paths for text in docstrings(path)]
+    wh = sum(text.begins_with_wh for text in texts)
+    figures: dict[str, float] = {
+        "files": len(paths),
+        "lines_of_code": sum(map(code_lines, paths)),
         "docstrings": len(texts),
-        "pronouns_per_100_docstring_words": round(100 * pronouns / words, 2),
-        "percent_of_docstrings_that_begin_with_wh": round(100 * wh / len(texts), 1),
-        "modules_from_plan_to_trunk": modules_of_a_run(),
+        "pronouns_per_100_docstring_words": pronoun_rate([text.text for text in texts]),
+        "percent_of_docstrings_that_begin_with_wh": round(100 * wh / (len(texts) or 1), 1),
+        "pronouns_per_100_comment_words": pronoun_rate(
+            [c for path in paths for c in comments(path)]
+        ),
+        "vague_locals": sum(map(vague_locals, paths)),
     }
+    if not packages:
+        figures |= {
+            "repeated_class_names": sum(len(places) > 1 for places in class_names().values()),
+            "repeated_module_names": sum(count > 1 for count in module_names().values()),
+            "modules_from_plan_to_trunk": modules_of_a_run(),
+        }
     for name, value in figures.items():
         print(f"{name} {value}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
