@@ -369,39 +369,15 @@ def test_annotate_knows_the_files_of_the_repository_and_writes_once(weft: Weft) 
 
 def test_annotate_works_on_plan_md_only(weft: Weft) -> None:
     write("prd.json", '{"stories": [{"id": "a", "title": "A"}]}')
-    assert_one_sentence(weft("plan", "annotate", "prd.json"), "plan convert")
+    assert_one_sentence(weft("plan", "annotate", "prd.json"), "not a plan.md")
 
 
-@pytest.mark.parametrize("kind", ["plan.md", "prd.json", "beads"])
-def test_a_converted_plan_is_a_plan_again(weft: Weft, kind: str) -> None:
-    write("plan.md", GOOD)
-    out = {"plan.md": "new.md", "prd.json": "new.json", "beads": "new.jsonl"}[kind]
-    printed = weft("plan", "convert", "plan.md", "--to", kind)
-    done = weft("plan", "convert", "plan.md", "--to", kind, "--output", out)
-    assert (printed.status, done.status, done.out) == (0, 0, f"Wrote {out}.\n")
-    assert Path(out).read_text(encoding="utf-8") == printed.out
-    read = plan.read(out, Path(out).read_bytes()).plan
-    assert str(read.source) == kind
-    whole = plan.read("plan.md", Path("plan.md").read_bytes()).plan
-    # What is closed in beads is no task any more.
-    kept = [task.text for task in whole.tasks if kind != "beads" or not task.settled]
-    assert [task.text for task in read.tasks] == kept
-
-
-def test_convert_never_overwrites(weft: Weft) -> None:
-    write("plan.md", GOOD)
-    before = Path("plan.md").read_bytes()
-    done = weft("plan", "convert", "plan.md", "--to", "plan.md", "--output", "plan.md")
-    assert_one_sentence(done, "there already")
-    assert Path("plan.md").read_bytes() == before
-
-
-@pytest.mark.parametrize("command", [("convert", "--to", "beads"), ("state",), ("annotate",)])
-def test_a_bad_plan_is_not_turned_into_anything(weft: Weft, command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("command", ["state", "annotate"])
+def test_a_bad_plan_is_not_turned_into_anything(weft: Weft, command: str) -> None:
     circle = "## P\n- [ ] a\n  <!-- files: a; depends: task2 -->\n- [ ] b\n  <!-- files: b -->\n"
     for text, code in ((BAD, "[unknown-task]"), (circle, "[cycle]")):
         write("plan.md", text)
-        done = weft("plan", command[0], "plan.md", *command[1:])
+        done = weft("plan", command, "plan.md")
         assert (done.status, done.out) == (2, "")
         assert code in done.err
 
@@ -429,8 +405,6 @@ def test_the_state_of_a_phase_is_written_again_and_again(weft: Weft) -> None:
         (("chek", "plan.md"), ("no command 'chek'", "Did you mean check?")),
         (("zzz",), ("weft plan --help",)),
         (("show", "nowhere.md"), ("no file",)),
-        (("convert", "plan.md"), ("--to",)),
-        (("convert", "plan.md", "--to", "yaml"), ("yaml",)),
         (("annotate", "nowhere.md", "--write"), ("no file",)),
         (("show", "plan.md", "--html", "no/where.html"), ("No such file",)),
     ],
@@ -442,7 +416,7 @@ def test_a_mistake_gets_one_sentence(
     assert_one_sentence(weft("plan", *arguments), *words)
 
 
-@pytest.mark.parametrize("name", ["", "check", "show", "annotate", "convert", "state"])
+@pytest.mark.parametrize("name", ["", "check", "show", "annotate", "state"])
 def test_every_command_has_help_with_an_example(weft: Weft, name: str) -> None:
     done = weft("plan", *([name] if name else []), "-h")
     assert done.status == 0

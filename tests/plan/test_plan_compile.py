@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plan.planning import PATTERNS, compiled, edges, needs, order, random_plan
+from plan.planning import PATTERNS, compiled, edges, order, random_plan
 from weft import graph, plan
 from weft.paths import conflicts
 from weft.plan.overlap import Sweep
 from weft.plan.plan_records import Compiled, EdgeReason
 from weft.plan.problem_report import critical_path, explain
-from weft.plan.problem_report import needs as written_out
 
 
 def two_phases(count: int) -> Compiled:
@@ -46,7 +45,6 @@ def test_a_barrier_is_written_out_where_tools_look_for_edges() -> None:
     result = two_phases(100)
     reading = plan.ParsedPlan(plan=result.plan, problems=())
     assert len(plan.as_json(reading, result)["edges"]) == 10_000
-    assert len(written_out(result)["2.1"]) == 100
 
 
 def test_phases_are_joined_only_at_their_ends() -> None:
@@ -199,11 +197,3 @@ def connected(a: str, b: str, pairs: set[tuple[str, str]]) -> bool:
                 seen.add(each)
                 waiting.append(each)
     return b in seen
-
-
-def test_needs_are_the_same_written_out_or_not() -> None:
-    for seed in range(30):
-        reading = plan.read("plan.md", random_plan(seed).encode())
-        result = plan.compile(reading.plan)
-        flat = {(before, id) for id, waits in written_out(result).items() for before in waits}
-        assert flat == needs(result)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from weft import plan
 from weft.model import State
 from weft.plan.annotator import annotate
-from weft.plan.conversion import convert
-from weft.plan.plan_records import ParsedPlan, Source
+from weft.plan.plan_records import ParsedPlan
 from weft.plan.task_state import parallel_state
 from weft.plan.writeback import Status, write_back
 
@@ -46,8 +45,6 @@ def everything(name: str, data: bytes) -> ParsedPlan:
         assert problem.line >= 1
         assert problem.column >= 1
         assert problem.message.endswith((".", "?"))
-    for to in Source:
-        convert(reading.plan, to).encode()
     parallel_state(reading.plan)
     annotated = annotate(name, data, ["src/a.py"])
     done = {task.id: Status(state=State.DONE, commit="9f8e7d6") for task in reading.plan.tasks}

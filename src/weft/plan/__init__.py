@@ -1,7 +1,7 @@
 """Plans: reading plan.md, prd.json and beads exports, and compiling them into a graph.
 
 Pure: bytes in, records out. Files are read and written by whoever asks. The entry points are
-`read` and `compile`; `writeback`, `annotate`, `convert`, `state` and `report` serve the commands
+`read` and `compile`; `writeback`, `annotate`, `state` and `report` serve the commands
 they are named after.
 """
 

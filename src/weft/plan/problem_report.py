@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from weft import graph
@@ -59,27 +59,6 @@ def critical_path(compiled: Compiled, seconds: Mapping[str, float] | None = None
     weights += [0.0] * len(compiled.barriers)
     path = graph.heaviest_path(compiled.successors, weights)
     return [tasks[node].id for node in path if node < len(tasks) and not tasks[node].settled]
-
-
-def needs(compiled: Compiled) -> dict[str, list[str]]:
-    """Return what each task must wait for, barriers written out, overlaps left off.
-
-    Two large phases make this large: what can work with barriers should.
-    """
-    found: dict[str, list[str]] = {task.id: [] for task in compiled.plan.tasks}
-    for edge in _hard_edges(compiled):
-        found[edge.after].append(edge.before)
-    return found
-
-
-def _hard_edges(compiled: Compiled) -> Iterator[Edge]:
-    for edge in compiled.edges:
-        if edge.why is not EdgeReason.OVERLAP:
-            yield edge
-    for barrier in compiled.barriers:
-        for before in barrier.before:
-            for after in barrier.after:
-                yield Edge(before=before, after=after, why=barrier.why, lines=barrier.lines)
 
 
 def explain(edge: Edge) -> str:

@@ -11,7 +11,6 @@ from weft.cli import LateCommands
 COMMANDS: Final = {
     "annotate": "weft.cli.plan.annotate",
     "check": "weft.cli.plan.check",
-    "convert": "weft.cli.plan.convert",
     "show": "weft.cli.plan.show",
     "state": "weft.cli.plan.state",
 }
@@ -19,7 +18,7 @@ COMMANDS: Final = {
 
 @click.group(name="plan", cls=LateCommands, modules=COMMANDS)
 def command() -> None:
-    """Check, draw and convert plans: plan.md, prd.json or a beads export.
+    """Check, draw and annotate plans: plan.md, prd.json or a beads export.
 
     Nothing is run, and no file is changed unless you ask for it.
     """

@@ -36,7 +36,7 @@ def command(directory: Path, file: str, write: bool, as_json: bool) -> int:
     reading = plan.read(source.name, source.data)
     if reading.plan.source is not Source.MARKDOWN:
         raise InputError(
-            f"{file} is not a plan.md; `weft plan convert {file} --to plan.md` makes one of it."
+            f"{file} is not a plan.md; `weft plan check {file}` lists the tasks that name no files."
         )
     if plan_text.print_errors(reading):
         return 2
