@@ -210,11 +210,6 @@ def test_slots_come_from_the_environment_alone() -> None:
             parse("", {"MAX_CONCURRENT_TASKS": bad})
 
 
-def test_sections_of_later_layers_are_left_to_them() -> None:
-    text = "[agents]\nx = 1"
-    assert parse(text, {}) == parse("", {})
-
-
 def test_a_directory_without_a_file_is_configured_by_the_environment(tmp_path: Path) -> None:
     assert load(tmp_path, {}) == parse("", {})
     (tmp_path / "weft.toml").write_text("[limits]\nllm = 3\n", encoding="utf-8")

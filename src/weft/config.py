@@ -179,8 +179,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         table = _toml(text) if text else {}
     except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's own
         raise InputError(f"{FILE} is not valid TOML: {error}.") from error
-    # Sections that later layers read for themselves are left to them.
-    known = ("store", "server", "limits", "tuning", "gate", "workspace", "agents", "notify")
+    known = ("store", "server", "limits", "tuning", "gate", "workspace", "notify")
     _reject_unknown(table, known, FILE)
     store = _section(table, "store")
     _reject_unknown(store, ("url",), f"[store] in {FILE}")

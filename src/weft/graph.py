@@ -78,23 +78,6 @@ def late_order(successors: Successors) -> list[int]:
     return found
 
 
-def ready_sets(successors: Successors) -> list[list[int]]:
-    """Return the nodes wave by wave: each wave is ready once all earlier ones are through."""
-    counts = waiting_counts(successors)
-    wave = [node for node, count in enumerate(counts) if count == 0]
-    waves = []
-    while wave:
-        waves.append(wave)
-        following = []
-        for node in wave:
-            for after in successors[node]:
-                counts[after] -= 1
-                if counts[after] == 0:
-                    following.append(after)
-        wave = sorted(following)
-    return waves
-
-
 def width(successors: Successors, sizes: Sequence[int] | None = None) -> int:
     """Return the size of the largest level; a node's level is the longest path that leads to it.
 

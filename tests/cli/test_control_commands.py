@@ -19,7 +19,7 @@ from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.gate import block_gate, intend, read_gate
 from weft.store.leases import finish, take
-from weft.store.runs import end_run, get_run, submit_run
+from weft.store.runs import end_finished, get_run, submit_run
 from weft.store.tasks import cancel
 
 __all__ = ["url"]
@@ -72,7 +72,7 @@ def test_a_task_is_named_by_number_by_run_and_by_the_plans_id(store: Store, tell
 def test_an_id_means_the_unfinished_run_or_else_the_latest(store: Store, tell: Tell) -> None:
     old = run(store, work("1.1"))
     cancel(store, old["1.1"], now=time.time())
-    end_run(store, "plan-1", now=time.time())
+    end_finished(store, now=time.time())
     assert told(tell, "why", "1.1")["task"] == old["1.1"]
     fresh = run(store, work("1.1"), name="plan-2")
     assert told(tell, "why", "1.1")["task"] == fresh["1.1"]

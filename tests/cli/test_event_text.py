@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct
 
 import weft
-from weft.cli.event_text import SILENT, SPECIAL, TEXTS, About, Teller, line
+from weft.cli.event_text import SPECIAL, TEXTS, About, Teller, line
 from weft.cli.run_text import RunLines
 from weft.model import Event
 
@@ -23,6 +23,14 @@ COMPUTED = {
     ("store/database.py", "event"): set[str](),
 }
 """Where a kind is worked out, and what it can be."""
+SILENT = {
+    "entry_rejected",  # the tasks of the entry have lines of their own
+    "landed",  # likewise
+    "landing_intended",
+    "lease_taken",
+    "limit_dropped",
+}
+"""Kinds of events that have no line."""
 ADDED = {"who", "of", "tried", "reason", "whole_reason"}
 
 

@@ -33,7 +33,7 @@ from weft.store.admission_stop import drain
 from weft.store.agents import stop_agent
 from weft.store.gate import block_gate, read_gate, record_conflict, record_verdict
 from weft.store.leases import finish, report, take
-from weft.store.runs import end_run, submit_run
+from weft.store.runs import end_finished, submit_run
 from weft.store.tasks import cancel, pause, submit
 
 __all__ = ["url"]
@@ -93,7 +93,7 @@ def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
     end(store, start(store, numbers["1.2"]), State.BLOCKED, "other", reason="Which\ncolour?")
     cancel(store, numbers["1.5"], now=time.time())
     end(store, start(store, numbers["1.7"]), State.GATING, candidate=C, base=B)
-    stop_agent(store, "a", "not logged in", now=time.time())
+    store.tell(stop_agent, "a", "not logged in", now=time.time())
     fence = take(store, "gate", "plan-1", {"gate:plan-1": 1}, worker="w", now=time.time())
     assert fence is not None
     block_gate(store, fence, "plan-1", "trunk moved", now=time.time())
@@ -312,7 +312,7 @@ def test_a_spent_budget_is_still_known_when_its_run_has_ended(store: Store, tell
     hire(store)
     numbers = run(store, work("1.1", demand={"run:plan-1/usd": 9}), usd=10)
     end(store, start(store, numbers["1.1"]), State.DONE, spent={"run:plan-1/usd": 7})
-    end_run(store, "plan-1", now=time.time())
+    end_finished(store, now=time.time())
     [found] = told(tell, "cost")["runs"]
     assert found["budget"] == {"cap": None, "spent": 7, "reserved": 0}
 

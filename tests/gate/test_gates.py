@@ -27,7 +27,7 @@ from wait_until import PATIENCE, wait_until
 from weft.gate.gate_loop import Gate
 from weft.store.gate import read_gate, read_open
 from weft.store.leases import list_open
-from weft.store.runs import end_run, get_run
+from weft.store.runs import end_finished, get_run
 from weft.worker.engine import guard
 
 
@@ -99,7 +99,7 @@ def test_the_gate_of_a_run_that_has_ended_is_left(stage: Stage) -> None:
                     group.start_soon(Gate(site, WORKER, RUN).serve, listener)
                     while not await run_sync(lambda: stage.are(a="done")):
                         await anyio.sleep(0.02)
-                    await run_sync(lambda: end_run(stage.store, RUN, now=9))
+                    await run_sync(lambda: end_finished(stage.store, now=9))
                 # The group is left when serving has come to its end.
 
     anyio.run(main)

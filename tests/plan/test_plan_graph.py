@@ -59,11 +59,6 @@ def test_the_late_order_disagrees_about_what_is_unrelated() -> None:
     assert graph.late_order([[], [], []]) == [2, 1, 0]
 
 
-def test_ready_sets_are_waves() -> None:
-    assert graph.ready_sets(DIAMOND) == [[0], [1, 2], [3]]
-    assert graph.ready_sets([]) == []
-
-
 def test_predecessors_turn_every_edge_round() -> None:
     assert graph.predecessors(DIAMOND) == [[], [0], [0], [1, 2]]
 

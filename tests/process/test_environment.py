@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.process.environment import build, missing
+from weft.process.environment import build
 
 SECRETS = {
     "WEFT_STORE": "postgresql://weft:secret@db/weft",
@@ -37,7 +37,3 @@ def test_patterns_are_no_names() -> None:
 
 def test_what_weft_gives_wins() -> None:
     assert build({"HOME": "/home/me"}, asked=(), given={"HOME": "/tmp"}) == {"HOME": "/tmp"}
-
-
-def test_what_was_asked_for_and_is_not_set_is_told() -> None:
-    assert missing(SECRETS, ["GITHUB_TOKEN", "NPM_TOKEN"]) == ["NPM_TOKEN"]

@@ -18,7 +18,7 @@ import pytest
 from process.supervision import Stage
 from wait_until import PATIENCE, wait_until
 from weft.process import attempt_files, cgroup
-from weft.process.agent_process import Reach, Running, StopReason
+from weft.process.agent_process import Running, StopReason
 from weft.process.death import proof_of_death
 from weft.process.launcher import Launcher
 
@@ -154,9 +154,7 @@ def test_the_first_signal_is_the_agents_own(stage: Stage) -> None:
         "time.sleep(1000)\n"
     )
     spawn = stage.spawn(sys.executable, "-S", "-c", program, stage.token)
-    running = stage.start_ready(
-        replace(spawn, first=signal.SIGINT, reach=Reach.AGENT, grace=1000.0)
-    )
+    running = stage.start_ready(replace(spawn, first=signal.SIGINT, grace=1000.0))
     assert anyio.run(running.stop).code == 5
 
 

@@ -18,7 +18,7 @@ from weft.store.events import read_events
 from weft.store.leases import finish, free_proved_dead, release, reserve
 from weft.store.limit_table import differences, list_limits, penalise, set_limit
 from weft.store.probe import probe
-from weft.store.runs import end_run, submit_run
+from weft.store.runs import end_finished, submit_run
 from weft.store.tasks import cancel
 from weft.store.workers import depart, list_workers, register
 
@@ -88,7 +88,7 @@ def test_no_limit_has_a_name_that_cannot_be_printed(store: Store, odd: str) -> N
     with pytest.raises(InputError, match="cannot be printed"):
         hire(store, agents=(AgentFile(name=odd, source="s", max_concurrency=2),))
     with pytest.raises(InputError, match="cannot be printed"):
-        penalise(store, odd, now=1)
+        store.tell(penalise, odd, now=1)
     assert snapshot(store.url) == before
 
 
@@ -227,7 +227,7 @@ def test_a_runs_limits_come_from_the_templates_and_go_with_it(store: Store) -> N
     assert effective(store, "stage:R/test") == 2
     assert set_limit(store, "stage:R/test", 4, now=2) == 2
     cancel(store, numbers["a"], now=3)
-    end_run(store, "R", now=3)
+    end_finished(store, now=3)
     assert not [one for one in list_limits(store, now=4) if one.owner]
 
 
@@ -256,7 +256,7 @@ def test_a_penalty_lowers_a_provider_for_every_process(store: Store) -> None:
     for number in range(13):
         put(store, f"t{number}", demand=PROVIDER)
     with open_store(store.url) as other:
-        assert [penalise(other, "p", now=0) for _ in range(5)] == [1, 2, 3, 4, 4]
+        assert [other.tell(penalise, "p", now=0) for _ in range(5)] == [1, 2, 3, 4, 4]
     assert effective(store, "provider:p", now=0) == 12 // 5
     assert drain(store, now=0) == ["t0", "t1"]
     waits = probe(store, 3, now=0)
@@ -268,7 +268,7 @@ def test_a_penalty_lowers_a_provider_for_every_process(store: Store) -> None:
 def test_successes_ease_a_penalty(store: Store) -> None:
     hire(store)
     set_limit(store, "provider:p", 4, now=0)
-    penalise(store, "p", now=0)
+    store.tell(penalise, "p", now=0)
     for number in range(5):
         assert effective(store, "provider:p") == 2
         put(store, f"t{number}", demand=PROVIDER)
@@ -277,7 +277,7 @@ def test_successes_ease_a_penalty(store: Store) -> None:
 
 
 def test_a_penalty_never_raises_what_is_paused_or_small(store: Store) -> None:
-    penalise(store, "p", now=0)
+    store.tell(penalise, "p", now=0)
     set_limit(store, "provider:p", 0, now=0)
     assert effective(store, "provider:p", now=0) == 0
     set_limit(store, "provider:p", 1, now=0)

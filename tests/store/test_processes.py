@@ -35,7 +35,7 @@ from weft.store.admission import admit
 from weft.store.database import Database
 from weft.store.leases import finish, get_lease, reserve
 from weft.store.postgres import Postgres
-from weft.store.runs import end_run
+from weft.store.runs import end_finished
 from weft.store.sqlite import Sqlite
 from weft.store.tasks import count_states, get_task, submit
 from weft.store.workers import list_workers, register
@@ -70,7 +70,7 @@ def weather(url: str, crew: Crew, signs: Signs, *, seed: int, size: int, actions
         with Witness(url, signs) as witness:
             storm.rage(workers=8, actions=actions)
         assert witness.most["alive"] > 1, "the witness saw no two workers at work at once"
-        assert end_run(store, RUN, now=time.time())
+        assert end_finished(store, now=time.time()) == [RUN]
         judge(url, before, witness)
 
 
@@ -171,7 +171,7 @@ def hammer(url: str, crew: Crew, signs: Signs, *, seed: int, size: int, kills: i
             assert hammers.process.poll() == 0, hammers.complaint()
             assert_sound(url)
             recover(store, signs)
-        assert end_run(store, RUN, now=time.time())
+        assert end_finished(store, now=time.time()) == [RUN]
         judge(url, before, witness)
 
 

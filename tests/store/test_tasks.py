@@ -17,7 +17,7 @@ from weft.store.events import history
 from weft.store.leases import extend, finish, release, renew
 from weft.store.limit_table import set_limit
 from weft.store.probe import probe
-from weft.store.runs import end_run, get_run, learn_paths, list_runs, submit_run
+from weft.store.runs import end_finished, get_run, learn_paths, list_runs, submit_run
 from weft.store.tasks import (
     cancel,
     count_states,
@@ -264,11 +264,10 @@ def test_a_run_waits_for_its_place_among_the_runs(store: Store) -> None:
     assert [one.state for one in list_runs(store)].count("waiting") == 2
     assert waits(store, second["b"]) == ["run R2 waits for a place among the runs"]
     assert drain(store) == ["a"]
-    with pytest.raises(Refused, match="has tasks that have not ended"):
-        end_run(store, "R1", now=1)
+    assert end_finished(store, now=1) == []
     finish(store, 2, DONE, now=1)
-    assert end_run(store, "R1", now=2)
-    assert not end_run(store, "R1", now=2)
+    assert end_finished(store, now=2) == ["R1"]
+    assert end_finished(store, now=2) == []
     assert drain(store) == ["b"]
     set_limit(store, "runs", 2, now=3)
     assert drain(store) == ["c"]
@@ -276,8 +275,6 @@ def test_a_run_waits_for_its_place_among_the_runs(store: Store) -> None:
     assert first != third
     with pytest.raises(InputError, match="There is a run R1 already"):
         run(store, name="R1")
-    with pytest.raises(NotFound):
-        end_run(store, "R9", now=4)
 
 
 def test_retrying_in_an_ended_run_does_not_escape_its_limits(store: Store) -> None:
@@ -286,7 +283,7 @@ def test_retrying_in_an_ended_run_does_not_escape_its_limits(store: Store) -> No
     numbers = run(store, *tasks)
     for task in numbers.values():
         cancel(store, task, now=1)
-    end_run(store, "R", now=2)
+    end_finished(store, now=2)
     for task in numbers.values():
         with suppress(Refused):
             retry(store, task, now=3)

@@ -27,7 +27,7 @@ from weft.store.leases import (
 )
 from weft.store.limit_table import differences, penalise, set_limit
 from weft.store.offers import accept, assign, offer, reject
-from weft.store.runs import end_run, get_run, submit_run
+from weft.store.runs import cancel_run, get_run, submit_run
 from weft.store.tasks import cancel, find_task, get_task, list_tasks, skip, submit
 from weft.store.workers import depart, find_workers, get_worker, heartbeat, register
 
@@ -103,7 +103,7 @@ REFUSED: dict[str, Verb] = {
     "a run's plan": new_run("plan"),
     "a run's base": new_run("base"),
     "a run's limits": new_run("limits", lambda bad: {bad: 1}),
-    "a run that ends": lambda store, bad: end_run(store, bad, now=3),
+    "a run that is cancelled": lambda store, bad: cancel_run(store, bad, now=3),
     "a run looked for": get_run,
     "a task looked for": lambda store, bad: find_task(store, "R", bad),
     "a task looked for in a run": lambda store, bad: find_task(store, bad, "t"),
@@ -135,7 +135,7 @@ REFUSED: dict[str, Verb] = {
     "a check's demand": lambda store, bad: take(store, "check", "c", {bad: 1}, worker="w", now=3),
     "who checks": lambda store, bad: take(store, "check", "c", {}, worker=bad, now=3),
     "a limit": lambda store, bad: set_limit(store, f"provider:{bad}", 1, now=3),
-    "a provider": lambda store, bad: penalise(store, bad, now=3),
+    "a provider": lambda store, bad: store.tell(penalise, bad, now=3),
     "whose durations": lambda store, bad: durations(store, bad, "s"),
     "durations of a stage": lambda store, bad: durations(store, "a", bad),
 }

@@ -27,7 +27,6 @@ from weft.attempt.start_record import Order
 from weft.errors import Refused, StoreError, find_passing_fault
 from weft.model import Grant, Lease, State
 from weft.process import attempt_files
-from weft.process.agent_limits import AgentLimits, AgentProgress, find_passed
 from weft.process.agent_process import Exit, Running, StopReason
 from weft.project.site import Site
 from weft.store.events import history
@@ -217,15 +216,11 @@ class RunningAttempt:
         )
 
     def _stop_if_over(self, now: float) -> None:
-        limits = AgentLimits(
-            wall=self.order.wall or self._site.config.tuning.wall, idle=self.order.idle
-        )
-        progress = AgentProgress(started=self.order.clock, printed=self._grown)
-        passed = find_passed(limits, progress, now)
-        if passed is not None:
-            self.stop(Stop(passed.value))
+        if now >= self.order.clock + (self.order.wall or self._site.config.tuning.wall):
+            self.stop(Stop.WALL)
             return
-        if self._is_stuck():
+        quiet = now - self._grown
+        if (self.order.idle is not None and quiet >= self.order.idle) or self._is_stuck():
             self.stop(Stop.IDLE)
             return
         spent = self._follower.spent

@@ -22,17 +22,6 @@ Data = Mapping[str, Any]
 _CHANGES: Final = 3  # things around an attempt that are told one by one
 _MOST: Final = 8  # values of a list that a line names
 
-SILENT: Final = frozenset(
-    {
-        "entry_rejected",  # its tasks are sent back, or blocked, and that is told
-        "landed",  # its tasks have landed
-        "landing_intended",
-        "lease_taken",
-        "limit_dropped",
-    }
-)
-"""Kinds of events that only programs care about."""
-
 TEXTS: Final[Mapping[str, str]] = {
     "agent_resumed": "agent {agent} may run again",
     "agent_stopped": "! agent {agent} is stopped: {reason}",

@@ -39,10 +39,6 @@ class FileChange(Struct, frozen=True, kw_only=True):
         """Every path it touches."""
         return (self.path,) if self.source is None else (self.source, self.path)
 
-    @property
-    def mode_changed(self) -> bool:
-        return 0 not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
-
 
 class Differences(Struct, frozen=True, kw_only=True):
     """What a working tree holds other than its index says."""

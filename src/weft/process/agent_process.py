@@ -37,13 +37,6 @@ class NoSuchAttempt(WeftError):
     """Nothing was ever started in this directory."""
 
 
-class Reach(StrEnum):
-    """Whom the first signal of a stop goes to; KILL always goes to the whole tree."""
-
-    AGENT = "agent"
-    GROUP = "group"
-
-
 class StopReason(StrEnum):
     """What ended the tree."""
 
@@ -75,7 +68,6 @@ class Spawn:
     gone_after: float = 120.0  # T1, since the last renewal was sent
     grace: float = 10.0  # between the first signal and KILL
     first: int = signal.SIGTERM
-    reach: Reach = Reach.GROUP
     output_limit: int = 1 << 30  # bytes of both streams
     landlock: Landlock | None = None
 
@@ -238,7 +230,6 @@ def _order(spawn: Spawn, renewed: float) -> attempt_files.Record:
         "gone_after": spawn.gone_after,
         "grace": spawn.grace,
         "first": int(spawn.first),
-        "reach": spawn.reach,
         "output_limit": spawn.output_limit,
         "landlock": spawn.landlock and asdict(spawn.landlock),
     }

@@ -71,8 +71,3 @@ def build(
         if (name in wanted or name.startswith(_NEEDED_PREFIX)) and not name.startswith(_OWN_PREFIX)
     }
     return {**passed, **given}
-
-
-def missing(own: Mapping[str, str], asked: Iterable[str]) -> list[str]:
-    """The names that were asked for and are not set, for a warning."""
-    return [name for name in asked if name not in own]

@@ -158,14 +158,11 @@ class _Tree:
 
     def _signal_first(self) -> None:
         assert self._agent is not None
-        send = os.kill
-        if self._order["reach"] == "group":
-            send = os.killpg
-            if self._order["first"] == signal.SIGTERM:
-                self._terminated = {one for one in self._below() if self._is_in_group(one.pid)}
+        if self._order["first"] == signal.SIGTERM:
+            self._terminated = {each for each in self._below() if self._is_in_group(each.pid)}
         # Not yet waited for, so the pid is still the agent's.
-        send(self._agent.pid, self._order["first"])
-        send(self._agent.pid, signal.SIGCONT)
+        os.killpg(self._agent.pid, self._order["first"])
+        os.killpg(self._agent.pid, signal.SIGCONT)
 
     def _terminate_rest(self) -> None:
         """Send TERM once to each process that outlived the agent.

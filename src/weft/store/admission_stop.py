@@ -6,7 +6,7 @@ One row that every admission reads. What runs goes on to its end, and the gate g
 from __future__ import annotations
 
 from weft.store.database import Transaction
-from weft.store.store import reads, writes
+from weft.store.store import writes
 
 
 @writes
@@ -28,9 +28,3 @@ def undo_drain(tx: Transaction, *, now: float) -> bool:
     tx.event("drain_undone", now=now)
     tx.wake()
     return True
-
-
-@reads
-def drained_since(tx: Transaction) -> float | None:
-    since = tx.value("drained")
-    return None if since is None else float(since)

@@ -11,13 +11,8 @@ from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 
 
-@writes
 def stop_agent(tx: Transaction, agent: str, reason: str, *, now: float) -> None:
-    """Nothing more of this agent is admitted; what runs goes on."""
-    write_stop(tx, agent, reason, now=now)
-
-
-def write_stop(tx: Transaction, agent: str, reason: str, *, now: float) -> None:
+    """Admit no more tasks for this agent; its running attempts continue."""
     tx.run("stop_agent", agent=agent, reason=tx.told(reason), since=now)
     tx.event("agent_stopped", now=now, agent=agent, reason=reason)
 

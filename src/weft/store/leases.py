@@ -16,7 +16,7 @@ from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import TERMINAL, Demand, Lease, Outcome, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
-from weft.store.agents import write_stop
+from weft.store.agents import stop_agent
 from weft.store.claims import STALLED, bring_all_back, family, give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_story, set_stage
@@ -24,7 +24,7 @@ from weft.store.gate import send_back
 from weft.store.grants import write_lease
 from weft.store.lead_messages import GOES_ON, is_written_to
 from weft.store.ledger import Ledger
-from weft.store.limit_table import raise_penalty
+from weft.store.limit_table import penalise
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
@@ -228,9 +228,9 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         answer=tx.told(outcome.result or outcome.reason),
     )
     if outcome.penalises is not None:
-        raise_penalty(tx, outcome.penalises, now=now)
+        penalise(tx, outcome.penalises, now=now)
     if outcome.stops_agent is not None:
-        write_stop(tx, outcome.stops_agent, outcome.reason, now=now)
+        stop_agent(tx, outcome.stops_agent, outcome.reason, now=now)
     _move(tx, task, state, reason, outcome, now=now)
     tx.event(
         "attempt_finished",

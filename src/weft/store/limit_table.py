@@ -145,13 +145,8 @@ def refuse_difference(tx: Transaction, stated: Mapping[str, Stated]) -> None:
         raise LimitsDiffer(" ".join(different))
 
 
-@writes
 def penalise(tx: Transaction, provider: str, *, now: float) -> int:
-    """A rate limit was hit: lower the provider's effective limit for every process."""
-    return raise_penalty(tx, provider, now=now)
-
-
-def raise_penalty(tx: Transaction, provider: str, *, now: float) -> int:
+    """Lower the effective limit of a provider that reported a rate limit, for every process."""
     refuse_unusable(f"provider:{provider}", 0)
     worse = provider_pressure.raised(Ledger(tx, now).penalties.get(provider), now, tx.tuning)
     tx.run("set_penalty", provider=provider, level=worse.level, since=worse.since)

@@ -163,19 +163,8 @@ def start_waiting(tx: Transaction, *, now: float) -> None:
         ready.settle(tx, [t["id"] for t in tx.all("waiting_tasks", run=row["id"])], now=now)
 
 
-@writes
-def end_run(tx: Transaction, run: str, *, now: float) -> bool:
-    """A run has ended: its place and its limits are free. False if it had ended before."""
-    row = _get_row(tx, run)
-    if row["state"] == "ended":
-        return False
-    if tx.one("unended_task", run=run) is not None:
-        raise Refused(f"Run {run} has tasks that have not ended; cancel them first.")
-    _end(tx, run, now=now)
-    return True
-
-
 def _end(tx: Transaction, run: str, *, now: float) -> None:
+    """End a run: free its place among the runs and drop its own limits."""
     tx.run("set_run_state", id=run, state="ended")
     for lease in tx.all("open_leases_held_by", kind="run", holder=run):
         end_lease(tx, lease, "ended", now=now)

@@ -34,8 +34,6 @@ _CARRIED: Final = (
     *("core.sparsecheckout", "core.sparsecheckoutcone", "extensions.objectformat"),
     *("extensions.worktreeconfig", "lfs.storage"),
 )
-_MORE: Final = ("reftable", "config.worktree", "info/sparse-checkout")
-"""Where these are, git keeps more about each worktree."""
 _TRUE: Final = ("true", "yes", "on", "1", "")
 _ADMIN: Final = ("HEAD", "commondir", "gitdir", "index", "reftable")
 
