@@ -58,6 +58,7 @@ TABLES = (
     "limits",
     "messages",
     "penalties",
+    "projections",
     "replies",
     "reservation",
     "run_settings",

@@ -137,6 +137,10 @@ class Transaction:
         """What a program said, as it is kept: storable, and without secrets."""
         return storable(self._hide.text(said))
 
+    def ring(self) -> None:
+        """Wake the processes that follow events, although there is no new event."""
+        self.outward.events = True
+
     def wake(self) -> None:
         """Something may have become admissible: wake whoever waits for work."""
         self.outward.work = True

@@ -19,6 +19,7 @@ from weft.store.grants import write_lease
 from weft.store.leases import end_lease
 from weft.store.ledger import Ledger
 from weft.store.limit_table import refuse_unusable
+from weft.store.projections import TARGET_BRANCH, NewProjection, add_projections
 from weft.store.store import reads, writes
 from weft.store.tasks import add_tasks, cancel_row, get_row, pause_row, resume_row
 
@@ -35,6 +36,7 @@ def submit_run(
     tasks: Sequence[NewTask],
     *,
     settings: RunSettings = NO_SETTINGS,
+    projections: Sequence[NewProjection] = (),
     now: float,
 ) -> dict[str, int]:
     """Submit a run with its tasks and settings; return the tasks' numbers by name.
@@ -67,6 +69,8 @@ def submit_run(
     numbers = add_tasks(tx, tasks, run=run.id, repo=run.repo, tenant=run.tenant, now=now)
     # Its limits go with it; the log remembers what they were.
     tx.event("run_submitted", now=now, run=run.id, tasks=len(numbers), limits=limits)
+    target = [NewProjection(name=TARGET_BRANCH)] if run.target else []
+    add_projections(tx, run.id, [*projections, *target])
     start_waiting(tx, now=now)
     return numbers
 
@@ -212,7 +216,7 @@ def set_target(tx: Transaction, run: str, branch: str) -> None:
     """This branch, and no other, is to move to what a run lands."""
     _get_row(tx, run)
     tx.run("set_target", id=run, target=branch)
-    tx.wake()
+    add_projections(tx, run, [NewProjection(name=TARGET_BRANCH)])
 
 
 @writes

@@ -27,6 +27,7 @@ _FILES: Final = (
     "limits.sql",
     "looking.sql",
     "members.sql",
+    "projections.sql",
     "ready.sql",
     "runs.sql",
     "tasks.sql",

@@ -150,7 +150,7 @@ CREATE TABLE attempts (
 
 CREATE TABLE leases (
     fence BIGINT PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('attempt', 'run', 'gate', 'check')),
+    kind TEXT NOT NULL CHECK (kind IN ('attempt', 'run', 'gate', 'check', 'projection')),
     holder TEXT NOT NULL,
     task BIGINT,
     attempt BIGINT,
@@ -169,6 +169,8 @@ CREATE TABLE leases (
 -- The open leases; and at most one of them for each task.
 CREATE UNIQUE INDEX leases_open ON leases (task) WHERE state <> 'released';
 CREATE UNIQUE INDEX leases_gate ON leases (holder) WHERE kind = 'gate' AND state <> 'released';
+CREATE UNIQUE INDEX leases_projection ON leases (holder)
+    WHERE kind = 'projection' AND state <> 'released';
 
 CREATE TABLE lease_costs (
     fence BIGINT NOT NULL,
@@ -384,6 +386,24 @@ CREATE TABLE landings (
 );
 CREATE INDEX landings_new ON landings (run, new);
 CREATE UNIQUE INDEX landings_open ON landings (run) WHERE state = 'intended';
+
+-- The projections of a run: a plan file, an issue tracker, notifications and the branch of --into
+-- follow its events. A worker that holds the lease `<run>/<name>` carries one of them out.
+CREATE TABLE projections (
+    run TEXT NOT NULL,
+    name TEXT NOT NULL CHECK (name IN
+        ('plan_marks', 'issue_tracker', 'notifications', 'target_branch')),
+    host TEXT NOT NULL DEFAULT '', -- the host of the plan file; '': any host with the repository
+    path TEXT NOT NULL DEFAULT '', -- of the plan file
+    open BOOLEAN NOT NULL DEFAULT TRUE, -- FALSE once the end of the run is handled or given up
+    handled BIGINT NOT NULL, -- the number of the last event handled
+    memory TEXT NOT NULL DEFAULT '[]', -- texts that the projection needs to resume, as JSON
+    tries BIGINT NOT NULL DEFAULT 0, -- failures since the last success
+    failure TEXT NOT NULL DEFAULT '', -- the last of them
+    skipped TEXT NOT NULL DEFAULT '{}', -- reasons of hosts that cannot carry it out, as JSON
+    PRIMARY KEY (run, name)
+);
+CREATE INDEX projections_open ON projections (run, name) WHERE open;
 
 -- Who may ask something of a server. Of a token only a digest of its secret is kept.
 CREATE TABLE tokens (

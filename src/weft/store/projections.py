@@ -1,0 +1,209 @@
+"""Projections of a run's events: how far each has come, and which worker carries it out.
+
+A projection brings something outside the store (a plan file, an issue tracker, a person, a branch)
+up to date with a run. Its row holds the number of the last event handled; only the holder of its
+lease may change the row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from weft.errors import NotFound, StaleFence
+from weft.store.database import Row, Transaction, encode, storable
+from weft.store.grants import write_lease
+from weft.store.leases import end_lease
+from weft.store.ledger import Ledger
+from weft.store.store import reads, writes
+
+PLAN_MARKS: Final = "plan_marks"
+ISSUE_TRACKER: Final = "issue_tracker"
+NOTIFICATIONS: Final = "notifications"
+TARGET_BRANCH: Final = "target_branch"
+
+_KIND: Final = "projection"
+
+
+class NewProjection(Struct, frozen=True, kw_only=True):
+    """A projection as it is asked for."""
+
+    name: str
+    host: str = ""  # the host of the plan file; empty: any host with the repository
+    path: str = ""  # of the plan file
+
+
+class ProjectionState(Struct, frozen=True, kw_only=True):
+    """A projection as it is in the store."""
+
+    run: str
+    name: str
+    host: str
+    path: str
+    open: bool  # False once the end of the run is handled or given up
+    handled: int  # the number of the last event handled
+    memory: tuple[str, ...]  # texts that it needs to resume
+    tries: int  # failures since the last success
+    failure: str  # the last of them
+    skipped: Mapping[str, str]  # reasons of hosts that cannot carry it out
+    worker: str | None  # that carries it out now
+
+
+@writes
+def request_projections(
+    tx: Transaction, run: str, wanted: Sequence[NewProjection], unwanted: Sequence[str] = ()
+) -> None:
+    """Let these projections follow a run, and those named in `unwanted` no longer.
+
+    A projection that was closed or failed starts again after the last event it has handled.
+    """
+    if tx.one("run", id=run) is None:
+        raise NotFound(f"There is no run {run}.")
+    for name in unwanted:
+        tx.run("drop_projection", run=run, name=name)
+    add_projections(tx, run, wanted)
+
+
+def add_projections(tx: Transaction, run: str, wanted: Sequence[NewProjection]) -> None:
+    for projection in wanted:
+        tx.run(
+            "request_projection",
+            run=run,
+            name=projection.name,
+            host=projection.host,
+            path=projection.path,
+            handled=tx.value("last_event"),
+        )
+    tx.ring()
+
+
+@reads
+def list_projections(tx: Transaction, run: str) -> list[ProjectionState]:
+    return [_state(row) for row in tx.all("projections_of", run=run)]
+
+
+@reads
+def list_open_projections(tx: Transaction, repo: str) -> list[ProjectionState]:
+    """List the projections of a repository's runs that are behind or may fall behind."""
+    return [_state(row) for row in tx.all("open_projections", repo=repo)]
+
+
+@writes
+def take_projection(
+    tx: Transaction, run: str, name: str, *, worker: str, now: float
+) -> tuple[int, ProjectionState] | None:
+    """Lease a projection; return the fence and the state to resume from.
+
+    Return None while another worker holds it. As with the gate, a lease past its deadline is
+    taken over without proof of death: the late holder finds its fence refused.
+    """
+    row = tx.one("projection", run=run, name=name)
+    if row is None or not row["open"]:
+        return None
+    holder = f"{run}/{name}"
+    held = tx.one("open_leases_held_by", kind=_KIND, holder=holder)
+    if held is not None:
+        if held["deadline"] >= now:
+            return None
+        end_lease(tx, held, "taken_over", now=now)
+    ledger = Ledger(tx, now)
+    fence = ledger.next_fence()
+    write_lease(
+        tx,
+        fence,
+        _KIND,
+        holder,
+        encode({}),
+        now=now,
+        deadline=now + tx.tuning.lease,
+        worker=worker,
+        host=ledger.place(worker).host,
+    )
+    return fence, _state({**row, "worker": worker})
+
+
+@reads
+def is_held(tx: Transaction, fence: int, run: str, name: str) -> bool:
+    """Tell whether a fence still holds a projection."""
+    return _is_held(tx, fence, run, name)
+
+
+@writes
+def advance_projection(
+    tx: Transaction,
+    fence: int,
+    run: str,
+    name: str,
+    *,
+    handled: int,
+    memory: Sequence[str],
+    ended: bool,
+) -> None:
+    """Record that a projection has handled the events up to a number.
+
+    With `ended` the end of the run was among them, and the projection ends too.
+    """
+    _require_held(tx, fence, run, name)
+    tx.run(
+        "advance_projection",
+        run=run,
+        name=name,
+        handled=handled,
+        memory=encode([storable(text) for text in memory]),
+        open=not ended,
+    )
+    tx.ring()
+
+
+@writes
+def fail_projection(
+    tx: Transaction, fence: int, run: str, name: str, *, failure: str, give_up: bool
+) -> None:
+    """Record a try that failed; with `give_up` it is the last until somebody resumes the run."""
+    _require_held(tx, fence, run, name)
+    tx.run("fail_projection", run=run, name=name, failure=tx.told(failure), open=not give_up)
+    tx.ring()
+
+
+@writes
+def skip_projection(tx: Transaction, run: str, name: str, *, host: str, reason: str) -> None:
+    """Record why a host cannot carry a projection out."""
+    row = tx.one("projection", run=run, name=name)
+    if row is None:
+        return
+    skipped = {**json.loads(row["skipped"]), host: storable(reason)}
+    tx.run("skip_projection", run=run, name=name, skipped=encode(skipped))
+    tx.ring()
+
+
+def _require_held(tx: Transaction, fence: int, run: str, name: str) -> None:
+    if not _is_held(tx, fence, run, name):
+        raise StaleFence(f"Fence {fence} does not hold the projection {name} of run {run}.")
+
+
+def _is_held(tx: Transaction, fence: int, run: str, name: str) -> bool:
+    lease = tx.one("lease", fence=fence)
+    return (
+        lease is not None
+        and (lease["kind"], lease["holder"]) == (_KIND, f"{run}/{name}")
+        and lease["state"] != "released"
+    )
+
+
+def _state(row: Row) -> ProjectionState:
+    return ProjectionState(
+        run=row["run"],
+        name=row["name"],
+        host=row["host"],
+        path=row["path"],
+        open=bool(row["open"]),
+        handled=row["handled"],
+        memory=tuple(json.loads(row["memory"])),
+        tries=row["tries"],
+        failure=row["failure"],
+        skipped=json.loads(row["skipped"]),
+        worker=row["worker"],
+    )
