@@ -13,7 +13,7 @@ from bench.stores import sqlite_url
 from weft.cli.view.draw import draw
 from weft.cli.view.picture import Picture
 from weft.cli.view.picture_builder import Scenery
-from weft.model import NewRun, NewTask, NewWorker, Outcome, State
+from weft.model import NewRun, NewTask, NewWorker, Outcome, Stage, State, TaskRequest
 from weft.runs.progress import look
 from weft.runs.tracker import Events, Track
 from weft.store import Store, open_store
@@ -40,7 +40,7 @@ class _Workload:
             NewTask(
                 name=f"t{number}",
                 text="What is to be done.\n" * 20,
-                details={"title": "A task", "stages": [{"stage": "implement", "agent": "a"}]},
+                request=TaskRequest(title="A task", stages=(Stage(name="implement", agent="a"),)),
                 files=(f"f{number}", f"g{number % 300}"),
                 agent="a",
                 stage="implement",

@@ -112,12 +112,48 @@ Demand = Mapping[str, int]
 """Amounts by resource name."""
 
 
+class TaskKind(StrEnum):
+    WORK = "work"  # an agent, a member or a person does it
+    STORY = "story"  # holds subtasks, and ends with them
+    BARRIER = "barrier"  # stands between the phases of a plan
+
+
+class Stage(Struct, frozen=True, kw_only=True):
+    """A step of a task's pipeline."""
+
+    name: str = field(name="stage")
+    agent: str
+    demand: Demand = field(default_factory=dict)
+
+
+class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The author's wishes for a task: text for the prompt, bounds, checks and stages.
+
+    Stored as one JSON column, and shown by every face under the names of its fields. Scheduling
+    reads none of it; an attribute that a query needs is a column of its own.
+    """
+
+    kind: TaskKind = TaskKind.WORK
+    title: str = ""
+    plan: str = ""  # the plan's title
+    phase: str = ""  # the phase's title
+    reads: tuple[str, ...] = ()  # files to read first
+    criteria: tuple[str, ...] = ()  # acceptance criteria
+    spec: str = ""  # the parts of the specification that matter to it
+    check: str = ""  # a shell command that the candidate has to pass besides the gate's
+    budget: int | None = None  # micro-dollars for an attempt
+    timeout: float | None = None  # seconds for an attempt
+    stages: tuple[Stage, ...] = ()
+    depth: int = 0  # tasks between it and a person, along the senders
+
+
 class NewTask(Struct, frozen=True, kw_only=True):
     """A task as it is submitted."""
 
     name: str
     text: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict)  # what its agent is told and bound to
+    request: TaskRequest = TaskRequest()
+    attached: Mapping[str, Any] = field(default_factory=dict)  # the sender's own JSON
     files: tuple[str, ...] = ()  # normalised patterns it will claim; empty claims nothing
     demand: Demand = field(default_factory=dict)
     needs: tuple[str, ...] = ()  # names in the same submission, or of the same run
@@ -179,7 +215,8 @@ class Task(Struct, frozen=True, kw_only=True):
     repo: str
     tenant: str
     text: str
-    details: Mapping[str, Any]
+    request: TaskRequest
+    attached: Mapping[str, Any]  # the sender's own JSON
     state: State
     since: float  # when it entered that state
     reason: str  # why it is there, for people
@@ -538,14 +575,6 @@ class RunHistory(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]  # its own, and what happened to limits; no progress of agents
     uses: tuple[Use, ...]  # of attempts and checks meanwhile, those of other runs included
     limits: Mapping[str, int]  # as they are now
-
-
-class Stage(Struct, frozen=True, kw_only=True):
-    """One step of a task's pipeline: who does it, and what that takes."""
-
-    name: str
-    agent: str
-    demand: Demand
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

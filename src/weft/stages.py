@@ -1,7 +1,4 @@
-"""The stages a task of a plan may go through, and in which order. Pure.
-
-What becomes of a task between them is `policy.pipeline`'s.
-"""
+"""The stages of a task: first those that make its candidate, then those that judge it. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+
+from weft.model import Stage
 
 MAKING: Final = ("test", "implement")
 """Stages that make a change, each on top of the one before it."""
@@ -43,3 +42,37 @@ def find_fault(names: Sequence[str]) -> Fault | None:
         lost = f"nothing makes the change that {names[0]} would look at" if names else "it is empty"
         return Fault(place=0, why=lost)
     return None
+
+
+def looks(stage: str | None) -> bool:
+    return stage in LOOKING
+
+
+def after(pipeline: Sequence[Stage], stage: str | None) -> Stage | None:
+    """Return the stage that follows; None after the last one.
+
+    Counts from the last stage of this name: a task comes to its end even if a name is there twice.
+    """
+    names = [step.name for step in pipeline]
+    if stage not in names:
+        return None
+    place = len(names) - names[::-1].index(stage)
+    return pipeline[place] if place < len(pipeline) else None
+
+
+def before(pipeline: Sequence[Stage], stage: str | None) -> str | None:
+    """Return the name of the stage whose work this stage builds on."""
+    names = [step.name for step in pipeline if not looks(step.name)]
+    place = names.index(stage) if stage in names else 0
+    return names[place - 1] if place else None
+
+
+def maker(pipeline: Sequence[Stage]) -> Stage | None:
+    """Return the last stage that makes the candidate: it makes a refused candidate again."""
+    return next((step for step in reversed(pipeline) if not looks(step.name)), None)
+
+
+def is_to_be_looked_at(pipeline: Sequence[Stage], stage: str | None) -> bool:
+    """Tell whether the candidate of this stage is reviewed or judged before it lands."""
+    following = after(pipeline, stage)
+    return following is not None and looks(following.name)

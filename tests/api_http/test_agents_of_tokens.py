@@ -110,14 +110,12 @@ def test_writing_to_the_task_of_an_agent_is_sending_it_work(
     (tmp_path / "go").touch()
 
 
-@pytest.mark.parametrize("name", ["check", "stages", "depth", "barrier"])
-def test_what_weft_acts_on_is_in_the_details_of_an_admins_task_alone(
-    working: Server, name: str
-) -> None:
-    body = {"text": "x", "agent": "open", "details": {name: []}}
-    assert f"`{name}`" in refusal(worker(working), "/v1/tasks", body)
-    body = {"text": "x", "details": {name: []}}
-    assert f"`{name}`" in refusal(worker(working), "/v1/tasks", body)
+def test_attached_details_come_back_as_they_were_and_steer_nothing(working: Server) -> None:
+    client = worker(working)
+    attached = {"check": "false", "stages": [{"stage": "x"}], "depth": 99, "timeout": 0.001}
+    task = client.send("script: answer Yes", agent="open", details=attached)
+    assert client.get(f"/v1/tasks/{task}")["details"] == attached
+    assert ended(client, task) == "done"
 
 
 def test_a_plan_comes_from_an_admin(working: Server) -> None:

@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import anyio
 import psutil
@@ -26,7 +25,7 @@ from store_helpers import url
 from wait_until import PATIENCE
 from weft import config
 from weft.admission.capacity import attempt_demand
-from weft.model import Attempt, Class, Event, NewTask, State, Task
+from weft.model import Attempt, Class, Event, NewTask, State, Task, TaskRequest
 from weft.process.table import MARK
 from weft.project.site import Site
 from weft.store import Store, open_store
@@ -93,7 +92,7 @@ class Ground:
         files: Sequence[str] = ("**",),
         agent: str = "scripted",
         demand: Mapping[str, int] | None = None,
-        details: Mapping[str, Any] | None = None,
+        request: TaskRequest = TaskRequest(),  # noqa: B008 - frozen
         provider: str | None = None,
         text: str | None = None,
     ) -> int:
@@ -103,7 +102,7 @@ class Ground:
             text=text if text is not None else "\n".join(f"script: {line}" for line in script),
             files=tuple(files),
             demand={**ordinary, **(demand or {})},
-            details=details or {},
+            request=request,
             klass=Class.STANDARD,
             agent=agent,
             stage="implement",

@@ -16,7 +16,7 @@ from attempt.attempt_project import Ground
 from databases import look
 from wait_until import wait_until
 from weft.errors import Refused
-from weft.model import Outcome, State
+from weft.model import Outcome, State, TaskRequest
 from weft.process import attempt_files
 from weft.store.leases import finish, list_open, report
 from weft.store.tasks import cancel
@@ -167,7 +167,7 @@ def test_an_orphan_whose_task_was_cancelled_is_ended_with_all_it_started(ground:
 def test_why_an_agent_was_stopped_is_known_to_whoever_adopts_it(ground: Ground) -> None:
     ground.retune(kill_grace=2.0, timeout_retries=1)
     task = ground.submit(
-        "attempt 1: ignore TERM", "attempt 1: hang", "write a new", details={"timeout": 1.5}
+        "attempt 1: ignore TERM", "attempt 1: hang", "write a new", request=TaskRequest(timeout=1.5)
     )
     program = ground.engine()
     wait_until((ground.directory(task) / "stop").exists)

@@ -10,7 +10,7 @@ from databases import look
 from wait_until import wait_until
 from weft.admission.capacity import attempt_demand
 from weft.config import RunSettings
-from weft.model import NewRun, NewTask, State
+from weft.model import NewRun, NewTask, State, TaskRequest
 from weft.project.site import read_agent_file
 from weft.store.leases import list_open
 from weft.store.runs import submit_run
@@ -88,9 +88,8 @@ def test_a_stated_budget_is_not_raised_although_the_run_has_more(ground: Ground)
 
 
 def test_a_task_does_not_raise_the_budget_of_its_agent_file(ground: Ground) -> None:
-    """Whoever sends a task chooses its details, and no bound of the agent's."""
     ground.agent(front="budget: 0.01\n")
-    task = ground.submit("use 1 1 0.22", "hang", details={"budget": 100.0 * CAP})
+    task = ground.submit("use 1 1 0.22", "hang", request=TaskRequest(budget=100 * CAP))
     ground.serve(lambda: ground.state(task) is State.BLOCKED)
     assert "budget of dollars" in ground.task(task).reason
 

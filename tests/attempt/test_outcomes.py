@@ -9,7 +9,7 @@ import pytest
 from attempt.attempt_project import Ground
 from databases import look
 from repositories import content, git
-from weft.model import State
+from weft.model import State, TaskRequest
 from weft.store.agents import list_stopped, resume_agent
 from weft.store.limit_table import list_limits, penalise
 from weft.store.tasks import cancel
@@ -86,20 +86,21 @@ def test_an_overload_is_tried_again_after_a_while(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize(
-    ("front", "details", "script"),
+    ("front", "asked", "script"),
     [
-        ("", {"timeout": 1.0}, "sleep 60"),
-        ("timeout: 1s\n", {"timeout": 3600.0}, "sleep 60"),  # a task lifts no bound of its agent's
-        ("timeout: 1s\n", {"timeout": "never"}, "sleep 60"),
-        ("idle_timeout: 1s\n", {}, "hang"),
+        ("", TaskRequest(timeout=1.0), "sleep 60"),
+        # A task lifts no bound of its agent's.
+        ("timeout: 1s\n", TaskRequest(timeout=3600.0), "sleep 60"),
+        ("timeout: 1s\n", TaskRequest(timeout=-1.0), "sleep 60"),
+        ("idle_timeout: 1s\n", TaskRequest(), "hang"),
     ],
 )
 def test_a_timeout_is_retried_and_then_blocks(
-    ground: Ground, front: str, details: dict[str, float], script: str
+    ground: Ground, front: str, asked: TaskRequest, script: str
 ) -> None:
     ground.tune(timeout_retries=1)
     ground.agent(front=front)
-    task = ground.submit("write a half", script, details=details)
+    task = ground.submit("write a half", script, request=asked)
     ground.serve()
     assert ground.outcomes(task) == ["timeout"] * 2
     assert ground.state(task) is State.BLOCKED

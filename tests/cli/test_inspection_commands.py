@@ -26,7 +26,16 @@ from store_helpers import hire, url
 from wait_until import PATIENCE
 from weft.cli import weft as group
 from weft.errors import InputError, Refused
-from weft.model import HUMAN, CheckVerdict, MergeConflict, NewRun, NewTask, Outcome, State
+from weft.model import (
+    HUMAN,
+    CheckVerdict,
+    MergeConflict,
+    NewRun,
+    NewTask,
+    Outcome,
+    State,
+    TaskRequest,
+)
 from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.admission_stop import drain
@@ -58,7 +67,7 @@ def run(store: Store, *tasks: NewTask, name: str = "plan-1", **limits: int) -> d
 
 def work(name: str, **fields: Any) -> NewTask:
     title = fields.pop("title", f"Make {name}")
-    given = {"name": name, "agent": "a", "files": (name,), "details": {"title": title}}
+    given = {"name": name, "agent": "a", "files": (name,), "request": TaskRequest(title=title)}
     return NewTask(**{**given, **fields})
 
 

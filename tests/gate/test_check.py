@@ -16,6 +16,7 @@ from gate.gate_run import RUN, Stage, drive, gate_site, task
 from weft import git
 from weft.config import WorkspaceSettings
 from weft.gate.check_run import judge, point_of
+from weft.model import TaskRequest
 from weft.process.agent_process import Exit, StopReason
 from weft.store import Store
 from weft.store.database import Transaction
@@ -140,7 +141,7 @@ def test_a_check_sees_as_little_of_the_environment_as_an_agent(stage: Stage, hom
 
 
 def test_a_tasks_own_check_is_part_of_it(stage: Stage) -> None:
-    stage.submit([task("a", details={"check": "grep -q 'a = 2' src/a"}), task("b")])
+    stage.submit([task("a", request=TaskRequest(check="grep -q 'a = 2' src/a")), task("b")])
     stage.bring("a", {"src/a": "a = 3\n"})
     stage.bring("b", {"src/b": "b = 2\n"})
     drive(stage, lambda: stage.are(a="ready", b="done"))

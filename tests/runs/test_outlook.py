@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from weft.model import HUMAN, Attempt, Class, Priority, State, Task
+from weft.model import HUMAN, Attempt, Class, Priority, Stage, State, Task, TaskKind, TaskRequest
 from weft.runs.outlook import Durations, foresee, holdups, lower_bound
 
 
@@ -18,7 +18,8 @@ def task(number: int, state: State = State.WAITING, **changes: object) -> Task:
         "repo": "/r",
         "tenant": "",
         "text": "",
-        "details": {},
+        "request": TaskRequest(),
+        "attached": {},
         "state": state,
         "since": 0.0,
         "reason": "",
@@ -79,7 +80,7 @@ def test_who_holds_up_the_most_comes_first_and_barriers_only_pass_it_on() -> Non
     tasks = [
         task(1, State.RUNNING),
         task(2, State.BLOCKED),
-        task(3, details={"barrier": True}),
+        task(3, request=TaskRequest(kind=TaskKind.BARRIER)),
         task(4),
         task(5),
         task(6),
@@ -127,9 +128,10 @@ def test_nobody_guesses_while_nothing_is_known() -> None:
 
 
 def test_stages_that_are_over_do_not_count_again() -> None:
-    stages = {"stages": [{"stage": "test", "agent": "a"}, {"stage": "implement", "agent": "a"}]}
-    assert left([task(1, State.READY, stage="test", details=stages)]) == 20.0
-    assert left([task(1, State.READY, stage="implement", details=stages)]) == 10.0
+    stages = tuple(Stage(name=name, agent="a") for name in ("test", "implement"))
+    request = TaskRequest(stages=stages)
+    assert left([task(1, State.READY, stage="test", request=request)]) == 20.0
+    assert left([task(1, State.READY, stage="implement", request=request)]) == 10.0
 
 
 def test_the_lower_bound_is_that_of_what_really_happened() -> None:

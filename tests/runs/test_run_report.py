@@ -11,7 +11,7 @@ from store_helpers import hire, put, url
 from weft.admission.capacity import attempt_demand
 from weft.cli.report import report_page
 from weft.errors import InputError, NotFound
-from weft.model import CheckVerdict, Grant, NewRun, NewTask, Outcome, State
+from weft.model import CheckVerdict, Grant, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.runs import report
 from weft.runs.report.limit_use import UseStep
 from weft.runs.report.report_records import RunReport
@@ -42,7 +42,7 @@ def submit(store: Store, names: Sequence[str], **needs: Sequence[str]) -> dict[s
             needs=tuple(needs.get(name, ())),
             agent="coder",
             stage="implement",
-            details={"title": f"do {name}", "plan": "The plan"},
+            request=TaskRequest(title=f"do {name}", plan="The plan"),
         )
         for number, name in enumerate(names)
     ]

@@ -21,7 +21,7 @@ from store_helpers import (
 )
 from store_helpers import url as url
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
-from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State
+from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.store import Store
 from weft.store.admission import admit, admit_task
 from weft.store.agents import list_stopped, resume_agent, stop_agent
@@ -591,7 +591,7 @@ def test_many_attempts_report_in_one_step_and_learn_who_is_lost(store: Store) ->
 
 def test_an_attempts_work_is_kept_with_it(store: Store) -> None:
     hire(store)
-    task = put(store, details={"budget": 5, "said": "\ud800"})
+    task = put(store, request=TaskRequest(title="a\ud800", budget=5), attached={"said": "\ud800"})
     outcome = Outcome(
         state=State.PARKED,
         kind="rate_limit",
@@ -606,7 +606,11 @@ def test_an_attempts_work_is_kept_with_it(store: Store) -> None:
     [attempt] = list_attempts(store, task)
     assert (attempt.candidate, attempt.base, attempt.session) == ("c0ffee", "ba5e", "s1")
     assert (attempt.tokens, attempt.micro_usd) == (7, 12)
-    assert get_task(store, task).details == {"budget": 5, "said": "\ud800"}
+    kept = get_task(store, task)
+    assert (kept.request, kept.attached) == (
+        TaskRequest(title="a?", budget=5),
+        {"said": "\ud800"},
+    )
     assert count_failures(store, task, "rate_limit") == 1
     assert count_failures(store, task, "crash") == 0
 

@@ -14,7 +14,7 @@ import pytest
 
 from weft import maintenance, runs, swarm
 from weft.errors import InputError
-from weft.model import Class, Entry, Event, NewRun, NewTask, NewWorker, State
+from weft.model import Class, Entry, Event, NewRun, NewTask, NewWorker, Stage, State, TaskRequest
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.history import read_history
@@ -66,7 +66,12 @@ def busy(tmp_path: Path) -> Iterator[Store]:
 def _fill(store: Store) -> None:
     register(store, NewWorker(id="w", slots=4, host="h"), now=1, stated={})
     tasks = [
-        NewTask(name="a", text="do a", files=("a/**",), details={"stages": [{"stage": "x"}]}),
+        NewTask(
+            name="a",
+            text="do a",
+            files=("a/**",),
+            request=TaskRequest(stages=(Stage(name="x", agent="a"),)),
+        ),
         NewTask(name="b", needs=("a",), klass=Class.BATCH),
     ]
     submit_run(store, NewRun(id="r", repo="here", limits={"agents": 2}), tasks, now=2)
@@ -115,11 +120,11 @@ _MISSING = {"gate.get_output"}  # there is none in this store
 
 
 def test_records_lists_and_views_of_dictionaries_travel_as_arguments() -> None:
-    new = NewTask(name="a", details=MappingProxyType({"x": (1, 2)}), klass=Class.BATCH)
+    new = NewTask(name="a", attached=MappingProxyType({"x": (1, 2)}), klass=Class.BATCH)
     called = decode(encode({"args": [new], "kwargs": {"repo": "here", "now": 1.0}}))
     args, kwargs = arguments_of(all_verbs()["tasks.submit"].function, called, {"now": 7.0})
     [task] = args
-    assert task == NewTask(name="a", details={"x": [1, 2]}, klass=Class.BATCH)
+    assert task == NewTask(name="a", attached={"x": [1, 2]}, klass=Class.BATCH)
     assert kwargs == {"repo": "here", "now": 7.0}
     called = decode(encode({"args": [(s for s in State)], "kwargs": {}}))
     args, _ = arguments_of(all_verbs()["tasks.list_tasks"].function, called, {"now": 7.0})

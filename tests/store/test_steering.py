@@ -20,7 +20,7 @@ from store_helpers import (
 )
 from wait_until import PATIENCE
 from weft.errors import AlreadyEnded, Refused
-from weft.model import HUMAN, AgentFile, NewRun, NewTask, Outcome, State
+from weft.model import HUMAN, AgentFile, NewRun, NewTask, Outcome, Stage, State, TaskRequest
 from weft.store import Store
 from weft.store import admission_stop as draining
 from weft.store.admission import admit, admit_task
@@ -232,11 +232,13 @@ def test_rejected_work_gives_its_files_up(store: Store) -> None:
 def test_rejected_work_goes_back_to_whoever_made_it(store: Store) -> None:
     """Not to the judge, who was the last to look at it."""
     hire(store)
-    stages = [
-        {"stage": "implement", "agent": "a", "demand": {"worker:@": 1}},
-        {"stage": "judge", "agent": "j", "demand": {}},
-    ]
-    numbers = run(store, work("a", agent="j", stage="judge", details={"stages": stages}))
+    request = TaskRequest(
+        stages=(
+            Stage(name="implement", agent="a", demand={"worker:@": 1}),
+            Stage(name="judge", agent="j"),
+        )
+    )
+    numbers = run(store, work("a", agent="j", stage="judge", request=request))
     to_gate(store, numbers["a"])
     reject(store, numbers["a"], "no", now=3)
     task = get_task(store, numbers["a"])

@@ -39,7 +39,7 @@ def test_a_claimed_task_brings_all_that_is_needed_to_do_it(store: Store) -> None
     first = post(store, "first")
     end(store, take(store))
     second = post(
-        store, "second", text="go on", needs=(first.task,), files=("./a.py",), details={"k": 1}
+        store, "second", text="go on", needs=(first.task,), files=("./a.py",), attached={"k": 1}
     )
     claimed = take(store)
     assert (claimed.task, claimed.name, claimed.text) == (second.task, "second", "go on")

@@ -12,7 +12,7 @@ import pytest
 
 from beads_issues import Issues
 from wait_until import wait_until
-from weft.model import HUMAN, NewRun, NewTask
+from weft.model import HUMAN, NewRun, NewTask, TaskRequest
 from weft.runs.progress import look
 from weft.store import Store, open_store
 from weft.store.events import read_events
@@ -58,7 +58,7 @@ def mirror(tmp_path: Path, issues: Issues, store: Store) -> Callable[..., Mirror
 
 
 def submit(store: Store, *names: str) -> dict[str, int]:
-    tasks = [NewTask(name=one, agent=HUMAN, details={"title": one}) for one in names]
+    tasks = [NewTask(name=one, agent=HUMAN, request=TaskRequest(title=one)) for one in names]
     return submit_run(store, NewRun(id=RUN, repo="r", plan="p", base="b"), tasks, now=0)
 
 

@@ -7,8 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft import git
-from weft.admission import pipeline
+from weft import git, stages
 from weft.errors import WeftError
 from weft.git.refs import find_commits
 from weft.model import Attempt, ErrorClass, Grant, State, Task
@@ -38,7 +37,7 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
         return Beginning(
             base=resumed.base, start=resumed.candidate or resumed.base, resumed=resumed
         )
-    if pipeline.looks(grant.stage):
+    if stages.looks(grant.stage):
         return _looking(site, task, earlier)
     base = _base(site, task)
     made = _made_before(task, grant, earlier)
@@ -47,7 +46,7 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
     start = made.candidate
     if made.base != base:
         start = site.combine(base, [(made.candidate, made.base)])
-    kept = made.stage == pipeline.before(task.details, grant.stage)
+    kept = made.stage == stages.before(task.request.stages, grant.stage)
     tests = _paths(site, made.base, made.candidate) if kept else ()
     return Beginning(base=base, start=start, tests=tests)
 
@@ -64,7 +63,7 @@ def _resumed(site: Site, earlier: Sequence[Attempt], grant: Grant) -> Attempt | 
 
 
 def _looking(site: Site, task: Task, earlier: Sequence[Attempt]) -> Beginning:
-    maker = pipeline.maker(task.details)
+    maker = stages.maker(task.request.stages)
     made = [one for one in earlier if maker and one.stage == maker.name and one.candidate]
     if not made or made[-1].candidate is None or made[-1].base is None:
         base = _base(site, task)
@@ -77,11 +76,11 @@ def _looking(site: Site, task: Task, earlier: Sequence[Attempt]) -> Beginning:
 
 def _made_before(task: Task, grant: Grant, earlier: Sequence[Attempt]) -> Attempt | None:
     """Work to build on: the candidate a reviewer refused, or what the stage before made."""
-    if earlier and pipeline.looks(earlier[-1].outcome):
+    if earlier and stages.looks(earlier[-1].outcome):
         mine = [one for one in earlier if one.stage == grant.stage and one.candidate]
         if mine:
             return mine[-1]
-    before = pipeline.before(task.details, grant.stage)
+    before = stages.before(task.request.stages, grant.stage)
     done = [one for one in earlier if one.stage == before and one.outcome == "success"]
     return done[-1] if before is not None and done else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from weft.agents.prompt import Briefing, LandedChange, NeededTask, PromptMessage, SentTask
 from weft.model import ErrorClass, Event, Grant, Message, Task
@@ -34,22 +34,22 @@ def brief(
 ) -> Briefing:
     """`needs` are the tasks before this one, each with the commit it left; `subject` is the
     candidate it only looks at, and what that is made on; `sent` are tasks of its own."""
-    told: dict[str, Any] = dict(task.details)
+    asked = task.request
     return Briefing(
         task=task.name,
         title=title(task),
         text=task.text,
-        plan=str(told.get("plan", "")),
-        phase=str(told.get("phase", "")),
+        plan=asked.plan,
+        phase=asked.phase,
         stage=grant.stage or "",
         attempt=grant.attempt,
         files=() if subject else grant.files,
         tests=tests,
         change=None if subject is None else LandedChange(base=subject[1], candidate=subject[0]),
         findings=findings(history) if subject else "",
-        reads=tuple(told.get("reads", ())),
-        criteria=tuple(told.get("criteria", ())),
-        spec=str(told.get("spec", "")),
+        reads=asked.reads,
+        criteria=asked.criteria,
+        spec=asked.spec,
         needs=tuple(
             NeededTask(name=one.name, summary=one.result, commit=commit) for one, commit in needs
         ),
@@ -65,8 +65,8 @@ def brief(
 
 def title(task: Task) -> str:
     """One line that names the task."""
-    given = task.details.get("title") or task.text or task.name
-    return next((line.strip() for line in str(given).splitlines() if line.strip()), task.name)
+    given = task.request.title or task.text or task.name
+    return next((line.strip() for line in given.splitlines() if line.strip()), task.name)
 
 
 def refusal(history: Sequence[Event]) -> str:

@@ -12,13 +12,12 @@ import random
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft import git, workspace
-from weft.admission import pipeline
+from weft import git, stages, workspace
 from weft.admission.capacity import MOST, is_consumable
 from weft.agents import review_answer
 from weft.agents.adapters import ADAPTERS
@@ -29,7 +28,7 @@ from weft.attempt.outcome import AttemptWork, NextState
 from weft.attempt.output_reader import OutputReader
 from weft.attempt.start_record import Order
 from weft.errors import InputError, Refused, StoreError, WeftError, find_passing_fault
-from weft.model import ErrorClass, Grant, Outcome, Stage, State
+from weft.model import ErrorClass, Grant, Outcome, Stage, State, TaskRequest
 from weft.process import BrokenOff
 from weft.process.agent_process import Exit, StopReason
 from weft.project.site import Site
@@ -177,19 +176,19 @@ def _take_work(ended: Ended) -> State:
         return _fail(ended, _other("What the agent left went away while it was taken up."))
     if ended.order.run is None:
         return _finish(ended, NextState(state=State.DONE), commit)
-    following = pipeline.after(_details(ended), ended.order.stage)
-    if following is None or pipeline.looks(following.name):
+    following = stages.after(_request(ended).stages, ended.order.stage)
+    if following is None or stages.looks(following.name):
         return _finish(ended, NextState(state=State.GATING), commit)
     return _finish(ended, NextState(state=State.READY), commit, then=following)
 
 
 def _has_its_own_check(ended: Ended) -> bool:
     """Whether a check can say that a task is done although nothing was changed for it."""
-    return ended.order.run is not None and bool(_details(ended).get("check"))
+    return ended.order.run is not None and bool(_request(ended).check)
 
 
-def _details(ended: Ended) -> Mapping[str, Any]:
-    return get_task(ended.site.store, ended.order.task).details
+def _request(ended: Ended) -> TaskRequest:
+    return get_task(ended.site.store, ended.order.task).request
 
 
 def _edited_tests(ended: Ended, tree: str) -> tuple[str, ...]:
@@ -214,7 +213,7 @@ def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
     """A reviewer or judge has answered: on to the next stage, or back to who made it."""
     stage = ended.order.stage or ""
     verdict = review_answer.read(_answer(ended))
-    details = _details(ended)
+    pipeline = _request(ended).stages
     if verdict is None:
         reason = f"The {stage} ended without a verdict in the form that was asked for."
         unclear = NextState(
@@ -223,9 +222,9 @@ def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
         return _finish(ended, unclear, None, subject=subject)
     if not verdict.accepted:
         refused = NextState(state=State.READY, kind=stage, reason=str(verdict), signature=stage)
-        back = pipeline.maker(details)
+        back = stages.maker(pipeline)
         return _finish(ended, refused, None, subject=subject, then=back)
-    following = pipeline.after(details, stage)
+    following = stages.after(pipeline, stage)
     passed = NextState(
         state=State.GATING if following is None else State.READY,
         reason=ended.follower.said[-_LONGEST:],

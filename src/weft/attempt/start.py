@@ -270,7 +270,7 @@ def _order(
 ) -> Order:
     usd = next((name for name in grant.demand if is_consumable(name)), None)
     reserved = grant.demand[usd] if usd else 0
-    dollars = _least(_positive(task.details.get("budget")), agent.budget.micro_usd)
+    dollars = _least(task.request.budget, agent.budget.micro_usd)
     before = Spent() if last is None else _spent_in_session(site, last)
     return Order(
         task=grant.task,
@@ -292,7 +292,7 @@ def _order(
         workspace=str(prepared.path),
         started=time.time(),
         clock=time.monotonic(),
-        wall=_least(_positive(task.details.get("timeout")), agent.timeout),
+        wall=_least(task.request.timeout, agent.timeout),
         idle=agent.idle_timeout or adapter.FACTS.idle,
         budget=AgentBudget(
             micro_usd=None if dollars is None else round(dollars), tokens=agent.budget.tokens
@@ -304,16 +304,9 @@ def _order(
     )
 
 
-def _positive(asked: object) -> float | None:
-    """Return a bound that a task asks for; None if it is not a number above 0."""
-    if isinstance(asked, bool) or not isinstance(asked, int | float):
-        return None
-    return float(asked) if asked > 0 else None
-
-
 def _least(asked: float | None, of_file: float | None) -> float | None:
     """Return the tighter bound: a task may lower the bounds of its agent file, never raise them."""
-    bounds = [bound for bound in (asked, of_file) if bound]
+    bounds = [bound for bound in (asked, of_file) if bound is not None and bound > 0]
     return min(bounds, default=None)
 
 

@@ -59,7 +59,7 @@ def _called(task: Task) -> str:
 
 
 def _title(task: Task) -> str:
-    return str(task.details.get("title") or first_line(task.text))
+    return task.request.title or first_line(task.text)
 
 
 def as_dict(queue: QueueView) -> dict[str, Any]:

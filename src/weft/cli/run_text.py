@@ -8,7 +8,7 @@ from typing import Final
 
 from weft.cli.event_text import About, Teller
 from weft.formats import duration
-from weft.model import UNCHECKED, Event
+from weft.model import UNCHECKED, Event, TaskKind
 from weft.runs.progress import RunProgress
 
 Out = Callable[[str], None]
@@ -48,10 +48,10 @@ class RunLines:
         """Learn the names, and how far it is."""
         self._landed |= progress.landed.keys()
         self._names = {task.id: task.name for task in progress.tasks}
-        self._titles = {task.id: str(task.details.get("title", "")) for task in progress.tasks}
-        nobodys = [task for task in progress.tasks if task.details.get("barrier")]
-        self._stories = {task.id for task in nobodys if "stages" in task.details}
-        self._silent = {task.id for task in nobodys} - self._stories
+        self._titles = {task.id: task.request.title for task in progress.tasks}
+        kinds = {task.id: task.request.kind for task in progress.tasks}
+        self._stories = {task for task, kind in kinds.items() if kind is TaskKind.STORY}
+        self._silent = {task for task, kind in kinds.items() if kind is TaskKind.BARRIER}
         self._all = len(progress.work)
 
     def tell(self, events: Iterable[Event]) -> None:

@@ -56,7 +56,7 @@ def command(directory: Path, task: str, as_json: bool) -> None:
 def lines(why: Explanation, now: float) -> Iterator[str]:
     task = why.task
     who = f" ({task.run}/{task.name})" if task.run else ""
-    yield f"task {task.id}{who}: {task.details.get('title') or first_line(task.text)}"
+    yield f"task {task.id}{who}: {task.request.title or first_line(task.text)}"
     yield f"{task.state} since {clock(task.since)}, for {duration(now - task.since)}" + (
         f": {whole_line(task.reason)}" if task.reason else ""
     )

@@ -70,9 +70,8 @@ class Forsaken(Exception):
 
 def commands_of(gate: Command | None, tasks: Iterable[Task]) -> tuple[Command, ...]:
     """List the command lines that tasks have to pass: the gate's, and the tasks' own."""
-    own = [task.details.get("check") for task in tasks]
-    lines = [("sh", "-c", one) if isinstance(one, str) else tuple(one or ()) for one in own]
-    return tuple(dict.fromkeys(one for one in (gate, *lines) if one))
+    own = [("sh", "-c", task.request.check) for task in tasks if task.request.check]
+    return tuple(dict.fromkeys([*([gate] if gate else []), *own]))
 
 
 def check_id(

@@ -24,7 +24,7 @@ from weft.agents.agent import SCRIPTED, Agent
 from weft.agents.prompt import Briefing
 from weft.config import Config
 from weft.errors import InputError
-from weft.model import ErrorClass, NewTask, State
+from weft.model import ErrorClass, NewTask, State, TaskRequest
 from weft.process import run
 from weft.project.project import Project
 from weft.project.site import AGENTS
@@ -118,7 +118,7 @@ def hand_in(trial: Trial, store: Store, *, now: float) -> int:
     task = NewTask(
         name="trial",
         text=f"{_TEXT}\n\n{_SCRIPT}" if agent.runs == SCRIPTED else _TEXT,
-        details={"title": _TEXT, "timeout": min(agent.timeout or SECONDS, SECONDS)},
+        request=TaskRequest(title=_TEXT, timeout=min(agent.timeout or SECONDS, SECONDS)),
         files=(FILE,),
         demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
         agent=agent.name,

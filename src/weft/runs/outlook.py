@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from weft import forecast, graph
 from weft.forecast import ForecastJob, ForecastWork
-from weft.model import HUMAN, TERMINAL, Attempt, Class, Priority, State, Task
+from weft.model import HUMAN, TERMINAL, Attempt, Class, Priority, State, Task, TaskKind
 
 _OVERDUE: Final = 0.1  # of its time so far: what is left of an attempt that takes too long
 _NEARLY: Final = 0.95  # how far an attempt under way counts as done, at most
@@ -42,7 +42,7 @@ def holdups(tasks: Iterable[Task], edges: Sequence[tuple[int, int]]) -> list[Hol
         if holder.id not in needed_by or not _holds_up(holder):
             continue
         behind = [known[one] for one in _reachable(holder.id, needed_by)]
-        work = [task for task in behind if not task.details.get("barrier")]
+        work = [task for task in behind if task.request.kind is TaskKind.WORK]
         if work:
             found.append(Holdup(holder=holder, waiting=tuple(work)))
     return sorted(found, key=lambda one: (-len(one.waiting), one.holder.id))
@@ -102,9 +102,8 @@ class Durations:
 
 
 def _stages(task: Task) -> list[tuple[str, str]]:
-    told = task.details.get("stages")
-    if told:
-        return [(one["stage"], one["agent"]) for one in told]
+    if task.request.stages:
+        return [(stage.name, stage.agent) for stage in task.request.stages]
     return [(task.stage or "", task.agent or "")]
 
 
@@ -125,7 +124,7 @@ def foresee(
 ) -> Outlook:
     """Simulate the rest of a run. `started` is when the attempts under way did, by task;
     `check` the seconds between a candidate and its landing."""
-    work = [task for task in tasks if not task.details.get("barrier") and task.agent != HUMAN]
+    work = [task for task in tasks if task.request.kind is TaskKind.WORK and task.agent != HUMAN]
     whole = {task.id: durations.whole(task) for task in work}
     if not work or any(one is None for one in whole.values()):
         done = sum(task.state in TERMINAL for task in work)
@@ -232,6 +231,6 @@ def lower_bound(
     names = [
         tasks[node].name
         for node in chain
-        if weights[node] and not tasks[node].details.get("barrier")
+        if weights[node] and tasks[node].request.kind is TaskKind.WORK
     ]
     return forecast.bounds(ForecastWork(jobs=jobs, successors=successors), slots), names

@@ -79,7 +79,7 @@ def _preview(project: Project, checked: CheckedPlan, sheet: Sheet, wishes: Wishe
         pipelines=_pipelines(prepared.tasks),
         agents=tuple(_agents(project, prepared)),
         check=None if command is None else command_line(command),
-        own_checks=sum("check" in task.details for task in prepared.tasks),
+        own_checks=sum(bool(task.request.check) for task in prepared.tasks),
         unchecked=0 if command else sum(_lands_unchecked(task) for task in prepared.tasks),
         warnings=(),
     )
@@ -87,20 +87,20 @@ def _preview(project: Project, checked: CheckedPlan, sheet: Sheet, wishes: Wishe
 
 
 def _lands_unchecked(task: NewTask) -> bool:
-    return bool(task.files) and "check" not in task.details
-
-
-def _names(task: NewTask, what: str) -> tuple[str, ...]:
-    return tuple(str(one[what]) for one in task.details.get("stages", ()))
+    return bool(task.files) and not task.request.check
 
 
 def _pipelines(tasks: Sequence[NewTask]) -> tuple[Pipeline, ...]:
-    often = Counter(stages for task in tasks if (stages := _names(task, "stage")))
-    return tuple(Pipeline(stages=one, tasks=number) for one, number in often.most_common())
+    often = Counter(
+        tuple(stage.name for stage in task.request.stages) for task in tasks if task.request.stages
+    )
+    return tuple(Pipeline(stages=names, tasks=number) for names, number in often.most_common())
 
 
 def _agents(project: Project, prepared: Prepared) -> list[AtWork]:
-    often = Counter(name for task in prepared.tasks for name in set(_names(task, "agent")))
+    often = Counter(
+        name for task in prepared.tasks for name in {stage.agent for stage in task.request.stages}
+    )
     found = []
     for name, agent in prepared.agents.items():
         program = find_program(agent, project.root, project.environment)

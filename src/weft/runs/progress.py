@@ -14,7 +14,7 @@ from msgspec import Struct
 from weft import plan
 from weft.errors import InputError
 from weft.formats import first_line
-from weft.model import Attempt, GateRows, Run, State, Task
+from weft.model import Attempt, GateRows, Run, State, Task, TaskKind
 from weft.plan.plan_records import Plan, Source
 from weft.plan.writeback import MarkedPlan, Status, write_back
 from weft.runs import plan_file
@@ -40,7 +40,7 @@ class RunProgress(Struct, frozen=True, kw_only=True):
     @property
     def work(self) -> tuple[Task, ...]:
         """The tasks that somebody does; barriers and stories are left out."""
-        return tuple(task for task in self.tasks if not task.details.get("barrier"))
+        return tuple(task for task in self.tasks if task.request.kind is TaskKind.WORK)
 
     @property
     def counts(self) -> Counter[State]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from weft.config import RunSettings, command_line
 from weft.errors import InputError
-from weft.model import Run
+from weft.model import Run, TaskKind
 from weft.project.project import Project
 from weft.project.site import read_agent_file
 from weft.runs.control import Done
@@ -37,7 +37,7 @@ def survey_runs(project: Project) -> list[RunListed]:
 
 
 def _listed(project: Project, store: Store, run: Run) -> RunListed:
-    work = [task for task in list_run(store, run.id) if not task.details.get("barrier")]
+    work = [task for task in list_run(store, run.id) if task.request.kind is TaskKind.WORK]
     settings = get_settings(store, run.id)
     ended = run.state == "ended"
     return RunListed(

@@ -14,14 +14,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft import bounds, forecast, git, paths
-from weft.admission import pipeline
 from weft.admission.capacity import attempt_demand
 from weft.agents import spec
 from weft.agents.agent import Agent
 from weft.config import RunSettings
 from weft.errors import InputError
-from weft.model import HUMAN, NewRun, NewTask
-from weft.plan.plan_records import Compiled, EdgeReason, ItemKind, PlanTask
+from weft.model import HUMAN, NewRun, NewTask, Stage, TaskKind, TaskRequest
+from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask
 from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file
 from weft.runs.plan_check import (
@@ -35,7 +34,7 @@ from weft.runs.plan_check import (
 )
 from weft.runs.progress import from_afar
 from weft.runs.target_branch import require_target
-from weft.stages import RULE, find_fault
+from weft.stages import RULE, find_fault, looks
 from weft.store import Store
 from weft.store.limit_table import require_agreement
 from weft.store.runs import submit_run
@@ -43,7 +42,6 @@ from weft.store.server_operations import hosted
 from weft.workspace.filters import refuse_filters
 
 _SPEC: Final = "spec.md"
-_BARRIER: Final = "barrier"
 _USES: Final = {
     "port": ("host:@/port", 1),
     "ram_mb": ("host:@/ram_mb", 1),
@@ -226,8 +224,9 @@ class _Tasks:
             before = [one for one in barrier.before if one in self._open]
             after = [one for one in barrier.after if one in needs]
             if before and after:
-                name = f"{_BARRIER} {number + 1}"
-                barriers.append(NewTask(name=name, needs=tuple(before), details={_BARRIER: True}))
+                name = f"barrier {number + 1}"
+                request = TaskRequest(kind=TaskKind.BARRIER)
+                barriers.append(NewTask(name=name, needs=tuple(before), request=request))
                 for one in after:
                     needs[one].add(name)
         tasks = [
@@ -249,26 +248,26 @@ class _Tasks:
             "story": story if story in self._open else None,
         }
         if task.kind in (ItemKind.STORY, ItemKind.EPIC):
-            looked_at = [one for one in self._stages(task) if pipeline.looks(one["stage"])]
-            details = {"title": task.text, "barrier": True, "stages": looked_at}
-            return NewTask(**common, details=details)
+            judging = tuple(stage for stage in self._stages(task) if looks(stage.name))
+            request = TaskRequest(kind=TaskKind.STORY, title=task.text, stages=judging)
+            return NewTask(**common, request=request)
         if task.manual:
-            return NewTask(**common, agent=HUMAN, details={"title": task.text})
+            return NewTask(**common, agent=HUMAN, request=TaskRequest(title=task.text))
         stages = self._stages(task)
         if common["story"] is not None:  # its story is looked at as one
-            stages = [one for one in stages if not pipeline.looks(one["stage"])]
+            stages = [stage for stage in stages if not looks(stage.name)]
         first = stages[0]
         return NewTask(
             **common,
             files=task.claims,
             gang=self._gangs.get(task.id),
-            agent=first["agent"],
-            stage=first["stage"],
-            demand=first["demand"],
-            details=self._details(task, stages),
+            agent=first.agent,
+            stage=first.name,
+            demand=first.demand,
+            request=self._request(task, stages),
         )
 
-    def _stages(self, task: PlanTask) -> list[dict[str, Any]]:
+    def _stages(self, task: PlanTask) -> list[Stage]:
         names = task.stages or self._wishes.stages or (USUAL_STAGE,)
         found = []
         for stage in names:
@@ -282,7 +281,7 @@ class _Tasks:
                 provider=agent.provider,
                 uses=self._uses(task, agent),
             )
-            found.append({"stage": stage, "agent": name, "demand": demand})
+            found.append(Stage(name=stage, agent=name, demand=demand))
         return found
 
     def _agent(self, name: str, task: PlanTask, stage: str) -> Agent:
@@ -312,31 +311,27 @@ class _Tasks:
             )
         return uses
 
-    def _details(self, task: PlanTask, stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _request(self, task: PlanTask, stages: Sequence[Stage]) -> TaskRequest:
         plan = self._compiled.plan
         phase = self._phases.get(task.phase)
-        told: dict[str, Any] = {
-            "title": task.text,
-            "plan": plan.title or plan.name,
-            "phase": phase.title if phase else "",
-            "reads": list(task.reads),
-            "stages": list(stages),
-        }
-        if self._spec:
-            told["spec"] = spec.relevant(
-                self._spec,
-                task=task.id,
-                phase=task.phase,
-                phase_title=phase.title if phase else "",
-                files=[one for one in task.claims if paths.is_literal(one)],
+        title = phase.title if phase else ""
+        budget = task.budget or Budget()
+        literal = [file for file in task.claims if paths.is_literal(file)]
+        return TaskRequest(
+            title=task.text,
+            plan=plan.title or plan.name,
+            phase=title,
+            reads=tuple(task.reads),
+            spec=spec.relevant(
+                self._spec, task=task.id, phase=task.phase, phase_title=title, files=literal
             )
-        if task.check:
-            told["check"] = task.check
-        if task.budget and task.budget.usd is not None:
-            told["budget"] = round(task.budget.usd * 1_000_000)
-        if task.budget and task.budget.seconds is not None:
-            told["timeout"] = float(task.budget.seconds)
-        return told
+            if self._spec
+            else "",
+            check=task.check or "",
+            budget=None if budget.usd is None else round(budget.usd * 1_000_000),
+            timeout=None if budget.seconds is None else float(budget.seconds),
+            stages=tuple(stages),
+        )
 
 
 _USUAL_DOLLARS: Final = 2_000_000  # reserved for an attempt that nobody gave a budget

@@ -5,12 +5,12 @@ subtasks; whatever takes a task away from the gate takes its entry away too.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from weft.admission import pipeline
+from weft import stages
 from weft.errors import Refused
 from weft.model import TERMINAL, Stage, State
+from weft.store import row_records
 from weft.store.claims import family
 from weft.store.database import Row, Transaction, encode, encode_keys
 
@@ -24,11 +24,11 @@ def enter(tx: Transaction, task: Row, *, now: float) -> None:
         return
     kin = [] if task["story"] is None else family(tx, task["story"])
     if not kin:
-        looked_at = pipeline.is_to_be_looked_at(_details(task), task["stage"])
+        looked_at = stages.is_to_be_looked_at(row_records.request(task).stages, task["stage"])
         _add(tx, f"{task['id']}.{task['attempt']}", [task], None, looked_at=looked_at, now=now)
     for story in kin:
         if story["id"] == task["story"]:
-            enter_story(tx, story, looked_at=bool(pipeline.stages(_details(story))), now=now)
+            enter_story(tx, story, looked_at=bool(row_records.request(story).stages), now=now)
 
 
 def enter_story(tx: Transaction, story: Row, *, looked_at: bool, now: float) -> None:
@@ -57,11 +57,6 @@ def enter_each(tx: Transaction, story: int, *, now: float) -> None:
         waits = row["id"] != story and row["state"] == State.GATING
         if waits and tx.one("entry_of_task", task=row["id"]) is None:
             enter(tx, row, now=now)
-
-
-def _details(task: Row) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(task["details"])
-    return found
 
 
 def _add(
@@ -102,7 +97,7 @@ def _add(
 
 def back_to_its_maker(tx: Transaction, task: Row) -> None:
     """Whatever stage it had come to: the one who makes the candidate makes it again."""
-    maker = pipeline.maker(_details(task))
+    maker = stages.maker(row_records.request(task).stages)
     if maker is not None:
         set_stage(tx, task["id"], maker)
 

@@ -6,11 +6,10 @@ forward; so whoever takes the gate next can complete it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from weft.admission import pipeline
+from weft import stages
 from weft.errors import NotFound, Refused, StaleFence
 from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict, State
 from weft.store import ready, row_records
@@ -244,10 +243,10 @@ def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) ->
     if found.story is None:
         [number] = found.tasks
         task = get_row(tx, number)
-        following = pipeline.after(json.loads(task["details"]), task["stage"])
+        following = stages.after(row_records.request(task).stages, task["stage"])
     else:  # its subtasks are looked at as one, and wait where they are
         task = get_row(tx, found.story)
-        following = next(iter(pipeline.stages(json.loads(task["details"]))), None)
+        following = next(iter(row_records.request(task).stages), None)
     if following is None or State(task["state"]) in TERMINAL:
         return
     set_stage(tx, task["id"], following)

@@ -11,7 +11,8 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from weft.admission import capacity, pipeline
+from weft import stages
+from weft.admission import capacity
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import TERMINAL, Demand, Lease, Outcome, State
 from weft.store import ready, row_records
@@ -336,8 +337,8 @@ def _move(
 
 def _looked_at_story(task: Row, outcome: Outcome) -> bool:
     """Whether this was the last word on the subtasks of a story, looked at as one."""
-    story = pipeline.looks(task["stage"]) and pipeline.maker(json.loads(task["details"])) is None
-    judged = outcome.kind == "success" or pipeline.looks(outcome.kind)
+    story = stages.looks(task["stage"]) and stages.maker(row_records.request(task).stages) is None
+    judged = outcome.kind == "success" or stages.looks(outcome.kind)
     return story and judged and outcome.then is None
 
 

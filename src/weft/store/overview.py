@@ -78,5 +78,5 @@ def _seen(row: Row) -> WorkerView:
 
 
 def title(row: Row) -> str:
-    given = json.loads(row["details"]).get("title") or row["text"]
+    given = json.loads(row["request"]).get("title") or row["text"]
     return next((line.strip() for line in str(given).splitlines() if line.strip()), row["name"])

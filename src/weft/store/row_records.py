@@ -6,13 +6,16 @@ import functools
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
 from weft import model
 from weft.admission import capacity
 from weft.config import GateSettings, RunSettings, WorkspaceSettings
-from weft.store.database import Row, encode
+from weft.store.database import Row, encode, storable
+
+_REQUEST: Final = msgspec.json.Decoder(model.TaskRequest)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -77,6 +80,18 @@ def gate_settings(text: str) -> GateSettings:
     return msgspec.json.decode(text, type=GateSettings)
 
 
+def request(row: Row) -> model.TaskRequest:
+    return _REQUEST.decode(row["request"])
+
+
+def request_text(asked: model.TaskRequest) -> str:
+    """JSON that `request` reads back; a half character, which JSON cannot hold, becomes `?`."""
+    try:
+        return msgspec.json.encode(asked).decode()
+    except UnicodeEncodeError:
+        return storable(json.dumps(msgspec.to_builtins(asked), ensure_ascii=False))
+
+
 def task(row: Row) -> model.Task:
     return model.Task(
         id=row["id"],
@@ -85,7 +100,8 @@ def task(row: Row) -> model.Task:
         repo=row["repo"],
         tenant=row["tenant"],
         text=row["text"],
-        details=json.loads(row["details"]),
+        request=request(row),
+        attached=json.loads(row["attached"]),
         state=model.State(row["state"]),
         since=row["since"],
         reason=row["reason"],

@@ -127,7 +127,7 @@ def as_claimed(store: Store, held: Held) -> Claimed:
         task=task.id,
         name=task.name,
         text=task.text,
-        details=task.details,
+        details=task.attached,
         files=task.files,
         needs=tuple(
             TaskNeed(task=need.id, name=need.name, state=need.state, result=need.result)

@@ -6,15 +6,14 @@ here, so that no chain of them goes on for ever.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from weft import bounds, paths
 from weft.admission.capacity import attempt_demand
 from weft.errors import AtCapacity, Forbidden, InputError, Refused
-from weft.model import MET, SWARM, Capacity, NewTask, Worker
+from weft.model import MET, SWARM, Capacity, NewTask, TaskRequest, Worker
 from weft.store import Store
 from weft.store.offers import assign, find_room, offer
 from weft.store.store import at_once
@@ -31,11 +30,6 @@ _OTHERS: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
 
 DEEPEST: Final = 3
 """Most tasks between a task that an agent sent and the task that a person sent."""
-
-_DEPTH: Final = "depth"
-_STEERING: Final = ("barrier", "check", _DEPTH, "stages")
-"""Details that weft acts on: commands to run, agents to start, bounds to keep.
-Plans of the repository bring them; among tasks that are sent, only an admin's do."""
 
 
 @at_once
@@ -60,9 +54,10 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Dispatche
     task = submit(
         store,
         _new_task(
-            replace(work, details={**work.details, **_depth(store, who)}),
+            work,
             member,
             sender,
+            depth=_depth(store, who),
             until=now + store.tuning.prefer,
         ),
         repo=f"{SWARM}{tenant}" if work.repo is None else work.repo,
@@ -92,23 +87,18 @@ def _refuse_unusable(who: Identity, work: NewWork) -> None:
         if resource.startswith(_OTHERS) and not has(who, ADMIN):
             raise Forbidden(f"{resource} belongs to others; only an admin's task may use it.")
 
-    for name in _STEERING:
-        if name in work.details and not has(who, ADMIN):
-            raise Forbidden(f"`{name}` in the details of a task is an admin's; leave it out.")
 
-
-def _depth(store: Store, who: Identity) -> Mapping[str, Any]:
+def _depth(store: Store, who: Identity) -> int:
     """Count the tasks between this task and a person; raise if there are too many."""
     if who.task is None:
-        return {}
-    before = get_task(store, who.task).details.get(_DEPTH)
-    depth = 1 + (before if isinstance(before, int) else 0)
+        return 0
+    depth = 1 + get_task(store, who.task).request.depth
     if depth > DEEPEST:
         raise Refused(
             f"Tasks send tasks at most {DEEPEST} deep, and this task is that deep. Report the "
             "rest of the work in your result, and let the sender decide."
         )
-    return {_DEPTH: depth}
+    return depth
 
 
 def _tenant(who: Identity, work: NewWork, member: Worker | None) -> str:
@@ -145,12 +135,15 @@ def _full(member: Worker, room: Capacity) -> str:
     )
 
 
-def _new_task(work: NewWork, member: Worker | None, sender: str, *, until: float) -> NewTask:
+def _new_task(
+    work: NewWork, member: Worker | None, sender: str, *, depth: int, until: float
+) -> NewTask:
     prefers = work.how == "prefer" and member is not None
     return NewTask(
         name=_name(work),
         text=work.text,
-        details=work.details,
+        request=TaskRequest(depth=depth),
+        attached=work.attached,
         files=tuple(paths.normalise(file) for file in work.files),
         demand=attempt_demand(
             run=None, stage=None, agent=work.agent, provider=work.provider, uses=work.uses

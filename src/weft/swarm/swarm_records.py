@@ -72,7 +72,7 @@ class NewWork(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     agent: str | None = None  # the capability who takes it must have
     uses: Demand = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
+    attached: Mapping[str, Any] = field(default_factory=dict)  # the sender's own JSON
     tenant: str | None = None  # None: that of who sends it
     sender: str | None = None  # the member who sends it; None: whoever asks, by its token
     repo: str | None = None
@@ -103,7 +103,7 @@ class Claimed(Struct, frozen=True, kw_only=True):
     task: int
     name: str
     text: str
-    details: Mapping[str, Any]
+    details: Mapping[str, Any]  # attached by the sender
     files: tuple[str, ...]
     needs: tuple[TaskNeed, ...]
     fence: int

@@ -98,7 +98,7 @@ class NewTaskBody(Body):
             files=tuple(self.files),
             agent=self.agent,
             uses=self.uses,
-            details=self.details,
+            attached=self.details,
             tenant=self.tenant,
         )
 

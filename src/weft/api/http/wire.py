@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
@@ -313,7 +314,7 @@ def task(one: model.Task) -> WireTask:
         "name": one.name,
         "tenant": one.tenant,
         "text": one.text,
-        "details": dict(one.details),
+        "details": {**to_builtins(one.request), **one.attached},
         "state": one.state,
         "since": one.since,
         "reason": one.reason,

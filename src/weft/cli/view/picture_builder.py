@@ -131,7 +131,7 @@ class Scenery(Struct, kw_only=True):
                     attempt=attempt.number,
                     seconds=max(0.0, now - attempt.started),
                     micro_usd=track.doing_of(task, attempt).micro_usd,
-                    doing=track.doing_of(task, attempt).text or _title(task),
+                    doing=track.doing_of(task, attempt).text or task.request.title,
                 )
                 for task, attempt in track.running
                 if task.agent is not None
@@ -139,10 +139,6 @@ class Scenery(Struct, kw_only=True):
             gate=tuple(_gate(track, now)),
             waits=known.waits,
         )
-
-
-def _title(task: Task) -> str:
-    return str(task.details.get("title", ""))
 
 
 def _slots(run: str, limits: dict[str, int]) -> int:

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from weft.model import HUMAN, TERMINAL, Attempt, Entry, Event, RunHistory, Task
+from weft.model import HUMAN, TERMINAL, Attempt, Entry, Event, RunHistory, Task, TaskKind
 from weft.runs.report import figures, limit_use
 from weft.runs.report.report_records import (
     AttemptReport,
@@ -46,9 +46,7 @@ class _Past:
         return RunReport(
             run=past.run.id,
             plan=past.run.plan,
-            title=next(
-                (str(one.details["plan"]) for one in past.tasks if "plan" in one.details), ""
-            ),
+            title=next((task.request.plan for task in past.tasks if task.request.plan), ""),
             state=past.run.state,
             blocked=past.run.blocked,
             base=past.run.base,
@@ -172,11 +170,11 @@ class _Past:
         return tuple(
             TaskReport(
                 name=task.name,
-                title=str(task.details.get("title", "")),
+                title=task.request.title,
                 state=task.state,
                 reason=task.reason,
                 needs=tuple(self._names[one] for one in self._past.needs.get(task.id, ())),
-                barrier=bool(task.details.get("barrier")),
+                barrier=task.request.kind is not TaskKind.WORK,
                 person=task.agent == HUMAN,
                 start=min((one.start for one in own[task.name]), default=None),
                 end=self._since(task.since) if task.state in TERMINAL else None,

@@ -19,7 +19,7 @@ WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered') GROUP BY state;
 -- ready nor ended, and of these what is asked of a person (which claims no files, and so is
 -- always the head of its line) and what others wait for in vain.
 SELECT t.id, t.run, t.name, t.state, t.since, t.reason, t.until, t.agent, t.stage, t.offered_to,
-       t.attempt, t.text, t.details, a.started, a.ended, a.worker
+       t.attempt, t.text, t.request, a.started, a.ended, a.worker
 FROM (
     SELECT id FROM tasks WHERE state IN ('blocked', 'gating', 'offered', 'parked', 'paused')
       AND state NOT IN ('ready', 'running')
@@ -71,7 +71,7 @@ ORDER BY f.id;
 -- name: tasks_for_people
 -- Tasks that stand until a person does something; of the paused ones some may still have an
 -- agent at work. What is asked of a person claims no files, and so is always the head of its line.
-SELECT t.id, t.run, t.name, t.state, t.reason, t.text, t.details
+SELECT t.id, t.run, t.name, t.state, t.reason, t.text, t.request
 FROM (
     SELECT id FROM tasks
     WHERE state IN ('blocked', 'paused') AND state NOT IN ('ready', 'running')

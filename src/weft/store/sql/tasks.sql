@@ -79,9 +79,9 @@ SELECT COALESCE(MAX(id), 0) AS value FROM tasks;
 
 -- name: add_task
 -- A task is submitted. It waits until it is found startable.
-INSERT INTO tasks (id, run, name, repo, tenant, text, details, state, since, class, priority, agent, stage,
+INSERT INTO tasks (id, run, name, repo, tenant, text, request, attached, state, since, class, priority, agent, stage,
                    demand, files, path_seconds, submitted, story, gang, pinned, pin_until, created_by)
-VALUES (:id, :run, :name, :repo, :tenant, :text, :details, 'waiting', :now, :class, :priority, :agent,
+VALUES (:id, :run, :name, :repo, :tenant, :text, :request, :attached, 'waiting', :now, :class, :priority, :agent,
         :stage, :demand, :files, :path_seconds, :submitted, :story, :gang, :pinned, :pin_until, :created_by);
 
 -- name: add_edge

@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import WeftError
-from weft.model import Event, State, Task
+from weft.model import Event, State, Task, TaskKind
 from weft.runs.progress import RunProgress
 from weft.store import Store
 from weft.store.events import record_mirror_failure
@@ -220,8 +220,8 @@ def _wanted(
     tried = {one.task for one in progress.attempts}
     landed = progress.landed
     for task in tasks:
-        if "title" not in task.details:
-            continue  # a barrier of our own
+        if task.request.kind is TaskKind.BARRIER:
+            continue
         note = notes.get(task.id, "")
         if task.state is State.DONE:
             commit = landed.get(task.id)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Request, Response
 from weft.api.http import bodies, wire
 from weft.api.http.openapi import answers
 from weft.api.http.requests import act, act_slowly, in_slow_thread, look, parts_of
+from weft.model import TaskKind
 from weft.runs import control
 from weft.runs.control import Done
 from weft.store import Store
@@ -57,7 +58,7 @@ async def get(request: Request, id: RunId) -> Response:
 
     def work(store: Store, who: Identity, now: float) -> wire.WireRun:
         run = get_visible_run(store, who, id)
-        done = [task for task in list_run(store, id) if not task.details.get("barrier")]
+        done = [task for task in list_run(store, id) if task.request.kind is TaskKind.WORK]
         return {
             "run": wire.run(run, who),
             "tasks": dict(Counter(task.state.value for task in done)),

@@ -66,7 +66,8 @@ CREATE TABLE tasks (
     repo TEXT NOT NULL,
     tenant TEXT NOT NULL,
     text TEXT NOT NULL,
-    details TEXT NOT NULL DEFAULT '{}', -- what its agent is told and bound to, as JSON
+    request TEXT NOT NULL DEFAULT '{}', -- a TaskRequest as JSON
+    attached TEXT NOT NULL DEFAULT '{}', -- the sender's own JSON
     state TEXT NOT NULL CHECK (state IN ('waiting', 'ready', 'offered', 'running', 'parked',
         'paused', 'blocked', 'gating', 'done', 'failed', 'cancelled', 'skipped', 'evicted')),
     since DOUBLE PRECISION NOT NULL,
