@@ -54,7 +54,7 @@ def test_what_is_no_clear_verdict_lets_nothing_land(text: str) -> None:
 
 
 def test_a_prompt_that_is_printed_before_the_answer_is_no_answer() -> None:
-    agents = resources.files("weft.operations") / "agents"
+    agents = resources.files("weft.maintenance") / "agents"
     for name in ("review", "judge"):
         template = (agents / f"{name}.md").read_text()
         printed = f"> reading the prompt\n{template}\nI looked at it.\n"

@@ -95,7 +95,7 @@ def test_every_command_is_covered() -> None:
 
 
 def test_every_operation_on_the_repository_is_offered_and_can_travel() -> None:
-    for package in ("weft.operations", "weft.gate"):
+    for package in ("weft.runs", "weft.swarm", "weft.maintenance", "weft.gate"):
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
             import_module(module.name)
     known = dict(HOSTED)

@@ -96,20 +96,23 @@ def tell_the_truth(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI wants it
 
 
-def by_name(*schemas: Mapping[str, Any]) -> dict[str, Any]:
-    """All of them under their names, each of which stands for one thing only."""
-    found: dict[str, Any] = {}
-    for some in schemas:
-        if found.keys() & some.keys():
-            raise _taken(found.keys() & some.keys())
-        found.update(some)
-    return found
+def by_name(*components: Mapping[str, Any]) -> dict[str, Any]:
+    """Join the schemas of requests and answers; raise if one name means two different things."""
+    schemas: dict[str, Any] = {}
+    for component in components:
+        for name, schema in component.items():
+            if name in schemas and set(schemas[name].get("enum", ())) != set(
+                schema.get("enum", "?")
+            ):
+                raise _taken({name})
+            schemas.setdefault(name, schema)
+    return schemas
 
 
 def _taken(names: Collection[str]) -> RuntimeError:
     return RuntimeError(
-        f"The document would say two things by one name ({', '.join(sorted(names))}): call what "
-        "is asked and what is answered by names of their own."
+        f"The document would use one name for two schemas ({', '.join(sorted(names))}): give the "
+        "request and the answer different names."
     )
 
 
