@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from weft.plan import beads, markdown, prd
-from weft.plan.compile import compile
-from weft.plan.phase_pause import collector_paused
+from weft.plan.compile import collector_paused, compile
 from weft.plan.plan_records import Compiled, ParsedPlan, Plan, PlanTask, Problem, Severity, Source
 from weft.plan.problem_report import as_json
 

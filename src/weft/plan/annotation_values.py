@@ -72,7 +72,7 @@ def gather(annotations: Iterable[Annotation], problems: Problems) -> Notes:
             continue
         for repeated in given[1:]:
             problems.error(
-                *repeated.place,
+                repeated.place,
                 "repeated-key",
                 f"{key!r} was given before, on line {given[0].place[0]}.",
                 "Keep one of the two.",
@@ -95,7 +95,7 @@ def parse_or_report(
         if names := _NAMES.get(annotation.key):
             close = problems.closest(text.lower(), names, cutoff=0.5)
         problems.error(
-            *annotation.place,
+            annotation.place,
             "bad-value",
             f"{annotation.key}: {shorten(text)!r} is not {wrong}.",
             f"Did you mean {close!r}?" if close else f"Write {wrong}.",
@@ -115,7 +115,7 @@ def paths(
             found[_normalised(text)] = None
         except BadPath as wrong:
             line, column, pointer = place(at)
-            problems.error(line, column, "bad-path", str(wrong), _BETTER_PATH, pointer)
+            problems.error((line, column), "bad-path", str(wrong), _BETTER_PATH, pointer)
     return tuple(found)
 
 
@@ -214,7 +214,7 @@ def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
             notes.files = ()
             return
         problems.error(
-            *given[0].place,
+            given[0].place,
             "bad-value",
             "`files: none` claims nothing, and cannot stand beside files.",
             'Remove one of the two; a file called none is written "none".',
@@ -273,7 +273,7 @@ def _stages(notes: Notes, given: list[Annotation], problems: Problems) -> None:
     where = found[fault.place][1] if found else given[0].place
     close = problems.closest(names[fault.place], stages.STAGES, cutoff=0.6) if found else None
     problems.error(
-        *where,
+        where,
         "bad-stages",
         f"stages: {shorten(', '.join(names))!r} cannot be: {fault.why}.",
         f"Did you mean {close!r}?"
@@ -303,7 +303,7 @@ def _item_or_report(
         return parse(text)
     except ValueError as wrong:
         problems.error(
-            *annotation.place_of(item),
+            annotation.place_of(item),
             "bad-value",
             f"{annotation.key}: {shorten(text)!r} is not {wrong}.",
             f"Write {wrong}.",

@@ -86,8 +86,7 @@ def read_comment(comment: Comment, problems: Problems) -> list[Annotation]:
         return []
     if len(body) > MOST_ITEMS and sum(body.count(mark) for mark in ",;\n") > MOST_ITEMS:
         problems.error(
-            comment.line,
-            comment.column,
+            (comment.line, comment.column),
             "too-large",
             f"This comment lists more than {MOST_ITEMS:,} things, and is ignored.",
             "Name directories, such as src/, instead of so many files.",
@@ -175,8 +174,7 @@ def _suspect_misspellings(
         if close:
             line, column = comment.place(key.start(1))
             problems.warn(
-                line,
-                column,
+                (line, column),
                 "unknown-key",
                 f"{key[1]!r} is no annotation, so this comment is read as prose.",
                 f"Did you mean {close!r}?",
@@ -190,8 +188,7 @@ def _report_stray(
     line, column = comment.place(comment.body.index(text, start))
     if key is None:
         problems.warn(
-            line,
-            column,
+            (line, column),
             "stray-text",
             f"{shorten(text)!r} has no key, and is ignored.",
             "Write `key: value`, and keep remarks out of annotations.",
@@ -199,8 +196,7 @@ def _report_stray(
         return
     close = problems.closest(key[1].lower(), sorted(_KEYS))
     problems.warn(
-        line,
-        column,
+        (line, column),
         "unknown-key",
         f"{key[1]!r} is no annotation, and is ignored.",
         f"Did you mean {close!r}?" if close else f"Known are {', '.join(sorted(_KEYS))}.",

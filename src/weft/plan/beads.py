@@ -18,7 +18,7 @@ from weft.plan import annotation_values, source, taskline
 from weft.plan.jsonfields import Fields
 from weft.plan.jsontext import JsonDocument, Node, NotJSON
 from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
-from weft.plan.problems import Problems, shorten
+from weft.plan.problems import TOP, Problems, shorten
 
 _STATUS: Final[Mapping[str, State]] = {
     "open": State.WAITING,
@@ -54,8 +54,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
             fields = Fields(JsonDocument(line), problems, number)
         except NotJSON as wrong:
             problems.error(
-                number,
-                wrong.offset + 1,
+                (number, wrong.offset + 1),
                 "not-json",
                 f"{wrong.message}.",
                 "Each line is one JSON object, as `bd export` writes it.",
@@ -68,8 +67,8 @@ def read(name: str, data: bytes) -> ParsedPlan:
             issues[issue.task.id] = issue
     open_ones = {id: issue for id, issue in issues.items() if not issue.task.settled}
     if not issues and not problems.failed:
-        problems.error(1, 1, "no-tasks", "There is no issue in this file.", "Run `bd export`.")
-    return ParsedPlan(plan=_plan(name, open_ones, issues), problems=problems.found())
+        problems.error(TOP, "no-tasks", "There is no issue in this file.", "Run `bd export`.")
+    return ParsedPlan(plan=_plan(name, open_ones, issues), problems=problems.sorted())
 
 
 def _plan(name: str, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issue]) -> Plan:

@@ -68,8 +68,7 @@ def _report(steps: list[_Step], needs: Needs, problems: Problems) -> None:
     said = [step for step in steps if step.why is EdgeReason.EXPLICIT] or steps
     reasons = [_reason(step, needs) for step in said[:_LISTED]]
     problems.error(
-        said[0].lines[-1] if said[0].lines else first.line,
-        1,
+        (said[0].lines[-1] if said[0].lines else first.line, 1),
         "cycle",
         f"These tasks wait for each other: {' → '.join(round_trip)}.",
         f"Remove one of these: {'; '.join(reasons)}.",

@@ -32,10 +32,10 @@ class Fields:
         return line + self._first_line - 1, column
 
     def error(self, node: Node, code: str, message: str, suggestion: str) -> None:
-        self.problems.error(*self.place(node), code, message, suggestion, node.pointer)
+        self.problems.error(self.place(node), code, message, suggestion, node.pointer)
 
     def warn(self, node: Node, code: str, message: str, suggestion: str) -> None:
-        self.problems.warn(*self.place(node), code, message, suggestion, node.pointer)
+        self.problems.warn(self.place(node), code, message, suggestion, node.pointer)
 
     def object(self, node: Node, known: Mapping[str, str], what: str) -> dict[str, Node]:
         """Return the fields of an object under the names weft has for them."""

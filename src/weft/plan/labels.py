@@ -1,10 +1,13 @@
-"""Labels of phases and tasks (ruling 11): the number each carries, or one that is free."""
+"""Labels of phases and tasks (ruling 11): the number in the plan, or a free number."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from msgspec import Struct
+
+from weft.plan.problems import Problems, shorten
+from weft.plan.sections import Section
 
 
 class Labels(Struct, frozen=True, kw_only=True):
@@ -13,7 +16,66 @@ class Labels(Struct, frozen=True, kw_only=True):
     repeats: tuple[int, ...]  # which of them carry a number that was taken
 
 
-def assign(numbers: Sequence[str | None]) -> Labels:
+def label_phases(with_tasks: Sequence[Section], problems: Problems) -> Labels:
+    numbers: list[str | None] = []
+    for section in with_tasks:
+        number = section.heading.number
+        if section.level != 2 and section.level > 0:
+            problems.warn(
+                (section.line, 1),
+                "phase-heading",
+                f"{shorten(section.heading.written)!r} is read as a phase, though it is a "
+                f"heading of level {section.level}.",
+                "Write phases as `## Phase 1: name`.",
+            )
+        if number is not None and "." in number:
+            problems.warn(
+                (section.line, 1),
+                "odd-number",
+                f"A phase cannot carry the number {number}; it is numbered by its place.",
+                "Write phases as `## Phase 1: name`.",
+            )
+            number = None
+        numbers.append(number)
+    result = _assign(numbers)
+    for place in result.repeats:
+        problems.warn(
+            (with_tasks[place].line, 1),
+            "repeated-number",
+            f"The number {numbers[place]} is taken; this is phase {result.labels[place]}.",
+            "Give each phase its own number.",
+        )
+    return result
+
+
+def label_tasks(section: Section, phase: str, problems: Problems) -> Labels:
+    numbers: list[str | None] = []
+    for task in section.tasks:
+        number = task.sentence.number
+        if number is not None and "." in number:
+            of_phase, _, number = number.rpartition(".")
+            if of_phase != phase:
+                problems.warn(
+                    (task.line, task.column),
+                    "odd-number",
+                    f"Task {task.sentence.number} stands in phase {phase}, "
+                    f"and is taken for its task {number}.",
+                    "Number the tasks of each phase from 1.",
+                )
+        numbers.append(number)
+    result = _assign(numbers)
+    for place in result.repeats:
+        task = section.tasks[place]
+        problems.warn(
+            (task.line, task.column),
+            "repeated-number",
+            f"The number {numbers[place]} is taken; this is task {result.labels[place]}.",
+            "Give each task of a phase its own number.",
+        )
+    return result
+
+
+def _assign(numbers: Sequence[str | None]) -> Labels:
     """Label the tasks of a phase, or the phases of a plan, given the number each carries."""
     carried = {number for number in numbers if number is not None}
     labels: list[str | None] = []

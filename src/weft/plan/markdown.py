@@ -11,13 +11,13 @@ from itertools import chain
 from typing import NamedTuple
 
 from weft.model import HUMAN
-from weft.plan import annotation_values, labels, sections, source, taskline
+from weft.plan import annotation_values, sections, source, taskline
 from weft.plan.annotation_values import Notes
 from weft.plan.annotations import Annotation
 from weft.plan.blocks import MOST_BLOCKS, TooManyBlocks
-from weft.plan.labels import Labels
+from weft.plan.labels import label_phases, label_tasks
 from weft.plan.plan_records import ParsedPlan, Phase, Plan, PlanTask, Reference, Source
-from weft.plan.problems import Problems, shorten
+from weft.plan.problems import TOP, Problems, shorten
 from weft.plan.references import Names, NeedText, PhaseName, TaskName
 from weft.plan.sections import FoundTask, Section
 
@@ -32,8 +32,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
             found = sections.find(text.lines, problems)
         except TooManyBlocks:
             problems.error(
-                1,
-                1,
+                TOP,
                 "too-large",
                 f"The file is made of more than {MOST_BLOCKS:,} paragraphs and list items.",
                 "Split the plan into several files.",
@@ -41,13 +40,12 @@ def read(name: str, data: bytes) -> ParsedPlan:
     plan = _assemble(name, found, problems)
     if not plan.tasks and not problems.failed:
         problems.error(
-            1,
-            1,
+            TOP,
             "no-tasks",
             "There is no task in this file.",
             "Write tasks as `- [ ] Task 1: what to do` under `## Phase 1: name`.",
         )
-    return ParsedPlan(plan=plan, problems=problems.found())
+    return ParsedPlan(plan=plan, problems=problems.sorted())
 
 
 class _TaskDraft(NamedTuple):
@@ -64,12 +62,12 @@ class _TaskDraft(NamedTuple):
 def _assemble(name: str, found: list[Section], problems: Problems) -> Plan:
     with_tasks = [section for section in found if section.tasks]
     _report_lost_notes(found, problems)
-    phase_labels = _phase_labels(with_tasks, problems)
+    phase_labels = label_phases(with_tasks, problems)
     drafts: list[_TaskDraft] = []
     doubled: set[tuple[str, str]] = set()
     taken: set[str] = set()
     for section, phase in zip(with_tasks, phase_labels.labels, strict=True):
-        task_labels = _task_labels(section, phase, problems)
+        task_labels = label_tasks(section, phase, problems)
         doubled.update((phase, number) for number in task_labels.doubled)
         for task, label in zip(section.tasks, task_labels.labels, strict=True):
             drafts.append(_draft(task, phase, label, taken, problems))
@@ -98,70 +96,6 @@ def _assemble(name: str, found: list[Section], problems: Problems) -> Plan:
     )
 
 
-def _phase_labels(with_tasks: Sequence[Section], problems: Problems) -> Labels:
-    numbers: list[str | None] = []
-    for section in with_tasks:
-        number = section.heading.number
-        if section.level != 2 and section.level > 0:
-            problems.warn(
-                section.line,
-                1,
-                "phase-heading",
-                f"{shorten(section.heading.written)!r} is read as a phase, though it is a "
-                f"heading of level {section.level}.",
-                "Write phases as `## Phase 1: name`.",
-            )
-        if number is not None and "." in number:
-            problems.warn(
-                section.line,
-                1,
-                "odd-number",
-                f"A phase cannot carry the number {number}; it is numbered by its place.",
-                "Write phases as `## Phase 1: name`.",
-            )
-            number = None
-        numbers.append(number)
-    found = labels.assign(numbers)
-    for place in found.repeats:
-        problems.warn(
-            with_tasks[place].line,
-            1,
-            "repeated-number",
-            f"The number {numbers[place]} is taken; this is phase {found.labels[place]}.",
-            "Give each phase its own number.",
-        )
-    return found
-
-
-def _task_labels(section: Section, phase: str, problems: Problems) -> Labels:
-    numbers: list[str | None] = []
-    for task in section.tasks:
-        number = task.sentence.number
-        if number is not None and "." in number:
-            of_phase, _, number = number.rpartition(".")
-            if of_phase != phase:
-                problems.warn(
-                    task.line,
-                    task.column,
-                    "odd-number",
-                    f"Task {task.sentence.number} stands in phase {phase}, "
-                    f"and is taken for its task {number}.",
-                    "Number the tasks of each phase from 1.",
-                )
-        numbers.append(number)
-    found = labels.assign(numbers)
-    for place in found.repeats:
-        task = section.tasks[place]
-        problems.warn(
-            task.line,
-            task.column,
-            "repeated-number",
-            f"The number {numbers[place]} is taken; this is task {found.labels[place]}.",
-            "Give each task of a phase its own number.",
-        )
-    return found
-
-
 def _draft(
     task: FoundTask, phase: str, label: str, taken: set[str], problems: Problems
 ) -> _TaskDraft:
@@ -170,7 +104,7 @@ def _draft(
     if notes.id is not None:
         if not named:
             problems.error(
-                *notes.said["id"].place,
+                notes.said["id"].place,
                 "duplicate-id",
                 f"Another task has the id {shorten(notes.id)!r}.",
                 "Give each task its own id.",
@@ -195,8 +129,7 @@ def _with_free_ids(
         id = draft.id
         if not draft.named and id in taken:
             problems.error(
-                draft.found.line,
-                draft.found.column,
+                (draft.found.line, draft.found.column),
                 "duplicate-id",
                 f"Another task has the id {id!r}, which is this one's place in the plan.",
                 "Choose ids that are not numbers.",
@@ -226,7 +159,7 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
         if note.key == "execution":
             if parallel is not None:
                 problems.error(
-                    *note.place, "repeated-key", "'execution' was given before.", "Keep one."
+                    note.place, "repeated-key", "'execution' was given before.", "Keep one."
                 )
                 continue
             parallel = annotation_values.parse_or_report(
@@ -242,8 +175,7 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
                 meant = names.phase(asked, problems)
                 if meant == label:
                     problems.error(
-                        line,
-                        column,
+                        (line, column),
                         "own-phase",
                         f"Phase {label} depends on itself.",
                         "Name the phases that come before it.",
@@ -327,7 +259,7 @@ def _references(
 def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
     if task.manual and notes.files:
         problems.warn(
-            *notes.said["files"].place,
+            notes.said["files"].place,
             "manual-files",
             f"{task.id} waits for a person and claims no files.",
             "Remove `files:`, or name the agent that does the work with `agent:`.",
@@ -336,14 +268,14 @@ def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
         said = notes.said.get("files")
         what = "names no file that can be used" if said else "does not say which files it changes"
         problems.warn(
-            *(said.place if said else (task.line, task.column)),
+            said.place if said else (task.line, task.column),
             "no-files",
             f"{task.id} {what}, so it runs alone.",
             "Add `<!-- files: … -->` under it, or `files: none` if it changes nothing.",
         )
     if task.team is not None:
         problems.warn(
-            *notes.said["team"].place,
+            notes.said["team"].place,
             "team-not-run",
             "Teams are not run yet; one agent does this task.",
             f"Write `agent: {task.team.agent}`.",
@@ -352,7 +284,7 @@ def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
 
 def _report_misplaced(note: Annotation, place: str, better: str, problems: Problems) -> None:
     problems.warn(
-        *note.place,
+        note.place,
         "misplaced-key",
         f"{note.key!r} means nothing for {place}, and is ignored.",
         f"Put it {better}.",
@@ -362,7 +294,7 @@ def _report_misplaced(note: Annotation, place: str, better: str, problems: Probl
 def _report_lost_notes(found: Sequence[Section], problems: Problems) -> None:
     for note in chain.from_iterable(each.notes for each in found if not each.tasks):
         problems.warn(
-            *note.place,
+            note.place,
             "lost-annotation",
             f"{note.key!r} stands where there is no task, and is ignored.",
             "Put it under the heading of its phase, or under its task.",

@@ -57,13 +57,13 @@ def read(name: str, data: bytes) -> ParsedPlan:
         except NotJSON as wrong:
             line, column = source.Positions(joined).of(wrong.offset)
             problems.error(
-                line, column, "not-json", f"{wrong.message}.", "Write one JSON object.", ""
+                (line, column), "not-json", f"{wrong.message}.", "Write one JSON object.", ""
             )
         else:
             plan = _plan(fields, plan)
     if problems.failed:
         plan = Plan(name=name, source=Source.PRD, title=plan.title)
-    return ParsedPlan(plan=plan, problems=problems.found())
+    return ParsedPlan(plan=plan, problems=problems.sorted())
 
 
 class _StoryDraft(Struct, frozen=True, kw_only=True):

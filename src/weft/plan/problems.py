@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from weft.plan.plan_records import Problem, Severity
@@ -17,59 +17,46 @@ _MOST_GUESSES: Final = 50_000
 _LONGEST_WORD: Final = 40
 
 
+Place = tuple[int, int]
+"""A line and a column, both counted from 1."""
+
+TOP: Final[Place] = (1, 1)
+
+
 class Problems:
     """The problems of one file."""
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self._found: list[Problem] = []
+        self._problems: list[Problem] = []
         self._counts = {Severity.ERROR: 0, Severity.WARNING: 0}
         self._guesses = 0
 
     def error(
-        self,
-        line: int,
-        column: int,
-        code: str,
-        message: str,
-        suggestion: str = "",
-        pointer: str | None = None,
+        self, at: Place, code: str, message: str, cure: str = "", pointer: str | None = None
     ) -> None:
-        self._add(Severity.ERROR, line, column, code, message, suggestion, pointer)
+        self._add(Severity.ERROR, at, code, message, cure, pointer)
 
     def warn(
-        self,
-        line: int,
-        column: int,
-        code: str,
-        message: str,
-        suggestion: str = "",
-        pointer: str | None = None,
+        self, at: Place, code: str, message: str, cure: str = "", pointer: str | None = None
     ) -> None:
-        self._add(Severity.WARNING, line, column, code, message, suggestion, pointer)
+        self._add(Severity.WARNING, at, code, message, cure, pointer)
 
     def _add(
-        self,
-        severity: Severity,
-        line: int,
-        column: int,
-        code: str,
-        message: str,
-        suggestion: str,
-        pointer: str | None,
+        self, severity: Severity, at: Place, code: str, message: str, cure: str, pointer: str | None
     ) -> None:
         self._counts[severity] += 1
         if self._counts[severity] > MOST_PROBLEMS:
             return
-        self._found.append(
+        self._problems.append(
             Problem(
                 file=self._file,
-                line=line,
-                column=column,
+                line=at[0],
+                column=at[1],
                 code=code,
                 severity=severity,
                 message=message,
-                suggestion=suggestion,
+                suggestion=cure,
                 pointer=pointer,
             )
         )
@@ -89,22 +76,22 @@ class Problems:
     def failed(self) -> bool:
         return self._counts[Severity.ERROR] > 0
 
-    def found(self) -> tuple[Problem, ...]:
-        """Return them in the order of the file."""
+    def sorted(self) -> tuple[Problem, ...]:
+        """Return the problems in the order of the file."""
+        by_place = sort_by_place(self._problems)
         missing = sum(max(0, count - MOST_PROBLEMS) for count in self._counts.values())
-        if missing:
-            severity = Severity.ERROR if self.failed else Severity.WARNING
-            left_out = Problem(
-                file=self._file,
-                line=1,
-                column=1,
-                code="too-many-problems",
-                severity=severity,
-                message=f"{missing} more problems are not listed.",
-                suggestion="Mend the first ones and check again.",
-            )
-            return (*_sorted(self._found), left_out)
-        return _sorted(self._found)
+        if not missing:
+            return by_place
+        left_out = Problem(
+            file=self._file,
+            line=1,
+            column=1,
+            code="too-many-problems",
+            severity=Severity.ERROR if self.failed else Severity.WARNING,
+            message=f"{missing} more problems are not listed.",
+            suggestion="Mend the first ones and check again.",
+        )
+        return (*by_place, left_out)
 
 
 def shorten(text: str, most: int = 60) -> str:
@@ -112,5 +99,5 @@ def shorten(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _sorted(found: list[Problem]) -> tuple[Problem, ...]:
-    return tuple(sorted(found, key=lambda problem: (problem.line, problem.column)))
+def sort_by_place(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))

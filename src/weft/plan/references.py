@@ -192,7 +192,7 @@ class Names:
 
 
 def _report(asked: NeedText, code: str, message: str, suggestion: str, problems: Problems) -> None:
-    problems.error(asked.line, asked.column, code, message, suggestion)
+    problems.error((asked.line, asked.column), code, message, suggestion)
 
 
 def _report_doubled(asked: NeedText, problems: Problems) -> None:

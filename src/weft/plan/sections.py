@@ -87,8 +87,7 @@ class _Walk:
         self.sections[-1].tasks.append(self._task(item, title, box))
         if item.too_deep:
             self._problems.warn(
-                item.first + 1,
-                1,
+                (item.first + 1, 1),
                 "too-deep",
                 "The lists under this task are nested too deeply to look for annotations there.",
                 "Put annotations directly under the task.",
@@ -111,8 +110,7 @@ class _Walk:
         begins_as_task = taskline.sentence(after, State.WAITING).prefixed
         if box.mark.strip() == "":
             self._problems.warn(
-                title.first + 1,
-                box.at + 1,
+                (title.first + 1, box.at + 1),
                 "odd-mark",
                 f"[{box.mark}] is read as [ ], still to do.",
                 "Write [ ].",
@@ -122,8 +120,7 @@ class _Walk:
         if box.mark.isalnum() and not begins_as_task:
             return False
         self._problems.error(
-            title.first + 1,
-            box.at + 1,
+            (title.first + 1, box.at + 1),
             "unknown-mark",
             f"The mark [{box.mark}] means nothing to weft.",
             "Write [ ] to do, [~] running, [x] done, [!] blocked or [-] skipped.",
@@ -149,8 +146,7 @@ class _Walk:
             notes.extend(said)
         if not sentence.text:
             self._problems.error(
-                title.first + 1,
-                box.end + 1,
+                (title.first + 1, box.end + 1),
                 "empty-task",
                 "This task has no text.",
                 "Say what is to be done, or remove it.",
@@ -189,8 +185,7 @@ class _Walk:
         for comment in found:
             if not comment.closed:
                 self._problems.error(
-                    comment.line,
-                    comment.column,
+                    (comment.line, comment.column),
                     "unclosed-comment",
                     "This comment is never closed, and hides what follows.",
                     "Close it with -->.",
@@ -205,7 +200,7 @@ class _Walk:
             return
         section.tasks[-1].notes.append(note)
         self._problems.warn(
-            *note.place,
+            note.place,
             "not-indented",
             f"{note.key!r} is taken for the task above it, on line {section.tasks[-1].line}.",
             "Indent it under its task, or put it under the heading if it is for the phase.",
@@ -217,8 +212,7 @@ class _Walk:
         bullet = _BULLET.match(line)
         if bullet and taskline.sentence(line[bullet.end() :], State.WAITING).number:
             self._problems.warn(
-                item.first + 1,
-                bullet.end() + 1,
+                (item.first + 1, bullet.end() + 1),
                 "missing-mark",
                 f"{shorten(line.strip())!r} has no mark, so it is read as prose.",
                 "Write `- [ ]` before it if it is a task.",
@@ -227,7 +221,7 @@ class _Walk:
         for block in blocks:
             for note in self._annotations(self._comments(block)):
                 self._problems.warn(
-                    *note.place,
+                    note.place,
                     "lost-annotation",
                     f"{note.key!r} stands in a list item that is no task, and is ignored.",
                     "Write `- [ ]` before the item if it is a task.",
@@ -237,8 +231,7 @@ class _Walk:
         closing = self._lines[block.last - 1].strip()
         if block.last - block.first < 2 or not closing.startswith(block.markup):
             self._problems.warn(
-                block.first + 1,
-                1,
+                (block.first + 1, 1),
                 "unclosed-fence",
                 "This code fence is never closed; everything behind it is read as code.",
                 f"Close it with {block.markup[:10]}.",
@@ -248,8 +241,7 @@ class _Walk:
         for at in range(block.first, block.last):
             if _LIKE_A_TASK.match(self._lines[at]):
                 self._problems.warn(
-                    at + 1,
-                    1,
+                    (at + 1, 1),
                     "indented-task",
                     "This line is indented so far that Markdown reads it as code.",
                     "Indent it by less than four columns if it is a task.",

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.plan.problems import Problems
+from weft.plan.problems import TOP, Problems
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Room for some 20,000 annotated tasks. Markdown takes about two seconds for so much."""
@@ -36,8 +36,7 @@ def decode(data: bytes, problems: Problems) -> SourceText | None:
     """Cut the bytes into lines; None if there are more than we are willing to read."""
     if len(data) > MOST_BYTES:
         problems.error(
-            1,
-            1,
+            TOP,
             "too-large",
             f"The file has {len(data):,} bytes; weft reads at most {MOST_BYTES:,}.",
             "Split the plan into several files.",
@@ -46,13 +45,15 @@ def decode(data: bytes, problems: Problems) -> SourceText | None:
     bom = data.startswith(_BOM)
     if data.startswith(_UTF16):
         problems.error(
-            1, 1, "not-utf8", "The file is encoded as UTF-16.", "Save it as UTF-8 and check again."
+            TOP,
+            "not-utf8",
+            "The file is encoded as UTF-16.",
+            "Save it as UTF-8 and check again.",
         )
     pieces = (data[len(_BOM) :] if bom else data).splitlines(keepends=True)
     if len(pieces) > MOST_LINES:
         problems.error(
-            MOST_LINES,
-            1,
+            (MOST_LINES, 1),
             "too-large",
             f"The file has {len(pieces):,} lines; weft reads at most {MOST_LINES:,}.",
             "Split the plan into several files.",
@@ -88,8 +89,7 @@ def _clean(raw: list[str], problems: Problems) -> tuple[str, ...]:
         if cleaned != line:
             column = next(i for i, (a, b) in enumerate(zip(line, cleaned, strict=True)) if a != b)
             problems.warn(
-                number,
-                column + 1,
+                (number, column + 1),
                 "not-utf8",
                 "This line holds bytes that are not UTF-8; each is read as �.",
                 "Save the file as UTF-8.",
