@@ -29,7 +29,7 @@ from weft.forecast import (
 )
 from weft.model import Class, Priority
 from weft.paths import conflicts
-from weft.plan.problem_report import DEFAULT_SECONDS
+from weft.plan.plan_json import DEFAULT_SECONDS
 
 FILES = ("src/a.py", "src/b.py", "src/**", "docs/x.md", "docs/*.md", "**")
 

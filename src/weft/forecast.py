@@ -23,8 +23,8 @@ from weft.admission.order import QueueEntry, Rank, Urgency, rank, urgency
 from weft.config import Tuning
 from weft.model import Class, Priority
 from weft.paths import Index
+from weft.plan.plan_json import DEFAULT_SECONDS
 from weft.plan.plan_records import Compiled, ItemKind, PlanTask
-from weft.plan.problem_report import DEFAULT_SECONDS
 
 WHOLE: Final = "**"
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from plan.planning import PATTERNS, compiled, edges, order, random_plan
 from weft import graph, plan
 from weft.paths import conflicts
-from weft.plan.overlap import Sweep
+from weft.plan.overlaps import Sweep
+from weft.plan.plan_json import critical_path, explain
 from weft.plan.plan_records import Compiled, EdgeReason
-from weft.plan.problem_report import critical_path, explain
 
 
 def two_phases(count: int) -> Compiled:

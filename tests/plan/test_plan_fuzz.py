@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from weft import plan
 from weft.model import State
 from weft.plan.annotator import annotate
+from weft.plan.parallel_state import parallel_state
 from weft.plan.plan_records import ParsedPlan
-from weft.plan.task_state import parallel_state
 from weft.plan.writeback import Status, write_back
 
 CORPUS = sorted(

@@ -6,7 +6,7 @@ import pytest
 
 from plan.planning import reading
 from weft.errors import InputError
-from weft.plan.task_state import Times, parallel_state
+from weft.plan.parallel_state import Times, parallel_state
 
 TRACK = """
     ## Phase 0: Before

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from weft.plan import beads, markdown, prd
-from weft.plan.compile import collector_paused, compile
+from weft.plan.compiler import collector_paused, compile
+from weft.plan.plan_json import as_json
 from weft.plan.plan_records import Compiled, ParsedPlan, Plan, PlanTask, Problem, Severity, Source
-from weft.plan.problem_report import as_json
 
 __all__ = [
     "Compiled",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from weft.plan.comments import Comment
+from weft.plan.html_comments import Comment
 from weft.plan.problems import Problems, shorten
 
 PHASE_KEYS: Final = frozenset({"execution", "depends"})

@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
-from weft.plan import annotation_values, source, taskline
-from weft.plan.jsonfields import Fields
-from weft.plan.jsontext import JsonDocument, Node, NotJSON
+from weft.plan import annotation_values, source, task_line
+from weft.plan.json_document import JsonDocument, Node, NotJSON
+from weft.plan.json_fields import Fields
 from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
 from weft.plan.problems import TOP, Problems, shorten
 
@@ -116,7 +116,7 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
     status, note = _status(fields, given)
     if not text and status is not State.DONE:
         fields.error(node, "empty-task", f"{shorten(id)} has no title.", "Give it one.")
-    agent = HUMAN if taskline.asks_for_a_person(text) else None
+    agent = HUMAN if task_line.asks_for_a_person(text) else None
     extra = _metadata(fields, given.get("metadata"))
     if "agent" in extra:
         agent = fields.parsed(extra["agent"], annotation_values.name)

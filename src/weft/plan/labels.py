@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from weft.plan.markdown_sections import Section
 from weft.plan.problems import Problems, shorten
-from weft.plan.sections import Section
 
 
 class Labels(Struct, frozen=True, kw_only=True):

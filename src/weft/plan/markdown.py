@@ -11,15 +11,15 @@ from itertools import chain
 from typing import NamedTuple
 
 from weft.model import HUMAN
-from weft.plan import annotation_values, sections, source, taskline
+from weft.plan import annotation_values, markdown_sections, source, task_line
 from weft.plan.annotation_values import Notes
 from weft.plan.annotations import Annotation
-from weft.plan.blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.labels import label_phases, label_tasks
+from weft.plan.markdown_blocks import MOST_BLOCKS, TooManyBlocks
+from weft.plan.markdown_sections import FoundTask, Section
 from weft.plan.plan_records import ParsedPlan, Phase, Plan, PlanTask, Reference, Source
 from weft.plan.problems import TOP, Problems, shorten
 from weft.plan.references import Names, NeedText, PhaseName, TaskName
-from weft.plan.sections import FoundTask, Section
 
 
 def read(name: str, data: bytes) -> ParsedPlan:
@@ -29,7 +29,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
     found: list[Section] = []
     if text is not None:
         try:
-            found = sections.find(text.lines, problems)
+            found = markdown_sections.find(text.lines, problems)
         except TooManyBlocks:
             problems.error(
                 TOP,
@@ -201,7 +201,7 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
     sentence = found.sentence
     depends, depends_phases = _references(draft, names, problems) if notes.depends else ((), ())
     agent = notes.agent
-    if agent is None and taskline.asks_for_a_person(sentence.text):
+    if agent is None and task_line.asks_for_a_person(sentence.text):
         agent = HUMAN
     task = PlanTask(
         id=draft.id,

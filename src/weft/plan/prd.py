@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
-from weft.plan import annotation_values, source, taskline
-from weft.plan.jsonfields import Fields, spellings
-from weft.plan.jsontext import JsonDocument, Node, NotJSON
+from weft.plan import annotation_values, source, task_line
+from weft.plan.json_document import JsonDocument, Node, NotJSON
+from weft.plan.json_fields import Fields, spellings
 from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
 from weft.plan.problems import Problems, shorten
 
@@ -167,7 +167,7 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
     if not text and given:
         fields.error(node, "empty-task", "It has no title.", "Say in `title` what is to be done.")
     agent = fields.parsed(given.get("agent"), annotation_values.name)
-    if agent is None and taskline.asks_for_a_person(text):
+    if agent is None and task_line.asks_for_a_person(text):
         agent = HUMAN
     task = PlanTask(
         id=id,

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.model import State
-from weft.plan import comments, markdown, source, task_ids, taskline
+from weft.plan import html_comments, markdown, source, task_line, task_match
 from weft.plan.plan_records import Phase, Plan, PlanTask
 from weft.plan.problems import Problems
-from weft.plan.taskline import MARKS
+from weft.plan.task_line import MARKS
 
 _MARK_OF: Final[Mapping[State, str]] = {
     State.WAITING: " ",
@@ -67,7 +67,7 @@ def write_back(
         gone = tuple(task for task in plan.tasks if task.id in statuses)
         return MarkedPlan(data=data, gone=gone)
     now = markdown.read(plan.name, data).plan
-    found = task_ids.match(plan, now, statuses)
+    found = task_match.match(plan, now, statuses)
     raw = list(text.raw)
     settled = {task.id for task in now.tasks if task.settled}
     complete_before = _complete(now, settled)
@@ -96,11 +96,11 @@ def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
     first, last = task.line - 1, task.last_line
     lines = "\n".join(raw[first:last])
     readable = source.without_surrogates(lines)
-    box = taskline.box(readable)
+    box = task_line.box(readable)
     if box is None:
         return
     end = _end_of_text(readable, task.line)
-    said = taskline.sentence(
+    said = task_line.sentence(
         readable[box.end : end].replace("\n", " "), MARKS.get(box.mark, State.WAITING)
     )
     mark = _MARK_OF[status.state]
@@ -118,7 +118,7 @@ def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
     raw[first:last] = lines.split("\n")
 
 
-def _tail(status: Status, said: taskline.Sentence) -> str | None:
+def _tail(status: Status, said: task_line.Sentence) -> str | None:
     """Return what is to stand behind the text of a task; None to leave it as it is."""
     mark = _MARK_OF[status.state]
     changed = MARKS[mark] is not said.status
@@ -158,7 +158,7 @@ def _readable_commit(commit: str) -> str:
 def _end_of_text(line: str, number: int) -> int:
     """Return where the text of a line ends, before comments at its end."""
     end = len(line.rstrip())
-    for comment in reversed(comments.in_paragraph(line, number)):
+    for comment in reversed(html_comments.in_paragraph(line, number)):
         if comment.end != end:
             break
         end = len(line[: comment.start].rstrip())
@@ -175,5 +175,5 @@ def _write_checkpoint(raw: list[str], phase: Phase, trunk: str) -> None:
     if hashes.endswith((" ", "\t")):
         # `## Phase 1 ##`: the last ones only close the heading.
         end = len(hashes.rstrip())
-    start, stop = taskline.checkpoint_span(readable[:end]) or (end, end)
+    start, stop = task_line.checkpoint_span(readable[:end]) or (end, end)
     raw[phase.line - 1] = f"{line[:start]} [checkpoint: {trunk}]{line[stop:]}"

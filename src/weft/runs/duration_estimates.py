@@ -12,7 +12,7 @@ from typing import Final
 from weft import forecast
 from weft.forecast import ForecastJob, ForecastWork
 from weft.model import TERMINAL, State, Task
-from weft.plan.problem_report import DEFAULT_SECONDS
+from weft.plan.plan_json import DEFAULT_SECONDS
 from weft.store import Store
 from weft.store.leases import durations
 from weft.store.runs import learn_paths

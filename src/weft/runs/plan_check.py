@@ -17,7 +17,7 @@ from weft.config import Config
 from weft.errors import WeftError
 from weft.forecast import Forecast, ForecastWork, Saving
 from weft.git import NotARepository
-from weft.plan import problem_report
+from weft.plan import plan_json
 from weft.plan.plan_records import Compiled, ParsedPlan, PlanTask, Problem, Severity
 from weft.process import ProgramMissing
 from weft.project import project
@@ -96,7 +96,7 @@ class CheckedPlan:
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        return problem_report.problems(self.reading, self.compiled)
+        return plan_json.problems(self.reading, self.compiled)
 
     @property
     def failed(self) -> bool:
@@ -110,7 +110,7 @@ class CheckedPlan:
 
     @cached_property
     def critical_path(self) -> list[str]:
-        return problem_report.critical_path(self.compiled, self.seconds)
+        return plan_json.critical_path(self.compiled, self.seconds)
 
     @cached_property
     def savings(self) -> list[Saving]:
@@ -192,7 +192,7 @@ def as_json(checked: CheckedPlan) -> dict[str, Any]:
     """All of it for programs; times in seconds."""
     bounds = checked.forecast.bounds
     return {
-        **problem_report.as_json(checked.reading, checked.compiled, checked.seconds),
+        **plan_json.as_json(checked.reading, checked.compiled, checked.seconds),
         "bounds": {
             "critical_path": round(bounds.critical_path, 3),
             "work_per_slot": round(bounds.work_per_slot, 3),

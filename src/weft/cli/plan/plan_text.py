@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from weft import plan
-from weft.plan import problem_report
+from weft.plan import plan_json
 from weft.plan.plan_records import ParsedPlan, Plan, PlanTask, Problem, Severity
 from weft.runs.plan_check import CheckedPlan
 
@@ -129,7 +129,7 @@ def print_problems(checked: CheckedPlan) -> None:
 
 def print_errors(reading: ParsedPlan) -> bool:
     """Print what keeps a plan from being used, and say whether there is anything."""
-    found = problem_report.problems(reading, plan.compile(reading.plan))
+    found = plan_json.problems(reading, plan.compile(reading.plan))
     errors = [problem for problem in found if problem.severity is Severity.ERROR]
     for problem in errors:
         for line in problem_lines(problem):

@@ -11,8 +11,8 @@ from weft import plan
 from weft.cli.output import json_text
 from weft.cli.plan import plan_text
 from weft.errors import InputError
+from weft.plan.parallel_state import parallel_state
 from weft.plan.plan_records import Source
-from weft.plan.task_state import parallel_state
 from weft.runs import plan_check, plan_file
 
 

@@ -9,12 +9,12 @@ from typing import Final
 
 from weft import graph
 from weft.plan.cycles import break_cycles
-from weft.plan.manual import add_manual
+from weft.plan.manual_steps import add_manual
 from weft.plan.needs import Needs, add_explicit, add_phases, add_sequential, phase_needs
-from weft.plan.overlap import Sweep
-from weft.plan.plan_order import Ordering
+from weft.plan.overlaps import Sweep
 from weft.plan.plan_records import Compiled, Edge, EdgeReason, Plan, PlanTask
 from weft.plan.problems import TOP, Problems, shorten
+from weft.plan.task_order import Ordering
 
 _LISTED: Final = 3
 

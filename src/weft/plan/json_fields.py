@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from weft.model import Priority
 from weft.plan import annotation_values
-from weft.plan.jsontext import JsonDocument, Node
+from weft.plan.json_document import JsonDocument, Node
 from weft.plan.problems import Problems, shorten
 
 _T = TypeVar("_T")

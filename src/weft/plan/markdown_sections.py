@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from weft.model import State
-from weft.plan import comments, taskline
+from weft.plan import html_comments, task_line
 from weft.plan.annotations import Annotation, read_comment
-from weft.plan.blocks import Block, ListItem, parse
-from weft.plan.comments import Comment
+from weft.plan.html_comments import Comment
+from weft.plan.markdown_blocks import Block, ListItem, parse
 from weft.plan.problems import Problems, shorten
-from weft.plan.taskline import MARKS, Box, Heading, Sentence
+from weft.plan.task_line import MARKS, Box, Heading, Sentence
 
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
 _LIKE_A_TASK = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[.\][ \t]")
@@ -57,7 +57,7 @@ class _Walk:
     def __init__(self, lines: Sequence[str], problems: Problems) -> None:
         self._lines = lines
         self._problems = problems
-        self.sections = [Section(heading=taskline.heading(""), level=0, line=1)]
+        self.sections = [Section(heading=task_line.heading(""), level=0, line=1)]
 
     def visit(self, block: Block | ListItem) -> None:
         if isinstance(block, ListItem):
@@ -68,19 +68,19 @@ class _Walk:
             self._prose(block)
 
     def _heading(self, block: Block) -> None:
-        hidden = comments.in_paragraph(block.content, 1)
-        heading = taskline.heading(comments.without(block.content, hidden))
+        hidden = html_comments.in_paragraph(block.content, 1)
+        heading = task_line.heading(html_comments.without(block.content, hidden))
         if block.level <= 2 or heading.number is not None:
             line = block.first + 1
             self.sections.append(Section(heading=heading, level=block.level, line=line))
         for note in self._annotations(
-            comments.in_paragraph(self._lines[block.first], block.first + 1)
+            html_comments.in_paragraph(self._lines[block.first], block.first + 1)
         ):
             self._attach(note)
 
     def _item(self, item: ListItem) -> None:
         title = item.title
-        box = taskline.box(self._lines[title.first]) if title else None
+        box = task_line.box(self._lines[title.first]) if title else None
         if title is None or box is None or not self._is_task(title, box):
             self._report_lost(item)
             return
@@ -107,7 +107,7 @@ class _Walk:
         if box.mark in MARKS:
             return True
         after = self._lines[title.first][box.end :]
-        begins_as_task = taskline.sentence(after, State.WAITING).prefixed
+        begins_as_task = task_line.sentence(after, State.WAITING).prefixed
         if box.mark.strip() == "":
             self._problems.warn(
                 (title.first + 1, box.at + 1),
@@ -132,11 +132,11 @@ class _Walk:
         text = self._lines[title.first]
         if last - title.first > 1:
             text = "\n".join(self._lines[title.first : last])
-        found = comments.in_paragraph(text, title.first + 1)
-        words = " ".join(comments.without(text, found)[box.end :].split())
+        found = html_comments.in_paragraph(text, title.first + 1)
+        words = " ".join(html_comments.without(text, found)[box.end :].split())
         if not words.isprintable():
             words = _CONTROL.sub("�", words)
-        sentence = taskline.sentence(words, MARKS.get(box.mark, State.WAITING))
+        sentence = task_line.sentence(words, MARKS.get(box.mark, State.WAITING))
         notes = self._annotations(found) if found else []
         annotated: list[Block] = []
         for block in item.blocks:
@@ -174,10 +174,10 @@ class _Walk:
             start = block.content[:20]
             if not start.startswith("<!--") and start.lstrip().lower().startswith(_LITERAL_HTML):
                 return []
-            return comments.in_html(self._lines[block.first : block.last], block.first + 1)
+            return html_comments.in_html(self._lines[block.first : block.last], block.first + 1)
         if block.type == "paragraph" and "<!--" in block.content and block.content[0] != ">":
             text = "\n".join(self._lines[block.first : block.last])
-            return comments.in_paragraph(text, block.first + 1)
+            return html_comments.in_paragraph(text, block.first + 1)
         return []
 
     def _annotations(self, found: list[Comment]) -> list[Annotation]:
@@ -210,7 +210,7 @@ class _Walk:
         """Look at a list item that is no task for signs that it was meant to be one."""
         line = self._lines[item.first]
         bullet = _BULLET.match(line)
-        if bullet and taskline.sentence(line[bullet.end() :], State.WAITING).number:
+        if bullet and task_line.sentence(line[bullet.end() :], State.WAITING).number:
             self._problems.warn(
                 (item.first + 1, bullet.end() + 1),
                 "missing-mark",

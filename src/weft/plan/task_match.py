@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from weft.model import State
-from weft.plan import taskline
+from weft.plan import task_line
 from weft.plan.plan_records import Plan, PlanTask
 
 _SIMILAR: Final = 0.6
@@ -63,7 +63,7 @@ def _pairs(before: Plan, now: Plan) -> list[tuple[PlanTask, PlanTask]]:
 
 def _bare(task: PlanTask) -> str:
     """The text without anything that could be taken for a commit id once it is done."""
-    return taskline.sentence(task.text, State.DONE).text
+    return task_line.sentence(task.text, State.DONE).text
 
 
 def _alike(task: PlanTask, other: PlanTask) -> bool:
