@@ -24,6 +24,7 @@ from weft.project.site import Site
 from weft.project.warning_log import show_warnings
 from weft.runs.serving_workers import is_served
 from weft.store import Store
+from weft.store.ring import wait_rung
 from weft.worker.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
 
 log = logging.getLogger(__name__)
@@ -171,9 +172,7 @@ async def _watch(store: Store, watch: Watch, served: str | None = None) -> bool:
         looks, rhythm = _Looks(watch), watch.rhythm
         while not await run_sync(looks.look):
             await anyio.sleep(min(rhythm.rest, _RESTS * looks.took))
-            with anyio.move_on_after(rhythm.net):
-                await anyio.wait_readable(listener)
-            listener.wait(0)
+            await wait_rung(listener, seconds=rhythm.net)
             if served is not None and anyio.current_time() > asked + NET:
                 asked = anyio.current_time()
                 if not await run_sync(is_served, store, served):

@@ -31,6 +31,7 @@ from weft.git.object_store import Plumbing, open_plumbing
 from weft.project.site import Site
 from weft.store.gate import block_gate
 from weft.store.leases import take
+from weft.store.ring import wait_rung
 from weft.store.runs import get_run
 from weft.store.wake import Listener
 
@@ -161,17 +162,8 @@ class Gate:
 
         Nobody rings when a deadline passes.
         """
-        with anyio.move_on_after(min(_NET, self._site.config.tuning.heartbeat)):
-            async with anyio.create_task_group() as waits:
-
-                async def wait_checks() -> None:
-                    await changed.wait()
-                    waits.cancel_scope.cancel()
-
-                waits.start_soon(wait_checks)
-                await anyio.wait_readable(listener)
-                waits.cancel_scope.cancel()
-        listener.wait(0)
+        seconds = min(_NET, self._site.config.tuning.heartbeat)
+        await wait_rung(listener, seconds=seconds, event=changed)
 
 
 def _first(group: BaseExceptionGroup[Exception]) -> Exception:

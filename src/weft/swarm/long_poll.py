@@ -23,6 +23,7 @@ from anyio.to_thread import run_sync
 from weft.errors import AtCapacity, NotFound, StoreError, WeftError
 from weft.store import Store
 from weft.store.members import give_signs, list_absent
+from weft.store.ring import wait_rung
 from weft.store.waiting_members import Standing, Stirrings, look_for_members, wake_due
 from weft.store.wake import Listener
 from weft.swarm.access import get_acting, sender_name
@@ -206,8 +207,7 @@ class Room:
 
     async def _hear(self, listener: Listener) -> None:
         while True:
-            await anyio.wait_readable(listener)
-            listener.drain()
+            await wait_rung(listener)
             self._rung.set()
             self._rung = anyio.Event()
             self._stir()

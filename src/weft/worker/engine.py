@@ -43,6 +43,7 @@ from weft.redaction import known
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.limit_table import identity
+from weft.store.ring import wait_rung
 from weft.store.runs import end_finished, list_runs
 from weft.store.workers import list_processes
 from weft.worker.heartbeat import Presence
@@ -259,9 +260,7 @@ async def guard(site: Site, worker: str) -> None:
                 for run in runs - gates:
                     gates.add(run)
                     group.start_soon(_serve_gate, site, worker, run, gates)
-                with anyio.move_on_after(_NET):
-                    await anyio.wait_readable(listener)
-                listener.wait(0)
+                await wait_rung(listener, seconds=_NET)
 
 
 def _running_here(site: Site) -> set[str]:

@@ -33,6 +33,7 @@ from weft.process.death import end_unstarted
 from weft.process.process_place import ProcessPlace, boottime
 from weft.project.site import Site
 from weft.store.leases import find_lost, finish, renew, report_all
+from weft.store.ring import wait_rung
 from weft.store.tasks import find_next_due
 from weft.store.wake import Listener
 
@@ -136,9 +137,7 @@ class Scheduler:
             except WeftError as error:
                 log.warning("no work could be asked for: %s", error)
             if not begun:
-                with anyio.move_on_after(patience):
-                    await self._wait_for_change(listener)
-                listener.wait(0)
+                await wait_rung(listener, seconds=patience, event=self._ends)
 
     async def _begin_more(self, group: TaskGroup) -> bool:
         """Ask for work, and begin it; what comes after a drain has begun is handed back."""
@@ -200,17 +199,6 @@ class Scheduler:
                 if self._stopping:
                     attempt.stop(Stop.SHUTDOWN)
         self._ring()
-
-    async def _wait_for_change(self, listener: Listener) -> None:
-        async with anyio.create_task_group() as waits:
-
-            async def wait_ends() -> None:
-                await self._ends.wait()
-                waits.cancel_scope.cancel()
-
-            waits.start_soon(wait_ends)
-            await anyio.wait_readable(listener)
-            waits.cancel_scope.cancel()
 
     async def _carry_out(self, grant: Grant) -> None:
         start = self._pass_barrier if grant.agent is None else self._start

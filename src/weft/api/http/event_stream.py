@@ -19,6 +19,7 @@ from anyio.to_thread import run_sync
 from weft.errors import StoreError
 from weft.store import Store
 from weft.store.events import Told, read_told
+from weft.store.ring import wait_rung
 
 log = logging.getLogger(__name__)
 
@@ -130,9 +131,7 @@ class Stream:
                     self._deliver(told)
                 await anyio.sleep(_REST + _REST_EACH * len(self._followers))
                 if len(told) < _PAGE:
-                    with anyio.move_on_after(_NET):
-                        await anyio.wait_readable(listener)
-                    listener.drain()
+                    await wait_rung(listener, seconds=_NET)
 
     async def follow(self, wanted: EventFilter, after: int) -> AsyncGenerator[bytes, None]:
         """The events after a number, as text to be sent; ends when the reader was too slow."""

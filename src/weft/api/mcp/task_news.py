@@ -8,7 +8,7 @@ from typing import Final
 import anyio
 
 from weft.api.mcp.caller import Call
-from weft.store.wake import Listener
+from weft.store.ring import wait_rung
 from weft.swarm.lead_news import news
 from weft.swarm.swarm_records import Trigger
 
@@ -25,19 +25,5 @@ async def wait_for_news(call: Call, *, wait: float, ack: str | None) -> Trigger 
             left = end - anyio.current_time()
             if found is not None or left <= 0 or call.leaving.is_set():
                 return found
-            with anyio.move_on_after(min(left, _NET)):
-                await _rung(listener, call.leaving)
-            listener.wait(0)
+            await wait_rung(listener, seconds=min(left, _NET), event=call.leaving)
             await anyio.sleep(_REST)
-
-
-async def _rung(listener: Listener, leaving: anyio.Event) -> None:
-    async with anyio.create_task_group() as group:
-        group.start_soon(_cancel_at, leaving, group.cancel_scope)
-        await anyio.wait_readable(listener)
-        group.cancel_scope.cancel()
-
-
-async def _cancel_at(event: anyio.Event, scope: anyio.CancelScope) -> None:
-    await event.wait()
-    scope.cancel()
