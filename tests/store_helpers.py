@@ -312,11 +312,29 @@ class _Deferred(Sqlite):
         connection.execute("BEGIN")
 
 
+def count_transactions(store: Store) -> tuple[Store, Counter[str]]:
+    """Return the same store with a count of its reading and writing transactions."""
+    counts: Counter[str] = Counter()
+    database = copy.copy(store.database)
+
+    def counted(kind: str) -> Callable[..., Any]:
+        inner = getattr(store.database, kind)
+
+        def transaction(work: Callable[..., Any]) -> Any:
+            counts[kind] += 1
+            return inner(work)
+
+        return transaction
+
+    vars(database).update(read=counted("read"), write=counted("write"))
+    return Store(database, store.tuning), counts
+
+
 class CountedStore(Store):
     """A store that counts the statements it sends, and the rows that come back or are written."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store.database, store.tuning, hide=store.hide)
+        super().__init__(store.database, store.tuning, redactor=store.redactor)
         self.statements: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
 
@@ -327,7 +345,7 @@ class CountedStore(Store):
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         def body(cursor: Cursor) -> tuple[T, Outward]:
-            transaction = Transaction(_CountingCursor(self, cursor), self.tuning, self.hide)
+            transaction = Transaction(_CountingCursor(self, cursor), self.tuning, self.redactor)
             return work(transaction), transaction.outward
 
         return self.database.write(body)

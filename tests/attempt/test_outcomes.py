@@ -63,7 +63,7 @@ def test_a_stated_reset_is_waited_for(ground: Ground) -> None:
 
 
 def test_a_penalty_holds_for_every_process(ground: Ground) -> None:
-    ground.store.tell(penalise, "acme", now=time.time())
+    ground.store.write(lambda tx: penalise(tx, "acme", now=time.time()))
     limits = {one.resource: one for one in list_limits(ground.store, now=time.time())}
     before = limits["provider:acme"].effective
     task = ground.submit("limit for 3600", agent="acme", provider="acme")

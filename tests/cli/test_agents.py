@@ -102,7 +102,7 @@ def test_a_stopped_agent_is_refused_until_a_trial_shows_that_it_works(
 ) -> None:
     project = make_project(tmp_path / "project")
     with open_store(url) as store:
-        store.tell(stop_agent, "try", "It has \x1b[31mno key.", now=1)
+        store.write(lambda tx: stop_agent(tx, "try", "It has \x1b[31mno key.", now=1))
     done = weft(project, "do", "x", "--agent", "try", "--json", WEFT_STORE=url)
     assert_one_sentence(done, 2, "no key).", "`weft agents test try`")
     shown = weft(project, "agents", WEFT_STORE=url).stdout
@@ -117,7 +117,7 @@ def test_a_stopped_agent_can_be_resumed_by_hand(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     url = f"sqlite:///{tmp_path / 'weft.db'}"
     with open_store(url) as store:
-        store.tell(stop_agent, "try", "no key", now=1)
+        store.write(lambda tx: stop_agent(tx, "try", "no key", now=1))
     done = weft(project, "agents", "resume", "try", WEFT_STORE=url)
     assert done.stdout == "try can be started again.\n"
     assert not answer(project, "agents", "resume", "try", "--json", WEFT_STORE=url)["resumed"]

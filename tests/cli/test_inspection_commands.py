@@ -102,7 +102,7 @@ def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
     end(store, start(store, numbers["1.2"]), State.BLOCKED, "other", reason="Which\ncolour?")
     cancel(store, numbers["1.5"], now=time.time())
     end(store, start(store, numbers["1.7"]), State.GATING, candidate=C, base=B)
-    store.tell(stop_agent, "a", "not logged in", now=time.time())
+    store.write(lambda tx: stop_agent(tx, "a", "not logged in", now=time.time()))
     fence = take(store, "gate", "plan-1", {"gate:plan-1": 1}, worker="w", now=time.time())
     assert fence is not None
     block_gate(store, fence, "plan-1", "trunk moved", now=time.time())

@@ -182,7 +182,7 @@ def test_a_key_that_is_printed_is_kept_and_shown_nowhere(yard: House) -> None:
 
 
 def test_a_build_that_sees_no_secrets_is_caught(yard: House) -> None:
-    yard.store.hide = Blind()
+    yard.store.redactor = Blind()
     tasks = tell(yard)
     first, following, _ = tasks.values()
     prompts = {f"{first}.2/stdin", f"{following}.1/stdin"}

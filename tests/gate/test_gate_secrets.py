@@ -38,7 +38,7 @@ def test_a_secret_is_kept_in_no_row(stage: Stage, verb: str) -> None:
     stage.bring("a", {"src/a": "a = 2\n"})
     fence = take(stage.store, "gate", RUN, {f"gate:{RUN}": 1}, worker=WORKER, now=1)
     assert fence is not None
-    stage.store.hide = Redactor([("KEY", SECRET)])
+    stage.store.redactor = Redactor([("KEY", SECRET)])
     VERBS[verb](stage, fence)
     rows = str(snapshot(stage.store.url))
     assert SECRET not in rows

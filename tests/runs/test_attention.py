@@ -179,7 +179,7 @@ def test_a_limit_that_is_full_while_others_run_needs_nobody(store: Store) -> Non
     submitted(store, work("1"), work("2"), NewTask(name="3", demand={"provider:p": 9}))
     assert admit(store, "w", now=time.time())
     for _ in range(4):
-        store.tell(penalise, "p", now=time.time())
+        store.write(lambda tx: penalise(tx, "p", now=time.time()))
     assert needs_of(store) == Attention(all=(), stuck=frozenset())
 
 
@@ -219,7 +219,7 @@ def test_an_agent_that_no_worker_runs_or_that_is_stopped_is_named(store: Store) 
     assert [need.do[0] for need in needs_of(store).of("r")] == ["weft agents"]
     hire(store, "able")
     assert needs_of(store).all == ()
-    store.tell(stop_agent, "a", "not logged in", now=time.time())
+    store.write(lambda tx: stop_agent(tx, "a", "not logged in", now=time.time()))
     needs = needs_of(store)
     assert needs.stuck == {"r"}
     assert needs.of("r")[0].do == ("weft agents resume a",)

@@ -619,7 +619,7 @@ def test_a_stopped_agent_is_not_started_before_a_person_has_looked(store: Store)
     hire(store)
     task = put(store, agent="codex", demand={"agent:codex": 1})
     other = put(store, "other", agent="claude", demand={"agent:claude": 1})
-    store.tell(stop_agent, "codex", "not logged in", now=1)
+    store.write(lambda tx: stop_agent(tx, "codex", "not logged in", now=1))
     assert list_stopped(store, now=1) == {"codex": "not logged in"}
     assert go(store).task == other
     assert not admit(store, "w", now=2)

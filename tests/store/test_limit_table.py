@@ -88,7 +88,7 @@ def test_no_limit_has_a_name_that_cannot_be_printed(store: Store, odd: str) -> N
     with pytest.raises(InputError, match="cannot be printed"):
         hire(store, agents=(AgentFile(name=odd, source="s", max_concurrency=2),))
     with pytest.raises(InputError, match="cannot be printed"):
-        store.tell(penalise, odd, now=1)
+        store.write(lambda tx: penalise(tx, odd, now=1))
     assert snapshot(store.url) == before
 
 
@@ -256,7 +256,8 @@ def test_a_penalty_lowers_a_provider_for_every_process(store: Store) -> None:
     for number in range(13):
         put(store, f"t{number}", demand=PROVIDER)
     with open_store(store.url) as other:
-        assert [other.tell(penalise, "p", now=0) for _ in range(5)] == [1, 2, 3, 4, 4]
+        worse = [other.write(lambda tx: penalise(tx, "p", now=0)) for _ in range(5)]
+        assert worse == [1, 2, 3, 4, 4]
     assert effective(store, "provider:p", now=0) == 12 // 5
     assert drain(store, now=0) == ["t0", "t1"]
     waits = probe(store, 3, now=0)
@@ -268,7 +269,7 @@ def test_a_penalty_lowers_a_provider_for_every_process(store: Store) -> None:
 def test_successes_ease_a_penalty(store: Store) -> None:
     hire(store)
     set_limit(store, "provider:p", 4, now=0)
-    store.tell(penalise, "p", now=0)
+    store.write(lambda tx: penalise(tx, "p", now=0))
     for number in range(5):
         assert effective(store, "provider:p") == 2
         put(store, f"t{number}", demand=PROVIDER)
@@ -277,7 +278,7 @@ def test_successes_ease_a_penalty(store: Store) -> None:
 
 
 def test_a_penalty_never_raises_what_is_paused_or_small(store: Store) -> None:
-    store.tell(penalise, "p", now=0)
+    store.write(lambda tx: penalise(tx, "p", now=0))
     set_limit(store, "provider:p", 0, now=0)
     assert effective(store, "provider:p", now=0) == 0
     set_limit(store, "provider:p", 1, now=0)

@@ -414,7 +414,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def hit_a_rate_limit(self) -> None:
-        self.store.tell(penalise, "p", now=self.now)
+        self.store.write(lambda tx: penalise(tx, "p", now=self.now))
         picture = self.picture()
         nominal, effective = picture.nominal(), picture.effective(self.now, TUNING)
         assert all(effective[name] <= nominal[name] for name in nominal)  # 8

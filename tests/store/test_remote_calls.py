@@ -43,7 +43,7 @@ def test_every_verb_can_be_called_from_afar_but_for_those_listed() -> None:
     found = set()
     for name, verb in all_verbs().items():
         hints = dict(hints_of(verb.function))
-        hints.pop("store" if verb.together else "tx")
+        hints.pop("store" if verb.takes_store else "tx")
         try:
             for hint in hints.values():
                 msgspec.json.Decoder(hint)
@@ -104,13 +104,13 @@ def test_every_answer_to_a_question_comes_back_as_it_was(busy: Store) -> None:
     for name, verb in all_verbs().items():
         hints = {key: hint for key, hint in hints_of(verb.function).items() if key != "tx"}
         answer = hints.pop("return")
-        asked_for = verb.kind == "read" and not verb.together and name not in _MISSING
+        asked_for = verb.kind == "read" and not verb.takes_store and name not in _MISSING
         if not asked_for or not hints.keys() <= arguments.keys():
             continue
         given: dict[str, Any] = {}
         for key in hints:
             given |= arguments[key]
-        before = busy.ask(verb.function, **given)
+        before = busy.call(verb, (), given)
         assert convert(decode(encode(before)), answer) == before, name
         asked += 1
     assert asked > 30

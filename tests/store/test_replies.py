@@ -19,7 +19,7 @@ from weft.store.replies import (
     keep_reply,
     reserve,
 )
-from weft.store.store import OneMoment, OneTransaction
+from weft.store.store import BoundStore
 from weft.store.tasks import get_task
 
 __all__ = ["url"]
@@ -60,7 +60,7 @@ def test_verbs_within_one_transaction_happen_together_or_not_at_all(store: Store
     numbers = []
 
     def work(tx: Transaction) -> None:
-        within = OneTransaction(store, tx)
+        within = BoundStore(store, tx)
         numbers.append(put(within, "a"))
         assert get_task(within, numbers[-1]).name == "a"
         keep_reply(tx, ASKED, DONE, now=1)
@@ -75,4 +75,4 @@ def test_verbs_within_one_transaction_happen_together_or_not_at_all(store: Store
 
 def test_nothing_is_written_where_everything_is_only_read(store: Store) -> None:
     with pytest.raises(RuntimeError, match="only read"):
-        store.read(lambda tx: put(OneMoment(store, tx), "a"))
+        store.read(lambda tx: put(BoundStore(store, tx), "a"))

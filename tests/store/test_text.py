@@ -135,7 +135,7 @@ REFUSED: dict[str, Verb] = {
     "a check's demand": lambda store, bad: take(store, "check", "c", {bad: 1}, worker="w", now=3),
     "who checks": lambda store, bad: take(store, "check", "c", {}, worker=bad, now=3),
     "a limit": lambda store, bad: set_limit(store, f"provider:{bad}", 1, now=3),
-    "a provider": lambda store, bad: store.tell(penalise, bad, now=3),
+    "a provider": lambda store, bad: store.write(lambda tx: penalise(tx, bad, now=3)),
     "whose durations": lambda store, bad: durations(store, bad, "s"),
     "durations of a stage": lambda store, bad: durations(store, "a", bad),
 }

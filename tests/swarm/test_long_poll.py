@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from databases import look
-from store_helpers import state
+from store_helpers import count_transactions, state
 from store_helpers import url as url
 from swarm_helpers import ACME, OWNER, end, join, post, take
 from wait_until import PATIENCE
@@ -26,7 +25,7 @@ from weft.store import Store
 from weft.store.limit_table import set_limit
 from weft.store.members import join as register
 from weft.store.offers import find_room
-from weft.store.store import at_once
+from weft.store.store import writes
 from weft.store.tasks import cancel
 from weft.store.tokens import create_token, revoke_token
 from weft.swarm import dispatch, inbox, membership, poll
@@ -72,25 +71,7 @@ def begun(store: Store, task: int) -> bool:
     return state(store, task) in ("ready", "running")
 
 
-def counting(store: Store) -> tuple[Store, Counter[str]]:
-    """The same store, with its transactions counted."""
-    counts: Counter[str] = Counter()
-    database = copy.copy(store.database)
-
-    def counted(kind: str) -> Callable[..., Any]:
-        inner = getattr(store.database, kind)
-
-        def transaction(work: Callable[..., Any]) -> Any:
-            counts[kind] += 1
-            return inner(work)
-
-        return transaction
-
-    vars(database).update(read=counted("read"), write=counted("write"))
-    return Store(database, store.tuning), counts
-
-
-@at_once
+@writes
 def join_many(store: Store, count: int) -> list[str]:
     names = [f"m{number:04}" for number in range(count)]
     for name in names:
@@ -111,7 +92,7 @@ def test_of_a_thousand_who_wait_exactly_as_many_are_answered_as_there_are_tasks(
             got.append(found)
 
     async def work() -> None:
-        counted, counts = counting(store)
+        counted, counts = count_transactions(store)
         async with open_room(counted) as room, anyio.create_task_group() as group:
             for name in names:
                 group.start_soon(wait, room, name)
@@ -138,7 +119,7 @@ def test_who_waits_idle_costs_one_heartbeat_for_all_and_a_rare_look(store: Store
     """Counted, not timed: as many transactions as there were beats and nets, however many wait."""
     names = join_many(store, 200)
     quick = Store(store.database, replace(store.tuning, heartbeat=0.2))
-    counted, counts = counting(quick)
+    counted, counts = count_transactions(quick)
 
     async def work() -> None:
         async with open_room(counted) as room, anyio.create_task_group() as group:
@@ -489,7 +470,7 @@ def test_a_paused_limit_keeps_all_waiting_until_it_is_raised(store: Store) -> No
         got.append(await room.poll(OWNER, name, wait=LONG))
 
     async def work() -> None:
-        counted, counts = counting(store)
+        counted, counts = count_transactions(store)
         async with open_room(counted) as room, anyio.create_task_group() as group:
             for name in names:
                 group.start_soon(wait, room, name)

@@ -467,7 +467,7 @@ def test_results_repeat_and_first_ones_stand(store: Store) -> None:
 
 def test_what_a_member_says_is_kept_without_the_secrets_that_are_known(store: Store) -> None:
     key = 'k3y-"9f8e7d6c5b'
-    store.learn([("MY_KEY", key)])
+    store.hide_secrets([("MY_KEY", key)])
     join(store)
     post(store)
     claimed = take(store)
@@ -486,7 +486,7 @@ def test_a_secret_in_an_agents_text_does_not_reach_the_agent_it_sends_work_to(
     store: Store,
 ) -> None:
     secret = "kD83jfhQ20skLs92jfA7dk3hF9s2"
-    store.hide = Redactor([("KEY", secret)])
+    store.redactor = Redactor([("KEY", secret)])
     own = post(store, agent="lead").task
     lead = Identity("t-lead", "lead", frozenset({"work"}), fence=7, task=own)
     join(store)

@@ -51,7 +51,7 @@ class RunningAttempt:
         self._running: Running = begun.running
         self._directory = site.directory(self.order.task, self.order.attempt)
         self._follower = OutputReader(
-            self.order, self._directory, hide=site.store.hide, reported=reported
+            self.order, self._directory, hide=site.store.redactor, reported=reported
         )
         self._adopted = reported is not None
         self._warnings = list(begun.warnings)

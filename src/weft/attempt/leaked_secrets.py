@@ -44,7 +44,7 @@ def refuse_secrets(site: Site, workspace: Workspace, paths: Iterable[str]) -> No
 def _find(site: Site, file: Path, name: bytes) -> set[str]:
     """Return the names of the secrets in a file's name and content."""
     found: set[str] = set()
-    for piece in (name, *_pieces(file, site.store.hide.reach)):
+    for piece in (name, *_pieces(file, site.store.redactor.reach)):
         found |= _names(site, piece)
     return found
 
@@ -73,8 +73,9 @@ def _pieces(file: Path, overlap: int) -> Iterator[bytes]:
 
 
 def _names(site: Site, text: bytes) -> set[str]:
-    tokens = {one.decode() for one in _TOKEN.findall(text)[:_MOST_TOKENS]}
-    return {*site.store.hide.find_names(text), *filter(None, (_owner(site, one) for one in tokens))}
+    tokens = {token.decode() for token in _TOKEN.findall(text)[:_MOST_TOKENS]}
+    owners = filter(None, (_owner(site, token) for token in tokens))
+    return {*site.store.redactor.find_names(text), *owners}
 
 
 def _owner(site: Site, token: str) -> str | None:

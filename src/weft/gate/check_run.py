@@ -257,7 +257,7 @@ class CheckRun:
             self._running = None
         if ended is not None and ended.why is StopReason.FORSAKEN:
             raise Forsaken
-        return judge(ended, _tail(spawn.directory, self._site.store.hide))
+        return judge(ended, _tail(spawn.directory, self._site.store.redactor))
 
     async def _start(self, spawn: Spawn) -> Running:
         try:

@@ -48,7 +48,7 @@ class Project(Struct, frozen=True, kw_only=True):
             self.store_url,
             tuning=self.config.tuning,
             limits=self.config.limits,
-            hide=Redactor(known(self.environment, self.config.gate.env)),
+            redactor=Redactor(known(self.environment, self.config.gate.env)),
         )
 
     @property

@@ -91,7 +91,7 @@ class Site(Struct, frozen=True, kw_only=True):
         if run is None:
             return self
         settings = get_settings(self.store, run)
-        self.store.learn(known(self.environment, settings.gate.env))
+        self.store.hide_secrets(known(self.environment, settings.gate.env))
         return replace(self, config=self.config.with_run(settings), settings=settings)
 
     def read_agent(self, name: str) -> Agent:
@@ -107,7 +107,7 @@ class Site(Struct, frozen=True, kw_only=True):
 
     def learn_secrets(self, agent: Agent) -> None:
         """From now on keep nothing of what this agent is given to know."""
-        self.store.learn(secrets_of(agent, self.environment))
+        self.store.hide_secrets(secrets_of(agent, self.environment))
 
 
 def home(common: Path, identity: str) -> Path:

@@ -27,6 +27,7 @@ from weft.store import Store
 from weft.store.gate import get_output, read_gate
 from weft.store.probe import order, probe, queue
 from weft.store.runs import list_runs, page_runs
+from weft.store.store import reads
 from weft.store.summaries import (
     Cost,
     RunBudget,
@@ -72,6 +73,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]  # without admissions and what agents said
 
 
+@reads
 def why(store: Store, name: str, *, now: float, tenant: str | None = None) -> Explanation:
     """Where a task is; `tenant` is who may see no others' tasks."""
     task = name_task(store, name)
@@ -171,6 +173,7 @@ class QueueView(Struct, frozen=True, kw_only=True):
     names: Mapping[str, str]
 
 
+@reads
 def look_at_queue(store: Store, *, now: float, most: int, tenant: str | None = None) -> QueueView:
     """What comes next of everything, or of what is one tenant's."""
     first, count = queue(store, now=now, most=most, tenant=tenant)
@@ -200,6 +203,7 @@ class RunCost(Struct, frozen=True, kw_only=True):
         return sum(one.micro_usd for one in self.costs)
 
 
+@reads
 def look_at_costs(store: Store, name: str | None) -> list[RunCost]:
     """What one run took, or every run and what belongs to none."""
     if name is not None:

@@ -71,10 +71,6 @@ def admit_task(tx: Transaction, worker: str, task: int, *, now: float) -> list[G
 
     Plan order does not hold it back either: the caller who names a task has decided the order.
     """
-    return take_named(tx, worker, task, now=now)
-
-
-def take_named(tx: Transaction, worker: str, task: int, *, now: float) -> list[Grant]:
     scene = _look(tx, now)
     row = tx.one("task", id=task)
     if row is None:
@@ -100,7 +96,7 @@ def _look(tx: Transaction, now: float) -> AdmissionRows:
     """Read the scene, once what time has changed is written down."""
     scene = AdmissionRows(tx, now)
     if scene.ledger.runs_wait or (scene.ledger.due is not None and scene.ledger.due <= now):
-        ready.wake_due(tx, now)
+        ready.wake_due(tx, now=now)
         start_waiting(tx, now=now)
         scene = AdmissionRows(tx, now)
     if scene.held_up is not None and scene.held_up.reserved and scene.reserved is None:

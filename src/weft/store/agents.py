@@ -13,7 +13,7 @@ from weft.store.store import reads, writes
 
 def stop_agent(tx: Transaction, agent: str, reason: str, *, now: float) -> None:
     """Admit no more tasks for this agent; its running attempts continue."""
-    tx.run("stop_agent", agent=agent, reason=tx.told(reason), since=now)
+    tx.run("stop_agent", agent=agent, reason=tx.redact(reason), since=now)
     tx.event("agent_stopped", now=now, agent=agent, reason=reason)
 
 

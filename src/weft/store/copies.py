@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weft.store.database import Transaction
-from weft.store.leases import let_go
+from weft.store.leases import release
 from weft.store.store import Store, writes
-from weft.store.workers import leave
+from weft.store.workers import depart
 
 
 class StorePlace(NamedTuple):
@@ -110,9 +110,9 @@ def move_store(
     identity = secrets.token_hex(16)
     tx.run("set_identity", identity=identity)
     for worker in tx.all("workers_present"):
-        leave(tx, worker["id"], now=now)
+        depart(tx, worker["id"], now=now)
     for lease in tx.all("open_leases"):
         if lease["kind"] != "run":
-            let_go(tx, lease["fence"], "copied", now=now)
+            release(tx, lease["fence"], now=now, reason="copied")
     tx.event("store_copied", now=now, place=here)
     return str(row["identity"]), identity

@@ -65,11 +65,19 @@ class Transaction:
     programs said through `told`, as everything does that is logged.
     """
 
-    __slots__ = ("_cursor", "_hide", "outward", "tuning")
+    __slots__ = ("_cursor", "_read_only", "_redactor", "outward", "tuning")
 
-    def __init__(self, cursor: Cursor, tuning: Tuning, hide: Redactor = SHAPES_ALONE) -> None:
+    def __init__(
+        self,
+        cursor: Cursor,
+        tuning: Tuning,
+        redactor: Redactor = SHAPES_ALONE,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self._cursor = cursor
-        self._hide = hide
+        self._redactor = redactor
+        self._read_only = read_only
         self.tuning = tuning
         self.outward = Outward()
 
@@ -87,13 +95,13 @@ class Transaction:
 
     def run(self, query: str, /, **parameters: Any) -> None:
         """Write. Costs no round trip of its own: the next read or the commit carries it."""
-        _refuse_unstorable(parameters)
+        self._check(parameters)
         self.outward.changed = True
         self._cursor.run(query, parameters)
 
     def count(self, query: str, /, **parameters: Any) -> int:
         """Write, and say how many rows that touched."""
-        _refuse_unstorable(parameters)
+        self._check(parameters)
         touched = self._cursor.count(query, parameters)
         self.outward.changed = self.outward.changed or touched > 0
         return touched
@@ -101,9 +109,14 @@ class Transaction:
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
         if parameters:
             for row in parameters:
-                _refuse_unstorable(row)
+                self._check(row)
             self.outward.changed = True
             self._cursor.many(query, parameters)
+
+    def _check(self, parameters: Mapping[str, Any]) -> None:
+        if self._read_only:
+            raise RuntimeError("A verb that writes was called where everything is only read.")
+        _refuse_unstorable(parameters)
 
     def event(
         self,
@@ -128,14 +141,14 @@ class Transaction:
     ) -> None:
         """The same for data whose names are not ours."""
         self.outward.events = True
-        told = encode_ascii(data)
-        if self._hide.finds(told):
-            told = encode_ascii(self._hide.within(data))
-        self.run("append_event", at=now, kind=kind, run=run, task=task, data=told)
+        text = encode_ascii(data)
+        if self._redactor.finds(text):
+            text = encode_ascii(self._redactor.within(data))
+        self.run("append_event", at=now, kind=kind, run=run, task=task, data=text)
 
-    def told(self, said: str) -> str:
-        """What a program said, as it is kept: storable, and without secrets."""
-        return storable(self._hide.text(said))
+    def redact(self, text: str) -> str:
+        """Return a program's text as the store keeps it: without secrets and bytes it refuses."""
+        return storable(self._redactor.text(text))
 
     def ring(self) -> None:
         """Wake the processes that follow events, although there is no new event."""

@@ -26,10 +26,6 @@ _LATELY: Final = 300
 @reads
 def read_gate(tx: Transaction, run: str) -> GateRows:
     """Everything that ever happened at the gate of a run, at one moment."""
-    return gate_rows(tx, run)
-
-
-def gate_rows(tx: Transaction, run: str) -> GateRows:
     return _rows(
         tx,
         run,
@@ -145,7 +141,7 @@ def record_verdict(
         combination=encode(list(verdict.combination)),
         purpose=verdict.purpose,
         seconds=verdict.seconds,
-        output=tx.told(output),
+        output=tx.redact(output),
         at=now,
     )
     tx.event(
@@ -174,7 +170,7 @@ def record_conflict(
         base=conflict.base,
         entry=conflict.entry,
         others=encode(list(conflict.others)),
-        report=tx.told(conflict.report),
+        report=tx.redact(conflict.report),
         at=now,
     )
 
@@ -342,7 +338,7 @@ def _done(tx: Transaction, task: Row, commit: str, *, now: float) -> None:
 def block_gate(tx: Transaction, fence: int, run: str, reason: str, *, now: float) -> None:
     """The gate of a run needs a person; nothing lands before one has looked."""
     _holds(tx, fence, run)
-    tx.run("block_run", run=run, reason=tx.told(reason))
+    tx.run("block_run", run=run, reason=tx.redact(reason))
     tx.event("gate_blocked", now=now, run=run, reason=reason)
 
 

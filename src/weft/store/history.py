@@ -8,7 +8,7 @@ from weft.errors import NotFound
 from weft.model import RunHistory, Use
 from weft.store import row_records
 from weft.store.database import Row, Transaction
-from weft.store.gate import gate_rows
+from weft.store.gate import read_gate
 from weft.store.store import reads
 
 
@@ -25,7 +25,7 @@ def read_history(tx: Transaction, run: str, *, now: float) -> RunHistory:
         tasks=tuple(row_records.task(one) for one in tx.all("tasks_of_run", run=run)),
         needs=needs,
         attempts=tuple(row_records.attempt(one) for one in tx.all("attempts_of_run", run=run)),
-        gate=gate_rows(tx, run),
+        gate=read_gate(tx, run),
         outputs={one["number"]: one["output"] for one in tx.all("failed_outputs", run=run)},
         events=tuple(row_records.event(one) for one in tx.all("events_of_run", run=run)),
         uses=_uses(tx, since=row["submitted"], until=now),

@@ -143,22 +143,16 @@ def release(
     What it reserved of a consumable counts as spent, except where `spent` says how much it
     was. False if the lease had been released before; that changes nothing.
     """
-    return let_go(tx, fence, reason, now=now, spent=spent)
-
-
-def let_go(
-    tx: Transaction, fence: int, reason: str, *, now: float, spent: Demand | None = None
-) -> bool:
     lease = _lease(tx, fence)
     if lease["kind"] == "run":
         raise StaleFence(f"Fence {fence} is a run's, which is released when the run ends.")
     if lease["state"] == "released":
         return False
-    _let_go(tx, lease, tx.told(reason), spent or {}, now=now)
+    _release(tx, lease, tx.redact(reason), spent or {}, now=now)
     return True
 
 
-def _let_go(tx: Transaction, lease: Row, reason: str, spent: Demand, *, now: float) -> None:
+def _release(tx: Transaction, lease: Row, reason: str, spent: Demand, *, now: float) -> None:
     end_lease(tx, lease, reason, now=now)
     if lease["kind"] != "attempt":
         return
@@ -226,7 +220,7 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         session=outcome.session,
         tokens=outcome.tokens,
         micro_usd=outcome.micro_usd,
-        answer=tx.told(outcome.result or outcome.reason),
+        answer=tx.redact(outcome.result or outcome.reason),
     )
     if outcome.penalises is not None:
         penalise(tx, outcome.penalises, now=now)
@@ -273,7 +267,7 @@ def _after(
         task=task["id"],
         attempt=lease["attempt"],
         kind=outcome.kind,
-        signature=tx.told(outcome.signature),
+        signature=tx.redact(outcome.signature),
         at=now,
     )
     goes_on = outcome.state in (State.READY, State.PARKED)
@@ -282,7 +276,7 @@ def _after(
             "failures_alike",
             task=task["id"],
             kind=outcome.kind,
-            signature=tx.told(outcome.signature),
+            signature=tx.redact(outcome.signature),
         )
         if alike >= tx.tuning.pattern:
             return State.BLOCKED, f"failed {alike} times in the same way: {outcome.reason}"
@@ -316,7 +310,7 @@ def _move(
         _judge_story(tx, task, state, reason, outcome.kind, now=now)
         return
     if outcome.result:
-        tx.run("set_result", id=number, result=tx.told(outcome.result))
+        tx.run("set_result", id=number, result=tx.redact(outcome.result))
     if outcome.then is not None:
         capacity.refuse_odd_amounts(outcome.then.demand, f"Stage {outcome.then.name}")
         set_stage(tx, number, outcome.then)
@@ -527,7 +521,7 @@ def free_proved_dead(tx: Transaction, fence: int, *, now: float, proof: str) -> 
     task = tx.one("task", id=lease["task"]) if lease["task"] is not None else None
     run = None if task is None else task["run"]
     tx.event("lease_reaped", now=now, run=run, task=lease["task"], fence=fence, proof=proof)
-    _let_go(tx, lease, "reaped", {}, now=now)
+    _release(tx, lease, "reaped", {}, now=now)
     return True
 
 

@@ -120,10 +120,6 @@ def list_limits(tx: Transaction, *, now: float) -> list[Limit]:
 @reads
 def differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
     """How a configuration differs from the store, one sentence with the cure for each."""
-    return _differences(tx, stated)
-
-
-def _differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
     rows = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
     return [
         f"{one.source} says {name} = {one.value}, the store has {rows.get(name, 'none')}: "
@@ -136,11 +132,7 @@ def _differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
 @reads
 def require_agreement(tx: Transaction, stated: Mapping[str, Stated]) -> None:
     """Refuse a configuration that differs, before anything is handed in under it."""
-    refuse_difference(tx, stated)
-
-
-def refuse_difference(tx: Transaction, stated: Mapping[str, Stated]) -> None:
-    different = _differences(tx, stated)
+    different = differences(tx, stated)
     if different:
         raise LimitsDiffer(" ".join(different))
 

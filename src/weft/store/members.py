@@ -16,7 +16,7 @@ from weft.store import leases, row_records
 from weft.store.database import Row, Transaction, encode_keys, storable
 from weft.store.limit_table import own_limit
 from weft.store.store import reads, writes
-from weft.store.workers import agree_on_times, leave
+from weft.store.workers import agree_on_times, depart
 
 _SCANNED: Final = 200  # events looked at in one go
 _TOLD: Final = 50  # notices told in one go
@@ -50,8 +50,8 @@ def join(tx: Transaction, member: NewMember, *, now: float) -> None:
 def part(tx: Transaction, member: str, *, now: float) -> None:
     """A member leaves and says so: what it holds is handed back at once, by itself."""
     for row in tx.all("held_by_members", worker=member):
-        leases.let_go(tx, row["fence"], "handed_back", now=now)
-    leave(tx, member, now=now)
+        leases.release(tx, row["fence"], now=now)
+    depart(tx, member, now=now)
 
 
 @writes
@@ -63,7 +63,7 @@ def hand_back(tx: Transaction, fence: int, *, reason: str, now: float) -> bool:
     lease = tx.one("lease", fence=fence)
     if lease is not None and lease["state"] != "released":
         tx.run("unpin", id=lease["task"], worker=lease["worker"])
-    return leases.let_go(tx, fence, reason or "handed_back", now=now)
+    return leases.release(tx, fence, now=now, reason=reason or "handed_back")
 
 
 @reads

@@ -46,7 +46,7 @@ def _refuse_unusable(text: str) -> None:
 def _post(
     tx: Transaction, task: int | None, worker: str | None, sender: str, text: str, now: float
 ) -> Message:
-    kept = tx.told(text)
+    kept = tx.redact(text)
     tx.run("add_message", to_task=task, to_worker=worker, sender=sender, text=kept, now=now)
     number = int(tx.value("last_message"))
     return Message(id=number, to_task=task, to_worker=worker, sender=sender, text=kept, at=now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.errors import AtCapacity, NotFound, Refused
 from weft.model import Capacity, Grant, State
 from weft.store import ready
-from weft.store.admission import take_named
+from weft.store.admission import admit_task
 from weft.store.database import Row, Transaction
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
@@ -31,7 +31,7 @@ def accept(tx: Transaction, task: int, worker: str, *, now: float) -> list[Grant
     """
     row = _offered(tx, task, worker)
     ready.requeue(tx, row["id"], now=now)
-    return take_named(tx, worker, task, now=now)
+    return admit_task(tx, worker, task, now=now)
 
 
 @writes
@@ -60,10 +60,7 @@ def withdraw_all(tx: Transaction, worker: str, *, now: float) -> None:
 @reads
 def find_room(tx: Transaction, worker: str, *, now: float) -> Capacity:
     """A worker's slots, with those taken for which something was assigned to it already."""
-    return _room(tx, Ledger(tx, now), worker)
-
-
-def _room(tx: Transaction, ledger: Ledger, worker: str) -> Capacity:
+    ledger = Ledger(tx, now)
     ledger.place(worker)
     slots = ledger.nominal.get(f"worker:{worker}")
     if slots is None:
@@ -78,7 +75,7 @@ def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: boo
     row = get_row(tx, task)
     if row["state"] not in (State.READY, State.WAITING, State.PARKED):
         raise Refused(f"Task {task} is {row['state']} and cannot be assigned.")
-    room = _room(tx, Ledger(tx, now), worker)
+    room = find_room(tx, worker, now=now)
     if not room.available and not or_queue and row["pinned"] != worker:
         raise AtCapacity(f"{worker} is at capacity ({room.current}/{room.max}).")
     together = [row] if row["gang"] is None else tx.all("gang_members", gang=row["gang"])

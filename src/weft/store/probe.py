@@ -68,7 +68,8 @@ def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
 def order(tx: Transaction, *, now: float, tenant: str | None = None) -> list[int]:
     """The ready tasks, or one tenant's, in the order in which they are looked at, whatever holds
     them up."""
-    return _order(tx, now, tenant)
+    rows = tx.all("ready_tasks") if tenant is None else tx.all("ready_tasks_of", tenant=tenant)
+    return [row["id"] for row in sorted(rows, key=lambda row: rank(tx, row, now))]
 
 
 @reads
@@ -77,7 +78,7 @@ def queue(
 ) -> tuple[list[tuple[Task, list[Wait]]], int]:
     """The first of the ready tasks, or of one tenant's, in order, with what each waits for; and
     how many there are."""
-    numbers = _order(tx, now, tenant)
+    numbers = order(tx, now=now, tenant=tenant)
     rows = {row["id"]: row for row in tx.all("tasks", ids=encode_keys(map(str, numbers[:most])))}
     scene = AdmissionRows(tx, now)
     first = [rows[number] for number in numbers[:most]]
@@ -85,11 +86,6 @@ def queue(
     return [(row_records.task(row), wait) for row, wait in zip(first, waits, strict=True)], len(
         numbers
     )
-
-
-def _order(tx: Transaction, now: float, tenant: str | None) -> list[int]:
-    rows = tx.all("ready_tasks") if tenant is None else tx.all("ready_tasks_of", tenant=tenant)
-    return [row["id"] for row in sorted(rows, key=lambda row: rank(tx, row, now))]
 
 
 def _before_admission(

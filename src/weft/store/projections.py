@@ -164,7 +164,7 @@ def fail_projection(
 ) -> None:
     """Record a try that failed; with `give_up` it is the last until somebody resumes the run."""
     _require_held(tx, fence, run, name)
-    tx.run("fail_projection", run=run, name=name, failure=tx.told(failure), open=not give_up)
+    tx.run("fail_projection", run=run, name=name, failure=tx.redact(failure), open=not give_up)
     tx.ring()
 
 

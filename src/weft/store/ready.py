@@ -31,6 +31,7 @@ from weft.store.claims import (
 )
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter_rest, withdraw
+from weft.store.store import writes
 
 
 def settle(tx: Transaction, ids: Iterable[int], *, now: float) -> None:
@@ -225,7 +226,7 @@ def leave(
         id=row["id"],
         state=state,
         now=now,
-        reason=tx.told(reason),
+        reason=tx.redact(reason),
         until=until,
         offered_to=offered_to,
     )
@@ -272,7 +273,8 @@ def step_aside(tx: Transaction, row: Row, held: Mapping[str, int], *, passable: 
     tx.run("promote_best", bucket=row["bucket"], line=line, aside=in_the_way[line])
 
 
-def wake_due(tx: Transaction, now: float) -> None:
+@writes
+def wake_due(tx: Transaction, *, now: float) -> None:
     """What was parked or offered until now is ready again; what preferred somebody, for all."""
     for row in tx.all("due", now=now):
         requeue(tx, row["id"], now=now)

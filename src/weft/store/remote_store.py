@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from weft import __version__, errors
 from weft.config import Tuning
@@ -25,10 +25,9 @@ from weft.redaction import SHAPES_ALONE
 from weft.store.database import Transaction
 from weft.store.remote_calls import Unreadable, convert, decode, encode, hints_of
 from weft.store.server_client import Client, Server, ServerReply
-from weft.store.store import Store, name_of
+from weft.store.store import Store, Verb
 from weft.store.wake import Listener, Listeners, Topic
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 VERBS: Final = "/v1/verbs"
@@ -51,7 +50,7 @@ class RemoteStore(Store):
         self._client = Client(server)
         self._known: Tuning | None = None
         self._bells = _Bells(server)
-        self.hide = SHAPES_ALONE  # whoever has the store sees to what is kept
+        self.redactor = SHAPES_ALONE  # whoever has the store sees to what is kept
 
     @property
     def url(self) -> str:
@@ -70,46 +69,11 @@ class RemoteStore(Store):
     def tuning(self, _: Tuning) -> NoReturn:
         raise AttributeError("These numbers are the server's.")
 
-    def ask(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return self._send(function, args, kwargs, {})
-
-    def tell(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return self._send(function, args, kwargs, _key())
-
-    def ask_together(
-        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        return self._send(function, args, kwargs, {})
-
-    def tell_together(
-        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        return self._send(function, args, kwargs, _key())
-
-    def _send(
-        self,
-        function: Callable[..., T],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        headers: Mapping[str, str],
-    ) -> T:
-        name, body = name_of(function), body_of(args, kwargs)
-        path = f"{VERBS}/{name}"
+    def call(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        body, headers = body_of(args, kwargs), _key() if verb.kind == "write" else {}
+        path = f"{VERBS}/{verb.name}"
         reply = self._client.send("POST", path, body, seconds=_SOON, headers=headers)
-        answer: T = result_of(self.url, name, reply, hints_of(function)["return"])
-        return answer
+        return result_of(self.url, verb.name, reply, hints_of(verb.function)["return"])
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         raise RuntimeError("Only verbs can be sent to a server, not transactions.")

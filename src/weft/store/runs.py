@@ -21,7 +21,7 @@ from weft.store.ledger import Ledger
 from weft.store.limit_table import refuse_unusable
 from weft.store.projections import TARGET_BRANCH, NewProjection, add_projections
 from weft.store.store import reads, writes
-from weft.store.tasks import add_tasks, cancel_row, get_row, pause_row, resume_row
+from weft.store.tasks import add_tasks, cancel, pause, resume
 
 NO_SETTINGS: Final = RunSettings()
 """Settings of a run without agents and without a check."""
@@ -98,7 +98,7 @@ def change_settings(
     row = _get_row(tx, run)
     if row["state"] == "ended":
         raise Refused(f"Run {run} has ended already.")
-    current = _current_settings(tx, run)
+    current = get_settings(tx, run)
     if replace(settings, revision=current.revision) == current:
         return False
     revision = current.revision + 1
@@ -120,7 +120,10 @@ def change_settings(
 @reads
 def get_settings(tx: Transaction, run: str) -> RunSettings:
     """Return the settings of a run that are in force."""
-    return _current_settings(tx, run)
+    row = tx.one("current_settings", run=run)
+    if row is None:
+        raise NotFound(f"There is no run {run}.")
+    return row_records.run_settings(row)
 
 
 @reads
@@ -128,13 +131,6 @@ def list_settings(tx: Transaction, run: str) -> dict[int, RunSettings]:
     """Return every revision of a run's settings, by its number."""
     rows = tx.all("run_settings", run=run)
     return {row["revision"]: row_records.run_settings(row) for row in rows}
-
-
-def _current_settings(tx: Transaction, run: str) -> RunSettings:
-    row = tx.one("current_settings", run=run)
-    if row is None:
-        raise NotFound(f"There is no run {run}.")
-    return row_records.run_settings(row)
 
 
 def _limits_of(tx: Transaction, run: NewRun) -> dict[str, int]:
@@ -205,7 +201,7 @@ def cancel_run(
     found = sorted(_unended(tx, run), key=lambda row: (row["story"] is not None, row["id"]))
     cancelled = [row["id"] for row in found if row["id"] not in landing]
     for number in cancelled:
-        cancel_row(tx, get_row(tx, number), now=now, reason=reason)
+        cancel(tx, number, now=now, reason=reason)
     if not landing:
         _end(tx, run, now=now)
     return sorted(cancelled), sorted(landing)
@@ -239,14 +235,14 @@ def pause_run(tx: Transaction, run: str, *, now: float) -> list[int]:
     neither its next stage nor its next attempt starts.
     """
     _get_row(tx, run)
-    return [row["id"] for row in _unended(tx, run) if pause_row(tx, row, now=now)]
+    return [row["id"] for row in _unended(tx, run) if pause(tx, row["id"], now=now)]
 
 
 @writes
 def resume_run(tx: Transaction, run: str, *, now: float) -> list[int]:
     """Let all that is paused of a run go on; returns those tasks."""
     _get_row(tx, run)
-    return [row["id"] for row in _unended(tx, run) if resume_row(tx, row, now=now)]
+    return [row["id"] for row in _unended(tx, run) if resume(tx, row["id"], now=now)]
 
 
 def _unended(tx: Transaction, run: str) -> list[Row]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, overload
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -25,98 +25,77 @@ Kind = Literal["read", "write"]
 
 
 class Verb(Struct, frozen=True, kw_only=True):
-    """A function over a transaction, under the name by which it can be asked for from afar."""
+    """A function that can be called by name, in this process or on a server."""
 
     name: str  # `tasks.get_task`
     kind: Kind
     function: Callable[..., Any]
-    together: bool = False  # it is over a store, and calls several verbs at one moment
+    takes_store: bool = False  # its first parameter is a store, with which it calls other verbs
 
 
 VERBS: Final[dict[str, Verb]] = {}
-"""All that the modules imported so far can do; `calling.all_verbs` has those of all modules."""
+"""The verbs of the modules imported so far; `remote_calls.all_verbs` imports the others."""
 
 
 class Store:
-    """Runs transactions. Safe to share between threads; each process opens its own."""
+    """A database with its verbs. Threads may share it; each process opens its own."""
 
     def __init__(
-        self, database: Database, tuning: Tuning, *, hide: Redactor = SHAPES_ALONE
+        self, database: Database, tuning: Tuning, *, redactor: Redactor = SHAPES_ALONE
     ) -> None:
         self.database = database
         self.tuning = tuning
-        self.hide = hide  # takes out what must not be kept of what programs say
-        self._here = threading.local()  # whether this thread is in a transaction
+        self.redactor = redactor  # removes secrets from the texts of programs
+        self._thread = threading.local()  # `busy` while this thread is in a transaction
 
     @property
     def url(self) -> str:
         return self.database.url
 
-    def ask(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Carry out a verb that reads."""
-        return self.read(lambda transaction: function(transaction, *args, **kwargs))
+    def call(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run a verb as a transaction of its own."""
 
-    def tell(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Carry out a verb that writes."""
-        return self.write(lambda transaction: function(transaction, *args, **kwargs))
+        def work(tx: Transaction) -> Any:
+            first = BoundStore(self, tx) if verb.takes_store else tx
+            return verb.function(first, *args, **kwargs)
 
-    def ask_together(
-        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Carry out what calls several verbs that read, all of which see one moment."""
-        return self.read(lambda tx: function(OneMoment(self, tx), *args, **kwargs))
-
-    def tell_together(
-        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Carry out what calls several verbs in one writing transaction."""
-        return self.write(lambda tx: function(OneTransaction(self, tx), *args, **kwargs))
+        return self.read(work) if verb.kind == "read" else self.write(work)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         self._enter()
         try:
-            return self.database.read(lambda cursor: work(Transaction(cursor, self.tuning)))
+            return self.database.read(
+                lambda cursor: work(Transaction(cursor, self.tuning, read_only=True))
+            )
         finally:
-            self._here.busy = False
+            self._thread.busy = False
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         def body(cursor: Cursor) -> tuple[T, Outward]:
-            transaction = Transaction(cursor, self.tuning, self.hide)
+            transaction = Transaction(cursor, self.tuning, self.redactor)
             return work(transaction), transaction.outward
 
         self._enter()
         try:
             return self.database.write(body)
         finally:
-            self._here.busy = False
+            self._thread.busy = False
 
     def _enter(self) -> None:
         """Refuse a transaction inside another: SQLite cannot, and PostgreSQL would wait for it."""
-        if getattr(self._here, "busy", False):
+        if getattr(self._thread, "busy", False):
             raise RuntimeError(
                 "A verb of the store was called inside another's transaction; "
-                "call the function it wraps, or call it afterwards."
+                "pass it the transaction, or call it afterwards."
             )
-        self._here.busy = True
+        self._thread.busy = True
 
-    def learn(self, secrets: Iterable[tuple[str, str]]) -> None:
-        """From now on keep nothing that has these values in it, given by their names."""
-        self.hide = self.hide.knowing(secrets)
+    def hide_secrets(self, secrets: Iterable[tuple[str, str]]) -> None:
+        """Remove these values, given with their names, from all texts stored from now on."""
+        self.redactor = self.redactor.knowing(secrets)
 
     def listen(self, topic: Topic) -> Listener:
-        """A listener that is rung after each change of that kind, by any process."""
+        """Return a listener that is rung after each change of that kind, by any process."""
         return self.database.listen(topic)
 
     def close(self) -> None:
@@ -129,15 +108,14 @@ class Store:
         self.close()
 
 
-class OneTransaction(Store):
-    """A store whose verbs all take part in a transaction that is open already.
+class BoundStore(Store):
+    """A store whose verbs all take part in an open transaction.
 
-    So that several of them, and what is asked before and kept after, happen at one moment. A
-    verb that refuses has written nothing; any other error must end the transaction.
+    A verb that refuses has written nothing; any other error must end the transaction.
     """
 
     def __init__(self, store: Store, transaction: Transaction) -> None:
-        super().__init__(store.database, store.tuning, hide=store.hide)
+        super().__init__(store.database, store.tuning, redactor=store.redactor)
         self._transaction = transaction
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -147,75 +125,51 @@ class OneTransaction(Store):
         return work(self._transaction)
 
     def close(self) -> None:
-        """Whoever opened the store closes it."""
+        """Leave the database open for the store it belongs to."""
 
 
-class OneMoment(OneTransaction):
-    """The same for a transaction that only reads."""
-
-    def write(self, work: Callable[[Transaction], T]) -> T:
-        raise RuntimeError("A verb that writes was called where everything is only read.")
-
-
-def at_once(
-    function: Callable[Concatenate[Store, P], T],
-) -> Callable[Concatenate[Store, P], T]:
-    """Make a function that calls several verbs one writing transaction."""
-    _register(function, "write", together=True)
-
-    @wraps(function)
-    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return store.tell_together(function, *args, **kwargs)
-
-    return verb
-
-
-def at_one_moment(
-    function: Callable[Concatenate[Store, P], T],
-) -> Callable[Concatenate[Store, P], T]:
-    """The same for questions: all of them see one moment."""
-    _register(function, "read", together=True)
-
-    @wraps(function)
-    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return store.ask_together(function, *args, **kwargs)
-
-    return verb
-
-
+@overload
 def writes(
     function: Callable[Concatenate[Transaction, P], T],
-) -> Callable[Concatenate[Store, P], T]:
-    """Make a function over a transaction a verb of the store: one writing transaction."""
-    _register(function, "write")
+) -> Callable[Concatenate[Store | Transaction, P], T]: ...
+@overload
+def writes(function: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]: ...
+def writes(function: Callable[..., T]) -> Callable[..., T]:
+    """Make a function a verb: a writing transaction, or a part of the transaction it is given.
 
-    @wraps(function)
-    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return store.tell(function, *args, **kwargs)
+    The function takes the transaction first (`tx`), or a store (`store`) whose verbs all take part
+    in the transaction.
+    """
+    return _verb(function, "write")
 
-    return verb
 
-
+@overload
 def reads(
     function: Callable[Concatenate[Transaction, P], T],
-) -> Callable[Concatenate[Store, P], T]:
-    """The same for a question: one reading transaction, which sees one moment."""
-    _register(function, "read")
+) -> Callable[Concatenate[Store | Transaction, P], T]: ...
+@overload
+def reads(function: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]: ...
+def reads(function: Callable[..., T]) -> Callable[..., T]:
+    """Make a function a verb that only reads; all its queries see the same moment."""
+    return _verb(function, "read")
+
+
+def _verb(function: Callable[..., T], kind: Kind) -> Callable[..., T]:
+    name, takes_store = name_of(function), function.__code__.co_varnames[0] == "store"
+    verb = VERBS[name] = Verb(name=name, kind=kind, function=function, takes_store=takes_store)
 
     @wraps(function)
-    def verb(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return store.ask(function, *args, **kwargs)
+    def call(store: Store | Transaction, /, *args: Any, **kwargs: Any) -> T:
+        if isinstance(store, Transaction):
+            return function(store, *args, **kwargs)
+        result: T = store.call(verb, args, kwargs)
+        return result
 
-    return verb
-
-
-def _register(function: Callable[..., Any], kind: Kind, *, together: bool = False) -> None:
-    name = name_of(function)
-    VERBS[name] = Verb(name=name, kind=kind, function=function, together=together)
+    return call
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a function is called from afar: its module's own name, and its own."""
+    """Return the name by which a function can be called: its module's and its own."""
     return f"{function.__module__.removeprefix('weft.').removeprefix('store.')}.{function.__name__}"
 
 
@@ -228,10 +182,10 @@ def open_store(
     *,
     tuning: Tuning | None = None,
     limits: Mapping[str, int] = DEFAULT_LIMITS,
-    hide: Redactor = SHAPES_ALONE,
+    redactor: Redactor = SHAPES_ALONE,
 ) -> Store:
     """Open the store a URL names, bring its schema up to date, and give a new one its limits."""
-    store = Store(_driver(url), tuning or Tuning(), hide=hide)
+    store = Store(_driver(url), tuning or Tuning(), redactor=redactor)
     try:
         row = store.read(lambda tx: tx.one("identity"))
         if row is None:

@@ -253,12 +253,8 @@ def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled")
     if State(row["state"]) in TERMINAL:
         return False
     _refuse_landing(tx, row)
-    cancel_row(tx, row, now=now, reason=reason)
-    return True
-
-
-def cancel_row(tx: Transaction, row: Row, *, now: float, reason: str) -> None:
     _end(tx, row, State.CANCELLED, now=now, reason=reason)
+    return True
 
 
 def _refuse_landing(tx: Transaction, row: Row) -> None:
@@ -349,10 +345,7 @@ def pause(tx: Transaction, task: int, *, now: float) -> bool:
 
     False for one that has ended, is at the gate, or cannot start by itself anyway.
     """
-    return pause_row(tx, get_row(tx, task), now=now)
-
-
-def pause_row(tx: Transaction, row: Row, *, now: float) -> bool:
+    row = get_row(tx, task)
     if row["state"] not in _PAUSABLE:
         return False
     ready.leave(tx, row, State.PAUSED, now=now, reason="paused")
@@ -363,10 +356,7 @@ def pause_row(tx: Transaction, row: Row, *, now: float) -> bool:
 @writes
 def resume(tx: Transaction, task: int, *, now: float) -> bool:
     """Let a paused task go on; False if it is not paused."""
-    return resume_row(tx, get_row(tx, task), now=now)
-
-
-def resume_row(tx: Transaction, row: Row, *, now: float) -> bool:
+    row = get_row(tx, task)
     if row["state"] != State.PAUSED:
         return False
     tx.event("task_resumed", now=now, run=row["run"], task=row["id"])

@@ -141,11 +141,6 @@ def is_token(text: str) -> bool:
 @reads
 def identify(tx: Transaction, text: str, *, now: float) -> Token:
     """Whose token this is. Raises `Unauthenticated`, whatever is wrong with it."""
-    return identified(tx, text, now=now)
-
-
-def identified(tx: Transaction, text: str, *, now: float) -> Token:
-    """The same, for a transaction that has more to do."""
     match = _TEXT.fullmatch(text)
     id, secret = match.groups() if match else ("", "")
     row = tx.one("token", id=id)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from weft.store import ready, row_records
+from weft.store import row_records
 from weft.store.database import Transaction, encode_keys
-from weft.store.store import reads, writes
+from weft.store.store import reads
 
 
 class Head(Struct, frozen=True, kw_only=True):
@@ -112,9 +112,3 @@ def may_have_work(
         return True
     due = tx.value("next_due")
     return due is not None and due <= now
-
-
-@writes
-def wake_due(tx: Transaction, *, now: float) -> None:
-    """What was parked or offered until now is ready again; what preferred somebody, for all."""
-    ready.wake_due(tx, now)

@@ -28,7 +28,7 @@ def register(
     """
     if worker.slots < 1:
         raise InputError(f"Worker {worker.id} needs at least 1 slot, not {worker.slots}.")
-    limit_table.refuse_difference(tx, stated)
+    limit_table.require_agreement(tx, stated)
     agree_on_times(tx, worker.id)
     _refuse_other_agent_files(tx, worker)
     _refuse_taken_name(tx, worker)
@@ -130,10 +130,6 @@ def heartbeat(tx: Transaction, worker: str, *, now: float) -> bool:
 @writes
 def depart(tx: Transaction, worker: str, *, now: float) -> None:
     """A worker leaves, or was found dead. Its leases become suspect at once, not free."""
-    leave(tx, worker, now=now)
-
-
-def leave(tx: Transaction, worker: str, *, now: float) -> None:
     if not tx.count("depart", id=worker, now=now):
         return
     tx.run("suspect_worker", worker=worker)

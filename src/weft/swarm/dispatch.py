@@ -16,7 +16,7 @@ from weft.errors import AtCapacity, Forbidden, InputError, Refused
 from weft.model import MET, SWARM, Capacity, NewTask, TaskRequest, Worker
 from weft.store import Store
 from weft.store.offers import assign, find_room, offer
-from weft.store.store import at_once
+from weft.store.store import writes
 from weft.store.tasks import get_task, submit
 from weft.store.tokens import refuse_revoked
 from weft.swarm.access import get_called, get_sender, get_visible_task
@@ -32,7 +32,7 @@ DEEPEST: Final = 3
 """Most tasks between a task that an agent sent and the task that a person sent."""
 
 
-@at_once
+@writes
 def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Dispatched:
     """Submit a task for the pool, or assign, queue or offer it to a member, or prefer one.
 
@@ -42,7 +42,7 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Dispatche
     refuse_revoked(store, who.token, now=now)
     _refuse_unusable(who, work)
     if who.fence is not None:  # an agent's words, and the prompt of another
-        hide = store.hide.text
+        hide = store.redactor.text
         work = replace(work, title=hide(work.title), text=hide(work.text))
     sender = get_sender(store, who, work.sender, now=now)
     member = None if work.to is None else get_called(store, who, work.to, now=now)

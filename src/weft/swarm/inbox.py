@@ -18,13 +18,13 @@ from weft.store.messages import (
     post_to_member,
     post_to_task,
 )
-from weft.store.store import at_once
+from weft.store.store import writes
 from weft.swarm.access import get_acting, get_called, get_sender, get_visible_task
 from weft.swarm.acknowledgements import confirmed_messages, of_messages
 from weft.swarm.identity import WORK, Identity, need, need_agent, sends_to_all
 
 
-@at_once
+@writes
 def send_message(
     store: Store,
     who: Identity,
@@ -63,7 +63,7 @@ def _refuse_others_agent(who: Identity, root: Path | None, task: Task) -> None:
     need_agent(who, read_agent(root, task.agent))
 
 
-@at_once
+@writes
 def read_messages(
     store: Store,
     who: Identity,

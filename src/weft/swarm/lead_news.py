@@ -18,7 +18,7 @@ from weft.project.project import Project
 from weft.runs import single_task
 from weft.store import Store
 from weft.store.lead_messages import find_open, list_ends
-from weft.store.store import at_once
+from weft.store.store import writes
 from weft.store.tokens import refuse_revoked
 from weft.swarm.addressee import address
 from weft.swarm.dispatch import DEFAULT_TENANT, send
@@ -34,7 +34,7 @@ class LeadMessage(Struct, frozen=True, kw_only=True):
     started: bool  # False: it was open already, and has one more message
 
 
-@at_once
+@writes
 def news(store: Store, who: Identity, *, ack: str | None, now: float) -> Trigger | None:
     """What the agent of a task has not been told, or has not confirmed; None if nothing."""
     if who.task is None:

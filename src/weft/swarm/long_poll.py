@@ -23,8 +23,9 @@ from anyio.to_thread import run_sync
 from weft.errors import AtCapacity, NotFound, StoreError, WeftError
 from weft.store import Store
 from weft.store.members import give_signs, list_absent
+from weft.store.ready import wake_due
 from weft.store.ring import wait_rung
-from weft.store.waiting_members import Standing, Stirrings, look_for_members, wake_due
+from weft.store.waiting_members import Standing, Stirrings, look_for_members
 from weft.store.wake import Listener
 from weft.swarm.access import get_acting, sender_name
 from weft.swarm.dispatch import send

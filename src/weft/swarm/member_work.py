@@ -20,14 +20,14 @@ from weft.store.database import storable
 from weft.store.members import give_signs, hand_back, list_held
 from weft.store.messages import confirm_to_task, list_to_task
 from weft.store.probe import probe
-from weft.store.store import at_once
+from weft.store.store import writes
 from weft.swarm.access import as_claimed, get_acting, get_own_lease, get_visible_task, may_steer
 from weft.swarm.acknowledgements import confirmed_messages, of_messages
 from weft.swarm.identity import WORK, Identity, need
 from weft.swarm.swarm_records import Claimed, Heard, TaskResult
 
 
-@at_once
+@writes
 def claim(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed:
     """Take one task now, or be told why not. Claiming what one holds answers the same again."""
     worker = get_acting(store, who, member, now=now)
@@ -50,7 +50,7 @@ def accept(store: Store, who: Identity, member: str, task: int, *, now: float) -
     return found
 
 
-@at_once
+@writes
 def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | str:
     """What it is, or what keeps it from starting."""
     worker = get_acting(store, who, member, now=now)
@@ -62,7 +62,7 @@ def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) 
     return _taken(store, member, task, now=now)
 
 
-@at_once
+@writes
 def reject(
     store: Store, who: Identity, member: str, task: int, *, reason: str = "", now: float
 ) -> None:
@@ -109,7 +109,7 @@ def _taken(store: Store, member: str, task: int, *, now: float) -> Claimed:
     return as_claimed(store, held)
 
 
-@at_once
+@writes
 def release(
     store: Store,
     who: Identity,
@@ -132,7 +132,7 @@ def _refuse_own_agent(who: Identity, fence: int) -> None:
         raise Forbidden("weft sees for itself how this attempt ends: just end.")
 
 
-@at_once
+@writes
 def progress(
     store: Store,
     who: Identity,
@@ -187,7 +187,7 @@ def finish(
     return state
 
 
-@at_once
+@writes
 def _finish(
     store: Store,
     who: Identity,
@@ -220,7 +220,7 @@ def _refuse_another_result(store: Store, fence: int, outcome: Outcome) -> None:
     """Refuse a result that differs from the first. Several callers may each believe that theirs
     was stored."""
     first = leases.find_answer(store, fence)
-    answer = storable(store.hide.text(outcome.result or outcome.reason))
+    answer = storable(store.redactor.text(outcome.result or outcome.reason))
     if first is None or first == (outcome.kind, answer):
         return
     kind, text = first
@@ -265,7 +265,7 @@ def _outcome(store: Store, result: TaskResult, earlier: int, *, now: float) -> O
     )
 
 
-@at_once
+@writes
 def claim_files(
     store: Store,
     who: Identity,
@@ -295,7 +295,7 @@ def claim_files(
     }
 
 
-@at_once
+@writes
 def cancel(store: Store, who: Identity, task: int, *, reason: str = "", now: float) -> bool:
     """Stop a task that one has sent; an admin stops any. False if it had ended before."""
     need(who, WORK)

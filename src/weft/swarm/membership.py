@@ -25,7 +25,7 @@ from weft.store.members import (
     part,
 )
 from weft.store.members import join as register
-from weft.store.store import at_once, at_one_moment
+from weft.store.store import reads, writes
 from weft.store.workers import find_workers, get_worker, list_workers, no_worker
 from weft.swarm.access import get_acting
 from weft.swarm.identity import LOCAL, READ, WORK, Identity, has, is_foreign, need, need_member
@@ -34,7 +34,7 @@ from weft.swarm.swarm_records import Member
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
-@at_once
+@writes
 def join(
     store: Store,
     who: Identity,
@@ -104,13 +104,13 @@ def _fresh_id(name: str) -> str:
     return f"{word or 'agent'}-{secrets.token_hex(4)}"
 
 
-@at_one_moment
+@reads
 def get_member(store: Store, who: Identity, id: str, *, now: float) -> Member:
     worker = _visible(who, get_worker(store, id, now=now))
     return _for_eyes_of(who, _get(store, id, now=now), worker)
 
 
-@at_one_moment
+@reads
 def find_own(store: Store, who: Identity, *, now: float) -> list[Member]:
     """List the present members that joined with this token. `acting.find_own_members` finds the
     acting member at less cost."""
@@ -118,7 +118,7 @@ def find_own(store: Store, who: Identity, *, now: float) -> list[Member]:
     return [_get(store, one, now=now) for one in list_of_token(store, who.token)]
 
 
-@at_one_moment
+@reads
 def list_members(store: Store, who: Identity, *, now: float) -> list[Member]:
     """Everybody present whom this identity may see."""
     need(who, READ)
@@ -139,7 +139,7 @@ def page_members(
     return rest[:most], rest[most - 1].id if len(rest) > most else None
 
 
-@at_once
+@writes
 def ping(store: Store, who: Identity, id: str, *, now: float) -> Member:
     """A sign of life, also for all it holds."""
     get_acting(store, who, id, now=now)
@@ -147,7 +147,7 @@ def ping(store: Store, who: Identity, id: str, *, now: float) -> Member:
     return _get(store, id, now=now)
 
 
-@at_once
+@writes
 def close(store: Store, who: Identity, id: str, *, now: float) -> None:
     """Leave. What it holds or was offered is for others at once; again changes nothing."""
     need_member(who, get_worker(store, id, now=now))

@@ -16,7 +16,7 @@ from weft.store.members import (
     take_notices,
 )
 from weft.store.messages import confirm_to_member, list_to_member
-from weft.store.store import at_once
+from weft.store.store import writes
 from weft.store.tasks import get_task
 from weft.store.tokens import refuse_revoked
 from weft.store.waiting_members import may_have_work
@@ -31,7 +31,7 @@ from weft.swarm.identity import Identity
 from weft.swarm.swarm_records import Offer, Trigger
 
 
-@at_once
+@writes
 def poll(
     store: Store,
     who: Identity,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from weft.model import Limit
 from weft.store import Store, limit_table
 from weft.store.runs import list_runs
-from weft.store.store import at_one_moment
+from weft.store.store import reads
 from weft.swarm.identity import READ, Identity, need
 from weft.swarm.membership import list_members
 
@@ -21,7 +21,7 @@ _OF_RUNS: Final = ("run", "stage", "gate")  # `run:<id>/agents`
 _SHARED: Final = ("agent", "provider")
 
 
-@at_one_moment
+@reads
 def list_limits(store: Store, who: Identity, *, now: float) -> list[Limit]:
     """Every limit with its use that this identity may see."""
     need(who, READ)

@@ -10,7 +10,7 @@ from weft.errors import Forbidden, InputError
 from weft.model import Task
 from weft.store import Store
 from weft.store import summaries as store_looking
-from weft.store.store import at_one_moment
+from weft.store.store import reads
 from weft.store.summaries import list_summaries
 from weft.swarm.access import get_visible_task
 from weft.swarm.identity import READ, Identity, is_foreign, need
@@ -47,7 +47,7 @@ def _allowed(who: Identity, which: Filter, most: int) -> Filter:
     return replace(which, tenant=which.tenant or who.tenant)
 
 
-@at_one_moment
+@reads
 def get_task(store: Store, who: Identity, task: int) -> Task:
     """One task, if this identity may look at it."""
     return get_visible_task(store, who, task)

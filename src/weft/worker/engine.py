@@ -80,7 +80,7 @@ def open_site(
 ) -> Iterator[Site]:
     """`mcp` is where this process serves weft's tools itself; else the configuration may name a
     server on the same store."""
-    store.learn(known(environment, config.gate.env))
+    store.hide_secrets(known(environment, config.gate.env))
     with Launcher(cgroup.find_parent()) as launcher:
         site = Site(
             store=store,

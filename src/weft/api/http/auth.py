@@ -18,7 +18,7 @@ from fastapi import Request
 from weft.errors import StoreBusy, Unauthenticated
 from weft.store import Store
 from weft.store.database import Transaction
-from weft.store.tokens import identified, identify, is_token
+from weft.store.tokens import identify, is_token
 from weft.swarm.identity import Identity, from_token, need
 
 OWN: Final = "own"
@@ -75,7 +75,7 @@ def bearer(request: Request) -> str:
 
 def admit(tx: Transaction, bearer: str, scope: str, *, now: float) -> Identity:
     """Who asks, if it may ask for this at all."""
-    who = from_token(identified(tx, bearer, now=now))
+    who = from_token(identify(tx, bearer, now=now))
     if scope != OWN:
         need(who, scope)
     return who

@@ -31,7 +31,7 @@ from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.remote_calls import plainly
 from weft.store.replies import RepeatableRequest, StoredReply, fill, find_reply, keep_reply, reserve
-from weft.store.store import OneMoment, OneTransaction
+from weft.store.store import BoundStore
 from weft.swarm.identity import Identity
 from weft.swarm.long_poll import Room
 
@@ -110,7 +110,7 @@ def _asked(request: Request, scope: str, work: Work) -> Callable[[Transaction], 
     def ask(tx: Transaction) -> bytes:
         now = time.time()
         who = admit(tx, text, scope, now=now)
-        return encode(work(OneMoment(store, tx), who, now))
+        return encode(work(BoundStore(store, tx), who, now))
 
     return ask
 
@@ -130,7 +130,7 @@ async def act(request: Request, scope: str, work: Work, *, status: int = 200) ->
         before = None if asked is None else find_reply(tx, asked, now=now)
         if before is not None:
             return before
-        done = work(OneTransaction(store, tx), who, now)
+        done = work(BoundStore(store, tx), who, now)
         if asked is not None:
             kept = done.kept if isinstance(done, ShownOnce) else done
             keep_reply(tx, asked, _reply(status, kept), now=now)

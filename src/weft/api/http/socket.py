@@ -47,7 +47,7 @@ async def listen(app: FastAPI, listening: socket.socket) -> None:
     class Protocol(BoundedProtocol):
         open_connections = connections
 
-    hide_in_logs(parts_of(app).store.hide)
+    hide_in_logs(parts_of(app).store.redactor)
     server = _Server(
         uvicorn.Config(
             app,

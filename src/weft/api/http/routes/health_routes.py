@@ -16,7 +16,7 @@ from weft.api.http.requests import encode, in_thread, parts_of
 from weft.errors import Forbidden, StoreError
 from weft.store.database import Transaction
 from weft.store.limit_table import identity
-from weft.store.store import OneMoment
+from weft.store.store import BoundStore
 from weft.swarm.identity import READ
 
 router = APIRouter(tags=["health"])
@@ -50,7 +50,7 @@ async def scrape(request: Request) -> Response:
         who = admit(tx, text, READ, now=now)
         if who.tenant is not None:
             raise Forbidden("Metrics are about all tenants, and this token is for one.")
-        return metrics.look(OneMoment(parts.store, tx), now)
+        return metrics.look(BoundStore(parts.store, tx), now)
 
     seen = await in_thread(request, lambda: parts.store.read(ask))
     told = metrics.render(

@@ -16,7 +16,7 @@ import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final
 
 import anyio
@@ -92,12 +92,10 @@ async def call_verb(request: Request, name: str) -> Response:
     body = await request.body()
 
     def ask(store: Store, who: Identity, now: float) -> object:
-        carry_out = store.ask_together if verb.together else store.ask
-        return {"result": _carry_out(verb, carry_out, body, who, now)}
+        return {"result": _carry_out(verb, partial(store.call, verb), body, who, now)}
 
     def tell(store: Store, who: Identity, now: float) -> object:
-        carry_out = store.tell_together if verb.together else store.tell
-        done = {"result": _carry_out(verb, carry_out, body, who, now)}
+        done = {"result": _carry_out(verb, partial(store.call, verb), body, who, now)}
         return ShownOnce(shown=done, kept={}) if _is_secret(verb) else done
 
     if verb.kind == "write":
@@ -113,8 +111,8 @@ async def call_operation(request: Request, name: str) -> Response:
     body = await request.body()
     project = parts_of(request).project
 
-    def carry_out(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return function(project, *args, **kwargs)
+    def carry_out(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return operation.function(project, *args, **kwargs)
 
     async def work(who: Identity) -> object:
         done = await in_slow_thread(
@@ -155,7 +153,7 @@ def _carry_out(
         raise InputError(f"This call cannot be read: {error}.") from error
     args, kwargs = arguments_of(verb.function, called, {"now": now, "who": who})
     with _known_errors():
-        return carry_out(verb.function, *args, **kwargs)
+        return carry_out(args, kwargs)
 
 
 @contextmanager

@@ -1,0 +1,54 @@
+"""Answers about tasks: each is read in a single transaction, so that its parts agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from store_helpers import count_transactions, go, hire, url
+from swarm_helpers import OWNER, join, post
+from weft.model import NewRun, NewTask, Outcome, State
+from weft.runs.explanation import look_at_costs, look_at_queue, why
+from weft.store import Store
+from weft.store.leases import finish
+from weft.store.runs import submit_run
+from weft.swarm.poll import poll
+from weft.swarm.visible_reasons import explain
+
+__all__ = ["url"]
+
+CANDIDATE = Outcome(state=State.GATING, candidate="c" * 40, base="b" * 40)
+READS: dict[str, Callable[[Store], object]] = {
+    "why of a task at the gate": lambda store: why(store, "r/a", now=2),
+    "why of a ready task": lambda store: why(store, "r/b", now=2),
+    "queue": lambda store: look_at_queue(store, now=2, most=5),
+    "costs": lambda store: look_at_costs(store, None),
+    "explain": lambda store: explain(store, OWNER, 1, now=2),
+}
+
+
+@pytest.fixture
+def busy(store: Store) -> Store:
+    """A store with a task at the gate and a ready task."""
+    hire(store)
+    submit_run(store, NewRun(id="r", repo="/r"), [NewTask(name="a"), NewTask(name="b")], now=0)
+    finish(store, go(store).fence, CANDIDATE, now=1)
+    return store
+
+
+@pytest.mark.parametrize("name", READS)
+def test_an_answer_is_read_in_one_transaction(busy: Store, name: str) -> None:
+    counted, counts = count_transactions(busy)
+    READS[name](counted)
+    assert counts == {"read": 1}
+
+
+def test_a_poll_is_one_transaction(store: Store) -> None:
+    join(store)
+    post(store)
+    counted, counts = count_transactions(store)
+    trigger = poll(counted, OWNER, "m", now=2)
+    assert trigger is not None
+    assert trigger.task is not None
+    assert counts == {"write": 1}
