@@ -1,8 +1,7 @@
-"""Plans: reading plan.md, prd.json and beads exports, and compiling them into a graph.
+"""Plans: readers of plan.md, prd.json and beads exports, and their compilation into a graph.
 
-Pure: bytes in, records out. Files are read and written by whoever asks. The entry points are
-`read` and `compile`; `writeback`, `annotate`, `state` and `report` serve the commands
-they are named after.
+Pure: bytes in, records out; callers read and write the files. The entry points are `read` and
+`compile`; `writeback`, `annotator`, `parallel_state` and `plan_json` each serve a command.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ def _reader(name: str, data: bytes) -> Callable[[str, bytes], ParsedPlan]:
 
 
 def suffix_for(data: bytes) -> str:
-    """What the name of a file with this plan in it would end with: md, json or jsonl."""
+    """Return the suffix for a file with this plan: md, json or jsonl."""
     start = data[:4096].lstrip(_BLANK)
     if not start.startswith((b"{", b"[")):
         return "md"
-    # An object that ends with its line is one of many.
+    # In a beads export each object ends with its line.
     first_line = data.lstrip(_BLANK).partition(b"\n")[0].rstrip()
     is_beads = first_line.endswith(b"}") and b'"stories"' not in first_line
     return "jsonl" if is_beads else "json"

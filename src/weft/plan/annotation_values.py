@@ -1,7 +1,7 @@
-"""What the values of annotations mean: paths, budgets, resources, names.
+"""The values of annotations: paths, budgets, resources, names.
 
-Each parser takes text and returns a value, or raises `ValueError` with a sentence that says what
-was expected. `Notes` gathers the annotations of one task.
+Each parser takes text and returns a value, or raises `ValueError` with the expected form. `Notes`
+holds the annotations of a task.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BETTER_PATH: Final = "Write it relative to the root of the repository, such as 
 
 
 class Notes:
-    """Everything the annotations of one task say, as far as it could be understood."""
+    """The annotations of a task, as far as they could be understood."""
 
     files: tuple[str, ...] | None = None
     reads: tuple[str, ...] = ()
@@ -60,12 +60,12 @@ class Notes:
 
 
 def gather(annotations: Iterable[Annotation], problems: Problems) -> Notes:
-    """Read the annotations of one task; a repeated key adds to a list and is wrong elsewhere."""
+    """Read the annotations of a task; a repeated key adds to a list and is an error elsewhere."""
     notes = Notes()
-    said: dict[str, list[Annotation]] = {}
+    by_key: dict[str, list[Annotation]] = {}
     for annotation in annotations:
-        said.setdefault(annotation.key, []).append(annotation)
-    for key, given in said.items():
+        by_key.setdefault(annotation.key, []).append(annotation)
+    for key, given in by_key.items():
         notes.said[key] = given[0]
         if key in LIST_KEYS:
             _LISTS[key](notes, given, problems)
@@ -108,15 +108,15 @@ def paths(
     place: Callable[[_At], tuple[int, int, str | None]],
     problems: Problems,
 ) -> tuple[str, ...]:
-    """Normalise paths and patterns; `place` gives line, column and pointer of a bad one."""
-    found: dict[str, None] = {}
+    """Normalise paths and patterns; `place` gives line, column and pointer of a bad path."""
+    normalised: dict[str, None] = {}
     for text, at in items:
         try:
-            found[_normalised(text)] = None
+            normalised[_normalised(text)] = None
         except BadPath as wrong:
             line, column, pointer = place(at)
             problems.error((line, column), "bad-path", str(wrong), _BETTER_PATH, pointer)
-    return tuple(found)
+    return tuple(normalised)
 
 
 def _normalised(text: str) -> str:
@@ -140,7 +140,7 @@ def klass(text: str) -> Class:
 
 
 def execution(text: str) -> bool:
-    """Whether the phase runs in parallel."""
+    """Return True for a parallel phase."""
     if text.lower() not in ("parallel", "sequential"):
         raise ValueError("parallel or sequential")
     return text.lower() == "parallel"
@@ -174,10 +174,10 @@ def uses(text: str) -> tuple[str, float]:
 
 
 def team(text: str) -> Team:
-    said = _TEAM.fullmatch(text)
-    if said is None or int(said[1]) == 0:
+    match = _TEAM.fullmatch(text)
+    if match is None or int(match[1]) == 0:
         raise ValueError("a size and an agent, such as `3 of claude`")
-    return Team(size=int(said[1]), agent=said[2])
+    return Team(size=int(match[1]), agent=match[2])
 
 
 def name(text: str) -> str:
@@ -223,22 +223,22 @@ def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
 
 
 def _plain_paths(value: str) -> tuple[str, ...]:
-    """Return the paths of a list in which nothing is unusual, which is nearly every list."""
+    """Return the paths of a list without quotes, bullets or line ends; () for any other list."""
     too_long = len(value) > _LONGEST_PATH or value.count("/") > _DEEPEST_PATH
     if too_long or "\n" in value or '"' in value or "'" in value or "`" in value:
         return ()
-    found: dict[str, None] = {}
+    normalised: dict[str, None] = {}
     for part in value.split(","):
         word = part.strip()
         if word in _NONE or word[:2] in _BULLETS:
             return ()
         if word:
             try:
-                found[normalise(word)] = None
+                normalised[normalise(word)] = None
             except BadPath:
-                # Said where it stands by whoever looks more closely.
+                # The slow way reports it with its place.
                 return ()
-    return tuple(found)
+    return tuple(normalised)
 
 
 def _reads(notes: Notes, given: list[Annotation], problems: Problems) -> None:
@@ -259,19 +259,19 @@ def _depends(notes: Notes, given: list[Annotation], _: Problems) -> None:
 
 
 def _stages(notes: Notes, given: list[Annotation], problems: Problems) -> None:
-    found = [
+    words = [
         (word.strip(), annotation.place_of(item))
         for annotation in given
         for item in annotation.items()
         for word in _ARROW.split(item.text)
     ]
-    names = tuple(word for word, _ in found)
+    names = tuple(word for word, _ in words)
     fault = stages.find_fault(names)
     if fault is None:
         notes.stages = names
         return
-    where = found[fault.place][1] if found else given[0].place
-    close = problems.closest(names[fault.place], stages.STAGES, cutoff=0.6) if found else None
+    where = words[fault.place][1] if words else given[0].place
+    close = problems.closest(names[fault.place], stages.STAGES, cutoff=0.6) if words else None
     problems.error(
         where,
         "bad-stages",

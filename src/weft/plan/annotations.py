@@ -1,10 +1,10 @@
-"""What an annotation says: from the body of an HTML comment to keys and values.
+"""Annotations: keys and values in the body of an HTML comment.
 
     <!-- files: src/a.ts, "a,b.ts"; depends: task1 -->
 
-Annotations are separated by `;` or new lines. A line without a key goes on with the list above
-it, and a command keeps its `;` unless a known key follows. What a value means is decided in
-`values`; whether a key belongs to a task or a phase, in `markdown`.
+Annotations are separated by `;` or new lines. A line without a key goes on with the list above it,
+and a command keeps its `;` unless a known key follows. `annotation_values` reads the values;
+`markdown` decides whether a key belongs to a task or a phase.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIST_KEYS: Final = frozenset({"files", "depends", "reads", "stages", "uses"})
 """A repeated key of these adds to its list."""
 
 MOST_ITEMS: Final = 50_000
-"""In one comment."""
+"""The most items in a comment."""
 
 _ALIASES: Final = {"writes": "files"}
 _KEYS: Final = PHASE_KEYS | TASK_KEYS | _ALIASES.keys()
@@ -52,7 +52,7 @@ _BULLET = re.compile(r"[-*+][ \t]+")
 
 
 class AnnotationItem(NamedTuple):
-    """One element of a list."""
+    """An element of a list."""
 
     text: str
     after: int  # an offset into the body of the comment, with only blanks between
@@ -80,7 +80,7 @@ class Annotation(NamedTuple):
 
 
 def read_comment(comment: Comment, problems: Problems) -> list[Annotation]:
-    """Return what a comment says; nothing if it holds no known key and so is prose."""
+    """Return the annotations of a comment; none if it holds no known key and so is prose."""
     body = comment.body
     if ":" not in body:
         return []
@@ -93,7 +93,7 @@ def read_comment(comment: Comment, problems: Problems) -> list[Annotation]:
         )
         return []
     if ";" not in body and "\n" not in body and (only := _KEY.match(body)):
-        # Most comments hold one annotation on one line.
+        # The usual comment: a single annotation on a single line.
         word = _canonical(only[1])
         if word is not None:
             return [Annotation(word, body[only.end() :], comment, only.start(1), only.end())]
@@ -104,19 +104,19 @@ def read_comment(comment: Comment, problems: Problems) -> list[Annotation]:
         _suspect_misspellings(comment, keys, problems)
         return []
     # Each with its key, where that stands, and where its value begins and ends.
-    found: list[tuple[str, int, int, int]] = []
+    spans: list[tuple[str, int, int, int]] = []
     for (start, end), key, word in zip(segments, keys, words, strict=True):
         if key is not None and word is not None:
-            found.append((word, key.start(1), key.end(), end))
+            spans.append((word, key.start(1), key.end(), end))
         elif not body[start:end].strip():
             continue
-        elif found and _continues(found[-1][0], key, body, start):
-            found[-1] = (*found[-1][:3], end)
+        elif spans and _continues(spans[-1][0], key, body, start):
+            spans[-1] = (*spans[-1][:3], end)
         else:
             _report_stray(comment, key, start, end, problems)
     return [
         Annotation(word, body[value_at:end], comment, key_at, value_at)
-        for word, key_at, value_at, end in found
+        for word, key_at, value_at, end in spans
     ]
 
 
@@ -129,15 +129,15 @@ def _canonical(word: str) -> str | None:
 def _segments(body: str) -> Iterator[tuple[int, int]]:
     start = 0
     if ";" in body or "\n" in body:
-        for found in _SEPARATOR_OR_QUOTED.finditer(body):
-            if found[0] in ";\n":
-                yield start, found.start()
-                start = found.end()
+        for match in _SEPARATOR_OR_QUOTED.finditer(body):
+            if match[0] in ";\n":
+                yield start, match.start()
+                start = match.end()
     yield start, len(body)
 
 
 def _continues(last: str, key: re.Match[str] | None, body: str, start: int) -> bool:
-    """Whether a segment without a known key belongs to the annotation before it."""
+    """Return whether a segment without a known key belongs to the annotation before it."""
     separator = body[start - 1]
     if last == "check":
         return separator == ";"
@@ -146,9 +146,9 @@ def _continues(last: str, key: re.Match[str] | None, body: str, start: int) -> b
 
 def _items(annotation: Annotation) -> Iterator[AnnotationItem]:
     value = annotation.value
-    # Where nothing is quoted, which is nearly everywhere, every comma counts.
+    # Without a quote, the usual case, every comma counts.
     if '"' in value:
-        ends = [found.start() for found in _COMMA_OR_QUOTED.finditer(value) if found[0] in ",\n"]
+        ends = [match.start() for match in _COMMA_OR_QUOTED.finditer(value) if match[0] in ",\n"]
         parts = [value[a + 1 : b] for a, b in pairwise([-1, *ends, len(value)])]
     else:
         parts = value.replace("\n", ",").split(",")

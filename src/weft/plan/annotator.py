@@ -1,8 +1,8 @@
-"""Which phases and tasks of a plan could run in parallel, as annotations for its author to accept.
+"""Annotations proposed for a plan.md: its files, needs and parallel phases.
 
-What can be known is little: the files a task speaks of, the tasks it names, and words that tell
-that it puts others together. A phase is called parallel only if the files of every task in it
-are known and at least two of its tasks may run at once. A plan that is annotated is left alone.
+The evidence is the files and tasks that a task mentions, and verbs such as "integrate". A phase is
+called parallel only if the files of all its tasks are known and at least two of them may run at
+once. A plan with annotations is left alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Advice(Struct, frozen=True, kw_only=True):
 
 
 def annotate(name: str, data: bytes, repository: Iterable[str] | None = None) -> Advice:
-    """Look for what could run in parallel in a plan.md that does not say."""
+    """Propose annotations for a plan.md that has none."""
     plan = markdown.read(name, data).plan
     text = source.decode(data, Problems(name))
     if text is None or _is_annotated(plan):
@@ -71,20 +71,20 @@ def _is_annotated(plan: Plan) -> bool:
 
 def _look_at(phase: Phase, tasks: Sequence[PlanTask], repository: Repository) -> PhaseAdvice:
     labels = [task.label for task in tasks]
-    found = []
+    advice = []
     for place, task in enumerate(tasks):
         spoken = f"{task.text}\n{task.details}"
         files = () if task.manual else mentions.files(spoken, repository)
-        found.append(
+        advice.append(
             TaskAdvice(id=task.id, files=files, depends=_needs(task, spoken, labels[:place]))
         )
-    parallel, reason = _judge(tasks, found)
+    parallel, reason = _judge(tasks, advice)
     if parallel and not phase.heading:
         parallel, reason = False, "It has no heading to put an annotation under."
     if not parallel:
         # A sequential phase has an order; saying part of it again would only confuse.
-        found = [replace(each, depends=()) for each in found]
-    return PhaseAdvice(label=phase.label, parallel=parallel, reason=reason, tasks=tuple(found))
+        advice = [replace(each, depends=()) for each in advice]
+    return PhaseAdvice(label=phase.label, parallel=parallel, reason=reason, tasks=tuple(advice))
 
 
 def _needs(task: PlanTask, spoken: str, earlier: Sequence[str]) -> tuple[str, ...]:
@@ -96,8 +96,8 @@ def _needs(task: PlanTask, spoken: str, earlier: Sequence[str]) -> tuple[str, ..
     return tuple(f"task{label}" for label in earlier if label in named)
 
 
-def _judge(tasks: Sequence[PlanTask], found: Sequence[TaskAdvice]) -> tuple[bool, str]:
-    work = [each for task, each in zip(tasks, found, strict=True) if not task.manual]
+def _judge(tasks: Sequence[PlanTask], advice: Sequence[TaskAdvice]) -> tuple[bool, str]:
+    work = [each for task, each in zip(tasks, advice, strict=True) if not task.manual]
     if len(work) < 2:
         return False, "There is only one task to run."
     if len(work) > _MOST_COMPARED:
@@ -129,10 +129,10 @@ def _annotated(
     for phase, each in zip(plan.phases, advice, strict=True):
         if each.parallel and phase.heading:
             behind.setdefault(phase.line, []).append("<!-- execution: parallel -->")
-    said = {task.id: task for each in advice for task in each.tasks}
+    by_task = {task.id: task for each in advice for task in each.tasks}
     for task in plan.tasks:
         indent = " " * _indent(text.lines[task.line - 1])
-        own = said[task.id]
+        own = by_task[task.id]
         for key, values in (("files", own.files), ("depends", own.depends)):
             if values:
                 line = f"{indent}<!-- {key}: {', '.join(_quoted(each) for each in values)} -->"

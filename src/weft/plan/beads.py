@@ -1,8 +1,8 @@
-"""Reading a beads export: one JSON object a line, as `bd export` writes issues.jsonl.
+"""Reader of a beads export: a JSON object per line, as `bd export` writes issues.jsonl.
 
-Issues that are still open become tasks, named by their ids. `blocks` means that the other issue
-comes first. A parent comes after its children, and what blocks it blocks them, as in `bd ready`.
-Every other kind of link is left alone, and so is a line that is no issue.
+Open issues become tasks, named by their ids. The target of a `blocks` link comes first. A parent
+comes after its children, and its blockers block the children too, as in `bd ready`. Other links are
+ignored, and so are lines that hold no issue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATUS: Final[Mapping[str, State]] = {
     "blocked": State.BLOCKED,
     "deferred": State.BLOCKED,
     "closed": State.DONE,
-    "tombstone": State.DONE,  # deleted, and so in nobody's way
+    "tombstone": State.DONE,  # deleted
     "pinned": State.DONE,  # a note, not work
 }
 _NOT_WORK: Final = frozenset({"message", "event"})
@@ -43,7 +43,7 @@ class _Issue(Struct, frozen=True, kw_only=True):
 
 
 def read(name: str, data: bytes) -> ParsedPlan:
-    """Read a beads export; whatever the bytes are, the answer is a plan and its problems."""
+    """Read a beads export; for any bytes, return a plan and its problems."""
     problems = Problems(name)
     text = source.decode(data, problems)
     issues: dict[str, _Issue] = {}
@@ -63,7 +63,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
             continue
         issue = _issue(fields, fields.document.root)
         if issue is not None:
-            # An export may hold an issue twice; the later line is the newer one.
+            # An export may hold an issue twice; the later line is newer.
             issues[issue.task.id] = issue
     open_ones = {id: issue for id, issue in issues.items() if not issue.task.settled}
     if not issues and not problems.failed:
@@ -84,7 +84,7 @@ def _plan(name: str, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issu
         if id in with_children:
             task = replace(task, kind=ItemKind.EPIC, files=task.files or ())
         if task.status is State.BLOCKED and task.depends and not task.note:
-            # It only waits, for what the plan knows about.
+            # Its blockers are in the plan, so it only waits.
             task = replace(task, status=State.WAITING)
         _report_silence(issue, task)
         tasks.append(task)
@@ -199,7 +199,7 @@ def _move(node: Node, at: int) -> None:
 
 
 def _parents(open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issue]) -> dict[str, str]:
-    """Return the parent of each issue that has an open one; no issue is its own ancestor."""
+    """Return the open parent of each issue that has one; no issue is its own ancestor."""
     parents: dict[str, str] = {}
     for id, issue in open_ones.items():
         for to, at in issue.parents:
@@ -234,18 +234,18 @@ def _descends(id: str, ancestor: str, parents: Mapping[str, str]) -> bool:
         if id not in parents:
             return False
         id = parents[id]
-    # Nobody nests issues so deeply; taken as a circle, it is at least bounded.
+    # Deeper nesting counts as a circle, to bound the search.
     return True
 
 
 def _blockers(
     issue: _Issue, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issue]
 ) -> tuple[Reference, ...]:
-    found: dict[str, Reference] = {}
+    references: dict[str, Reference] = {}
     for to, at in issue.blockers:
         line, column = issue.fields.place(at)
         if to in open_ones:
-            found[to] = Reference(to=to, line=line, column=column)
+            references[to] = Reference(to=to, line=line, column=column)
         elif to not in issues:
             close = issue.fields.problems.closest(to, issues, cutoff=0.6)
             issue.fields.error(
@@ -255,7 +255,7 @@ def _blockers(
                 "which is not in this file.",
                 f"Did you mean {close!r}?" if close else "Export all issues together.",
             )
-    return tuple(found.values())
+    return tuple(references.values())
 
 
 def _report_silence(issue: _Issue, task: PlanTask) -> None:

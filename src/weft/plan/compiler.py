@@ -67,10 +67,10 @@ def _compiled(plan: Plan, capacity: int | None) -> Compiled:
 
 
 def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
-    """Chain the tasks that may change the same file, where nothing else puts them in order.
+    """Chain the tasks that may change the same file and have no other order.
 
-    They are met in an order that fits the graph, so that a chain links neighbours, and each
-    link points as the plan is written.
+    Tasks are visited in an order that fits the graph, so that a chain links neighbours; each link
+    points in plan order.
     """
     tasks = plan.tasks
     line_up = [
@@ -79,13 +79,13 @@ def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
         if place < len(tasks) and tasks[place].claims and not tasks[place].settled
     ]
     sweep = Sweep([tasks[place].claims for place in line_up])
-    found: list[tuple[int, int, tuple[str, ...]]] = []
+    links: list[tuple[int, int, tuple[str, ...]]] = []
     for number, place in enumerate(line_up):
-        for other, files in sweep.claim(number, tasks[place].claims).items():
-            if not ordering.related(line_up[other], place):
-                ends = (line_up[other], place)
+        for earlier, files in sweep.claim(number, tasks[place].claims).items():
+            if not ordering.related(line_up[earlier], place):
+                ends = (line_up[earlier], place)
                 first, second = sorted(ends) if ordering.sure else ends
-                found.append((first, second, tuple(dict.fromkeys(files))))
+                links.append((first, second, tuple(dict.fromkeys(files))))
     if not sweep.complete:
         problems.warn(
             TOP,
@@ -93,8 +93,8 @@ def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
             "The plan has too many wide patterns to list every overlap.",
             "Overlapping tasks still never run at the same time; name files more narrowly.",
         )
-    found.sort()
-    for first, second, shared in found:
+    links.sort()
+    for first, second, shared in links:
         _report_overlap(tasks[first], tasks[second], shared, problems)
     return [
         Edge(
@@ -104,7 +104,7 @@ def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
             lines=(tasks[first].line, tasks[second].line),
             files=shared,
         )
-        for first, second, shared in found
+        for first, second, shared in links
     ]
 
 

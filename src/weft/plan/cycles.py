@@ -16,14 +16,14 @@ _LISTED: Final = 3
 
 
 def break_cycles(needs: Needs, problems: Problems) -> None:
-    """Report every cycle and remove one edge of it, so that the rest can be looked at too."""
+    """Report every cycle and remove an edge of each, so that the rest can be compiled."""
     for _ in range(_MOST_CYCLES):
         cycle = graph.find_cycle(needs.successors)
         if cycle is None:
             return
         steps = list(_steps(cycle, needs))
         _report(steps, needs, problems)
-        # Without the one that is most likely not meant: an author writes few of them.
+        # Prefer an explicit edge: authors write few of them, so it is the likely mistake.
         _remove(
             min(steps, key=lambda step: (step.why is not EdgeReason.EXPLICIT, step.lines)), needs
         )
@@ -31,7 +31,7 @@ def break_cycles(needs: Needs, problems: Problems) -> None:
 
 
 class _Step:
-    """One edge of a cycle, from task to task; it may lead through a barrier."""
+    """An edge of a cycle, from task to task; it may lead through a barrier."""
 
     def __init__(self, nodes: list[int], why: EdgeReason, lines: tuple[int, ...]) -> None:
         self.nodes = nodes
@@ -65,10 +65,10 @@ def _report(steps: list[_Step], needs: Needs, problems: Problems) -> None:
         round_trip.append(f"{task.id} (line {task.line})")
     if len(steps) > _MOST_STEPS:
         round_trip.append(f"… {len(steps) - _MOST_STEPS} more … → {first.id}")
-    said = [step for step in steps if step.why is EdgeReason.EXPLICIT] or steps
-    reasons = [_reason(step, needs) for step in said[:_LISTED]]
+    explicit = [step for step in steps if step.why is EdgeReason.EXPLICIT] or steps
+    reasons = [_reason(step, needs) for step in explicit[:_LISTED]]
     problems.error(
-        (said[0].lines[-1] if said[0].lines else first.line, 1),
+        (explicit[0].lines[-1] if explicit[0].lines else first.line, 1),
         "cycle",
         f"These tasks wait for each other: {' → '.join(round_trip)}.",
         f"Remove one of these: {'; '.join(reasons)}.",
@@ -86,11 +86,11 @@ def _remove(step: _Step, needs: Needs) -> None:
 
 
 def _keep_forward_edges(needs: Needs) -> None:
-    """Give up on a plan of nothing but circles: keep the edges that follow the plan."""
+    """Keep only the edges in plan order among tasks that are still in cycles."""
     count = len(needs.plan.tasks)
     ordered = set(graph.order(needs.successors))
     for node, following in enumerate(needs.successors):
         if node in ordered:
             continue
-        # A barrier has no place in the plan; without what it leads to, it is harmless.
+        # A barrier has no place in the plan; without successors it is harmless.
         needs.successors[node] = [b for b in following if node < b < count] if node < count else []

@@ -24,7 +24,7 @@ class Comment(NamedTuple):
     end: int
     closed: bool
     first_line: int  # of that text
-    positions: Positions | None  # in that text, if it has more than one line
+    positions: Positions | None  # in that text; None if it is a single line
 
     @property
     def line(self) -> int:
@@ -71,7 +71,7 @@ def without(text: str, comments: Sequence[Comment]) -> str:
 
 def _comments(text: str, first_line: int, openings: Iterator[int]) -> list[Comment]:
     positions = Positions(text) if "\n" in text else None
-    found = []
+    comments = []
     end = 0
     for start in openings:
         if start < end:
@@ -80,8 +80,8 @@ def _comments(text: str, first_line: int, openings: Iterator[int]) -> list[Comme
         close = text.find(_CLOSE, inside)
         end = close + len(_CLOSE) if close >= 0 else len(text)
         body = text[inside : close if close >= 0 else end]
-        found.append(Comment(body, start, end, close >= 0, first_line, positions))
-    return found
+        comments.append(Comment(body, start, end, close >= 0, first_line, positions))
+    return comments
 
 
 def _plain_openings(text: str) -> Iterator[int]:
@@ -94,15 +94,15 @@ def _plain_openings(text: str) -> Iterator[int]:
 def _openings_outside_code(text: str) -> Iterator[int]:
     last_run = {len(run[0]): run.start() for run in _BACKTICKS.finditer(text)}
     at = 0
-    while found := _ESCAPE_OR_BACKTICKS_OR_COMMENT.search(text, at):
-        at = found.end()
-        if found[0] == _OPEN:
-            yield found.start()
-            # Whatever the comment holds, a backtick in it opens nothing.
+    while mark := _ESCAPE_OR_BACKTICKS_OR_COMMENT.search(text, at):
+        at = mark.end()
+        if mark[0] == _OPEN:
+            yield mark.start()
+            # A backtick inside the comment opens no code span.
             close = text.find(_CLOSE, at)
             at = close + len(_CLOSE) if close >= 0 else len(text)
-        elif found[0][0] == "`" and last_run[len(found[0])] > found.start():
-            at = _end_of_code(text, len(found[0]), at)
+        elif mark[0][0] == "`" and last_run[len(mark[0])] > mark.start():
+            at = _end_of_code(text, len(mark[0]), at)
 
 
 def _end_of_code(text: str, ticks: int, at: int) -> int:

@@ -1,7 +1,7 @@
-"""JSON with places: a document as a tree of nodes, each of which knows where it stands.
+"""JSON with places: a document as a tree of nodes that know their line and column.
 
-The upper levels of a document are taken apart here, so that every value in them has a line, a
-column and a JSON pointer; what lies deeper is left to the standard library, which is faster.
+The upper levels are parsed here, so that every value in them has a line, a column and a JSON
+pointer; deeper levels go to the standard library, which is faster.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class JsonDocument:
         return node, end
 
     def _object(self, at: int, node: Node, depth: int) -> tuple[dict[str, Node], int]:
-        found: dict[str, Node] = {}
+        members: dict[str, Node] = {}
         at = self._skip(at + 1)
         if self._text.startswith("}", at):
-            return found, at + 1
+            return members, at + 1
         while True:
             if not self._text.startswith('"', at):
                 raise NotJSON("Here a key in double quotes is expected", at)
@@ -96,27 +96,27 @@ class JsonDocument:
             if not self._text.startswith(":", at):
                 raise NotJSON("Here a colon is expected", at)
             inner, at = self._read(self._skip(at + 1), node, key, depth + 1)
-            if key in found:
+            if key in members:
                 self.doubled.append(inner)
-            found[key] = inner
+            members[key] = inner
             at = self._skip(at)
             if self._text.startswith("}", at):
-                return found, at + 1
+                return members, at + 1
             if not self._text.startswith(",", at):
                 raise NotJSON("Here a comma or a closing brace is expected", at)
             at = self._skip(at + 1)
 
     def _array(self, at: int, node: Node, depth: int) -> tuple[list[Node], int]:
-        found: list[Node] = []
+        elements: list[Node] = []
         at = self._skip(at + 1)
         if self._text.startswith("]", at):
-            return found, at + 1
+            return elements, at + 1
         while True:
-            inner, at = self._read(at, node, len(found), depth + 1)
-            found.append(inner)
+            inner, at = self._read(at, node, len(elements), depth + 1)
+            elements.append(inner)
             at = self._skip(at)
             if self._text.startswith("]", at):
-                return found, at + 1
+                return elements, at + 1
             if not self._text.startswith(",", at):
                 raise NotJSON("Here a comma or a closing bracket is expected", at)
             at = self._skip(at + 1)
@@ -132,8 +132,8 @@ class JsonDocument:
         return (without_surrogates(value) if isinstance(value, str) else value), end
 
     def _skip(self, at: int) -> int:
-        found = _BLANKS.match(self._text, at)
-        return found.end() if found else at
+        blanks = _BLANKS.match(self._text, at)
+        return blanks.end() if blanks else at
 
 
 def _sentence(message: str) -> str:

@@ -1,4 +1,4 @@
-"""Typed access to the fields of a JSON document; whatever has the wrong type is reported."""
+"""Typed access to the fields of a JSON document; a value of a wrong type is reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def spellings(keys: Iterable[str], aliases: Mapping[str, str]) -> dict[str, str]
 
 
 class Fields:
-    """Reads one document, which begins on a line of its file."""
+    """The fields of a document that begins on line `first_line` of its file."""
 
     def __init__(self, document: JsonDocument, problems: Problems, first_line: int = 1) -> None:
         self.document = document
@@ -54,7 +54,7 @@ class Fields:
         return fields
 
     def word(self, node: Node) -> str:
-        """Return a short name, or nothing; numbers serve as names too."""
+        """Return a short name, or "" if the value is none; numbers serve as names too."""
         value = node.value
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
@@ -93,23 +93,23 @@ class Fields:
         return node.value
 
     def files(self, node: Node | None) -> tuple[str, ...] | None:
-        """Return patterns; nothing claims nothing, and None is what is not said."""
+        """Return patterns; () for "none", None if the field is absent."""
         alone = node is not None and isinstance(node.value, str)
         nodes = [node] if node is not None and alone else self.listed(node)
         if len(nodes) == 1 and nodes[0].value in ("none", "None"):
             return ()
-        found = annotation_values.paths(
+        patterns = annotation_values.paths(
             [(text, each) for each in nodes if (text := self.text(each))],
             lambda each: (*self.place(each), each.pointer),
             self.problems,
         )
-        return found or None
+        return patterns or None
 
     def priority(self, node: Node | None) -> Priority:
         if node is None or node.value is None:
             return Priority.NORMAL
         if isinstance(node.value, int) and not isinstance(node.value, bool):
-            # 0 comes first; beyond 4 there is nothing lower.
+            # 0 comes first; 4 is the lowest.
             return Priority(min(max(node.value, 0), Priority.BACKGROUND))
         return self.parsed(node, annotation_values.priority) or Priority.NORMAL
 

@@ -94,7 +94,7 @@ def _assign(numbers: Sequence[str | None]) -> Labels:
         labels.append(label)
         if label is not None:
             taken.add(label)
-    # Numbers above the highest are free, and stay so as they are handed out one by one.
+    # Numbers above the highest are free.
     free = max((_leading(label) for label in taken | carried), default=0) + 1
     final = []
     for label in labels:

@@ -1,8 +1,8 @@
-"""Manual steps (ruling 9): where a person looks at a phase that runs in parallel.
+"""Manual steps (ruling 9): tasks at which a person checks a phase that runs in parallel.
 
 The manual steps of such a phase form a chain in plan order. Every other task of the phase comes
-before the first link it does not itself depend on: one edge for each task says it all, since
-the later links follow from the chain.
+before the first link it does not itself depend on. A single edge per task suffices, since the later
+links follow from the chain.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from weft import graph
 from weft.plan.needs import Needs
 from weft.plan.plan_records import EdgeReason
 
-# Beyond so many in one phase, plan order is all that counts.
+# Above this number of steps in a phase, only plan order counts.
 _MOST_CHAINED: Final = 2000
-# Nodes looked at, in all, for what depends on manual steps.
+# The most nodes visited, in all, to find the tasks that depend on manual steps.
 _MOST_VISITS: Final = 500_000
 
 
 def add_manual(needs: Needs) -> None:
     visits = _MOST_VISITS
     tasks = needs.plan.tasks
-    # What depends on what, before this ruling adds to it.
+    # The graph before this ruling adds edges to it.
     successors = [list(following) for following in needs.successors]
     for phase, members in zip(needs.plan.phases, needs.members, strict=True):
         # Without a label there are no phases, and a person looks where the author said.
@@ -44,7 +44,7 @@ def add_manual(needs: Needs) -> None:
 
 
 def _links_before(chain: list[int], successors: list[list[int]], visits: int) -> dict[int, int]:
-    """Return how many links of the chain come before each task that depends on one."""
+    """Map each task that depends on a link to the number of links that come before it."""
     passed: dict[int, int] = {}
     for number in range(len(chain), 0, -1):
         waiting = [chain[number - 1]]

@@ -1,7 +1,6 @@
-"""Reading plan.md: from the sections of the file to a `Plan`.
+"""Reader of plan.md: from the sections of the file to a `Plan`.
 
-Labels, ids and references are settled here (rulings 1, 2, 9 and 11); what follows from them,
-the graph, is left to `compile`.
+Labels, ids and references are resolved here (rulings 1, 2, 9 and 11); `compiler` builds the graph.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from weft.plan.references import Names, NeedText, PhaseName, TaskName
 
 
 def read(name: str, data: bytes) -> ParsedPlan:
-    """Read a plan.md; whatever the bytes are, the answer is a plan and its problems."""
+    """Read a plan.md; for any bytes, return a plan and its problems."""
     problems = Problems(name)
     text = source.decode(data, problems)
-    found: list[Section] = []
+    sections: list[Section] = []
     if text is not None:
         try:
-            found = markdown_sections.find(text.lines, problems)
+            sections = markdown_sections.find(text.lines, problems)
         except TooManyBlocks:
             problems.error(
                 TOP,
@@ -37,7 +36,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
                 f"The file is made of more than {MOST_BLOCKS:,} paragraphs and list items.",
                 "Split the plan into several files.",
             )
-    plan = _assemble(name, found, problems)
+    plan = _assemble(name, sections, problems)
     if not plan.tasks and not problems.failed:
         problems.error(
             TOP,
@@ -49,7 +48,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
 
 
 class _TaskDraft(NamedTuple):
-    """A task whose id is known, but not yet whom it refers to."""
+    """A task with its id; its references are not resolved yet."""
 
     found: FoundTask
     phase: str
@@ -59,9 +58,9 @@ class _TaskDraft(NamedTuple):
     notes: Notes
 
 
-def _assemble(name: str, found: list[Section], problems: Problems) -> Plan:
-    with_tasks = [section for section in found if section.tasks]
-    _report_lost_notes(found, problems)
+def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
+    with_tasks = [section for section in sections if section.tasks]
+    _report_lost_notes(sections, problems)
     phase_labels = label_phases(with_tasks, problems)
     drafts: list[_TaskDraft] = []
     doubled: set[tuple[str, str]] = set()
@@ -87,7 +86,7 @@ def _assemble(name: str, found: list[Section], problems: Problems) -> Plan:
     return Plan(
         name=name,
         source=Source.MARKDOWN,
-        title=next((each.heading.written for each in found if each.level == 1), ""),
+        title=next((each.heading.written for each in sections if each.level == 1), ""),
         phases=tuple(
             _phase(section, label, names, problems)
             for section, label in zip(with_tasks, phase_labels.labels, strict=True)
@@ -265,10 +264,10 @@ def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
             "Remove `files:`, or name the agent that does the work with `agent:`.",
         )
     if task.files is None and not task.settled:
-        said = notes.said.get("files")
-        what = "names no file that can be used" if said else "does not say which files it changes"
+        note = notes.said.get("files")
+        what = "names no file that can be used" if note else "does not say which files it changes"
         problems.warn(
-            said.place if said else (task.line, task.column),
+            note.place if note else (task.line, task.column),
             "no-files",
             f"{task.id} {what}, so it runs alone.",
             "Add `<!-- files: … -->` under it, or `files: none` if it changes nothing.",
@@ -291,8 +290,8 @@ def _report_misplaced(note: Annotation, place: str, better: str, problems: Probl
     )
 
 
-def _report_lost_notes(found: Sequence[Section], problems: Problems) -> None:
-    for note in chain.from_iterable(each.notes for each in found if not each.tasks):
+def _report_lost_notes(sections: Sequence[Section], problems: Problems) -> None:
+    for note in chain.from_iterable(each.notes for each in sections if not each.tasks):
         problems.warn(
             note.place,
             "lost-annotation",

@@ -1,7 +1,7 @@
-"""The block structure of a Markdown file, from markdown-it, reduced to what a plan needs.
+"""The block structure of a Markdown file, from markdown-it.
 
-Only block rules run: inline markup never matters here, and is where hostile input is slow.
-Quotes, underlined headings, rules and link definitions are left off: to a plan they are prose.
+Only block rules run: inline markup never matters here, and hostile input makes it slow. Quotes,
+underlined headings, rules and link definitions are left off: to a plan they are prose.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TooManyBlocks(Exception):
 
 
 class Block(NamedTuple):
-    """Some lines of the file, counted from 0, the last one excluded."""
+    """A range of lines of the file, counted from 0, without line `last`."""
 
     type: str  # heading, paragraph, html, fence or code
     first: int
@@ -47,9 +47,9 @@ class ListItem(Struct, kw_only=True):
 
 
 def parse(lines: Sequence[str], visit: Callable[[Block | ListItem], None]) -> None:
-    """Visit the blocks and list items of the top level, one after the other.
+    """Visit the blocks and list items of the top level in order.
 
-    Each is forgotten once it was visited: a large plan is made of very many.
+    Each is forgotten after its visit: a large plan has very many.
     """
     markdown = MarkdownIt("commonmark", {"maxNesting": DEEPEST})
     markdown.disable(["blockquote", "hr", "lheading", "reference"])
@@ -61,10 +61,10 @@ def parse(lines: Sequence[str], visit: Callable[[Block | ListItem], None]) -> No
 
 
 class _State(StateBlock):
-    """Makes tokens of what is read here, without the dictionaries of a full one.
+    """A parser state that makes tokens without the dictionaries of a full token.
 
-    Parsing is most of the time that reading takes. Of some tokens nothing but their kind is
-    read, so one of each kind serves for all.
+    Parsing takes most of the time of reading. Of some tokens only the kind is read, so a single
+    token of each such kind is shared.
     """
 
     def __init__(self, source: str, markdown: MarkdownIt) -> None:
@@ -95,9 +95,9 @@ def _token(kind: str, tag: str, level: int) -> Token:
 
 
 def _visiting(visit: Callable[[Block | ListItem], None], left: int) -> Any:
-    """Make a rule that sees where a block begins, and so that the one before it has ended.
+    """Return a rule that runs where a block begins, and so after the previous block has ended.
 
-    It matches only the text of a task, which is a paragraph whatever the other rules say.
+    It matches only the text of a task, which is a paragraph for weft in all cases.
     """
 
     def rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -132,8 +132,8 @@ def _comment(state: StateBlock, start: int, _end: int, silent: bool) -> bool:
 
 
 def _visit_all(tokens: list[Token], visit: Callable[[Block | ListItem], None]) -> None:
-    for found in _gather(tokens):
-        visit(found)
+    for block in _gather(tokens):
+        visit(block)
     tokens.clear()
 
 
@@ -146,7 +146,6 @@ def _gather(tokens: list[Token]) -> Iterator[Block | ListItem]:
             depth += 1
             if depth == 1 and token.map:
                 item = ListItem(first=token.map[0], last=token.map[1])
-                # What the item begins with, if that is text.
                 begins = tokens[at + 1]
                 if begins.type == "paragraph_open":
                     item.title = _block(tokens[at + 2], "paragraph")

@@ -1,7 +1,6 @@
-"""From the blocks of a Markdown file to its sections: which list items are tasks, and which
-annotation belongs to which of them.
+"""The sections of a Markdown plan: headings, the tasks below them, and the annotations of each.
 
-Says nothing yet about what labels and references mean; `markdown` puts the plan together.
+Labels and references are not resolved here; `markdown` puts the plan together.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class FoundTask(NamedTuple):
 
 
 class Section(Struct, kw_only=True):
-    """A heading and what stands under it; a phase if there is a task."""
+    """A heading and the tasks below it; a phase if there are tasks."""
 
     heading: Heading
     level: int  # 0 before the first heading
@@ -94,7 +93,7 @@ class _Walk:
             )
 
     def _prose(self, block: Block) -> None:
-        """Read what stands between tasks, for the annotations in it."""
+        """Read the annotations in a block between tasks."""
         if block.type == "fence":
             self._report_open_fence(block)
         elif block.type == "code":
@@ -132,18 +131,18 @@ class _Walk:
         text = self._lines[title.first]
         if last - title.first > 1:
             text = "\n".join(self._lines[title.first : last])
-        found = html_comments.in_paragraph(text, title.first + 1)
-        words = " ".join(html_comments.without(text, found)[box.end :].split())
+        comments = html_comments.in_paragraph(text, title.first + 1)
+        words = " ".join(html_comments.without(text, comments)[box.end :].split())
         if not words.isprintable():
             words = _CONTROL.sub("�", words)
         sentence = task_line.sentence(words, MARKS.get(box.mark, State.WAITING))
-        notes = self._annotations(found) if found else []
+        notes = self._annotations(comments) if comments else []
         annotated: list[Block] = []
         for block in item.blocks:
-            said = self._annotations(self._comments(block))
-            if said and block.type == "html":
+            own = self._annotations(self._comments(block))
+            if own and block.type == "html":
                 annotated.append(block)
-            notes.extend(said)
+            notes.extend(own)
         if not sentence.text:
             self._problems.error(
                 (title.first + 1, box.end + 1),
@@ -180,9 +179,9 @@ class _Walk:
             return html_comments.in_paragraph(text, block.first + 1)
         return []
 
-    def _annotations(self, found: list[Comment]) -> list[Annotation]:
+    def _annotations(self, comments: list[Comment]) -> list[Annotation]:
         notes: list[Annotation] = []
-        for comment in found:
+        for comment in comments:
             if not comment.closed:
                 self._problems.error(
                     (comment.line, comment.column),
@@ -207,7 +206,7 @@ class _Walk:
         )
 
     def _report_lost(self, item: ListItem) -> None:
-        """Look at a list item that is no task for signs that it was meant to be one."""
+        """Report a list item that looks like a task without a mark, and annotations inside it."""
         line = self._lines[item.first]
         bullet = _BULLET.match(line)
         if bullet and task_line.sentence(line[bullet.end() :], State.WAITING).number:

@@ -1,7 +1,7 @@
-"""Which files and tasks the text of a task speaks of.
+"""Files and tasks that the text of a task mentions.
 
-A file is known if the repository has it, or if the text spells out a path that can be nothing
-else: with a directory and an extension, or set as code where nothing is known of the repository.
+A word is a file if the repository has it, or if it can only be a path: it has a directory and an
+extension, or it is set as code while the paths of the repository are not known.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from weft.paths import BadPath, is_literal, normalise
 
-# What may be a path, once code marks and punctuation are off.
+# The letters of a path, without code marks and punctuation.
 _WORD = re.compile(r"[A-Za-z0-9_.@+~*/-]{2,300}")
 _CODE = re.compile(r"`([^`\n]{1,300})`")
 _LINK = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S+")
@@ -27,7 +27,7 @@ _LONGEST_TEXT: Final = 20_000
 
 
 class Repository:
-    """The paths that are in a repository, or nothing known about them."""
+    """The paths of a repository, if they are known."""
 
     def __init__(self, paths: Iterable[str] | None) -> None:
         self.known = paths is not None
@@ -50,28 +50,28 @@ class Repository:
 def files(text: str, repository: Repository) -> tuple[str, ...]:
     """Return the files that a text speaks of, as they are to be written into an annotation."""
     text = text[:_LONGEST_TEXT]
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     code = {match[1].strip() for match in _CODE.finditer(text)}
     for word in _words(text):
         path = repository.find(word)
         if path is None and _is_path(word, is_code=word in code, repository=repository):
             path = word
         if path is not None and _usable(path):
-            found[path] = None
-    return tuple(found)
+            files[path] = None
+    return tuple(files)
 
 
 def tasks(text: str) -> tuple[str, ...]:
     """Return the numbers of the tasks that a text speaks of."""
     text = text[:_LONGEST_TEXT]
-    found: dict[str, None] = {}
+    numbers: dict[str, None] = {}
     for match in _TASK.finditer(text):
-        found[match[1].upper()] = None
+        numbers[match[1].upper()] = None
         at = match.end()
         while more := _AND_TASK.match(text, at):
-            found[more[1]] = None
+            numbers[more[1]] = None
             at = more.end()
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _words(text: str) -> Iterator[str]:

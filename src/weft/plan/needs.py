@@ -1,8 +1,8 @@
-"""What must come before what: every edge of a plan but the overlaps (rulings 1, 3 and 9).
+"""The order of tasks: every edge of a plan except overlaps (rulings 1, 3 and 9).
 
-`Needs` collects edges between the tasks of a plan, by their places in it. Where a whole crowd
-comes before another, as with phases, writing out every pair would not be linear; such a crowd
-goes through one more node, a barrier.
+`Needs` collects edges between the tasks of a plan, by their places in it. Where many tasks come
+before many tasks, as with phases, the pairs would grow quadratically; these edges go through an
+extra node, a barrier.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Needs:
         self.barriers.append((list(before), list(after), why, lines))
 
     def add(self, a: int, b: int, why: EdgeReason, lines: tuple[int, ...]) -> None:
-        """Add one edge; the first reason for it is the one that is remembered."""
+        """Add an edge; the first reason for it is kept."""
         if (a, b) not in self.edges:
             self.edges[a, b] = (why, lines)
             self.successors[a].append(b)
 
     def crosses_phases(self) -> bool:
-        """Whether anything but the order of phases leads from one phase to another."""
+        """Return whether an edge leads from phase to phase for another reason than their order."""
         return any(why is not EdgeReason.PHASE for _, _, why, _ in self.barriers) or any(
             why is not EdgeReason.PHASE and self.phase_of[a] != self.phase_of[b]
             for (a, b), (why, _) in self.edges.items()
@@ -81,7 +81,7 @@ class Needs:
 
 
 def add_explicit(needs: Needs) -> None:
-    """Add what tasks say they depend on, and what the parts of a whole are for."""
+    """Add the `depends` of tasks, and edges from parts to their wholes."""
     for place, task in enumerate(needs.plan.tasks):
         for reference in task.depends:
             needs.add(needs.at[reference.to], place, EdgeReason.EXPLICIT, (reference.line,))
@@ -126,7 +126,6 @@ def _add_inherited(needs: Needs) -> None:
 
 
 def add_sequential(needs: Needs) -> None:
-    """In a sequential phase each task comes after the previous one."""
     for phase, members in zip(needs.plan.phases, needs.members, strict=True):
         if not phase.parallel:
             for a, b in pairwise(members):
@@ -135,12 +134,11 @@ def add_sequential(needs: Needs) -> None:
 
 
 def phase_needs(needs: Needs) -> list[list[Reference]]:
-    """Return what each phase waits for, without what follows from the rest.
+    """Return the phases that each phase waits for, without those that follow from the rest.
 
-    A phase that waits for all earlier ones needs to name only those that no other of them
-    waits for: the others are done by then.
+    A phase that waits for all earlier phases names only the last phases among them.
     """
-    found: list[list[Reference]] = []
+    waits_of_phases: list[list[Reference]] = []
     last: dict[str, None] = {}
     for phase in needs.plan.phases:
         if phase.depends is None:
@@ -151,8 +149,8 @@ def phase_needs(needs: Needs) -> list[list[Reference]]:
             for reference in waits:
                 last.pop(reference.to, None)
         last[phase.label] = None
-        found.append(waits)
-    return found
+        waits_of_phases.append(waits)
+    return waits_of_phases
 
 
 def add_phases(needs: Needs, waits: list[list[Reference]]) -> None:
@@ -174,7 +172,7 @@ def add_phases(needs: Needs, waits: list[list[Reference]]) -> None:
 
 
 def _inner_ends(needs: Needs) -> tuple[bytearray, bytearray]:
-    """Return which tasks another one of their phase comes before, and after."""
+    """Return which tasks have a predecessor, and which have a successor, in their own phase."""
     entered = bytearray(len(needs.plan.tasks))
     left = bytearray(len(needs.plan.tasks))
     phase_of = needs.phase_of

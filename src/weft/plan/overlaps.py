@@ -1,10 +1,10 @@
-"""Which tasks may change the same file (ruling 7), found in one pass over the plan.
+"""Tasks that may change the same file (ruling 7), found in a single pass over the plan.
 
-Tasks are taken one after the other. For each pattern a task claims, the tasks that held a
-conflicting one last are those it follows: a chain for each file, never all pairs. Most files
-are named exactly and conflict with nothing but themselves, which a dictionary answers; only
-patterns that have something above or beneath them go through the index. A task that claims the
-whole repository follows everybody since the last such task, and everything starts anew behind it.
+Tasks are taken in order. For each pattern that a task claims, it follows the last tasks that
+claimed a conflicting pattern: a chain for each file, never all pairs. Most files are named exactly
+and conflict only with themselves, so a dictionary answers; only patterns with patterns above or
+beneath them go through the index. A task that claims the whole repository follows all tasks since
+the last such task, and the search starts anew behind it.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ class Sweep:
     def __init__(self, claims: Sequence[Sequence[str]]) -> None:
         """Take all claims there will be, to know which patterns have company."""
         self._company = _Company(claims)
-        self._last: dict[str, int] = {}  # who claimed each pattern last, by number
-        self._alone: dict[int, str] = {}  # who claimed something that nobody else ever does
-        self._whole = _NOBODY  # who claimed the whole repository last
+        self._last: dict[str, int] = {}  # the last task that claimed each pattern, by number
+        self._alone: dict[int, str] = {}  # tasks with a pattern that no other task claims
+        self._whole = _NOBODY  # the last task that claimed the whole repository
         self._held = _Held()
         self._left = _FREE_WORK + _WORK_PER_PATTERN * sum(len(each) for each in claims)
         self.complete = True  # False once looking for conflicts became too much work
 
     def claim(self, number: int, patterns: Sequence[str]) -> dict[int, list[str]]:
-        """Claim the patterns; numbers only grow. Return whom this follows, and for which files."""
+        """Claim the patterns; numbers only grow. Return the tasks that this task follows, with
+        files.
+        """
         if WHOLE_REPOSITORY in patterns:
             return self._claim_whole(number)
         follows: dict[int, list[str]] = {}
@@ -52,20 +54,20 @@ class Sweep:
                 if self._whole != _NOBODY:
                     follows.setdefault(self._whole, []).append(pattern)
                 continue
-            for other, file in self._met(pattern) if times else self._searched(pattern):
-                if other != number:
-                    follows.setdefault(other, []).append(file)
+            for earlier, file in self._met(pattern) if times else self._searched(pattern):
+                if earlier != number:
+                    follows.setdefault(earlier, []).append(file)
             self._last[pattern] = number
         return follows
 
     def _claim_whole(self, number: int) -> dict[int, list[str]]:
         follows: dict[int, list[str]] = {}
         globs = [pattern for pattern in self._held.patterns if not is_literal(pattern)]
-        for pattern, other in self._last.items():
+        for pattern, earlier in self._last.items():
             if not self._is_passed_on(pattern, globs):
-                follows.setdefault(other, []).append(pattern)
-        for other, pattern in self._alone.items():
-            follows.setdefault(other, []).append(pattern)
+                follows.setdefault(earlier, []).append(pattern)
+        for earlier, pattern in self._alone.items():
+            follows.setdefault(earlier, []).append(pattern)
         if not follows and self._whole != _NOBODY:
             follows[self._whole] = [WHOLE_REPOSITORY]
         self._last = {}
@@ -75,14 +77,14 @@ class Sweep:
         return follows
 
     def _met(self, path: str) -> list[tuple[int, str]]:
-        """Find whom a path that meets only itself follows."""
+        """Return the last claim of a path that conflicts only with itself."""
         latest = self._last.get(path, self._whole)
         return [(latest, path)] if latest != _NOBODY else []
 
     def _searched(self, pattern: str) -> list[tuple[int, str]]:
         met = list(self._conflicts(pattern))
         self._held.add(pattern)
-        # Whoever has been met since then follows the task that had the whole repository.
+        # Every task met since then follows the task that claimed the whole repository.
         if not met and self._whole != _NOBODY:
             return [(self._whole, pattern)]
         return met
@@ -94,30 +96,28 @@ class Sweep:
             if pattern in self._last:
                 yield self._last[pattern], pattern
             return
-        # Whoever claimed exactly this before follows all that was there then.
+        # The last claim of exactly this pattern follows all earlier conflicts.
         since = self._last.get(pattern, _NOBODY)
-        met = [other for other in self._held.conflicts(pattern) if self._last[other] >= since]
+        met = [held for held in self._held.conflicts(pattern) if self._last[held] >= since]
         if is_literal(pattern):
-            above = [
-                other for other in met if is_literal(other) and pattern.startswith(f"{other}/")
-            ]
-            same = [other for other in met if intersects(other, pattern)]
+            above = [held for held in met if is_literal(held) and pattern.startswith(f"{held}/")]
+            same = [held for held in met if intersects(held, pattern)]
             for chain_of_one in (above, same):
-                # Each of these met all the others, so the chain goes through the latest.
+                # These patterns all conflict with each other, so the chain goes through the latest.
                 if chain_of_one:
-                    yield max(self._last[other] for other in chain_of_one), pattern
-            met = [other for other in met if _lives_in(other, pattern)]
-        globs = [other for other in met if not is_literal(other)]
-        for other in met:
-            if not self._is_passed_on(other, globs):
-                yield self._last[other], _narrower(pattern, other)
-        for other in met:
-            if other != pattern and _covers(pattern, other):
-                self._held.remove(other)
-                del self._last[other]
+                    yield max(self._last[held] for held in chain_of_one), pattern
+            met = [held for held in met if _lives_in(held, pattern)]
+        globs = [held for held in met if not is_literal(held)]
+        for held in met:
+            if not self._is_passed_on(held, globs):
+                yield self._last[held], _narrower(pattern, held)
+        for held in met:
+            if held != pattern and _covers(pattern, held):
+                self._held.remove(held)
+                del self._last[held]
 
     def _is_passed_on(self, path: str, globs: list[str]) -> bool:
-        """Whether a file was claimed again since, through one of a few patterns."""
+        """Return whether a pattern in `globs` claimed the file again since; False if they are many."""
         if len(globs) > _FEW or not is_literal(path):
             return False
         last = self._last[path]
@@ -125,11 +125,11 @@ class Sweep:
 
 
 class _Company:
-    """Knows which patterns could conflict with another one than themselves."""
+    """The number of claims of each path that conflicts only with itself."""
 
     def __init__(self, claims: Iterable[Iterable[str]]) -> None:
         counts = Counter(chain.from_iterable(claims))
-        # Whoever claims everything is dealt with apart.
+        # `Sweep` handles claims of the whole repository apart.
         counts.pop(WHOLE_REPOSITORY, None)
         globs = [pattern for pattern in counts if not is_literal(pattern)]
         homes = {paths.home(glob) for glob in globs}
@@ -179,7 +179,7 @@ class _Held:
         self._count(pattern, -1)
 
     def conflicts(self, pattern: str) -> list[str]:
-        return [other for other, _ in self._index.find(pattern)]
+        return [held for held, _ in self._index.find(pattern)]
 
     def work(self, pattern: str) -> int:
         home = paths.home(pattern)
@@ -210,20 +210,20 @@ def _at_or_above(directory: str) -> tuple[str, ...]:
 
 
 def _lives_in(pattern: str, directory: str) -> bool:
-    """Whether every path of the pattern lies beneath the directory."""
+    """Return whether every path of the pattern lies beneath the directory."""
     home = paths.home(pattern)
     if home == directory:
         return home != pattern
     return not directory or home.startswith(directory + "/")
 
 
-def _covers(pattern: str, other: str) -> bool:
-    """Whether whatever conflicts with the other conflicts with the pattern too."""
+def _covers(pattern: str, held: str) -> bool:
+    """Return whether every conflict of the other pattern is a conflict of this pattern too."""
     inside = subtree(pattern)
-    return inside is not None and _lives_in(other, inside.rstrip("/"))
+    return inside is not None and _lives_in(held, inside.rstrip("/"))
 
 
-def _narrower(pattern: str, other: str) -> str:
-    if pattern == other or is_literal(pattern):
+def _narrower(pattern: str, held: str) -> str:
+    if pattern == held or is_literal(pattern):
         return pattern
-    return other if is_literal(other) else f"{pattern} and {other}"
+    return held if is_literal(held) else f"{pattern} and {held}"

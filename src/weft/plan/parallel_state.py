@@ -1,6 +1,6 @@
-"""`parallel_state.json`, for tools that follow the phase at hand in that form.
+"""`parallel_state.json`, a format that other tools use to follow the current phase.
 
-One file describes one phase: a worker for each of its tasks, and the files that are locked.
+The file describes a single phase: a worker for each of its tasks, and the locked files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SMALL_WORDS: Final = frozenset(
 
 
 class Times(Struct, frozen=True, kw_only=True):
-    """When a task started and ended, as text in ISO 8601."""
+    """Start and end of a task, as text in ISO 8601."""
 
     started: str | None = None
     completed: str | None = None
@@ -38,28 +38,28 @@ class Times(Struct, frozen=True, kw_only=True):
 def parallel_state(
     plan: Plan, phase: str | None = None, times: Mapping[str, Times] | None = None
 ) -> dict[str, Any]:
-    """Describe one phase, by default the first that is not finished."""
+    """Describe a phase, by default the first that is not finished."""
     times = times or {}
     chosen = _chosen(plan, phase)
     tasks = [task for task in plan.tasks if chosen and task.phase == chosen.label]
     workers = {task.id: f"worker_{task.label}_{_slug(task)}" for task in tasks}
     started = [when.started for task in tasks if (when := times.get(task.id)) and when.started]
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         "phase": chosen.heading or chosen.title if chosen else "",
         "execution_mode": "parallel" if chosen and chosen.parallel else "sequential",
     }
     if started:
-        found["started_at"] = min(started)
-    found["workers"] = [_worker(task, workers[task.id], times.get(task.id)) for task in tasks]
-    found["file_locks"] = {
+        state["started_at"] = min(started)
+    state["workers"] = [_worker(task, workers[task.id], times.get(task.id)) for task in tasks]
+    state["file_locks"] = {
         file: workers[task.id]
         for task in tasks
         if task.status is State.RUNNING
         for file in task.claims
     }
-    found["completed_workers"] = sum(task.settled for task in tasks)
-    found["total_workers"] = len(tasks)
-    return found
+    state["completed_workers"] = sum(task.settled for task in tasks)
+    state["total_workers"] = len(tasks)
+    return state
 
 
 def _chosen(plan: Plan, label: str | None) -> Phase | None:
@@ -74,23 +74,23 @@ def _chosen(plan: Plan, label: str | None) -> Phase | None:
 
 
 def _worker(task: PlanTask, worker: str, when: Times | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    worker_state: dict[str, Any] = {
         "worker_id": worker,
         "task": f"Task {task.label}: {task.text}",
         "files": list(task.claims),
         "status": _STATUS[task.status],
     }
     if when and when.started:
-        found["started_at"] = when.started
+        worker_state["started_at"] = when.started
     if when and when.completed:
-        found["completed_at"] = when.completed
+        worker_state["completed_at"] = when.completed
     if task.commit:
-        found["commit_sha"] = task.commit
-    return found
+        worker_state["commit_sha"] = task.commit
+    return worker_state
 
 
 def _slug(task: PlanTask) -> str:
-    """A word to tell workers apart by: what the task is about."""
+    """Return a telling word of the task, to tell workers apart."""
     words = _NOT_IN_A_NAME.sub(" ", task.text.lower()).split()
     telling = [word for word in words if word not in _SMALL_WORDS]
     return (telling or words or ["task"])[0][:30]

@@ -1,4 +1,4 @@
-"""A checked plan as JSON and as sentences: what `weft plan check` says without a forecast."""
+"""A checked plan as JSON and as sentences, for `weft plan check`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft import graph
 from weft.plan.plan_records import Compiled, Edge, EdgeReason, ParsedPlan, PlanTask, Problem
 
 DEFAULT_SECONDS: Final = 300.0
-"""How long a task takes of which nothing is known."""
+"""The assumed duration of a task without any estimate."""
 
 _MOST_WRITTEN_OUT: Final = 200_000
 
@@ -46,13 +46,13 @@ def as_json(
 
 
 def problems(reading: ParsedPlan, compiled: Compiled) -> tuple[Problem, ...]:
-    """Return everything that is wrong, in the order of the file."""
-    found = (*reading.problems, *compiled.problems)
-    return tuple(sorted(found, key=lambda problem: (problem.line, problem.column)))
+    """Return all problems in the order of the file."""
+    all_problems = (*reading.problems, *compiled.problems)
+    return tuple(sorted(all_problems, key=lambda problem: (problem.line, problem.column)))
 
 
 def critical_path(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> list[str]:
-    """Return the tasks, of those left to do, that take longest one after the other."""
+    """Return the chain of unfinished tasks that takes longest."""
     seconds = seconds or {}
     tasks = compiled.plan.tasks
     weights = [0.0 if task.settled else seconds.get(task.id, DEFAULT_SECONDS) for task in tasks]
@@ -62,7 +62,7 @@ def critical_path(compiled: Compiled, seconds: Mapping[str, float] | None = None
 
 
 def explain(edge: Edge) -> str:
-    """Say why one task comes before another."""
+    """Return the reason for an edge, as a clause."""
     lines = " and ".join(str(line) for line in dict.fromkeys(edge.lines))
     where = f" (line {lines})" if lines else ""
     match edge.why:
@@ -81,7 +81,7 @@ def explain(edge: Edge) -> str:
 
 
 def _edge(edge: Edge) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "from": edge.before,
         "to": edge.after,
         "why": str(edge.why),
@@ -89,8 +89,8 @@ def _edge(edge: Edge) -> dict[str, Any]:
         "lines": list(edge.lines),
     }
     if edge.files:
-        found["files"] = list(edge.files)
-    return found
+        shown["files"] = list(edge.files)
+    return shown
 
 
 def _task(task: PlanTask) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _task(task: PlanTask) -> dict[str, Any]:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "file": problem.file,
         "line": problem.line,
         "column": problem.column,
@@ -132,5 +132,5 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "suggestion": problem.suggestion,
     }
     if problem.pointer is not None:
-        found["pointer"] = problem.pointer
-    return found
+        shown["pointer"] = problem.pointer
+    return shown

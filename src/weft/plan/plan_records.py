@@ -1,7 +1,7 @@
-"""The records a plan is made of, whatever file it came from.
+"""The records of a plan, from any kind of file.
 
-Readers build them, `compile` turns them into a graph, faces render them. References are
-resolved by the readers: a record names other tasks by id and other phases by label.
+Readers build them, `compiler` turns them into a graph, faces render them. The readers resolve
+references: a record names other tasks by id and other phases by label.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from weft.model import HUMAN, Class, Priority, State
 
 WHOLE_REPOSITORY: Final = "**"
-"""The pattern a task claims that does not say what it will change."""
+"""The claim of a task that does not name its files."""
 
 
 class Severity(StrEnum):
@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 
 class Source(StrEnum):
-    """What kind of file a plan was read from."""
+    """The kind of file a plan was read from."""
 
     MARKDOWN = "plan.md"
     PRD = "prd.json"
@@ -33,27 +33,27 @@ class Source(StrEnum):
 
 
 class ItemKind(StrEnum):
-    """What a task is within its plan."""
+    """The role of a task in its plan."""
 
     TASK = "task"
-    STORY = "story"  # stands for its subtasks merged: it is done when they landed as one
+    STORY = "story"  # stands for its subtasks, which land together
     SUBTASK = "subtask"
-    EPIC = "epic"  # has children and nothing to change of its own
+    EPIC = "epic"  # has children and no files of its own
 
 
 class EdgeReason(StrEnum):
-    """Why one task comes before another."""
+    """The reason for the order of two tasks."""
 
     EXPLICIT = "explicit"  # the plan says so
     PHASE = "phase"  # their phases come in this order
-    SEQUENTIAL = "sequential"  # their phase runs one after the other
-    MANUAL = "manual"  # a person looks at a phase after the work, and at one thing after another
-    PART = "part"  # the one is a part of the other
+    SEQUENTIAL = "sequential"  # their phase is sequential
+    MANUAL = "manual"  # a person checks a phase after its work, and step by step
+    PART = "part"  # `before` is a part of `after`
     OVERLAP = "overlap"  # both may change the same file; a preference, not a need
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """Something in a plan that could not be honoured, or that its author should know."""
+    """An error in a plan, or a warning for its author."""
 
     file: str
     line: int
@@ -61,12 +61,12 @@ class Problem(Struct, frozen=True, kw_only=True):
     code: str  # stable, for tools: `unknown-task`
     severity: Severity
     message: str  # a sentence
-    suggestion: str = ""  # what to do about it
+    suggestion: str = ""  # the edit that helps
     pointer: str | None = None  # into a JSON document
 
 
 class Reference(Struct, frozen=True, kw_only=True):
-    """A task or phase that another one names."""
+    """The mention of a task or phase by another task or phase."""
 
     to: str  # a task's id or a phase's label
     line: int
@@ -87,7 +87,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     id: str
     phase: str  # the label of its phase; empty where the source has no phases
     label: str
-    text: str  # one line
+    text: str  # a single line
     line: int
     column: int = 1
     last_line: int = 0  # where its text ends; write-back puts the commit id and the note there
@@ -118,7 +118,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to run."""
+        """True if the task is done or skipped."""
         return self.status in (State.DONE, State.SKIPPED)
 
     @property
@@ -137,7 +137,7 @@ class Phase(Struct, frozen=True, kw_only=True):
     depends: tuple[Reference, ...] | None = None  # None: after all earlier phases
     checkpoint: str | None = None
     heading: str = ""  # as it is written, without its checkpoint
-    annotated: bool = False  # whether it says how it runs or what it waits for
+    annotated: bool = False  # has `execution` or `depends`
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class ParsedPlan(Struct, frozen=True, kw_only=True):
-    """What a file says, as far as it could be read, and everything that is wrong with it."""
+    """A plan as far as it could be read, and its problems."""
 
     plan: Plan
     problems: tuple[Problem, ...]
@@ -162,8 +162,8 @@ class Edge(Struct, frozen=True, kw_only=True):
     before: str
     after: str
     why: EdgeReason
-    lines: tuple[int, ...] = ()  # what in the plan says so
-    files: tuple[str, ...] = ()  # what both may change
+    lines: tuple[int, ...] = ()  # in the plan, of the texts that order the tasks
+    files: tuple[str, ...] = ()  # that both may change
 
 
 class Barrier(Struct, frozen=True, kw_only=True):
@@ -181,8 +181,8 @@ class Barrier(Struct, frozen=True, kw_only=True):
 class Compiled(Struct, frozen=True, kw_only=True):
     """A plan as a graph.
 
-    `successors` is the graph of what must come first, for `weft.graph`: node i is the i-th task
-    of the plan, and behind the tasks comes one node for each barrier. Overlaps are not in it.
+    `successors` is the graph for `weft.graph`: node i is the i-th task of the plan, and a node for
+    each barrier follows the tasks. Overlaps are not in it.
     """
 
     plan: Plan

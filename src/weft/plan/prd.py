@@ -1,8 +1,8 @@
-"""Reading prd.json: stories, and the subtasks some of them are cut into.
+"""Reader of prd.json: stories and their subtasks.
 
-Refused whole if anything in it is malformed, with a JSON pointer to each problem. A story
-without subtasks is a task. A story with subtasks stands for them merged: it comes after them,
-holds all their files, and is done when they landed as one.
+A malformed file is refused as a whole, with a JSON pointer to each problem. A story without
+subtasks is a task. A story with subtasks stands for them: it comes after them, holds all their
+files, and lands them together.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 def read(name: str, data: bytes) -> ParsedPlan:
-    """Read a prd.json; whatever the bytes are, the answer is a plan and its problems."""
+    """Read a prd.json; for any bytes, return a plan and its problems."""
     problems = Problems(name)
     plan = Plan(name=name, source=Source.PRD)
     text = source.decode(data, problems)
@@ -67,7 +67,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
 
 
 class _StoryDraft(Struct, frozen=True, kw_only=True):
-    """A task whose id is known, but not yet whom it refers to."""
+    """A task with its id; its references are not resolved yet."""
 
     task: PlanTask
     node: Node
@@ -129,11 +129,11 @@ def _story(fields: Fields, node: Node) -> list[_StoryDraft]:
 
 
 def _whole(story: PlanTask, parts: Sequence[PlanTask]) -> PlanTask:
-    """What its subtasks claim passes to the story when they are finished."""
+    """Add the files of the subtasks to the story, which holds them after the subtasks."""
     files: tuple[str, ...] | None = None
     if story.files is not None or all(part.files is not None for part in parts):
-        said = [story.files or (), *(part.files or () for part in parts)]
-        files = tuple(dict.fromkeys(file for each in said for file in each))
+        patterns = [story.files or (), *(part.files or () for part in parts)]
+        files = tuple(dict.fromkeys(file for each in patterns for file in each))
     return replace(story, kind=ItemKind.STORY, files=files)
 
 
@@ -192,14 +192,14 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
 
 
 def _resolved(fields: Fields, draft: _StoryDraft, by_id: Mapping[str, PlanTask]) -> PlanTask:
-    found = []
+    references = []
     for node in draft.depends:
         word = fields.word(node)
         sibling = f"{draft.task.parent}.{word}"
         meant = word if word in by_id else sibling if sibling in by_id else None
         if meant is not None:
             line, column = fields.place(node)
-            found.append(Reference(to=meant, line=line, column=column))
+            references.append(Reference(to=meant, line=line, column=column))
         elif word:
             close = fields.problems.closest(word, by_id, cutoff=0.6)
             fields.error(
@@ -208,7 +208,7 @@ def _resolved(fields: Fields, draft: _StoryDraft, by_id: Mapping[str, PlanTask])
                 f"There is no story or subtask {shorten(word)!r}.",
                 f"Did you mean {close!r}?" if close else "Write the id of a story.",
             )
-    return replace(draft.task, depends=tuple(found))
+    return replace(draft.task, depends=tuple(references))
 
 
 def _status(fields: Fields, given: Mapping[str, Node]) -> State:
@@ -231,12 +231,12 @@ def _report_silence(fields: Fields, draft: _StoryDraft) -> None:
 
 def _letters(place: int) -> str:
     """Return a, b, … z, aa, ab, …"""
-    found = ""
+    letters = ""
     place += 1
     while place:
         place, letter = divmod(place - 1, len(_LETTERS))
-        found = _LETTERS[letter] + found
-    return found
+        letters = _LETTERS[letter] + letters
+    return letters
 
 
 def _details(description: str, criteria: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Collecting problems, so that a reader reports everything in one go."""
+"""The collected problems of a plan, so that a reader reports all of them at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from weft.plan.plan_records import Problem, Severity
 
 MOST_PROBLEMS: Final = 1000
-"""Of each severity; a file with more is not a plan, and nobody reads so many."""
+"""The most problems of each severity; a file with more is hardly a plan."""
 
 # Words compared with each other, in all: about half a second.
 _MOST_GUESSES: Final = 50_000
-# A word longer than this is no misspelling of anything known.
+# A longer word is no misspelling of a known word.
 _LONGEST_WORD: Final = 40
 
 
@@ -24,7 +24,7 @@ TOP: Final[Place] = (1, 1)
 
 
 class Problems:
-    """The problems of one file."""
+    """The problems of a file."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -62,9 +62,9 @@ class Problems:
         )
 
     def closest(self, word: str, known: Collection[str], cutoff: float = 0.75) -> str | None:
-        """Return the known word that this one may be a misspelling of.
+        """Return the known word that `word` may be a misspelling of.
 
-        Comparing is slow, so a file full of strange words is given up on after a while.
+        Comparing is slow, so this gives up after many strange words in a file.
         """
         self._guesses += len(known)
         if len(word) > _LONGEST_WORD or self._guesses > _MOST_GUESSES:

@@ -1,4 +1,4 @@
-"""Who is meant by `task2`, `phase1/task2`, `1.2`, an id or a heading (rulings 1, 2 and 11)."""
+"""References such as `task2`, `phase1/task2`, `1.2`, an id or a heading (rulings 1, 2 and 11)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class Names:
-    """Everything in a plan that can be referred to."""
+    """The names of a plan's phases and tasks."""
 
     phases: Sequence[PhaseName]
     tasks: Sequence[TaskName]
@@ -117,8 +117,8 @@ class Names:
         elif number := _TASK.fullmatch(short):
             return self._task_near(phase, _written(number[1]), asked, problems)
         elif _PHASE.fullmatch(short) or _plain(short) in self._by_text:
-            found = self.phase(asked, problems)
-            return Found(phase=found) if found is not None else None
+            label = self.phase(asked, problems)
+            return Found(phase=label) if label is not None else None
         self._report_unknown_task(asked, phase, problems)
         return None
 
@@ -135,22 +135,22 @@ class Names:
     def _task_near(
         self, phase: str, label: str, asked: NeedText, problems: Problems
     ) -> Found | None:
-        """Find a task by number alone: in this phase, else wherever there is only one."""
+        """Find a task by number alone: in this phase, else in the whole plan if it is unique."""
         if (phase, label) in self.doubled_tasks:
             _report_doubled(asked, problems)
             return None
         if (phase, label) in self._by_place:
             return Found(task=self._by_place[phase, label])
-        others = self._by_label.get(label, [])
-        if len(others) == 1 and label not in self._doubled:
-            return Found(task=others[0])
-        if others:
+        same = self._by_label.get(label, [])
+        if len(same) == 1 and label not in self._doubled:
+            return Found(task=same[0])
+        if same:
             _report(
                 asked,
                 "ambiguous-task",
-                f"{shorten(asked.text)!r} may mean {_listed(others)}; "
+                f"{shorten(asked.text)!r} may mean {_listed(same)}; "
                 f"phase {phase} has no task {label}.",
-                f"Write the one you mean, such as {others[0]}.",
+                f"Write the one you mean, such as {same[0]}.",
                 problems,
             )
         else:

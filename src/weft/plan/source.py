@@ -1,7 +1,7 @@
-"""From bytes to lines of text: encoding, line ends, and how much is read at all.
+"""The lines of a file: encoding, line ends, and the limits on its size.
 
-Bytes that are not UTF-8 become surrogates in `raw`, one for one, so that columns and write-back
-stay exact; everybody else reads `lines`, where each of them is U+FFFD.
+Bytes that are not UTF-8 become surrogates in `raw`, so that columns and write-back stay exact. All
+other code reads `lines`, which has U+FFFD in their place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SourceText(Struct, frozen=True, kw_only=True):
     """The lines of a file, without their ends."""
 
     raw: tuple[str, ...]
-    ends: tuple[bytes, ...]  # what ended each line: \n, \r\n, \r or nothing
+    ends: tuple[bytes, ...]  # the end of each line: \\n, \\r\\n, \\r or empty
     bom: bool
     lines: tuple[str, ...]
 
@@ -78,7 +78,7 @@ def encode(text: SourceText) -> bytes:
 
 
 def without_surrogates(text: str) -> str:
-    """Make text printable: nothing that leaves a reader may hold half a character."""
+    """Replace surrogates, which cannot be printed, by U+FFFD."""
     return text if text.isascii() else text.translate(_TO_REPLACEMENT)
 
 
@@ -99,7 +99,7 @@ def _clean(raw: list[str], problems: Problems) -> tuple[str, ...]:
 
 
 class Positions:
-    """Lines and columns of offsets into one string, both counted from 1."""
+    """Lines and columns of offsets into a string, both counted from 1."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -3,7 +3,7 @@
     - [x] Task 2: Create the config module 9f8e7d6
       mark  number text                    commit id
 
-Everything here works on one paragraph. Positions are offsets into it, which write-back needs.
+Every function takes a single paragraph. Positions are offsets into it, which write-back needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARKS: Final[Mapping[str, State]] = {
     "-": State.SKIPPED,
 }
 
-# A bullet or number, then a box. Ticked boxes hold one character; people also write [] and [  ].
+# A bullet or number, then a box. A ticked box holds a character; people also write [] and [  ].
 _BOX = re.compile(r"[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?\[([^\]\[]{0,3})\](?=[ \t\n]|$)")
 _NUMBER = r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})*[A-Za-z]?)"
 _END_OF_PREFIX = r"[ \t]*(?:(?P<sep>:|[.)–—-](?=[ \t]|$))[ \t]*|$)"
@@ -52,13 +52,13 @@ _MANUAL: Final = ("manual verification", "manually verify", "verify manually")
 class Box(NamedTuple):
     """The `[ ]` of a list item."""
 
-    mark: str  # what it holds
+    mark: str  # the text inside
     at: int  # where that begins
     end: int  # behind the bracket
 
 
 class Sentence(NamedTuple):
-    """What follows the box of a task."""
+    """The text behind the box of a task."""
 
     number: str | None
     text: str
@@ -80,23 +80,23 @@ class Heading(NamedTuple):
 
 def box(line: str) -> Box | None:
     """Find the box of a list item; None if it has none."""
-    found = _BOX.match(line)
-    return found and Box(found[1], found.start(1), found.end())
+    match = _BOX.match(line)
+    return match and Box(match[1], match.start(1), match.end())
 
 
 def sentence(text: str, status: State) -> Sentence:
-    """Split `Task 2: text 9f8e7d6` into its parts, given what the box says."""
+    """Split `Task 2: text 9f8e7d6` into its parts; `status` is the mark of the box."""
     end, status_said, commit, note = _tail(text, status)
-    found = _TASK.match(text, 0, end)
-    if found is not None and not (found["sep"] or found["number"]):
-        found = None
-    rest = _rest(text[:end], found) if found else text[:end].strip()
+    prefix = _TASK.match(text, 0, end)
+    if prefix is not None and not (prefix["sep"] or prefix["number"]):
+        prefix = None
+    rest = _rest(text[:end], prefix) if prefix else text[:end].strip()
     if commit and not rest:
-        # Nothing but hexadecimal digits: then they are the text.
+        # If only hexadecimal digits are left, they are the text.
         end, status_said, commit, note = len(text.rstrip()), status, None, ""
-        rest = _rest(text[:end], found) if found else text[:end].strip()
-    number = _plain_number(found["number"]) if found else None
-    return Sentence(number, rest, found is not None, status_said, commit, note, end)
+        rest = _rest(text[:end], prefix) if prefix else text[:end].strip()
+    number = _plain_number(prefix["number"]) if prefix else None
+    return Sentence(number, rest, prefix is not None, status_said, commit, note, end)
 
 
 def heading(text: str) -> Heading:
@@ -106,10 +106,10 @@ def heading(text: str) -> Heading:
     name = written
     if mark := _HEADING_MARK.match(name):
         name = name[mark.end() :]
-    found = _PHASE.match(name)
+    prefix = _PHASE.match(name)
     return Heading(
-        number=_plain_number(found["number"]) if found else None,
-        title=_rest(name, found) if found else name.strip(),
+        number=_plain_number(prefix["number"]) if prefix else None,
+        title=_rest(name, prefix) if prefix else name.strip(),
         written=written.strip(),
         checkpoint=checkpoint if _HEX.fullmatch(checkpoint) else None,
     )
@@ -127,7 +127,7 @@ def checkpoint_span(text: str) -> tuple[int, int] | None:
 
 
 def asks_for_a_person(text: str) -> bool:
-    """Whether a task is a manual step by its words."""
+    """Return whether the words of a task make it a manual step."""
     words = text.casefold()
     return "manual" in words and any(phrase in " ".join(words.split()) for phrase in _MANUAL)
 
@@ -142,12 +142,12 @@ def _tail(text: str, status: State) -> tuple[int, State, str | None, str]:
     if status is State.DONE:
         # Either may come first: `… 9f8e7d6 (SKIPPED)` or `… (SKIPPED) 9f8e7d6`.
         for _ in range(2):
-            if found := _skipped_at(text, end):
-                status, note = State.SKIPPED, (found[1] or "").strip()
-                end = len(text[: found.start()].rstrip())
-            elif commit is None and (found := _commit_at(text, end)):
-                commit = found["id"]
-                end = len(text[: found.start()].rstrip())
+            if match := _skipped_at(text, end):
+                status, note = State.SKIPPED, (match[1] or "").strip()
+                end = len(text[: match.start()].rstrip())
+            elif commit is None and (match := _commit_at(text, end)):
+                commit = match["id"]
+                end = len(text[: match.start()].rstrip())
     return end, status, commit, note
 
 
@@ -168,17 +168,17 @@ def _skipped_at(text: str, end: int) -> re.Match[str] | None:
 
 
 def _commit_at(text: str, end: int) -> re.Match[str] | None:
-    found = _COMMIT.search(text, max(0, end - 70), end)
-    if found is None or _PAIRS[found["open"]] != found["close"]:
+    match = _COMMIT.search(text, max(0, end - 70), end)
+    if match is None or _PAIRS[match["open"]] != match["close"]:
         return None
     # A bare word such as "defaced" is English; with a digit in it, it is a commit id.
-    if not found["open"] and len(found["id"]) < 8 and found["id"].isalpha():
+    if not match["open"] and len(match["id"]) < 8 and match["id"].isalpha():
         return None
-    return found
+    return match
 
 
 def _plain_number(number: str | None) -> str | None:
-    """Write numbers one way: 01 is 1, and 2.03b is 2.3B."""
+    """Write a number in its plain form: 01 is 1, and 2.03b is 2.3B."""
     if number is None or number.isdigit():
         return number and str(int(number))
     letter = number[-1].upper() if number[-1].isalpha() else ""
@@ -186,10 +186,10 @@ def _plain_number(number: str | None) -> str | None:
     return ".".join(str(int(part)) for part in digits.split(".")) + letter
 
 
-def _rest(text: str, found: re.Match[str]) -> str:
-    rest = text[found.end() :]
-    bold = found["bold"]
-    # `**Task 1: text**`: the emphasis opened in what was cut off.
-    if bold and not found["closed"] and not found[0].rstrip().endswith(bold):
+def _rest(text: str, prefix: re.Match[str]) -> str:
+    rest = text[prefix.end() :]
+    bold = prefix["bold"]
+    # `**Task 1: text**`: the emphasis opened in the prefix.
+    if bold and not prefix["closed"] and not prefix[0].rstrip().endswith(bold):
         rest = rest.replace(bold, "", 1)
     return rest.strip()

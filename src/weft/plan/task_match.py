@@ -1,8 +1,8 @@
-"""Which task of an edited plan is which task of the plan as it was read.
+"""The tasks of a plan found again in its edited file.
 
-An id the author chose is an identity. Otherwise it is the text that counts, since numbers
-shift when a task is put in: a number alone is believed only if the text is still much the same.
-Marking the wrong task done would be worse than losing sight of one.
+An id that the author chose is an identity. Otherwise the text counts, since numbers shift when a
+task is inserted: a number alone is believed only if the text is nearly the same. To mark the wrong
+task done would be worse than to lose a task.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _COMPARED: Final = 300
 def match(before: Plan, now: Plan, ids: Iterable[str]) -> dict[str, PlanTask]:
     """Find the tasks with these ids of the plan `before` in the plan `now`."""
     wanted = [task for task in before.tasks if task.id in set(ids)]
-    found: dict[str, PlanTask] = {}
+    matches: dict[str, PlanTask] = {}
     # Every task of the old plan has a say, so that none takes the place of another.
     for old, new in _pairs(before, now):
-        found.setdefault(old.id, new)
-    return {task.id: found[task.id] for task in wanted if task.id in found}
+        matches.setdefault(old.id, new)
+    return {task.id: matches[task.id] for task in wanted if task.id in matches}
 
 
 def _pairs(before: Plan, now: Plan) -> list[tuple[PlanTask, PlanTask]]:
@@ -39,33 +39,33 @@ def _pairs(before: Plan, now: Plan) -> list[tuple[PlanTask, PlanTask]]:
         del old[a.id], new[b.id]
 
     for task in before.tasks:
-        other = new.get(task.id)
-        if other and ((task.named and other.named) or _bare(task) == _bare(other)):
-            pair(task, other)
+        now_task = new.get(task.id)
+        if now_task and ((task.named and now_task.named) or _bare(task) == _bare(now_task)):
+            pair(task, now_task)
     headings = {phase.label: phase.title for phase in now.phases}
     old_headings = {phase.label: phase.title for phase in before.phases}
     by_text: dict[str, list[PlanTask]] = {}
     for task in new.values():
         by_text.setdefault(_bare(task), []).append(task)
     for task in list(old.values()):
-        same = [other for other in by_text.get(_bare(task), ()) if other.id in new]
+        same = [candidate for candidate in by_text.get(_bare(task), ()) if candidate.id in new]
         if len(same) > 1:
             title = old_headings[task.phase]
-            same = [other for other in same if headings[other.phase] == title]
+            same = [candidate for candidate in same if headings[candidate.phase] == title]
         if len(same) == 1:
             pair(task, same[0])
     for task in list(old.values()):
-        other = new.get(task.id)
-        if other and not other.named and not task.named and _alike(task, other):
-            pair(task, other)
+        now_task = new.get(task.id)
+        if now_task and not now_task.named and not task.named and _alike(task, now_task):
+            pair(task, now_task)
     return pairs
 
 
 def _bare(task: PlanTask) -> str:
-    """The text without anything that could be taken for a commit id once it is done."""
+    """Return the text without a tail that would be read as a commit id once the task is done."""
     return task_line.sentence(task.text, State.DONE).text
 
 
-def _alike(task: PlanTask, other: PlanTask) -> bool:
-    a, b = task.text[:_COMPARED], other.text[:_COMPARED]
+def _alike(task: PlanTask, now_task: PlanTask) -> bool:
+    a, b = task.text[:_COMPARED], now_task.text[:_COMPARED]
     return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _SIMILAR

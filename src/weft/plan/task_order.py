@@ -1,9 +1,9 @@
-"""Whether two tasks are in order already.
+"""The existing order of two tasks.
 
-Asked for every pair that shares a file, so the answer must be cheap. Phases answer most
-questions, two different sortings of the graph tell most unrelated tasks apart, and a search
-between the two tasks answers the rest. The search is limited: a wrong "no" only adds an overlap
-that was not needed, and `sure` says whether there may have been one.
+The question comes up for every pair that shares a file, so it must be cheap. Phases answer most
+cases, two different sortings of the graph tell most unrelated tasks apart, and a search between the
+two tasks answers the rest. The search is limited: a wrong "no" only adds an unneeded overlap, and
+`sure` is False after it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Ordering:
         self._phase_of = needs.phase_of
         self._sequential = [not phase.parallel for phase in needs.plan.phases]
         self._earlier = _earlier_phases(needs, waits)
-        # Where only phases lead from phase to phase, a search never has to leave one.
+        # If only phases lead from phase to phase, a search stays inside a phase.
         self._crossing = needs.crosses_phases()
         self._left = _WORK_PER_NODE * len(successors) + 10_000
         self.sure = True  # False once a search was given up
 
     def related(self, a: int, b: int) -> bool:
-        """Whether one of two tasks comes before the other."""
+        """Return whether the tasks have an order, in either direction."""
         phase_a, phase_b = self._phase_of[a], self._phase_of[b]
         if phase_a == phase_b:
             if self._sequential[phase_a]:
@@ -76,7 +76,7 @@ class Ordering:
         return False
 
     def related_within(self, nodes: Iterable[int]) -> bool:
-        """Whether any of these tasks comes before another of them."""
+        """Return whether any two of these tasks have an order."""
         own = set(nodes)
         ceiling = max(self._rank[node] for node in own)
         seen = set(own)

@@ -1,8 +1,8 @@
-"""Writing status back into a plan.md (ruling 10).
+"""Write-back of task states into a plan.md (ruling 10).
 
-Changes the mark, the commit id and the note of a task, and the checkpoint of a phase that is
-complete, and not one other byte. The file may have been edited since the plan was read: tasks
-are found again by what they are, and those that are gone are reported, never put back.
+Changes the mark, the commit id and the note of a task, and the checkpoint of a complete phase; all
+other bytes stay. The file may have been edited since the plan was read: `task_match` finds the
+tasks again, and missing tasks are reported, never put back.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _MARK_OF: Final[Mapping[State, str]] = {
 }
 _COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
 _LONGEST_NOTE: Final = 200
-# What would end the note, open a comment or hide what follows it.
+# Characters that would end the note, open a comment or hide the text behind it.
 _UNSAFE: Final = str.maketrans({"[": "(", "]": ")", "`": "'", "<": "‹", ">": "›"})
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """What became of a task."""
+    """The state of a task to write into the plan."""
 
     state: State
     commit: str | None = None  # written as it is given: shorten it first
@@ -67,11 +67,11 @@ def write_back(
         gone = tuple(task for task in plan.tasks if task.id in statuses)
         return MarkedPlan(data=data, gone=gone)
     now = markdown.read(plan.name, data).plan
-    found = task_match.match(plan, now, statuses)
+    matches = task_match.match(plan, now, statuses)
     raw = list(text.raw)
     settled = {task.id for task in now.tasks if task.settled}
     complete_before = _complete(now, settled)
-    for id, task in found.items():
+    for id, task in matches.items():
         status = statuses[id]
         _write_task(raw, task, status)
         settled.discard(task.id)
@@ -83,7 +83,7 @@ def write_back(
                 _write_checkpoint(raw, phase, _checked(trunk))
     return MarkedPlan(
         data=source.encode(replace(text, raw=tuple(raw))),
-        gone=tuple(task for task in plan.tasks if task.id in statuses and task.id not in found),
+        gone=tuple(task for task in plan.tasks if task.id in statuses and task.id not in matches),
     )
 
 
@@ -100,13 +100,13 @@ def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
     if box is None:
         return
     end = _end_of_text(readable, task.line)
-    said = task_line.sentence(
+    present = task_line.sentence(
         readable[box.end : end].replace("\n", " "), MARKS.get(box.mark, State.WAITING)
     )
     mark = _MARK_OF[status.state]
-    same_mark = MARKS.get(mark) is said.status
-    tail = _tail(status, said)
-    start = box.end + said.end
+    same_mark = MARKS.get(mark) is present.status
+    tail = _tail(status, present)
+    start = box.end + present.end
     if "\n" in lines[start:end]:
         # It stands on a line of its own, and that line stays.
         start = end - len(lines[start:end].rpartition("\n")[2].lstrip())
@@ -118,17 +118,17 @@ def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
     raw[first:last] = lines.split("\n")
 
 
-def _tail(status: Status, said: task_line.Sentence) -> str | None:
-    """Return what is to stand behind the text of a task; None to leave it as it is."""
+def _tail(status: Status, present: task_line.Sentence) -> str | None:
+    """Return the new text behind a task; None to leave the present text."""
     mark = _MARK_OF[status.state]
-    changed = MARKS[mark] is not said.status
+    changed = MARKS[mark] is not present.status
     if mark == "x":
-        if status.commit is None or status.commit == said.commit:
+        if status.commit is None or status.commit == present.commit:
             return "" if changed else None
         return f" {_readable_commit(_checked(status.commit))}"
     if mark == "!":
         note = _safe(status.note or _WITHOUT_A_NOTE.get(status.state, ""))
-        if not changed and note == said.note:
+        if not changed and note == present.note:
             return None
         return f" [BLOCKED: {note}]" if note else ""
     return "" if changed else None
@@ -138,7 +138,7 @@ _WITHOUT_A_NOTE: Final = {State.CANCELLED: "cancelled", State.EVICTED: "evicted"
 
 
 def _safe(note: str) -> str:
-    """Make a note of one line that ends where it ends, whatever an agent put into it."""
+    """Return a note as a single safe line, for any text of an agent."""
     note = source.without_surrogates(note[: 4 * _LONGEST_NOTE])
     printable = "".join(letter if letter.isprintable() else " " for letter in note)
     return " ".join(printable.translate(_UNSAFE).split())[:_LONGEST_NOTE].rstrip()
@@ -173,7 +173,7 @@ def _write_checkpoint(raw: list[str], phase: Phase, trunk: str) -> None:
     end = _end_of_text(readable, phase.line)
     hashes = readable[:end].rstrip("#")
     if hashes.endswith((" ", "\t")):
-        # `## Phase 1 ##`: the last ones only close the heading.
+        # `## Phase 1 ##`: the last hashes only close the heading.
         end = len(hashes.rstrip())
     start, stop = task_line.checkpoint_span(readable[:end]) or (end, end)
     raw[phase.line - 1] = f"{line[:start]} [checkpoint: {trunk}]{line[stop:]}"
