@@ -9,7 +9,7 @@ import pytest
 from plan.planning import compiled, edges, waves
 from weft import plan
 from weft.plan.annotator import Advice, annotate
-from weft.plan.mentions import Repository, files, tasks
+from weft.plan.mentions import Repository, find_files, find_tasks
 from weft.plan.plan_records import EdgeReason
 
 TRACK = """
@@ -151,7 +151,7 @@ REPOSITORY = ["src/app.py", "src/util/names.py", "README.md", "web/app.py", "doc
 def test_files_are_known_from_the_text_or_the_repository(
     text: str, repository: list[str] | None, found: tuple[str, ...]
 ) -> None:
-    assert files(text, Repository(repository)) == found
+    assert find_files(text, Repository(repository)) == found
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_files_are_known_from_the_text_or_the_repository(
     ],
 )
 def test_tasks_are_known_by_their_numbers(text: str, found: tuple[str, ...]) -> None:
-    assert tasks(text) == found
+    assert find_tasks(text) == found
 
 
 def test_what_cannot_be_read_is_left_alone() -> None:

@@ -12,7 +12,7 @@ from plan.planning import PATTERNS, compiled, edges, order, random_plan
 from weft import graph, plan
 from weft.paths import conflicts
 from weft.plan.overlaps import Sweep
-from weft.plan.plan_json import critical_path, explain
+from weft.plan.plan_json import explain_edge, find_critical_path
 from weft.plan.plan_records import Compiled, EdgeReason
 
 
@@ -76,8 +76,8 @@ def test_the_critical_path_is_the_longest_way_through_what_is_left() -> None:
           <!-- files: d; depends: task1 -->
         """
     )
-    assert critical_path(result) == ["1.2", "1.3"]
-    assert critical_path(result, {"1.4": 1000}) == ["1.4"]
+    assert find_critical_path(result) == ["1.2", "1.3"]
+    assert find_critical_path(result, {"1.4": 1000}) == ["1.4"]
 
 
 def test_every_edge_can_be_explained() -> None:
@@ -97,7 +97,7 @@ def test_every_edge_can_be_explained() -> None:
         - [ ] Manual verification
         """
     )
-    said = {explain(edge) for edge in result.edges}
+    said = {explain_edge(edge) for edge in result.edges}
     assert "their phase runs one task after the other (line 3 and 4)" in said
     assert "2.3 depends on 2.1 (line 12)" in said
     assert "both may change x (line 7 and 9)" in said

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weft import plan
 from weft.model import State
 from weft.plan.annotator import annotate
-from weft.plan.parallel_state import parallel_state
+from weft.plan.parallel_state import build_parallel_state
 from weft.plan.plan_records import ParsedPlan
 from weft.plan.writeback import Status, write_back
 
@@ -45,7 +45,7 @@ def everything(name: str, data: bytes) -> ParsedPlan:
         assert problem.line >= 1
         assert problem.column >= 1
         assert problem.message.endswith((".", "?"))
-    parallel_state(reading.plan)
+    build_parallel_state(reading.plan)
     annotated = annotate(name, data, ["src/a.py"])
     done = {task.id: Status(state=State.DONE, commit="9f8e7d6") for task in reading.plan.tasks}
     write_back(data, reading.plan, done, trunk="1a2b3c4")

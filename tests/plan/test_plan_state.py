@@ -6,7 +6,7 @@ import pytest
 
 from plan.planning import reading
 from weft.errors import InputError
-from weft.plan.parallel_state import Times, parallel_state
+from weft.plan.parallel_state import Times, build_parallel_state
 
 TRACK = """
     ## Phase 0: Before
@@ -27,7 +27,7 @@ def test_the_first_unfinished_phase_is_described() -> None:
         "1.1": Times(started="2024-12-30T10:00:00Z", completed="2024-12-30T10:05:00Z"),
         "1.2": Times(started="2024-12-30T10:00:00Z"),
     }
-    assert parallel_state(reading(TRACK).plan, times=times) == {
+    assert build_parallel_state(reading(TRACK).plan, times=times) == {
         "phase": "Phase 1: Setup",
         "execution_mode": "parallel",
         "started_at": "2024-12-30T10:00:00Z",
@@ -62,20 +62,20 @@ def test_the_first_unfinished_phase_is_described() -> None:
 
 
 def test_a_phase_can_be_chosen() -> None:
-    state = parallel_state(reading(TRACK).plan, phase="0")
+    state = build_parallel_state(reading(TRACK).plan, phase="0")
     assert (state["phase"], state["execution_mode"]) == ("Phase 0: Before", "sequential")
     assert state["completed_workers"] == state["total_workers"] == 1
 
 
 def test_a_phase_that_is_not_there_is_refused() -> None:
     with pytest.raises(InputError, match="no phase '7'"):
-        parallel_state(reading(TRACK).plan, phase="7")
+        build_parallel_state(reading(TRACK).plan, phase="7")
 
 
 def test_when_all_is_done_the_last_phase_is_described() -> None:
     plan = reading("## Phase 1: a\n- [x] a\n## Phase 2: b\n- [-] b\n").plan
-    assert parallel_state(plan)["phase"] == "Phase 2: b"
+    assert build_parallel_state(plan)["phase"] == "Phase 2: b"
 
 
 def test_an_empty_plan_has_no_workers() -> None:
-    assert parallel_state(reading("").plan)["total_workers"] == 0
+    assert build_parallel_state(reading("").plan)["total_workers"] == 0

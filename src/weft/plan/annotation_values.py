@@ -59,7 +59,7 @@ class Notes:
         self.said: dict[str, Annotation] = {}  # the first of each key
 
 
-def gather(annotations: Iterable[Annotation], problems: Problems) -> Notes:
+def read_notes(annotations: Iterable[Annotation], problems: Problems) -> Notes:
     """Read the annotations of a task; a repeated key adds to a list and is an error elsewhere."""
     notes = Notes()
     by_key: dict[str, list[Annotation]] = {}
@@ -103,7 +103,7 @@ def parse_or_report(
         return None
 
 
-def paths(
+def normalise_paths(
     items: Iterable[tuple[str, _At]],
     place: Callable[[_At], tuple[int, int, str | None]],
     problems: Problems,
@@ -125,28 +125,28 @@ def _normalised(text: str) -> str:
     return normalise(text)
 
 
-def priority(text: str) -> Priority:
+def parse_priority(text: str) -> Priority:
     try:
         return Priority[text.upper()]
     except KeyError:
         raise ValueError("critical, high, normal, low or background") from None
 
 
-def klass(text: str) -> Class:
+def parse_class(text: str) -> Class:
     try:
         return Class[text.upper()]
     except KeyError:
         raise ValueError("interactive, standard or batch") from None
 
 
-def execution(text: str) -> bool:
+def parse_execution(text: str) -> bool:
     """Return True for a parallel phase."""
     if text.lower() not in ("parallel", "sequential"):
         raise ValueError("parallel or sequential")
     return text.lower() == "parallel"
 
 
-def budget(text: str) -> Budget:
+def parse_budget(text: str) -> Budget:
     expected = "an amount and a time, such as `$3, 30m`"
     if len(text) > _LONGEST_PHRASE:
         raise ValueError(expected)
@@ -166,39 +166,39 @@ def budget(text: str) -> Budget:
     return Budget(usd=usd, seconds=seconds)
 
 
-def uses(text: str) -> tuple[str, float]:
+def parse_amount(text: str) -> tuple[str, float]:
     amount = _AMOUNT.fullmatch(text)
     if amount is None or float(amount[2]) == 0:
         raise ValueError("amounts of resources, such as `port=1, ram_gb=2`")
     return amount[1], float(amount[2])
 
 
-def team(text: str) -> Team:
+def parse_team(text: str) -> Team:
     match = _TEAM.fullmatch(text)
     if match is None or int(match[1]) == 0:
         raise ValueError("a size and an agent, such as `3 of claude`")
     return Team(size=int(match[1]), agent=match[2])
 
 
-def name(text: str) -> str:
+def parse_name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError("a name without spaces")
     return text
 
 
-def identifier(text: str) -> str:
+def parse_id(text: str) -> str:
     if not _ID.fullmatch(text):
         raise ValueError("a short name without spaces, commas and quotes")
     return text
 
 
-def phrase(text: str) -> str:
+def parse_phrase(text: str) -> str:
     if not 0 < len(text) <= _LONGEST_PHRASE:
         raise ValueError("a short name")
     return text
 
 
-def command(text: str) -> str:
+def parse_command(text: str) -> str:
     if not text:
         raise ValueError("a command, such as `make test`")
     return text
@@ -247,7 +247,7 @@ def _reads(notes: Notes, given: list[Annotation], problems: Problems) -> None:
 
 
 def _paths(items: list[tuple[AnnotationItem, Annotation]], problems: Problems) -> tuple[str, ...]:
-    return paths(
+    return normalise_paths(
         [(each[0].text if each[0].quoted else each[0].text.strip("`'"), each) for each in items],
         lambda at: (*at[1].place_of(at[0]), None),
         problems,
@@ -286,7 +286,7 @@ def _uses(notes: Notes, given: list[Annotation], problems: Problems) -> None:
     amounts: dict[str, float] = {}
     for annotation in given:
         for item in annotation.items():
-            amount = _item_or_report(uses, item.text, annotation, item, problems)
+            amount = _item_or_report(parse_amount, item.text, annotation, item, problems)
             if amount is not None:
                 amounts[amount[0]] = amounts.get(amount[0], 0) + amount[1]
     notes.uses = MappingProxyType(amounts)
@@ -319,14 +319,14 @@ _LISTS: Final[Mapping[str, Callable[[Notes, list[Annotation], Problems], None]]]
     "uses": _uses,
 }
 _SINGLES: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "parallel-group": ("group", phrase),
-    "agent": ("agent", name),
-    "priority": ("priority", priority),
-    "class": ("klass", klass),
-    "budget": ("budget", budget),
-    "check": ("check", command),
-    "team": ("team", team),
-    "id": ("id", identifier),
+    "parallel-group": ("group", parse_phrase),
+    "agent": ("agent", parse_name),
+    "priority": ("priority", parse_priority),
+    "class": ("klass", parse_class),
+    "budget": ("budget", parse_budget),
+    "check": ("check", parse_command),
+    "team": ("team", parse_team),
+    "id": ("id", parse_id),
 }
 _NAMES: Final = {
     "priority": [level.name.lower() for level in Priority],

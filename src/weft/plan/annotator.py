@@ -74,7 +74,7 @@ def _look_at(phase: Phase, tasks: Sequence[PlanTask], repository: Repository) ->
     advice = []
     for place, task in enumerate(tasks):
         spoken = f"{task.text}\n{task.details}"
-        files = () if task.manual else mentions.files(spoken, repository)
+        files = () if task.manual else mentions.find_files(spoken, repository)
         advice.append(
             TaskAdvice(id=task.id, files=files, depends=_needs(task, spoken, labels[:place]))
         )
@@ -92,7 +92,7 @@ def _needs(task: PlanTask, spoken: str, earlier: Sequence[str]) -> tuple[str, ..
         return ()
     if task.text.casefold().startswith(_JOINING):
         return tuple(f"task{label}" for label in earlier)
-    named = mentions.tasks(spoken)
+    named = mentions.find_tasks(spoken)
     return tuple(f"task{label}" for label in earlier if label in named)
 
 

@@ -119,7 +119,7 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
     agent = HUMAN if task_line.asks_for_a_person(text) else None
     extra = _metadata(fields, given.get("metadata"))
     if "agent" in extra:
-        agent = fields.parsed(extra["agent"], annotation_values.name)
+        agent = fields.parsed(extra["agent"], annotation_values.parse_name)
     links = [_link(fields, each) for each in fields.listed(given.get("dependencies"))]
     task = PlanTask(
         id=id,
@@ -136,7 +136,7 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
         agent=agent,
         files=() if agent == HUMAN else fields.files(extra.get("files")),
         priority=fields.priority(given.get("priority")),
-        check=fields.parsed(extra.get("check"), annotation_values.command),
+        check=fields.parsed(extra.get("check"), annotation_values.parse_command),
         named=True,
     )
     return _Issue(

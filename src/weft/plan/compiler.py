@@ -10,7 +10,7 @@ from typing import Final
 from weft import graph
 from weft.plan.cycles import break_cycles
 from weft.plan.manual_steps import add_manual
-from weft.plan.needs import Needs, add_explicit, add_phases, add_sequential, phase_needs
+from weft.plan.needs import Needs, add_explicit, add_phases, add_sequential, list_phase_needs
 from weft.plan.overlaps import Sweep
 from weft.plan.plan_records import Compiled, Edge, EdgeReason, Plan, PlanTask
 from weft.plan.problems import TOP, Problems, shorten
@@ -47,7 +47,7 @@ def _compiled(plan: Plan, capacity: int | None) -> Compiled:
     add_explicit(needs)
     add_sequential(needs)
     add_manual(needs)
-    waits = phase_needs(needs)
+    waits = list_phase_needs(needs)
     add_phases(needs, waits)
     _report_own_phases(plan, problems)
     edges, barriers = needs.records()

@@ -43,20 +43,20 @@ class Comment(NamedTuple):
         return line + self.first_line - 1, column
 
 
-def in_html(lines: Sequence[str], first_line: int) -> list[Comment]:
+def find_in_html(lines: Sequence[str], first_line: int) -> list[Comment]:
     """Find the comments of an HTML block; `first_line` is the number of its first line."""
     text = lines[0] if len(lines) == 1 else "\n".join(lines)
     return _comments(text, first_line, _plain_openings(text))
 
 
-def in_paragraph(text: str, first_line: int) -> list[Comment]:
+def find_in_paragraph(text: str, first_line: int) -> list[Comment]:
     """Find the comments of a paragraph, which may hold code spans."""
     if _OPEN not in text:
         return []
     return _comments(text, first_line, _openings_outside_code(text))
 
 
-def without(text: str, comments: Sequence[Comment]) -> str:
+def remove_comments(text: str, comments: Sequence[Comment]) -> str:
     """Return the text with the comments cut out."""
     if not comments:
         return text

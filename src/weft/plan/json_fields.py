@@ -59,7 +59,7 @@ class Fields:
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if isinstance(value, str) and value.strip():
-            return self.parsed(node, annotation_values.phrase) or ""
+            return self.parsed(node, annotation_values.parse_phrase) or ""
         self.error(node, "bad-value", "Here a name is expected.", 'Write it as "…".')
         return ""
 
@@ -98,7 +98,7 @@ class Fields:
         nodes = [node] if node is not None and alone else self.listed(node)
         if len(nodes) == 1 and nodes[0].value in ("none", "None"):
             return ()
-        patterns = annotation_values.paths(
+        patterns = annotation_values.normalise_paths(
             [(text, each) for each in nodes if (text := self.text(each))],
             lambda each: (*self.place(each), each.pointer),
             self.problems,
@@ -111,7 +111,7 @@ class Fields:
         if isinstance(node.value, int) and not isinstance(node.value, bool):
             # 0 comes first; 4 is the lowest.
             return Priority(min(max(node.value, 0), Priority.BACKGROUND))
-        return self.parsed(node, annotation_values.priority) or Priority.NORMAL
+        return self.parsed(node, annotation_values.parse_priority) or Priority.NORMAL
 
     def parsed(self, node: Node | None, parse: Callable[[str], _T]) -> _T | None:
         text = self.text(node).strip()

@@ -28,7 +28,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
     sections: list[Section] = []
     if text is not None:
         try:
-            sections = markdown_sections.find(text.lines, problems)
+            sections = markdown_sections.split_sections(text.lines, problems)
         except TooManyBlocks:
             problems.error(
                 TOP,
@@ -50,7 +50,7 @@ def read(name: str, data: bytes) -> ParsedPlan:
 class _TaskDraft(NamedTuple):
     """A task with its id; its references are not resolved yet."""
 
-    found: FoundTask
+    item: FoundTask
     phase: str
     label: str
     id: str
@@ -98,7 +98,7 @@ def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
 def _draft(
     task: FoundTask, phase: str, label: str, taken: set[str], problems: Problems
 ) -> _TaskDraft:
-    notes = annotation_values.gather(_own(task.notes, problems), problems)
+    notes = annotation_values.read_notes(_own(task.notes, problems), problems)
     named = notes.id is not None and notes.id not in taken
     if notes.id is not None:
         if not named:
@@ -110,7 +110,7 @@ def _draft(
             )
         taken.add(notes.id)
     return _TaskDraft(
-        found=task,
+        item=task,
         phase=phase,
         label=label,
         id=notes.id if named and notes.id is not None else f"{phase}.{label}",
@@ -128,7 +128,7 @@ def _with_free_ids(
         id = draft.id
         if not draft.named and id in taken:
             problems.error(
-                (draft.found.line, draft.found.column),
+                (draft.item.line, draft.item.column),
                 "duplicate-id",
                 f"Another task has the id {id!r}, which is this one's place in the plan.",
                 "Choose ids that are not numbers.",
@@ -162,7 +162,7 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
                 )
                 continue
             parallel = annotation_values.parse_or_report(
-                annotation_values.execution, note, problems
+                annotation_values.parse_execution, note, problems
             )
         elif note.key == "depends":
             depends = depends or []
@@ -196,8 +196,8 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
 
 
 def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
-    found, notes = draft.found, draft.notes
-    sentence = found.sentence
+    item, notes = draft.item, draft.notes
+    sentence = item.sentence
     depends, depends_phases = _references(draft, names, problems) if notes.depends else ((), ())
     agent = notes.agent
     if agent is None and task_line.asks_for_a_person(sentence.text):
@@ -207,10 +207,10 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
         phase=draft.phase,
         label=draft.label,
         text=sentence.text,
-        line=found.line,
-        column=found.column,
-        last_line=found.last_line,
-        details=found.details,
+        line=item.line,
+        column=item.column,
+        last_line=item.last_line,
+        details=item.details,
         status=sentence.status,
         commit=sentence.commit,
         note=sentence.note,

@@ -46,7 +46,7 @@ class ListItem(Struct, kw_only=True):
     too_deep: bool = False
 
 
-def parse(lines: Sequence[str], visit: Callable[[Block | ListItem], None]) -> None:
+def visit_blocks(lines: Sequence[str], visit: Callable[[Block | ListItem], None]) -> None:
     """Visit the blocks and list items of the top level in order.
 
     Each is forgotten after its visit: a large plan has very many.

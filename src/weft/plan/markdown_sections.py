@@ -16,7 +16,7 @@ from weft.model import State
 from weft.plan import html_comments, task_line
 from weft.plan.annotations import Annotation, read_comment
 from weft.plan.html_comments import Comment
-from weft.plan.markdown_blocks import Block, ListItem, parse
+from weft.plan.markdown_blocks import Block, ListItem, visit_blocks
 from weft.plan.problems import Problems, shorten
 from weft.plan.task_line import MARKS, Box, Heading, Sentence
 
@@ -45,10 +45,10 @@ class Section(Struct, kw_only=True):
     notes: list[Annotation] = field(default_factory=list)
 
 
-def find(lines: Sequence[str], problems: Problems) -> list[Section]:
+def split_sections(lines: Sequence[str], problems: Problems) -> list[Section]:
     """Cut the file at its headings of the first two levels, and at every `Phase N:`."""
     walk = _Walk(lines, problems)
-    parse(lines, walk.visit)
+    visit_blocks(lines, walk.visit)
     return walk.sections
 
 
@@ -56,7 +56,7 @@ class _Walk:
     def __init__(self, lines: Sequence[str], problems: Problems) -> None:
         self._lines = lines
         self._problems = problems
-        self.sections = [Section(heading=task_line.heading(""), level=0, line=1)]
+        self.sections = [Section(heading=task_line.split_heading(""), level=0, line=1)]
 
     def visit(self, block: Block | ListItem) -> None:
         if isinstance(block, ListItem):
@@ -67,19 +67,19 @@ class _Walk:
             self._prose(block)
 
     def _heading(self, block: Block) -> None:
-        hidden = html_comments.in_paragraph(block.content, 1)
-        heading = task_line.heading(html_comments.without(block.content, hidden))
+        hidden = html_comments.find_in_paragraph(block.content, 1)
+        heading = task_line.split_heading(html_comments.remove_comments(block.content, hidden))
         if block.level <= 2 or heading.number is not None:
             line = block.first + 1
             self.sections.append(Section(heading=heading, level=block.level, line=line))
         for note in self._annotations(
-            html_comments.in_paragraph(self._lines[block.first], block.first + 1)
+            html_comments.find_in_paragraph(self._lines[block.first], block.first + 1)
         ):
             self._attach(note)
 
     def _item(self, item: ListItem) -> None:
         title = item.title
-        box = task_line.box(self._lines[title.first]) if title else None
+        box = task_line.find_box(self._lines[title.first]) if title else None
         if title is None or box is None or not self._is_task(title, box):
             self._report_lost(item)
             return
@@ -106,7 +106,7 @@ class _Walk:
         if box.mark in MARKS:
             return True
         after = self._lines[title.first][box.end :]
-        begins_as_task = task_line.sentence(after, State.WAITING).prefixed
+        begins_as_task = task_line.split_sentence(after, State.WAITING).prefixed
         if box.mark.strip() == "":
             self._problems.warn(
                 (title.first + 1, box.at + 1),
@@ -131,11 +131,11 @@ class _Walk:
         text = self._lines[title.first]
         if last - title.first > 1:
             text = "\n".join(self._lines[title.first : last])
-        comments = html_comments.in_paragraph(text, title.first + 1)
-        words = " ".join(html_comments.without(text, comments)[box.end :].split())
+        comments = html_comments.find_in_paragraph(text, title.first + 1)
+        words = " ".join(html_comments.remove_comments(text, comments)[box.end :].split())
         if not words.isprintable():
             words = _CONTROL.sub("�", words)
-        sentence = task_line.sentence(words, MARKS.get(box.mark, State.WAITING))
+        sentence = task_line.split_sentence(words, MARKS.get(box.mark, State.WAITING))
         notes = self._annotations(comments) if comments else []
         annotated: list[Block] = []
         for block in item.blocks:
@@ -173,10 +173,12 @@ class _Walk:
             start = block.content[:20]
             if not start.startswith("<!--") and start.lstrip().lower().startswith(_LITERAL_HTML):
                 return []
-            return html_comments.in_html(self._lines[block.first : block.last], block.first + 1)
+            return html_comments.find_in_html(
+                self._lines[block.first : block.last], block.first + 1
+            )
         if block.type == "paragraph" and "<!--" in block.content and block.content[0] != ">":
             text = "\n".join(self._lines[block.first : block.last])
-            return html_comments.in_paragraph(text, block.first + 1)
+            return html_comments.find_in_paragraph(text, block.first + 1)
         return []
 
     def _annotations(self, comments: list[Comment]) -> list[Annotation]:
@@ -209,7 +211,7 @@ class _Walk:
         """Report a list item that looks like a task without a mark, and annotations inside it."""
         line = self._lines[item.first]
         bullet = _BULLET.match(line)
-        if bullet and task_line.sentence(line[bullet.end() :], State.WAITING).number:
+        if bullet and task_line.split_sentence(line[bullet.end() :], State.WAITING).number:
             self._problems.warn(
                 (item.first + 1, bullet.end() + 1),
                 "missing-mark",

@@ -47,21 +47,21 @@ class Repository:
         return same[0] if len(same) == 1 else None
 
 
-def files(text: str, repository: Repository) -> tuple[str, ...]:
+def find_files(text: str, repository: Repository) -> tuple[str, ...]:
     """Return the files that a text speaks of, as they are to be written into an annotation."""
     text = text[:_LONGEST_TEXT]
-    files: dict[str, None] = {}
+    paths: dict[str, None] = {}
     code = {match[1].strip() for match in _CODE.finditer(text)}
     for word in _words(text):
         path = repository.find(word)
         if path is None and _is_path(word, is_code=word in code, repository=repository):
             path = word
         if path is not None and _usable(path):
-            files[path] = None
-    return tuple(files)
+            paths[path] = None
+    return tuple(paths)
 
 
-def tasks(text: str) -> tuple[str, ...]:
+def find_tasks(text: str) -> tuple[str, ...]:
     """Return the numbers of the tasks that a text speaks of."""
     text = text[:_LONGEST_TEXT]
     numbers: dict[str, None] = {}

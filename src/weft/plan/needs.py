@@ -133,7 +133,7 @@ def add_sequential(needs: Needs) -> None:
                 needs.add(a, b, EdgeReason.SEQUENTIAL, lines)
 
 
-def phase_needs(needs: Needs) -> list[list[Reference]]:
+def list_phase_needs(needs: Needs) -> list[list[Reference]]:
     """Return the phases that each phase waits for, without those that follow from the rest.
 
     A phase that waits for all earlier phases names only the last phases among them.

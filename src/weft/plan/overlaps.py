@@ -117,7 +117,7 @@ class Sweep:
                 del self._last[held]
 
     def _is_passed_on(self, path: str, globs: list[str]) -> bool:
-        """Return whether a pattern in `globs` claimed the file again since; False if they are many."""
+        """Return whether any of the few `globs` claimed the file again since then."""
         if len(globs) > _FEW or not is_literal(path):
             return False
         last = self._last[path]

@@ -35,7 +35,7 @@ class Times(Struct, frozen=True, kw_only=True):
     completed: str | None = None
 
 
-def parallel_state(
+def build_parallel_state(
     plan: Plan, phase: str | None = None, times: Mapping[str, Times] | None = None
 ) -> dict[str, Any]:
     """Describe a phase, by default the first that is not finished."""

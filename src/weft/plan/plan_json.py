@@ -35,23 +35,23 @@ def as_json(
                 {"before": barrier.before, "after": barrier.after, "why": str(barrier.why)}
             )
     return {
-        "problems": [_problem(problem) for problem in problems(reading, compiled)],
+        "problems": [_problem(problem) for problem in list_problems(reading, compiled)],
         "tasks": [_task(task) for task in compiled.plan.tasks],
         "edges": edges,
         "barriers": barriers,
         "groups": [list(group) for group in compiled.groups],
-        "critical_path": critical_path(compiled, seconds),
+        "critical_path": find_critical_path(compiled, seconds),
         "width": compiled.width,
     }
 
 
-def problems(reading: ParsedPlan, compiled: Compiled) -> tuple[Problem, ...]:
+def list_problems(reading: ParsedPlan, compiled: Compiled) -> tuple[Problem, ...]:
     """Return all problems in the order of the file."""
     all_problems = (*reading.problems, *compiled.problems)
     return tuple(sorted(all_problems, key=lambda problem: (problem.line, problem.column)))
 
 
-def critical_path(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> list[str]:
+def find_critical_path(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> list[str]:
     """Return the chain of unfinished tasks that takes longest."""
     seconds = seconds or {}
     tasks = compiled.plan.tasks
@@ -61,7 +61,7 @@ def critical_path(compiled: Compiled, seconds: Mapping[str, float] | None = None
     return [tasks[node].id for node in path if node < len(tasks) and not tasks[node].settled]
 
 
-def explain(edge: Edge) -> str:
+def explain_edge(edge: Edge) -> str:
     """Return the reason for an edge, as a clause."""
     lines = " and ".join(str(line) for line in dict.fromkeys(edge.lines))
     where = f" (line {lines})" if lines else ""
@@ -85,7 +85,7 @@ def _edge(edge: Edge) -> dict[str, Any]:
         "from": edge.before,
         "to": edge.after,
         "why": str(edge.why),
-        "reason": explain(edge),
+        "reason": explain_edge(edge),
         "lines": list(edge.lines),
     }
     if edge.files:

@@ -166,7 +166,7 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
     text = " ".join((title or description.partition("\n")[0]).split())
     if not text and given:
         fields.error(node, "empty-task", "It has no title.", "Say in `title` what is to be done.")
-    agent = fields.parsed(given.get("agent"), annotation_values.name)
+    agent = fields.parsed(given.get("agent"), annotation_values.parse_name)
     if agent is None and task_line.asks_for_a_person(text):
         agent = HUMAN
     task = PlanTask(
@@ -185,7 +185,7 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
         files=() if agent == HUMAN else fields.files(given.get("files")),
         group=fields.word(given["parallel_group"]) if "parallel_group" in given else None,
         priority=fields.priority(given.get("priority")),
-        check=fields.parsed(given.get("check"), annotation_values.command),
+        check=fields.parsed(given.get("check"), annotation_values.parse_command),
         named=True,
     )
     return _StoryDraft(task=task, node=node, depends=fields.listed(given.get("depends_on")))

@@ -78,13 +78,13 @@ class Heading(NamedTuple):
     checkpoint: str | None
 
 
-def box(line: str) -> Box | None:
+def find_box(line: str) -> Box | None:
     """Find the box of a list item; None if it has none."""
     match = _BOX.match(line)
     return match and Box(match[1], match.start(1), match.end())
 
 
-def sentence(text: str, status: State) -> Sentence:
+def split_sentence(text: str, status: State) -> Sentence:
     """Split `Task 2: text 9f8e7d6` into its parts; `status` is the mark of the box."""
     end, status_said, commit, note = _tail(text, status)
     prefix = _TASK.match(text, 0, end)
@@ -99,8 +99,8 @@ def sentence(text: str, status: State) -> Sentence:
     return Sentence(number, rest, prefix is not None, status_said, commit, note, end)
 
 
-def heading(text: str) -> Heading:
-    span = checkpoint_span(text)
+def split_heading(text: str) -> Heading:
+    span = find_checkpoint(text)
     written = text[: span[0]] if span else text
     checkpoint = text[span[0] : span[1]].strip(" \t[]").partition(":")[2].strip() if span else ""
     name = written
@@ -115,7 +115,7 @@ def heading(text: str) -> Heading:
     )
 
 
-def checkpoint_span(text: str) -> tuple[int, int] | None:
+def find_checkpoint(text: str) -> tuple[int, int] | None:
     """Return where `[checkpoint: …]` stands in a heading, with the blanks before it."""
     end = len(text.rstrip())
     start = text.rfind("[", 0, end)

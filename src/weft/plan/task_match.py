@@ -19,7 +19,7 @@ _SIMILAR: Final = 0.6
 _COMPARED: Final = 300
 
 
-def match(before: Plan, now: Plan, ids: Iterable[str]) -> dict[str, PlanTask]:
+def match_tasks(before: Plan, now: Plan, ids: Iterable[str]) -> dict[str, PlanTask]:
     """Find the tasks with these ids of the plan `before` in the plan `now`."""
     wanted = [task for task in before.tasks if task.id in set(ids)]
     matches: dict[str, PlanTask] = {}
@@ -63,7 +63,7 @@ def _pairs(before: Plan, now: Plan) -> list[tuple[PlanTask, PlanTask]]:
 
 def _bare(task: PlanTask) -> str:
     """Return the text without a tail that would be read as a commit id once the task is done."""
-    return task_line.sentence(task.text, State.DONE).text
+    return task_line.split_sentence(task.text, State.DONE).text
 
 
 def _alike(task: PlanTask, now_task: PlanTask) -> bool:

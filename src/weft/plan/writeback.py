@@ -67,7 +67,7 @@ def write_back(
         gone = tuple(task for task in plan.tasks if task.id in statuses)
         return MarkedPlan(data=data, gone=gone)
     now = markdown.read(plan.name, data).plan
-    matches = task_match.match(plan, now, statuses)
+    matches = task_match.match_tasks(plan, now, statuses)
     raw = list(text.raw)
     settled = {task.id for task in now.tasks if task.settled}
     complete_before = _complete(now, settled)
@@ -96,11 +96,11 @@ def _write_task(raw: list[str], task: PlanTask, status: Status) -> None:
     first, last = task.line - 1, task.last_line
     lines = "\n".join(raw[first:last])
     readable = source.without_surrogates(lines)
-    box = task_line.box(readable)
+    box = task_line.find_box(readable)
     if box is None:
         return
     end = _end_of_text(readable, task.line)
-    present = task_line.sentence(
+    present = task_line.split_sentence(
         readable[box.end : end].replace("\n", " "), MARKS.get(box.mark, State.WAITING)
     )
     mark = _MARK_OF[status.state]
@@ -158,7 +158,7 @@ def _readable_commit(commit: str) -> str:
 def _end_of_text(line: str, number: int) -> int:
     """Return where the text of a line ends, before comments at its end."""
     end = len(line.rstrip())
-    for comment in reversed(html_comments.in_paragraph(line, number)):
+    for comment in reversed(html_comments.find_in_paragraph(line, number)):
         if comment.end != end:
             break
         end = len(line[: comment.start].rstrip())
@@ -175,5 +175,5 @@ def _write_checkpoint(raw: list[str], phase: Phase, trunk: str) -> None:
     if hashes.endswith((" ", "\t")):
         # `## Phase 1 ##`: the last hashes only close the heading.
         end = len(hashes.rstrip())
-    start, stop = task_line.checkpoint_span(readable[:end]) or (end, end)
+    start, stop = task_line.find_checkpoint(readable[:end]) or (end, end)
     raw[phase.line - 1] = f"{line[:start]} [checkpoint: {trunk}]{line[stop:]}"

@@ -96,7 +96,7 @@ class CheckedPlan:
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        return plan_json.problems(self.reading, self.compiled)
+        return plan_json.list_problems(self.reading, self.compiled)
 
     @property
     def failed(self) -> bool:
@@ -110,7 +110,7 @@ class CheckedPlan:
 
     @cached_property
     def critical_path(self) -> list[str]:
-        return plan_json.critical_path(self.compiled, self.seconds)
+        return plan_json.find_critical_path(self.compiled, self.seconds)
 
     @cached_property
     def savings(self) -> list[Saving]:

@@ -129,7 +129,7 @@ def print_problems(checked: CheckedPlan) -> None:
 
 def print_errors(reading: ParsedPlan) -> bool:
     """Print what keeps a plan from being used, and say whether there is anything."""
-    found = plan_json.problems(reading, plan.compile(reading.plan))
+    found = plan_json.list_problems(reading, plan.compile(reading.plan))
     errors = [problem for problem in found if problem.severity is Severity.ERROR]
     for problem in errors:
         for line in problem_lines(problem):

@@ -11,7 +11,7 @@ from weft import plan
 from weft.cli.output import json_text
 from weft.cli.plan import plan_text
 from weft.errors import InputError
-from weft.plan.parallel_state import parallel_state
+from weft.plan.parallel_state import build_parallel_state
 from weft.plan.plan_records import Source
 from weft.runs import plan_check, plan_file
 
@@ -34,7 +34,7 @@ def command(directory: Path, file: str, phase: str | None, output: str | None) -
         return 2
     if reading.plan.source is not Source.MARKDOWN:
         raise InputError(f"{file} has no phases; only a plan.md has a state to write.")
-    state = parallel_state(reading.plan, phase)
+    state = build_parallel_state(reading.plan, phase)
     data = (json_text(state) + "\n").encode()
     if output is None:
         click.echo(data, nl=False)
