@@ -1,9 +1,8 @@
-"""Directed graphs over the numbers 0 … n-1: orders, ready sets, cycles, longest paths.
+"""Directed graphs over the numbers 0 … n-1: orders, cycles, longest paths.
 
-A graph is a list of successor lists: `successors[a]` holds every node that comes after `a`.
-What the nodes stand for is the caller's business. Everything here takes time linear in nodes
-plus edges, except `order`, which is linear for a graph whose edges all point forward and pays
-for a heap otherwise. Nodes on a cycle, and what lies behind one, are left out of every order.
+A graph is a list of successor lists: `successors[a]` holds every node that comes after `a`. All
+functions take time linear in nodes plus edges, except `order`, which needs a heap if an edge points
+backward. Nodes on a cycle, and nodes behind a cycle, are left out of every order.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ def order(successors: Successors) -> list[int]:
     counts = waiting_counts(successors)
     # In ascending order already, which is a heap.
     ready = [node for node, count in enumerate(counts) if count == 0]
-    found = []
+    nodes = []
     while ready:
         node = heapq.heappop(ready)
-        found.append(node)
+        nodes.append(node)
         for after in successors[node]:
             counts[after] -= 1
             if counts[after] == 0:
                 heapq.heappush(ready, after)
-    return found
+    return nodes
 
 
 def late_order(successors: Successors) -> list[int]:
@@ -57,7 +56,7 @@ def late_order(successors: Successors) -> list[int]:
 
     Together with `order` this tells most unrelated nodes apart: the two disagree about them.
     """
-    found: list[int] = []
+    nodes: list[int] = []
     seen = bytearray(len(successors))
     for root in range(len(successors)):
         if seen[root]:
@@ -73,15 +72,15 @@ def late_order(successors: Successors) -> list[int]:
                     break
             else:
                 stack.pop()
-                found.append(node)
-    found.reverse()
-    return found
+                nodes.append(node)
+    nodes.reverse()
+    return nodes
 
 
 def width(successors: Successors, sizes: Sequence[int] | None = None) -> int:
     """Return the size of the largest level; a node's level is the longest path that leads to it.
 
-    A node of size 0 stands for nothing that runs: it takes no room, and makes no level of its own.
+    A node of size 0 takes no room and makes no level of its own.
     """
     sizes = sizes or [1] * len(successors)
     level = [0] * len(successors)
@@ -105,7 +104,7 @@ def remaining_paths(successors: Successors, weights: Sequence[float]) -> list[fl
 
 
 def heaviest_path(successors: Successors, weights: Sequence[float]) -> list[int]:
-    """Return one heaviest path through an acyclic graph; the smallest numbers win a tie."""
+    """Return a heaviest path through an acyclic graph; the smallest numbers win a tie."""
     if not successors:
         return []
     remaining = remaining_paths(successors, weights)
@@ -119,9 +118,9 @@ def heaviest_path(successors: Successors, weights: Sequence[float]) -> list[int]
 
 
 def find_cycle(successors: Successors) -> list[int] | None:
-    """Return the nodes of one cycle, each before the next and the last before the first.
+    """Return the nodes of a cycle, each before the next and the last before the first.
 
-    It is a shortest one among those that lead through its first node.
+    The cycle is a shortest cycle through its first node.
     """
     in_order = bytearray(len(successors))
     for node in order(successors):
@@ -133,7 +132,7 @@ def find_cycle(successors: Successors) -> list[int] | None:
 
 
 def _on_a_cycle(successors: Successors, left: Iterable[int], in_order: bytearray) -> int:
-    """Walk back among the nodes that could not be ordered until one repeats."""
+    """Walk back among the nodes that could not be ordered until a node repeats."""
     # Each of them waits for another of them, so there is always a step back.
     before = {after: node for node in left for after in successors[node] if not in_order[after]}
     node = min(before)

@@ -1,21 +1,21 @@
-"""Paths and glob patterns: normalise them, match them, and tell which of them collide.
+"""Paths and glob patterns: normal form, matching and conflicts.
 
-A path is one or more non-empty segments joined by `/`, relative to the root of the repository.
-A pattern is a path that may hold wildcards:
+A path is a list of non-empty segments joined by `/`, relative to the root of the repository. A
+pattern is a path that may hold wildcards:
 
-    *        any run of characters within one segment, the empty run included
-    ?        one character
-    [a-z]    one character of a class; [!a-z] and [^a-z] are one character outside it
+    *        any run of characters within a segment, the empty run included
+    ?        a single character
+    [a-z]    a character of a class; [!a-z] and [^a-z] are a character outside it
     **       as a whole segment: any number of segments, none included; as the last segment:
-             everything beneath, so `a/**` is `a/b` and `a/b/c` but not `a`
+             all paths beneath, so `a/**` is `a/b` and `a/b/c` but not `a`
 
 No wildcard stands for `/`. A `]` that comes first in a class belongs to it, a `[` without its `]`
-is an ordinary character, and `[[]` is how to write a `[` that would otherwise open a class.
-A segment of two or more `*` is `**`; next to other characters a run of `*` is one `*`.
+is an ordinary character, and `[[]` is how to write a `[` that would otherwise open a class. A
+segment of two or more `*` is `**`; next to other characters a run of `*` is a single `*`.
 
-Everything here but `normalise` expects patterns that went through it. Every answer is exact and
-takes time polynomial in the length of the patterns: nothing backtracks. Nothing here looks at a
-file system; who holds which claim is the store's business, and order among tasks the graph's.
+All functions except `normalise` expect normalised patterns. Every answer is exact and takes time
+polynomial in the length of the patterns: no function backtracks or reads a file system. Claims
+belong to the store, and the order of tasks to the graph.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from weft.errors import InputError
 
 # A character class as sorted, disjoint, inclusive ranges of code points.
 _Ranges: TypeAlias = tuple[tuple[int, int], ...]
-# What stands for one character of a segment: itself, or a class.
+# A character of a segment: itself, or a class.
 _Token: TypeAlias = str | _Ranges
 
 _LAST = 0x10FFFF
 _SLASH = ord("/")
 
-# Possessive, so that the `!` of `[!]` is not taken back and read as the class of one `!`.
+# Possessive, so that the `!` of `[!]` is not taken back and read as the class of a `!`.
 _CLASS = re.compile(r"\[[!^]?+[^/][^/\]]*+\]")
-# If the first `[` of a segment opens no class, no later one does: one look at it is enough.
+# If the first `[` of a segment opens no class, no later `[` does.
 _HOLDS_CLASS = re.compile(rf"(?:\A|/)[^/\[]*+{_CLASS.pattern}")
 _TOKEN = re.compile(rf"{_CLASS.pattern}|\*+|.", re.DOTALL)
 _CLASS_OR_STARS = re.compile(rf"{_CLASS.pattern}|\*+")
 _RANGE_OR_MEMBER = re.compile(r"(.)-(.)|(.)", re.DOTALL)
 _ODD = r"\x00-\x1f\x7f-\x9f\\\ud800-\udfff"
 _UNWRITABLE = re.compile(rf"[{_ODD}]")
-# Plain names joined by single slashes, which most paths are: nothing to refuse, nothing to change.
+# Plain names joined by single slashes, the usual path, are normal already.
 _PLAIN = re.compile(rf"(?!/)(?:(?:\A|/)[^./*?\[{_ODD}][^/*?\[{_ODD}]*+)++")
 
 
 class BadPath(InputError):
-    """The path cannot be used; write one relative to the root of the repository."""
+    """The path cannot be used; write it relative to the root of the repository."""
 
 
 def normalise(text: str) -> str:
-    """Return the one spelling of a path or pattern that the rest of weft compares.
+    """Return the normal form of a path or pattern, which the rest of weft compares.
 
-    `.` and empty segments go; a trailing `/` (or `/.`) means everything in that directory, so
-    `src/` is `src/**` and `.` is `**`; runs of `**` become one. Letter case and Unicode form
-    stay as they are, since git tells them apart.
+    `.` and empty segments go; a trailing `/` (or `/.`) means all files in that directory, so `src/`
+    is `src/**` and `.` is `**`; runs of `**` become a single `**`. Letter case and Unicode form
+    stay, since git tells them apart.
     """
     if _PLAIN.fullmatch(text):
         return text
@@ -100,7 +100,7 @@ def _canonical_segment(segment: str, text: str) -> str:
     _refuse_reserved_names(_tokens(segment), text)
     if len(segment) > 1 and segment.strip("*") == "":
         return "**"
-    return _CLASS_OR_STARS.sub(lambda found: "*" if found[0][0] == "*" else found[0], segment)
+    return _CLASS_OR_STARS.sub(lambda match: "*" if match[0][0] == "*" else match[0], segment)
 
 
 def _refuse_reserved_names(tokens: tuple[_Token | None, ...], text: str) -> None:
@@ -117,7 +117,7 @@ def _refuse_reserved_names(tokens: tuple[_Token | None, ...], text: str) -> None
 
 
 def _only_spells(tokens: tuple[_Token | None, ...], name: str) -> bool:
-    """Whether these tokens match `name` in one letter case or another, and nothing else.
+    """Return whether these tokens match only `name`, in any letter case.
 
     Any letter case, as there are file systems on which `.GIT` is git's directory too.
     """
@@ -134,8 +134,8 @@ def _only_spells(tokens: tuple[_Token | None, ...], name: str) -> bool:
 
 def _refuse_backward_ranges(segment: str, text: str) -> None:
     """Such a range is empty: its author meant some files, and would claim none."""
-    for found in _CLASS.finditer(segment):
-        for low, high in _members(found[0]):
+    for match in _CLASS.finditer(segment):
+        for low, high in _members(match[0]):
             if low > high:
                 raise BadPath(
                     f"The path {text!r} has the range {chr(low)}-{chr(high)}, which runs "
@@ -144,7 +144,7 @@ def _refuse_backward_ranges(segment: str, text: str) -> None:
 
 
 def is_literal(pattern: str) -> bool:
-    """Whether the pattern has no wildcard, and so matches exactly the path it spells."""
+    """Return whether the pattern has no wildcard, and so matches exactly the path it spells."""
     return (
         "*" not in pattern
         and "?" not in pattern
@@ -153,7 +153,7 @@ def is_literal(pattern: str) -> bool:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether the pattern matches the path; the path is taken as it is, wildcards and all."""
+    """Return whether the pattern matches the path; wildcards in the path are plain characters."""
     if is_literal(pattern):
         return pattern == path
     glob = _compile(pattern)
@@ -164,7 +164,7 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def intersects(a: str, b: str) -> bool:
-    """Whether some path is matched by both patterns."""
+    """Return whether some path is matched by both patterns."""
     if is_literal(a):
         return matches(b, a)
     if is_literal(b):
@@ -174,13 +174,13 @@ def intersects(a: str, b: str) -> bool:
 
 
 def conflicts(a: str, b: str) -> bool:
-    """Whether work on the two patterns can collide.
+    """Return whether work on the two patterns can collide.
 
-    They do if they share a path. A tree also holds either a file `a` or a directory `a`, never
-    both: whoever writes the file `a` replaces everything beneath `a/`, and the other way round.
-    So a path spelled out conflicts with whatever lies beneath it; this also saves the author
-    who wrote `src/auth` for the directory and forgot the slash. (That some file matching `*.py`
-    might be turned into a directory is not taken for granted: nobody could work beside it.)
+    Patterns conflict if they share a path. A tree also holds either a file `a` or a directory `a`,
+    never both: a task that writes the file `a` replaces all files beneath `a/`, and the other way
+    round. So a literal path conflicts with all paths beneath it; this also saves an author who
+    wrote `src/auth` for the directory and forgot the slash. (A file that matches `*.py` is assumed
+    not to become a directory, or no task could run beside it.)
     """
     if is_literal(a) and is_literal(b):
         return a == b or a.startswith(b + "/") or b.startswith(a + "/")
@@ -188,12 +188,12 @@ def conflicts(a: str, b: str) -> bool:
 
 
 def _is_above(a: str, b: str) -> bool:
-    """Whether `a` spells out a directory that all paths of `b` lie beneath."""
+    """Return whether `a` is a literal directory above all paths of `b`."""
     return is_literal(a) and _compile(b).lead.startswith(a + "/")
 
 
 def subtree(pattern: str) -> str | None:
-    """What every path in a pattern like `src/**` starts with, if the pattern holds all of them."""
+    """Return the common start of all paths of a pattern like `src/**`; None for other patterns."""
     if pattern == "**":
         return ""
     directory = pattern.removesuffix("**")
@@ -201,25 +201,25 @@ def subtree(pattern: str) -> str | None:
 
 
 def lead(pattern: str) -> str:
-    """What every path that the pattern matches starts with; for a literal, all of it."""
+    """Return the common start of all matching paths; for a literal, all of it."""
     return pattern if is_literal(pattern) else _compile(pattern).lead
 
 
 def home(pattern: str) -> str:
     """Return a literal itself, or the directory that contains all paths of a glob.
 
-    If two patterns conflict, their homes are equal or one contains the other.
+    If two patterns conflict, their homes are equal or nested.
     """
     return pattern if is_literal(pattern) else _compile(pattern).home
 
 
 def quote(path: str) -> str:
-    """The pattern that matches this path alone, whatever characters are in it."""
+    """Return the pattern that matches this path alone, for any characters in it."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in path)
 
 
 def _tokens(segment: str) -> tuple[_Token | None, ...]:
-    return tuple(_token(found[0]) for found in _TOKEN.finditer(segment))
+    return tuple(_token(match[0]) for match in _TOKEN.finditer(segment))
 
 
 def _token(text: str) -> _Token | None:
@@ -232,7 +232,7 @@ def _token(text: str) -> _Token | None:
     members = _members(text)
     if text[1] in "!^":
         return _without([*members, (_SLASH, _SLASH)])
-    # Without what is not in it, which sorts and merges the ranges by the way.
+    # The complement of the complement, which sorts and merges the ranges on the way.
     return _without([*_without(members), (_SLASH, _SLASH)])
 
 
@@ -282,10 +282,10 @@ _Step = TypeVar("_Step")
 
 
 class _Sequence(Generic[_Step]):
-    """Steps to be met one by one; `None` is a star, which stands for any number of anything.
+    """Steps to match in order; `None` is a star, which stands for any number of any steps.
 
-    Characters make up a segment as segments make up a pattern, so one walk serves both. Sets of
-    positions are the bits of an integer: bit j is "before step j", bit `end` is "at the end".
+    Characters make up a segment as segments make up a pattern, so the same walk serves both. Sets
+    of positions are the bits of an integer: bit j is "before step j", bit `end` is "at the end".
     """
 
     __slots__ = ("end", "stars", "steps")
@@ -300,21 +300,21 @@ class _Sequence(Generic[_Step]):
         raise NotImplementedError
 
 
-def _advance(steps: Iterable[_Step | None], other: _Sequence[_Step]) -> int:
+def _advance(steps: Iterable[_Step | None], target: _Sequence[_Step]) -> int:
     """Walk two sequences abreast; in neither are two stars neighbours.
 
-    Returns the positions the other one can be at when `steps` is through. This is the product
-    of two automata, a row at a time.
+    Return the positions that `target` can be at after all `steps`. This is the product of two
+    automata, a row at a time.
     """
-    stars = other.stars
+    stars = target.stars
     row = 1 | (stars & 1) << 1
     for step in steps:
         if step is None:
-            # This star swallows any number of the other's steps: all from the first one on.
-            row = (2 << other.end) - (row & -row)
+            # This star takes any number of the target's steps: all from the first on.
+            row = (2 << target.end) - (row & -row)
         else:
-            # The other takes the step with its own next one, or a star there swallows it.
-            row = other.places(step, row) << 1 | row & stars
+            # The target takes the step with its own next step, or a star there takes it.
+            row = target.places(step, row) << 1 | row & stars
             row |= (row & stars) << 1
             if not row:
                 break
@@ -322,7 +322,7 @@ def _advance(steps: Iterable[_Step | None], other: _Sequence[_Step]) -> int:
 
 
 class _Segment(_Sequence[_Token]):
-    """One segment with wildcards, as a sequence of characters and classes; the star is `*`."""
+    """A segment with wildcards, as a sequence of characters and classes; the star is `*`."""
 
     __slots__ = ("_masks",)
 
@@ -351,21 +351,21 @@ class _Pattern(_Sequence[str | _Segment]):
     def __init__(self, pattern: str) -> None:
         segments = pattern.split("/")
         steps = [_step(segment) for segment in segments]
-        # A last `**` stands for at least one segment.
+        # A last `**` stands for a segment or more.
         super().__init__(steps if steps[-1] is not None else [*steps, _ANYTHING])
         depth = next(i for i, step in enumerate(steps) if not isinstance(step, str))
         # The directory that all matching paths lie beneath: "" is the root.
         self.home = "/".join(segments[:depth])
-        # What all matching paths start with.
+        # The common start of all matching paths.
         self.lead = self.home and self.home + "/"
         self.is_subtree = segments[depth:] == ["**"]
 
     def places(self, step: str | _Segment, row: int) -> int:
-        found = 0
+        places = 0
         for place, own in enumerate(self.steps):
             if row >> place & 1 and own is not None and _share_a_name(own, step):
-                found |= 1 << place
-        return found
+                places |= 1 << place
+        return places
 
 
 def _step(segment: str) -> str | _Segment | None:
@@ -395,16 +395,16 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Index(Generic[T]):
-    """Patterns and who holds them, arranged so that a question meets only what is near it.
+    """Patterns and their owners, arranged so that a search meets only nearby patterns.
 
     A literal lives at its path, a glob at its home: the directory that all of its paths lie
-    beneath. What conflicts with a pattern lives above, at or beneath where the pattern lives.
+    beneath. The conflicts of a pattern live above, at or beneath its own place.
     """
 
     def __init__(self) -> None:
         self._literals: dict[str, dict[T, None]] = {}
         self._globs: dict[str, dict[str, dict[T, None]]] = {}
-        # From a directory to those of its entries at or beneath which something lives.
+        # From a directory to its entries at or beneath which a pattern lives.
         self._entries: dict[str, dict[str, None]] = {}
         self._held: dict[T, list[str]] = {}
 
@@ -427,7 +427,7 @@ class Index(Generic[T]):
             self._held.setdefault(owner, []).append(pattern)
 
     def remove(self, owner: T) -> None:
-        """Forget everything the owner holds, which may be nothing."""
+        """Forget all patterns of the owner, who may have none."""
         for pattern in self._held.pop(owner, ()):
             if is_literal(pattern):
                 place = pattern
@@ -441,11 +441,11 @@ class Index(Generic[T]):
             self._unlink(place)
 
     def holds(self, owner: T) -> bool:
-        """Whether the owner holds anything."""
         return owner in self._held
 
     def find(self, pattern: str) -> Iterator[tuple[str, T]]:
-        """Yield every held pair whose pattern conflicts with this one, the asker's own included.
+        """Yield every held pair whose pattern conflicts with this pattern, the asker's own
+        included.
 
         The index must not change while the answer is being read.
         """
@@ -463,7 +463,7 @@ class Index(Generic[T]):
                 yield from self._globs_at(place, pattern)
         if home in literals:
             yield from self._literals_at(home)
-        # The file replaces, or the subtree holds, whatever is beneath.
+        # The file replaces, or the subtree holds, all paths beneath.
         asked = None if takes_all else pattern
         if home in globs:
             yield from self._globs_at(home, asked)
@@ -495,7 +495,7 @@ class Index(Generic[T]):
                     waiting.append(place)
 
     def _link(self, place: str) -> None:
-        """Make the place known to its directories, up to one that is known already."""
+        """Make the place known to its directories, up to a known directory."""
         entries = self._entries
         while place:
             directory = place.rpartition("/")[0]
@@ -506,7 +506,7 @@ class Index(Generic[T]):
             place = directory
 
     def _unlink(self, place: str) -> None:
-        """Drop the place from its directories if nothing lives there or beneath any more."""
+        """Drop the place from its directories if no pattern lives there or beneath any more."""
         while place and not (
             place in self._literals or place in self._globs or place in self._entries
         ):

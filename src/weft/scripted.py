@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-r"""The scripted agent: does what its prompt says, word for word, and needs no model.
+r"""The scripted agent: follows its prompt word for word, and needs no model.
 
 It reads a prompt on standard input and carries out every line of the form
 
@@ -21,10 +21,10 @@ Files
     replace PATH OLD => NEW  every OLD in the file
     delete PATH
     touch PATH               an empty file, whether or not the task owns it
-    commit [MESSAGE]       * everything in the directory, with git
+    commit [MESSAGE]       * all files in the directory, with git
 
 Output
-    say TEXT                 one message
+    say TEXT                 a message
     print N [TEXT]           N lines that are no messages
     tool NAME [DETAIL]       as if it called a tool
     use IN OUT [DOLLARS]     report tokens, and dollars
@@ -50,15 +50,15 @@ Time and trouble
                              `deaf` ignores TERM, INT and HUP, `closed` closes all it inherited,
                              `bare` runs another program with an empty environment
 
-A line that cannot be carried out is a failure of class config, one that is not allowed of class
-other. Without any script line it adds a line with the task's name (WEFT_TASK) to the first file in
+A line that cannot be carried out is a failure of class config, a forbidden line of class other.
+Without any script line it adds a line with the task's name (WEFT_TASK) to the first file in
 WEFT_FILES that is no pattern.
 
-`--resume ID` goes on behind the line that session had reached. What a session needs for that is
+`--resume ID` goes on behind the line that session had reached. Its progress is
 kept in WEFT_SCRIPTED_STATE, or in a directory of the user's under /tmp, until it ends well.
 
-Its output is one JSON object a line: started, text, tool, usage, rate_limit, error, result.
-It imports nothing of weft, and little else, so that it starts at once.
+Its output is a JSON object per line: started, text, tool, usage, rate_limit, error, result.
+It imports no module of weft, and few others, so that it starts at once.
 """
 
 import os
@@ -146,7 +146,7 @@ def _perform(script: list[str], reached: int, session: str) -> str:
 
 
 def _applies(line: str) -> str:
-    """The command of a line, or nothing if its conditions do not hold."""
+    """Return the command of a line, or "" if its conditions do not hold."""
     facts = {"attempt": "WEFT_ATTEMPT", "stage": "WEFT_STAGE"}
     while line.split(" ", 1)[0] in facts:
         condition, colon, rest = line.partition(":")
@@ -160,7 +160,7 @@ def _applies(line: str) -> str:
 def _without_script() -> str:
     task = os.environ.get("WEFT_TASK", "") or "a task without a name"
     owned = os.environ.get("WEFT_FILES", "").splitlines()
-    path = next((one for one in owned if one and not _GLOB.intersection(one)), None)
+    path = next((path for path in owned if path and not _GLOB.intersection(path)), None)
     if path is None:
         return f"Nothing to do for {task}: no script line, and no file of its own by name."
     _append(f"{path} {task} was here")
@@ -274,9 +274,9 @@ def _call(rest: str) -> None:
     import json
 
     name, _, given = rest.partition(" ")
-    said, _ = _ask(name, json.loads(given or "{}"))
+    text, _ = _ask(name, json.loads(given or "{}"))
     _tell("tool", name=name, detail=given)
-    _say(said.replace("\\", "\\\\"))
+    _say(text.replace("\\", "\\\\"))
 
 
 def _notices(rest: str) -> None:
@@ -291,18 +291,18 @@ def _notices(rest: str) -> None:
         if acknowledged is not None:
             given["ack"] = acknowledged
         try:
-            _, found = _ask("poll_task", given)
+            _, answer = _ask("poll_task", given)
         except OSError:  # its server may come back
             time.sleep(0.1)
             continue
-        acknowledged = found.get("ack") or acknowledged
-        for one in found.get("finished") or ():
-            ended.add(one["task"])
-            _tell("tool", name="poll_task", detail=f"task {one['task']} is {one['state']}")
+        acknowledged = answer.get("ack") or acknowledged
+        for task in answer.get("finished") or ():
+            ended.add(task["task"])
+            _tell("tool", name="poll_task", detail=f"task {task['task']} is {task['state']}")
 
 
 def _ask(tool: str, arguments: dict[str, object]) -> "tuple[str, dict[str, Any]]":
-    """Call a tool of weft's: what it says, and its answer in fields."""
+    """Call a tool of weft's; return its text and its answer as fields."""
     import http.client
     import json
     from urllib.parse import urlsplit
@@ -336,11 +336,11 @@ def _ask(tool: str, arguments: dict[str, object]) -> "tuple[str, dict[str, Any]]
     answer = json.loads(body)
     if "result" not in answer:
         raise Mistake(f"{tool} was refused: {answer['error']['message']}")
-    found = answer["result"]
-    said = str(found["content"][0]["text"])
-    if found.get("isError"):
-        raise Mistake(f"{tool} was refused: {said}")
-    return said, found.get("structuredContent") or {}
+    result = answer["result"]
+    text = str(result["content"][0]["text"])
+    if result.get("isError"):
+        raise Mistake(f"{tool} was refused: {text}")
+    return text, result.get("structuredContent") or {}
 
 
 def _until(rest: str) -> None:
@@ -454,11 +454,11 @@ _VERBS = {
 
 def _text(escaped: str) -> str:
     parts = escaped.split("\\\\")
-    return "\\".join(one.replace("\\n", "\n").replace("\\t", "\t") for one in parts)
+    return "\\".join(part.replace("\\n", "\n").replace("\\t", "\t") for part in parts)
 
 
 def _tell(kind: str, **facts: object) -> None:
-    """One line of JSON, written at once; `json` itself would double the start-up time."""
+    """Print a line of JSON at once; importing `json` would double the start-up time."""
     pairs = {"type": kind, **facts}
     _write("{" + ", ".join(f'"{key}": {_json(value)}' for key, value in pairs.items()) + "}\n")
 
@@ -488,7 +488,7 @@ def _state(session: str) -> str:
 
 
 def _remember(session: str, reached: int, script: list[str]) -> None:
-    """Say how far it has come before each line: nobody knows when it will be killed."""
+    """Record the progress before each line, since a kill may come at any time."""
     path = _state(session)
     with open(path + ".new", "w", encoding="utf-8", errors="replace") as file:
         file.write("\n".join([str(reached), *script]))

@@ -1,8 +1,8 @@
-"""Everything weft does with programs: run a short one, supervise a long one to its last descendant.
+"""Programs: short commands, and long agents supervised down to the last descendant.
 
-Knows nothing of stores, git or what an agent is for. Short commands are here by name; the
-rest is imported from its file: `agent` starts and stops, `tail` reads what was printed,
-`limits`, `environment` and `sandbox` decide what a process may take, see and touch.
+Knows no stores, git or agent files. Short commands are here by name; the rest is imported from its
+file: `agent_process` starts and stops, `output_tail` reads the output, `environment` and `sandbox`
+decide which variables and files a process may see.
 """
 
 from weft.process.commands import (

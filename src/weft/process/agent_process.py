@@ -1,8 +1,9 @@
-"""One supervised program: started beside a wrapper, found again after a crash, ended to the last.
+"""A supervised program: started beside a wrapper, found again after a crash, stopped with all its
+descendants.
 
-Leases, what the program is for and what it prints are the caller's. weft talks to the wrapper
-by signals and through the files of the attempt's directory (`records`), never as its parent:
-so a restarted weft has all that the first one had.
+Leases, prompts and output belong to the caller. weft talks to the wrapper by signals and through
+the files of the attempt's directory (`attempt_files`), never as its parent: a restarted weft can do
+all that the first process could.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from weft.process.launcher import Launcher, LaunchFailed
 from weft.process.process_place import boottime, here
 from weft.process.table import Process
 
-_MARGIN = 5.0  # beyond the grace, for a wrapper to finish what it was asked for
+_MARGIN = 5.0  # seconds beyond the grace, for the wrapper to finish a stop
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.5
 
 
 class AlreadyStarted(WeftError):
-    """This attempt has been started before; an attempt starts once, the next try is a new one."""
+    """The attempt has been started before; a retry is a new attempt."""
 
 
 class NoSuchAttempt(WeftError):
-    """Nothing was ever started in this directory."""
+    """No attempt was ever started in this directory."""
 
 
 class StopReason(StrEnum):
-    """What ended the tree."""
+    """The reason why the process tree ended."""
 
     ENDED = wrapper.ENDED  # the agent did
-    ASKED = wrapper.ASKED  # somebody stopped it
+    ASKED = wrapper.ASKED  # weft stopped it
     FORSAKEN = wrapper.FORSAKEN  # weft did not renew for T1
     OUTPUT = wrapper.OUTPUT  # it printed more than it may
-    LOST = LOST  # nobody knows: the wrapper was killed too
+    LOST = LOST  # not known: the wrapper was killed too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class Spawn:
 @dataclass(frozen=True, kw_only=True)
 class Exit:
     why: StopReason
-    code: int | None  # what the agent returned; None if a signal ended it or nobody knows
+    code: int | None  # the agent's exit code; None if a signal ended it or it is not known
     signal: int | None
     unstarted: str  # why its program could not be executed at all
     swept: int  # processes that outlived the agent and were ended
@@ -85,8 +86,8 @@ class Exit:
 def start(spawn: Spawn, launcher: Launcher, *, renewed: float) -> Running:
     """Start an agent under a lease whose last renewal was sent at boot time `renewed`.
 
-    Whenever the caller is killed, either nothing was started or what was started is found in
-    the directory, under its own watchdog from the first moment.
+    If the caller is killed at any moment, either no agent was started, or the directory names the
+    agent and a watchdog has watched it from the start.
     """
     directory = spawn.directory
     directory.mkdir(parents=True, exist_ok=True)
@@ -104,13 +105,13 @@ def start(spawn: Spawn, launcher: Launcher, *, renewed: float) -> Running:
         launcher.launch(_order(spawn, renewed))
     except LaunchFailed:
         if not (directory / attempt_files.WRAPPER).exists():
-            (directory / attempt_files.STDOUT).touch()  # raises what ails the place, if that is why
+            (directory / attempt_files.STDOUT).touch()  # raises a fault of the directory
             raise
     return attach(directory)
 
 
 def attach(directory: Path) -> Running:
-    """Find what was started in a directory, whoever did."""
+    """Return the agent that any process started in a directory."""
     record = attempt_files.find(str(directory / attempt_files.ATTEMPT))
     if record is None:
         raise NoSuchAttempt
@@ -133,7 +134,7 @@ class Running:
         attempt_files.write(str(self.directory / attempt_files.RENEWED), {"sent": sent})
 
     def ended(self) -> Exit | None:
-        """How it ended, once nobody is left; does not wait."""
+        """Return the exit once all processes of the attempt have ended; do not wait."""
         if self._exit is None:
             record = attempt_files.find(str(self.directory / attempt_files.EXIT))
             # Asked in this order: a wrapper's last act is to write the record.
@@ -145,7 +146,9 @@ class Running:
         return self._exit
 
     async def wait_ended(self) -> Exit:
-        """Wait for the end. What lost its wrapper is stopped: nobody else watches over it."""
+        """Wait for the exit. Stop an agent that has lost its wrapper, since it has no other
+        watchdog.
+        """
         pause = _FIRST_PAUSE
         while (ended := self.ended()) is None:
             if not self._is_watched():
@@ -162,14 +165,14 @@ class Running:
         self._tell_wrapper(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the tree at once: the wrapper does, or whoever is found is killed without it."""
+        """Kill the tree at once: through the wrapper, or directly if the wrapper is dead."""
         if self._is_watched():
             self._tell_wrapper(signal.SIGQUIT)
         else:
             self._end_strays(set(), signal.SIGKILL)
 
     async def stop(self) -> Exit:
-        """End it, and return when nobody is left: by the wrapper, and without it if need be."""
+        """Stop the tree through the wrapper, or directly if need be; return when all have ended."""
         with anyio.CancelScope(shield=True):
             self.ask_to_stop()
             kill_at = boottime() + self._grace
@@ -191,7 +194,7 @@ class Running:
             self._handle = None
 
     def _end_strays(self, asked: set[Process], number: int) -> None:
-        """Signal who is alive: KILL every time, anything gentler once each."""
+        """Signal the living processes: KILL every time, a gentler signal only the first time."""
         for process in find_strays(self.directory, self.marker):
             if number == signal.SIGKILL or process not in asked:
                 asked.add(process)

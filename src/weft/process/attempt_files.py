@@ -1,15 +1,15 @@
-"""The files of an attempt's directory: what wrapper and weft tell each other, across crashes.
+"""The files of an attempt's directory, through which wrapper and weft talk, across crashes.
 
-    attempt   who this is: marker, place, limits; written once, before anything is started
-    lock      held by the wrapper and everything it started: free means nobody has it open
-    stdin stdout stderr   the agent's; outputs only ever grow
+    attempt   marker, boot and grace; written before the start
+    lock      held by the wrapper and all its descendants: a free lock means all have closed it
+    stdin stdout stderr   of the agent; outputs only grow
     renewed   the boot time at which the last successful renewal of the lease was sent
     wrapper   pid and start time of the wrapper, and its control group
     agent     pid and start time of the agent
-    exit      how it ended; written last, once nobody is left
+    exit      the end of the agent; written last, once all processes have ended
     fault     a traceback, should the wrapper itself be broken
 
-Written beside and renamed, so that nobody ever reads half a record.
+Records are written beside and renamed, so that no reader sees half a record.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def find(path: str) -> Record | None:
 
 
 def take_lock(directory: str) -> int | None:
-    """A descriptor that holds the attempt's lock, or None while somebody else does.
+    """Return a descriptor that holds the attempt's lock, or None while another process holds it.
 
-    Open for writing, by which those who belong to the attempt are known.
+    It is open for writing, by which processes of the attempt are known.
     """
     return _lock(directory, os.O_RDWR)
 
 
 def try_lock(directory: str) -> int | None:
-    """The same for whoever only looks whether anybody has it."""
+    """Like `take_lock`, but for a process outside the attempt: open for reading only."""
     return _lock(directory, os.O_RDONLY)
 
 

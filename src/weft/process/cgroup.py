@@ -1,7 +1,7 @@
-"""A control group per attempt, where one may be made: nobody leaves it by closing or forking.
+"""A control group per attempt, where the system allows it; no descendant can leave it.
 
-Version 2 only. Without one everything else still works; this adds the one proof that holds
-even for a process that closed every descriptor, cleared its environment and lost its wrapper.
+Version 2 only, and optional: it adds the only proof of death that holds for a process that closed
+every descriptor, cleared its environment and lost its wrapper.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def find_parent() -> str | None:
 
 
 def enter_new(parent: str, name: str) -> str | None:
-    """Put the calling process, and thereby whoever it starts, into a group of its own.
+    """Put the calling process, and with it its future children, into a new group.
 
-    None if that cannot be. A kernel at rest takes 20 ms over it.
+    Return None if that fails. An idle kernel takes 20 ms for it.
     """
     group = os.path.join(parent, name)
     try:
@@ -48,7 +48,7 @@ def enter(group: str) -> None:
 
 
 def is_empty(group: str) -> bool:
-    """Whether nobody lives in the group or below; so it is when the group is gone."""
+    """Return whether no process is in the group or below; True if the group is gone."""
     try:
         with open(os.path.join(group, "cgroup.events")) as file:
             return "populated 0" in file.read()
@@ -62,15 +62,15 @@ def is_empty(group: str) -> bool:
 
 def members(group: str) -> frozenset[int]:
     """The pids in the group and below."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for directory, _, _ in os.walk(group):
         with contextlib.suppress(OSError), open(os.path.join(directory, "cgroup.procs")) as file:
-            found.update(map(int, file.read().split()))
-    return frozenset(found)
+            pids.update(map(int, file.read().split()))
+    return frozenset(pids)
 
 
 def kill(group: str) -> None:
-    """KILL to everybody in the group at once, where the kernel can."""
+    """Send KILL to all processes in the group at once, where the kernel can."""
     with contextlib.suppress(OSError):
         _write(os.path.join(group, "cgroup.kill"), "1")
 

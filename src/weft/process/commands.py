@@ -1,4 +1,4 @@
-"""Starting programs. Argument lists only: nothing here ever goes through a shell."""
+"""Short commands. Argument lists only: weft never starts a shell."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ def run_logged(
     input: bytes = b"",
     errors: Path | None = None,
 ) -> int | None:
-    """Run a command in a session of its own, its output going to a file; None: out of time.
+    """Run a command in a new session, with output to a file; return None if its time ran out.
 
-    What it says of errors goes there, too, unless `errors` names another file. Whatever is left
-    of its process group is killed when it ends.
+    Standard error goes to the same file unless `errors` names another file. Processes of its group
+    that are left at the end are killed.
     """
-    import tempfile  # late: nothing else here needs it, and it takes longer than asking git
+    import tempfile  # late: used only here, and slower to import than a call of git
 
-    # A file, not a pipe: whoever does not read it cannot keep us waiting.
+    # A file, not a pipe: a program that does not read it cannot block weft.
     with (
         log.open("wb") as output,
         contextlib.nullcontext(output) if errors is None else errors.open("wb") as complaints,

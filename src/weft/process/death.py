@@ -1,14 +1,13 @@
-"""Who is left of an attempt, and the proof that nobody is.
+"""The processes left of an attempt, and the proof that none is left.
 
-Evidence that a process belongs to an attempt, each sound by itself: it carries the marker, it
-holds the lock file open for writing (who proves a death only reads it), it is in the control
-group, it is in the agent's session while the agent leads it. Death is proved by all of: the lock
-is free, nobody carries the marker, the control group, if any, is empty. Proving it seals the
-directory, so that an order still on its way starts nothing afterwards.
+Any of these shows that a process belongs to an attempt: it carries the marker, it holds the lock
+file open for writing (a prover only reads it), it is in the control group, it is in the agent's
+session while the agent leads it. Death is proved by all of: the lock is free, no process carries
+the marker, the control group, if any, is empty. The proof seals the directory, so that an order
+still on its way starts no agent afterwards.
 
-What nobody can see without a control group, once its wrapper was killed: a process that both
-closed all descriptors and cleared its environment. And of processes of other users only root
-sees the environment.
+Without a control group a process escapes notice if it lost its wrapper, closed all descriptors and
+cleared its environment. Of processes of other users only root sees the environment.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from weft.process.process_place import here
 from weft.process.table import Process
 
 LOST = "lost"
-"""Stands in an exit record for why: everybody is dead, and nobody wrote how the agent ended."""
+"""The reason in an exit record that a prover wrote, since the wrapper wrote none."""
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def find_strays(directory: Path, marker: str) -> list[Process]:
-    """Everybody of an attempt that can be found, its wrapper included."""
+    """Return all living processes of an attempt, its wrapper included."""
     lock = _find_file(directory / attempt_files.LOCK)
     leader = find_recorded(directory / attempt_files.AGENT)
     if leader is not None and not table.is_alive(leader):
@@ -53,9 +52,9 @@ def proof_of_death(directory: Path, marker: str) -> bool:
 
 
 def prove_dead(attempts: Mapping[Path, str]) -> set[Path]:
-    """Which of these attempts, by directory and marker, are dead for good.
+    """Return the attempts, by directory and marker, that are dead for good.
 
-    One walk over the process table serves all of them.
+    A single walk over the process table serves all of them.
     """
     locks: dict[Path, int] = {}
     try:
@@ -64,17 +63,21 @@ def prove_dead(attempts: Mapping[Path, str]) -> set[Path]:
             if lock is not None:
                 locks[directory] = lock
         marks = _living_marks() if locks else set()
-        dead = {one for one in locks if attempts[one] not in marks and _is_group_empty(one)}
-        return {one for one in dead if _seal(one)}
+        dead = {
+            directory
+            for directory in locks
+            if attempts[directory] not in marks and _is_group_empty(directory)
+        }
+        return {directory for directory in dead if _seal(directory)}
     finally:
         for lock in locks.values():
             os.close(lock)
 
 
 def end_unstarted(directory: Path, marker: str) -> None:
-    """KILL whoever carries the marker of an attempt that no wrapper has taken up: its set-up.
+    """Kill the set-up of an attempt, known by its marker, before a wrapper has taken it up.
 
-    While this holds the lock no wrapper can, so that it never meets an agent.
+    No wrapper can start while this holds the lock, so it never hits an agent.
     """
     lock = _take_lock(directory)
     if lock is None:
@@ -101,7 +104,7 @@ def find_group(directory: Path) -> str | None:
 
 
 def _take_lock(directory: Path) -> int | None:
-    """The attempt's lock, if its processes could be seen from here and nobody has it."""
+    """Return the attempt's lock, if its processes are visible from here and the lock is free."""
     directory.mkdir(parents=True, exist_ok=True)
     record = attempt_files.find(str(directory / attempt_files.ATTEMPT))
     if record is not None and record["boot"] != here().boot:
@@ -110,7 +113,7 @@ def _take_lock(directory: Path) -> int | None:
 
 
 def _living_marks() -> set[str]:
-    # Twice: who forks and ends while the table is read may be missed by one look.
+    # Twice: a process that forks and ends while the table is read may be missed.
     looks: Iterable[str | None] = (
         table.mark_of(seen.process.pid) for _ in range(2) for seen in table.everyone()
     )
@@ -128,7 +131,7 @@ def _is_group_empty(directory: Path) -> bool:
 
 
 def _seal(directory: Path) -> bool:
-    """Whether the directory is sealed: without that nothing is proved, and is asked again."""
+    """Seal the directory; return False, which leaves the death unproved, if the disk is full."""
     path = str(directory / attempt_files.EXIT)
     if os.path.exists(path):
         return True

@@ -1,8 +1,8 @@
-"""The environment an agent gets. Pure.
+"""The environment of an agent. Pure.
 
-Built up from nothing: what any program needs to find its way, what the agent file asks for by
-name, what weft gives. So a secret of weft's or of the user's shell reaches an agent only when
-somebody wrote its name into the agent file, and what is weft's own not even then.
+It starts empty and gets the variables that any program needs, those the agent file names, and those
+that weft sets. So a secret of the user's shell reaches an agent only if the agent file names it,
+and a secret of weft never.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ _NEEDED = frozenset(
         "NIX_PATH",
     }
 )
-"""Not among them: SSH_AUTH_SOCK and XDG_RUNTIME_DIR, through which an agent could act as the user
-elsewhere (agents never push), and anything that points git, Python or a database somewhere."""
+"""Without SSH_AUTH_SOCK and XDG_RUNTIME_DIR, through which an agent could act as the user elsewhere
+(agents never push), and without variables that redirect git, Python or a database.
+"""
 
 _NEEDED_PREFIX = "LC_"
 _OWN_PREFIX = "WEFT_"
@@ -59,10 +60,10 @@ _OWN_PREFIX = "WEFT_"
 def build(
     own: Mapping[str, str], *, asked: Iterable[str], given: Mapping[str, str]
 ) -> dict[str, str]:
-    """What an agent gets of weft's environment, with what weft gives it on top.
+    """Return an agent's variables: those of `own` it may see, and `given` on top.
 
-    `asked` are exact names; one that is not set is not passed. Names of weft's own are never
-    taken from the environment, only given.
+    `asked` are exact names; a name that is not set is skipped. Variables of weft are never taken
+    from `own`.
     """
     wanted = _NEEDED.union(asked)
     passed = {

@@ -107,7 +107,7 @@ def restrict(fences: Mapping[str, Any]) -> None:
 
 
 def find_visible(hidden: Iterable[str]) -> Iterator[str]:
-    """List the paths that together cover everything but the hidden places, up to a bound."""
+    """List paths that together cover all but the hidden places, up to a bound."""
     covered = set(map(os.path.realpath, hidden))
     above = {parent for path in covered for parent in _parents(path)}
     if not covered:

@@ -1,8 +1,8 @@
-"""The launcher: a small process that does nothing but fork wrappers.
+"""The launcher: a small process that only forks wrappers.
 
-weft hands it one end of a socket per wrapper. The fork reads its order from there, so neither
-an order's secrets nor a slow order ever reach the launcher itself, and an order that was cut
-short by a crash is no order. The launcher ends when weft does; its wrappers do not.
+weft sends it a socket per wrapper. The fork reads its order from there, so neither an order's
+secrets nor a slow order reach the launcher itself, and an order cut short by a crash is ignored.
+The launcher ends with weft; its wrappers go on.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class LaunchFailed(WeftError):
 
 
 class Launcher:
-    """weft's side: keeps one launcher process going and orders wrappers from it."""
+    """weft's side of the launcher: keeps its process running and orders wrappers from it."""
 
     def __init__(self, groups: str | None = None) -> None:
-        """`groups`: the control group below which each agent gets one of its own."""
+        """Put each agent into a new control group below `groups`, if given."""
         self._groups = groups or ""
         self._lock = threading.Lock()
         self._program: subprocess.Popen[bytes] | None = None
@@ -71,8 +71,8 @@ class Launcher:
         data = json.dumps(order).encode()
         answer = self._ask(data)
         if not answer:
-            # The launcher was killed, and may not look dead yet. Asking twice is safe: a wrapper
-            # does not start what has begun.
+            # The launcher was killed, and may not look dead yet. A second order is safe: a wrapper
+            # refuses an attempt that has begun.
             self.close()
             answer = self._ask(data)
         if not answer or answer == wrapper.REFUSED:
@@ -81,7 +81,7 @@ class Launcher:
         return Process(int(pid), int(start))
 
     def close(self) -> None:
-        """End the launcher, after what it was given; wrappers go on, and so may the next order."""
+        """End the launcher after its pending orders; wrappers go on, and a later order restarts it."""
         with self._lock:
             self._close()
 
@@ -113,7 +113,7 @@ class Launcher:
             handle = str(theirs.fileno())
             self._program = subprocess.Popen(
                 [sys.executable, _FLAGS, "-c", _PROGRAM, str(root), handle, self._groups],
-                env={},  # what is not there cannot be read from /proc
+                env={},  # no secret of weft's to read in /proc
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -135,9 +135,9 @@ class Launcher:
 
 
 def serve(handle: int, groups: str | None) -> None:
-    """The launcher process itself: keep one spare wrapper waiting for an order, end with weft."""
+    """Run the launcher process: keep a spare wrapper waiting for an order; end with weft."""
     _reset_signals()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for wrappers: they leave records
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wrappers leave records instead
     gc.disable()  # a collection would write to pages that all forks share
     gc.freeze()
     with socket.socket(fileno=handle) as orders:
@@ -146,15 +146,15 @@ def serve(handle: int, groups: str | None) -> None:
 
 
 def _fork_spare(orders: socket.socket, groups: str | None) -> int:
-    """Fork ahead of need: to be forked is most of what a start costs."""
+    """Fork ahead of need, since the fork is most of the cost of a start."""
     taken, take = os.pipe()
     if os.fork() == 0:
         try:
             os.close(taken)
             _wait_for_order(orders, take, groups)
         finally:
-            # A traceback would go nowhere: the wrapper writes its own, and an order that weft
-            # died over while writing it is nobody's.
+            # No traceback here: the wrapper writes its own, and half an order, left by a dying
+            # weft, is ignored.
             os._exit(0)
     os.close(take)
     return taken
@@ -178,13 +178,13 @@ def _wait_for_order(orders: socket.socket, take: int, groups: str | None) -> Non
     os.close(take)
     orders.close()
     [handle] = handles
-    os.set_inheritable(handle, False)  # what comes through a socket is inheritable
+    os.set_inheritable(handle, False)  # descriptors from a socket are inheritable
     data = b"".join(iter(lambda: os.read(handle, 1 << 16), b""))
     wrapper.main(json.loads(data), handle, group)
 
 
 def _reset_signals() -> None:
-    """Whatever weft's own caller had ignored or blocked would be so in every agent."""
+    """Undo ignored and blocked signals of weft's caller, which every agent would inherit."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

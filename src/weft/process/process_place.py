@@ -1,4 +1,4 @@
-"""Where a process is: whether this process could look at it, and on which clock it lives."""
+"""The place and the clock of a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessPlace:
-    """One boot of one machine, seen from one pid namespace: whose pids mean something here."""
+    """A boot of a machine and a pid namespace, in which pids have a meaning."""
 
     host: str
     boot: str

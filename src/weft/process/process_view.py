@@ -1,4 +1,4 @@
-"""A process, and what one look at it shows."""
+"""A process and its place in the tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Process(NamedTuple):
     """A pid together with its start, since pids are used again."""
 
     pid: int
-    start: int  # hundredths of a second, after whatever the platform counts from
+    start: int  # hundredths of a second, from an origin that depends on the platform
 
 
 class ProcessView(NamedTuple):

@@ -41,7 +41,7 @@ class Network(StrEnum):
 class Sandbox:
     kind: SandboxKind
     writable: tuple[Path, ...]  # workspace, its git directory, temp, the agent's own directories
-    hidden: tuple[Path, ...] = ()  # unreadable, with everything beneath
+    hidden: tuple[Path, ...] = ()  # unreadable, with all files beneath
     readable: tuple[Path, ...] = ()  # exceptions inside hidden places
     network: Network = Network.OPEN
 
@@ -115,7 +115,7 @@ def bwrap_prefix(sandbox: Sandbox) -> tuple[str, ...]:
         *((path, ["--bind-try", str(path), str(path)]) for path in sandbox.writable),
     ]
     # A mount hides earlier mounts beneath it, so outer places come first.
-    for _, mount in sorted(mounts, key=lambda one: len(one[0].parts)):
+    for _, mount in sorted(mounts, key=lambda entry: len(entry[0].parts)):
         words += mount
     if sandbox.network is Network.NONE:
         words.append("--unshare-net")

@@ -1,6 +1,6 @@
-"""The process table: who is whose child, who carries a mark, and signals that cannot go astray.
+"""The process table: children, marks, and signals that cannot hit a reused pid.
 
-Only the standard library is used on Linux: the wrapper runs without any other there.
+On Linux it needs only the standard library, since the wrapper runs without packages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_alive(process: Process) -> bool:
 
 
 def send_signal(process: Process, number: int) -> bool:
-    """Signal exactly this process; False if it is gone, whoever has its pid now."""
+    """Signal exactly this process; return False if it is gone, even if its pid was reused."""
     try:
         if hasattr(os, "pidfd_open"):
             return _send_by_handle(process, number)
@@ -52,19 +52,19 @@ def send_signal(process: Process, number: int) -> bool:
 
 def descendants(pid: int) -> list[Process]:
     """Everyone below this process, nearest first."""
-    found: list[Process] = []
+    processes: list[Process] = []
     queue = [pid]
     for parent in queue:
         for child in children(parent):
             process = find_process(child)
             if process is not None:
-                found.append(process)
+                processes.append(process)
                 queue.append(child)
-    return found
+    return processes
 
 
 def mark_of(pid: int) -> str | None:
-    """The mark in a process's environment, if it has one that we may read."""
+    """Return the mark in the environment of a process, if it is readable."""
     for text in environment(pid).split(b"\0"):
         name, _, value = text.partition(b"=")
         if name == MARK.encode():
@@ -75,7 +75,7 @@ def mark_of(pid: int) -> str | None:
 def _send_by_handle(process: Process, number: int) -> bool:
     handle = os.pidfd_open(process.pid)
     try:
-        # The handle stays with whom it was opened for: what is true now is true of it.
+        # The handle keeps its process; if that is alive now, the handle is the right process.
         if not is_alive(process):
             return False
         signal.pidfd_send_signal(handle, number)

@@ -57,7 +57,7 @@ def environment(pid: int) -> bytes:
 
 
 def has_open(pid: int, file: os.stat_result) -> bool:
-    """Whether a process keeps this file open for writing, as far as we may see."""
+    """Return whether a process keeps this file open for writing, as far as visible."""
     directory = f"/proc/{pid}/fd"
     try:
         names = os.listdir(directory)

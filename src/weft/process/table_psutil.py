@@ -14,11 +14,11 @@ _HIDDEN = (psutil.Error, OSError)  # gone, or not ours to look at
 
 def look(pid: int) -> ProcessView | None:
     try:
-        found = psutil.Process(pid)
-        if found.status() == psutil.STATUS_ZOMBIE:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        start = int(found.create_time() * 100)
-        return ProcessView(Process(pid, start), found.ppid(), os.getsid(pid))
+        start = int(process.create_time() * 100)
+        return ProcessView(Process(pid, start), process.ppid(), os.getsid(pid))
     except _HIDDEN:
         return None
 
@@ -44,10 +44,11 @@ def environment(pid: int) -> bytes:
 
 
 def has_open(pid: int, file: os.stat_result) -> bool:
-    """Whether a process keeps this file open, as far as we may see."""
+    """Return whether a process keeps this file open, as far as visible."""
     try:
         return any(
-            os.path.samestat(os.stat(one.path), file) for one in psutil.Process(pid).open_files()
+            os.path.samestat(os.stat(entry.path), file)
+            for entry in psutil.Process(pid).open_files()
         )
     except _HIDDEN:
         return False

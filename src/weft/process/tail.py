@@ -1,9 +1,9 @@
-"""Reading a growing file line by line, by byte offset, across any number of restarts.
+"""A growing file, read line by line by byte offset, across restarts.
 
-A line is delivered when its end has been written; the caller keeps the offset after the last
-line it has dealt with, and a new Tail goes on from there: no line twice, none left out. Nothing
-is kept open and nothing watches: an idle file costs one `stat` per look. What one look reads is
-bounded, and so is what a line takes in memory; the file itself keeps everything.
+A line is delivered when its end has been written; the caller keeps the offset after the last line
+it has handled, and a new Tail continues from there: no line twice, none left out. The file is not
+kept open or watched: an idle file costs a `stat` per call. The size of a read and of a line in
+memory is bounded; the file itself keeps all output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LAST = 1 << 16
 """Bytes delivered from the end of a line that is too long."""
 
 _CHUNK = 1 << 20
-_LINES = 10_000  # in one look, however short they are
+_LINES = 10_000  # per call, however short they are
 _FLOOD = 1 << 16  # bytes
 
 
@@ -41,14 +41,14 @@ class Tail:
         self._last = b""  # and its end
 
     def size(self) -> int:
-        """How long the file is by now; 0 if it is not there yet."""
+        """Return the length of the file; 0 if it does not exist yet."""
         try:
             return os.stat(self._path).st_size
         except FileNotFoundError:
             return 0
 
     def is_behind(self) -> bool:
-        """Whether the file has more than was read, or more was read than was delivered."""
+        """Return whether the file has lines that were not read or not delivered."""
         return b"\n" in self._held or self.size() > self._read
 
     def lines(self) -> list[OutputLine]:
@@ -60,7 +60,7 @@ class Tail:
         return self._skip_flood() or self._deliver()
 
     def rest(self) -> Iterator[list[OutputLine]]:
-        """All that is left, for when nobody writes any more: a last line may lack its newline."""
+        """Yield all that is left after the last write; the last line may lack its newline."""
         while self.is_behind():
             yield self.lines()
         if self._held:
@@ -79,7 +79,7 @@ class Tail:
             return file.read(_CHUNK) or b""
 
     def _skip_flood(self) -> list[OutputLine]:
-        """A chunk of nothing but empty lines is delivered as one: there may be a billion."""
+        """Deliver a chunk of empty lines as a single line: there may be a billion."""
         if len(self._held) < _FLOOD or self._cut or self._held.strip(b"\n"):
             return []
         self._delivered += len(self._held)
@@ -88,18 +88,18 @@ class Tail:
 
     def _deliver(self) -> list[OutputLine]:
         *texts, self._held = self._held.split(b"\n", _LINES)
-        found = []
+        lines = []
         end = self._delivered
         for text in texts:
             end += len(text) + self._cut + 1
             if self._cut or len(text) > LONGEST:
                 self._leave_out(text[LONGEST:])
                 text = text[:LONGEST]
-            found.append(OutputLine(text, end, self._cut, self._last))
+            lines.append(OutputLine(text, end, self._cut, self._last))
             self._cut, self._last = 0, b""
         self._delivered = end
         self._drop_middle()
-        return found
+        return lines
 
     def _drop_middle(self) -> None:
         """Keep only the beginning of a line that is too long, while its end is not in sight."""

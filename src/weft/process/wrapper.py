@@ -1,10 +1,10 @@
-"""The wrapper: one small process beside each agent, which outlives weft and answers for the tree.
+"""The wrapper: a small process beside each agent, which outlives weft and watches the tree.
 
-It is the subreaper of everything the agent starts, so nobody leaves the tree by leaving group,
-session or parent. It holds the attempt's lock and lets the agent inherit it. It ends the tree
-when asked to (TERM; a second one, or QUIT, skips the grace), when weft has not renewed for too
-long, when the output grows past its bound, and, of what the agent left behind, when the agent
-ends. Only when nobody is left does it write how the agent ended.
+It is the subreaper of all descendants of the agent, so no process leaves the tree by leaving group,
+session or parent. It holds the attempt's lock, which the agent inherits. It stops the tree on TERM
+(a second TERM, or QUIT, skips the grace), when weft has not renewed for too long, when the output
+grows past its bound, and when the agent has ended and left descendants. It writes the exit record
+only after all processes have ended.
 
 Runs without site-packages, forked by `launcher` ahead of need: a bare interpreter per agent would
 cost twice the memory and five times as long.
@@ -30,22 +30,23 @@ from weft.process.attempt_files import Record
 from weft.process.process_place import boottime
 
 _TICK = 2.0  # how late a suspended machine or a flood of output may be noticed
-_FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between looks at who survived KILL
+_FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between checks for survivors of KILL
 _SUBREAPER, _NAME = 36, 15  # of prctl
 _ANSWERED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _IS_SUBREAPER = sys.platform == "linux"
 
 ENDED, ASKED, FORSAKEN, OUTPUT = "ended", "asked", "forsaken", "output"
-"""Why the tree ended: the agent did by itself, somebody asked, weft is gone, too much output."""
+"""The reason why the tree ended: the agent ended, weft stopped it, weft is gone, too much output.
+"""
 
 REFUSED = b"refused"
-"""The answer to an order for what was started before, or was proved dead."""
+"""The answer to an order for an attempt that was started before, or was proved dead."""
 
 
 def prepare(groups: str | None) -> str | None:
-    """What needs no order: to be done ahead of it.
+    """Do the part of a start that needs no order.
 
-    Answers the control group this process is in, below `groups`: its agent is born there.
+    Return the new control group of this process, below `groups`, for its agent.
     """
     os.setsid()
     _prctl(_SUBREAPER, 1)
@@ -55,7 +56,7 @@ def prepare(groups: str | None) -> str | None:
 
 
 def put_away(group: str | None) -> None:
-    """Leave the group, which nobody was started in."""
+    """Leave and remove the group, which holds no agent."""
     if group is not None and _step_out(group):
         cgroup.remove(group)
 
@@ -70,12 +71,12 @@ def _step_out(group: str) -> bool:
 
 
 def main(order: Record, acknowledge: int, group: str | None) -> None:
-    """Carry out one order; the caller is a fresh process, in that group, that ends afterwards."""
+    """Carry out an order; the caller is a fresh process, in that group, that ends afterwards."""
     directory = order["directory"]
-    # Whoever ordered may be dead when the answer is ready. The agent does not inherit this.
+    # weft may be dead when the answer is ready. The agent does not inherit this.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     lock = attempt_files.take_lock(directory)
-    # Whoever proved this attempt dead, or started it already, has left a record.
+    # A proof of death, or an earlier start of this attempt, has left a record.
     if lock is None or _has_begun(directory):
         _answer(acknowledge, REFUSED)
         put_away(group)
@@ -100,7 +101,7 @@ def _answer(acknowledge: int, text: bytes) -> None:
 
 
 class _Tree:
-    """The agent and everything below it."""
+    """The agent and all its descendants."""
 
     def __init__(self, order: Record, lock: int, group: str | None) -> None:
         self._order = order
@@ -180,7 +181,7 @@ class _Tree:
         living = self._below()
         self._swept.update(process for process in living if not self._is_agent(process.pid))
         if self._group:
-            cgroup.kill(self._group)  # all at once, so that nobody forks in between
+            cgroup.kill(self._group)  # all at once, so that none forks in between
         for process in living:
             table.send_signal(process, signal.SIGKILL)
 
@@ -206,13 +207,13 @@ class _Tree:
         return self._agent is not None and pid == self._agent.pid
 
     def _below(self) -> list[table.Process]:
-        """Everybody of this attempt but the wrapper."""
+        """Return all processes of this attempt except the wrapper."""
         if _IS_SUBREAPER:
             return table.descendants(os.getpid())
-        # Elsewhere whoever lost its parent left the tree, and is known by its mark alone.
+        # Elsewhere an orphan leaves the tree, and is known by its mark alone.
         marker = self._order["marker"]
         marked = [
-            one.process for one in table.everyone() if table.mark_of(one.process.pid) == marker
+            view.process for view in table.everyone() if table.mark_of(view.process.pid) == marker
         ]
         return list({*table.descendants(os.getpid()), *marked})
 
@@ -239,7 +240,7 @@ class _Tree:
         record = attempt_files.find(self._path(attempt_files.RENEWED))
         if record is not None:
             return float(record["sent"])
-        # Where the directory was removed, nobody finds this attempt any more.
+        # If the directory was removed, weft cannot find this attempt any more.
         return float(self._order["renewed"]) if os.path.isdir(self._directory) else -math.inf
 
     def _output_size(self) -> int:
@@ -250,7 +251,7 @@ class _Tree:
 
     def _start_agent(self, lock: int) -> subprocess.Popen[bytes] | None:
         order = self._order
-        # Without anything to do before exec, the child need not copy this process at all.
+        # Without a prelude the child need not copy this process at all.
         prelude = self._enter_fences if order["landlock"] else None
         try:
             with ExitStack() as streams:
@@ -319,9 +320,9 @@ def _as_record(process: table.Process) -> Record:
 
 
 def _listen_to_signals(answer: Callable[[int, object], None]) -> int:
-    """A descriptor that becomes readable with every signal; a loop waits on it.
+    """Return a descriptor that becomes readable with every signal, for a loop to wait on.
 
-    Nothing is ignored, only answered: an answer ends with exec, what is ignored stays so.
+    Signals get handlers rather than SIG_IGN: a handler ends with exec, SIG_IGN would be inherited.
     """
     wake, write = os.pipe()
     os.set_blocking(write, False)
@@ -332,7 +333,7 @@ def _listen_to_signals(answer: Callable[[int, object], None]) -> int:
 
 
 def _leave_nobody() -> None:
-    """KILL whoever is left: nobody would watch over them. After a proper end there is no one."""
+    """Kill all descendants, which would have no watchdog. After a proper end there are none."""
     while True:
         for process in table.descendants(os.getpid()):
             table.send_signal(process, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""No secret in what weft stores and shows: which values are secret, and how they are taken out."""
+"""Redaction of secrets from all that weft stores and shows."""
 
 from weft.redaction.redactor import SHAPES_ALONE, Redactor
 from weft.redaction.secrets import known

@@ -1,9 +1,9 @@
-"""Secrets taken out of text, with a visible mark in their place. Pure.
+"""Secrets replaced in text by a visible mark. Pure.
 
-What is known to be secret (values, each with the name under which it is passed on) is found
-however JSON may have escaped it, once or over again. What only looks like a credential is found by
-its shape. Neither is found in base64, percent-encoded or otherwise disguised: somebody who wants a
-secret out gets it out, and this is against mistakes. Which values are secret, `secrets` says.
+Known secrets (values, each with the name of its variable) are found under any number of JSON
+escapes. Unknown credentials are found by their shape. Neither is found in base64, percent-encoding
+or other disguises: this guards against mistakes, not against intent. `secrets` decides which values
+are secret.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _OUTSIDE: Final = rb"(?<![A-Za-z0-9_])"
 
 
 class _Rule(NamedTuple):
-    anchor: bytes  # in whatever matches: looked for in a great many lines at once, it costs little
+    anchor: bytes  # bytes in every match: cheap to search for in many lines at once
     pattern: re.Pattern[bytes]
     replacement: bytes | Callable[[re.Match[bytes]], bytes]
 
 
-def _after_its_prefix(found: re.Match[bytes]) -> bytes:
-    return found[1] + _HIDDEN
+def _after_its_prefix(match: re.Match[bytes]) -> bytes:
+    return match[1] + _HIDDEN
 
 
 def _shape(anchor: bytes, prefix: bytes, rest: bytes) -> _Rule:
@@ -54,46 +54,46 @@ _SHAPES: Final = (
 
 
 class Redactor:
-    """Takes out values, given by name, and whatever looks like a credential."""
+    """A replacer of values, given by name, and of text that looks like a credential."""
 
     __slots__ = ("_anchors", "_named", "_rules", "_values", "reach")
 
     def __init__(self, values: Iterable[tuple[str, str]] = ()) -> None:
         by_value = {value: name for name, value in reversed(list(values)) if value}
         self._values = tuple((name, value) for value, name in by_value.items())
-        longest_first = sorted(by_value.items(), key=lambda one: -len(one[0]))
+        longest_first = sorted(by_value.items(), key=lambda item: -len(item[0]))
         self._named = tuple((name, _rule(name, value)) for value, name in longest_first)
         self._rules = (*(rule for _, rule in self._named), *_SHAPES)
-        self._anchors = re.compile(b"|".join(re.escape(one.anchor) for one in self._rules))
+        self._anchors = re.compile(b"|".join(re.escape(rule.anchor) for rule in self._rules))
         # How much of a text has to be seen before its beginning and after its end, so that no
         # piece of a secret is left where it was cut.
         self.reach = 300 + 2 * max((len(value.encode(*_UTF8)) for value in by_value), default=0)
 
     def knowing(self, values: Iterable[tuple[str, str]]) -> Redactor:
-        """One that knows these too; itself if it does already."""
-        more = [one for one in values if one not in self._values]
+        """Return a redactor that knows these values too; itself if it does already."""
+        more = [pair for pair in values if pair not in self._values]
         return Redactor([*self._values, *more]) if more else self
 
-    def line(self, said: bytes) -> bytes:
-        # One look for all anchors is the quicker one where there is little to look at.
-        if len(said) < _LITTLE and self._anchors.search(said) is None:
-            return said
-        return _applied(self._rules, said)
+    def line(self, data: bytes) -> bytes:
+        # In a short line a single search for all anchors is quicker.
+        if len(data) < _LITTLE and self._anchors.search(data) is None:
+            return data
+        return _applied(self._rules, data)
 
-    def lines(self, said: Sequence[bytes]) -> Sequence[bytes]:
-        """The same for many: nearly always there is nothing to be found in any of them."""
-        together = b"\n".join(said)
+    def lines(self, data: Sequence[bytes]) -> Sequence[bytes]:
+        """Redact many lines; fast in the usual case that none holds a secret."""
+        together = b"\n".join(data)
         rules = [rule for rule in self._rules if rule.anchor in together]
-        return [_applied(rules, one) for one in said] if rules else said
+        return [_applied(rules, line) for line in data] if rules else data
 
-    def text(self, said: str) -> str:
-        before = said.encode(*_UTF8)
+    def text(self, content: str) -> str:
+        before = content.encode(*_UTF8)
         after = self.line(before)
-        return said if after is before or after == before else after.decode(*_UTF8)
+        return content if after is before or after == before else after.decode(*_UTF8)
 
-    def finds(self, said: str) -> bool:
-        """Whether there is a secret in a text, which may be JSON."""
-        return self.text(said) is not said
+    def finds(self, content: str) -> bool:
+        """Return whether a text, which may be JSON, holds a secret."""
+        return self.text(content) is not content
 
     def find_names(self, data: bytes) -> list[str]:
         """Return the names of the known values that the text contains."""
@@ -108,23 +108,23 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {name: self.within(one) for name, one in value.items()}
+            return {name: self.within(item) for name, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.within(one) for one in value]
+            return [self.within(item) for item in value]
         return value
 
 
-def _applied(rules: Iterable[_Rule], said: bytes) -> bytes:
+def _applied(rules: Iterable[_Rule], data: bytes) -> bytes:
     for anchor, pattern, replacement in rules:
-        if anchor in said:
-            said = pattern.sub(replacement, said)
-    return said
+        if anchor in data:
+            data = pattern.sub(replacement, data)
+    return data
 
 
 _UTF8: Final = ("utf-8", "surrogatepass")
 
 SHAPES_ALONE: Final = Redactor()
-"""For who knows no values."""
+"""A redactor that knows no values."""
 
 
 def _rule(name: str, value: str) -> _Rule:

@@ -1,8 +1,8 @@
-"""Which variables are secret: a rule over names and values. Pure.
+"""The rule which variables are secret, by name and value. Pure.
 
-To hide too little leaks, and to hide too much destroys what people and agents have to read. So a
-name that says so is enough, unless the value is a word, a small number or a path; and without such
-a name only what is handed to a program, and can hardly be anything but random, is a secret.
+Too little hiding leaks; too much destroys text that people and agents have to read. A telling name
+is enough, unless the value is a word, a small number or a path. Without such a name only a variable
+that is passed to a program, and whose value is almost surely random, is a secret.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _TELLS_ABOUT: Final = re.compile(
     r"|LENGTH|COUNT|MAX|MIN|TTL|EXPIRY|EXPIRES|ALGORITHM|METHOD|MODE|REGION|USER|PROVIDER|PREFIX"
     r"|HEADER|VERSION|SHA|COMMIT|REF|REVISION|HASH|DIGEST|CHECKSUM|UUID)"
 )
-"""A name that ends so tells of a secret, or of something else, and is none."""
+"""Endings of names that speak of a secret without holding it."""
 
 _SHORTEST: Final = 8  # characters of a secret that goes by its name
 _LONGEST_WORD: Final = 16
 _LONGEST_NUMBER: Final = 12
-_RANDOM: Final = 20  # characters below which nothing is known to be random
-_TURNS: Final = 0.25  # of what is random at least so many characters differ in kind from the last
+_RANDOM: Final = 20  # characters; a shorter value never counts as random
+_TURNS: Final = 0.25  # share of characters that differ in kind from the previous character
 
 _WORD: Final = re.compile(r"[A-Za-z](?:[a-z]*|[A-Z]*)")
 _PATH: Final = re.compile(r"(?:/|~|\.\.?/)")
@@ -75,7 +75,7 @@ def _tells_about(name: str) -> bool:
 
 
 def _is_telling(value: str) -> bool:
-    """Whether a value that is called secret is one: no word, no small number, no path."""
+    """Return whether a value with a secret's name is a secret: no word, small number or path."""
     if len(value) < _SHORTEST or (value.isdigit() and len(value) < _LONGEST_NUMBER):
         return False
     if _WORD.fullmatch(value) and len(value) < _LONGEST_WORD:
