@@ -16,8 +16,8 @@ from bench.figures import figure
 from weft.process import attempt_files
 from weft.process.agent_process import Running, Spawn, start
 from weft.process.launcher import Launcher
-from weft.process.process_place import boottime
-from weft.process.tail import Tail
+from weft.process.output_tail import Tail
+from weft.process.process_identity import boottime
 
 _AGENTS = 200
 _LINE = (
@@ -54,7 +54,7 @@ def sleeping_agents() -> Iterator[list[int]]:
             one = spawn(directory, str(number), "sleep", "1000")
             running = start(one, launcher, renewed=boottime())
             stack.callback(_end, running)
-            record = attempt_files.find(str(one.directory / attempt_files.WRAPPER))
+            record = attempt_files.find_record(str(one.directory / attempt_files.WRAPPER))
             assert record is not None
             own.append(record["pid"])
         children = psutil.Process().children()

@@ -150,7 +150,8 @@ def memory_mb_per_agent() -> float:
                 assert worker.poll() is None
                 time.sleep(0.2)
             wrappers = [
-                attempt_files.find(str(path)) for path in _attempts(one, attempt_files.WRAPPER)
+                attempt_files.find_record(str(path))
+                for path in _attempts(one, attempt_files.WRAPPER)
             ]
             own = [psutil.Process(record["pid"]) for record in wrappers if record is not None]
             assert len(own) == _SLEEPERS

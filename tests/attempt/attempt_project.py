@@ -26,7 +26,7 @@ from wait_until import PATIENCE
 from weft import config
 from weft.admission.capacity import attempt_demand
 from weft.model import Attempt, Class, Event, NewTask, State, Task, TaskRequest
-from weft.process.table import MARK
+from weft.process.process_table import MARK
 from weft.project.site import Site
 from weft.store import Store, open_store
 from weft.store.events import history

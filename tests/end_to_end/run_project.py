@@ -23,7 +23,7 @@ from databases import look
 from repositories import commit_all, git, listing
 from user_state import walk
 from wait_until import PATIENCE
-from weft.process.table import MARK
+from weft.process.process_table import MARK
 from weft.store import open_store
 from weft.workspace.workspace_records import WorkspacePhase, WorkspacePool, try_lock
 

@@ -27,7 +27,7 @@ from weft.errors import NotFound, Refused
 from weft.gate.gate_loop import Gate
 from weft.gate.proof import verify
 from weft.model import Event, NewRun, NewTask, NewWorker, Outcome, State
-from weft.process import table
+from weft.process import process_table
 from weft.project.site import Site
 from weft.store import Store
 from weft.store.admission import admit_task
@@ -219,8 +219,8 @@ def marked_processes(store: Store) -> list[int]:
     from weft.store.limit_table import identity
 
     start = f"{identity(store)}.check."
-    pids = [seen.process.pid for seen in table.everyone()]
-    return [pid for pid in pids if (table.mark_of(pid) or "").startswith(start)]
+    pids = [seen.process.pid for seen in process_table.list_living()]
+    return [pid for pid in pids if (process_table.find_mark(pid) or "").startswith(start)]
 
 
 def task(name: str, *files: str, **fields: Any) -> NewTask:

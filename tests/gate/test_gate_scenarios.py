@@ -21,7 +21,7 @@ from weft.gate.check_run import CheckResult, CheckRun, Command, bury
 from weft.model import CheckVerdict
 from weft.process import agent_process as process
 from weft.process.agent_process import Spawn
-from weft.process.process_place import boottime
+from weft.process.process_identity import boottime
 from weft.project.site import Site
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend, record_verdict, reject, see_entries

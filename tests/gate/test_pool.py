@@ -26,7 +26,7 @@ from weft.gate.check_pool import CheckJob, CheckPool, Debts, _Under
 from weft.gate.check_run import CheckResult, bury
 from weft.gate.policy.check_records import Check
 from weft.model import NewWorker
-from weft.process import table
+from weft.process import process_table
 from weft.project.site import Site
 from weft.store.leases import list_open, release, suspect_overdue, take
 from weft.store.workers import depart, register
@@ -95,8 +95,8 @@ class Bench:
 
     def living(self, fence: int) -> list[int]:
         marker = self.site.check_marker(fence)
-        pids = [seen.process.pid for seen in table.everyone()]
-        return [pid for pid in pids if table.mark_of(pid) == marker]
+        pids = [seen.process.pid for seen in process_table.list_living()]
+        return [pid for pid in pids if process_table.find_mark(pid) == marker]
 
     async def play(self, kind: type[CheckPool], jobs: list[CheckJob], end: End) -> list[Answer]:
         answers: list[Answer] = []

@@ -17,8 +17,8 @@ from weft.maintenance import cleanup
 from weft.maintenance.cleanup import Branches, CleanupReport
 from weft.model import NewTask, Outcome, State
 from weft.process import attempt_files
-from weft.process.process_place import here
-from weft.process.table import MARK
+from weft.process.process_identity import get_place
+from weft.process.process_table import MARK
 from weft.project import project
 from weft.project.project import Project
 from weft.runs.single_task import repository
@@ -126,8 +126,8 @@ def attempt(found: Project, store: Store, task: int) -> Path:
     directory = found.root / ".git/weft/attempts" / identity(store)[:12] / f"{task}.1"
     directory.mkdir(parents=True)
     marker = f"{identity(store)}.{task}.1"
-    record = {"marker": marker, "boot": here().boot, "grace": 1}
-    attempt_files.create(str(directory / attempt_files.ATTEMPT), record)
+    record = {"marker": marker, "boot": get_place().boot, "grace": 1}
+    attempt_files.create_record(str(directory / attempt_files.ATTEMPT), record)
     (directory / attempt_files.STDOUT).write_text("x" * 50_000)
     return directory
 

@@ -18,7 +18,7 @@ from wait_until import wait_until
 from weft.process import attempt_files
 from weft.process.agent_process import Running, Spawn, start
 from weft.process.launcher import Launcher
-from weft.process.process_place import boottime
+from weft.process.process_identity import boottime
 
 TREE = Path(__file__).with_name("tree_program.py")
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -68,12 +68,12 @@ class Stage:
         return found
 
     def wrapper(self) -> psutil.Process:
-        record = attempt_files.find(str(self.directory / attempt_files.WRAPPER))
+        record = attempt_files.find_record(str(self.directory / attempt_files.WRAPPER))
         assert record is not None
         return psutil.Process(record["pid"])
 
     def agent(self) -> psutil.Process:
-        record = attempt_files.find(str(self.directory / attempt_files.AGENT))
+        record = attempt_files.find_record(str(self.directory / attempt_files.AGENT))
         assert record is not None
         return psutil.Process(record["pid"])
 

@@ -14,8 +14,8 @@ from process.supervision import ENVIRONMENT
 from weft.process import attempt_files
 from weft.process.agent_process import Running, Spawn, attach, start
 from weft.process.launcher import Launcher
-from weft.process.process_place import boottime
-from weft.process.tail import OutputLine, Tail
+from weft.process.output_tail import OutputLine, Tail
+from weft.process.process_identity import boottime
 
 PRINTER = Path(__file__).with_name("printer_program.py")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.process.environment import build
+from weft.process.environment import build_environment
 
 SECRETS = {
     "WEFT_STORE": "postgresql://weft:secret@db/weft",
@@ -18,22 +18,24 @@ PLAIN = {"PATH": "/bin", "HOME": "/home/me", "LANG": "C", "LC_ALL": "C", "HTTPS_
 
 
 def test_what_every_program_needs_is_passed_and_no_secret() -> None:
-    assert build({**PLAIN, **SECRETS}, asked=(), given={}) == PLAIN
+    assert build_environment({**PLAIN, **SECRETS}, asked=(), given={}) == PLAIN
 
 
 def test_a_secret_that_is_asked_for_by_name_is_passed_alone() -> None:
-    passed = build({**PLAIN, **SECRETS}, asked=["ANTHROPIC_API_KEY"], given={})
+    passed = build_environment({**PLAIN, **SECRETS}, asked=["ANTHROPIC_API_KEY"], given={})
     assert passed == {**PLAIN, "ANTHROPIC_API_KEY": "secret"}
 
 
 def test_wefts_own_are_not_passed_even_when_asked_for_but_may_be_given() -> None:
-    passed = build(SECRETS, asked=["WEFT_STORE"], given={"WEFT_TASK": "7"})
+    passed = build_environment(SECRETS, asked=["WEFT_STORE"], given={"WEFT_TASK": "7"})
     assert passed == {"WEFT_TASK": "7"}
 
 
 def test_patterns_are_no_names() -> None:
-    assert build(SECRETS, asked=["*", "AWS_*", ""], given={}) == {}
+    assert build_environment(SECRETS, asked=["*", "AWS_*", ""], given={}) == {}
 
 
 def test_what_weft_gives_wins() -> None:
-    assert build({"HOME": "/home/me"}, asked=(), given={"HOME": "/tmp"}) == {"HOME": "/tmp"}
+    assert build_environment({"HOME": "/home/me"}, asked=(), given={"HOME": "/tmp"}) == {
+        "HOME": "/tmp"
+    }

@@ -18,11 +18,11 @@ import pytest
 
 from process.supervision import Stage
 from wait_until import PATIENCE, wait_until
-from weft.process import attempt_files, table
+from weft.process import attempt_files, process_table
 from weft.process.agent_process import StopReason, _order, attach
-from weft.process.death import find_strays, proof_of_death, prove_dead
-from weft.process.process_place import boottime, here
-from weft.process.table import Process
+from weft.process.death_proof import find_strays, is_proved_dead, prove_dead
+from weft.process.process_identity import boottime, get_place
+from weft.process.process_table import Process
 
 SUPERVISOR = Path(__file__).with_name("supervisor_program.py")
 PATHS = os.pathsep.join([str(SUPERVISOR.parent.parent), *filter(None, sys.path)])
@@ -120,10 +120,10 @@ def test_killed_at_any_moment_of_a_start_weft_leaves_what_can_be_found_and_ended
         if (one.directory / attempt_files.ATTEMPT).exists():
             anyio.run(attach(one.directory).stop)
         # An order that comes too late has the lock for as long as it takes to be refused.
-        wait_until(lambda: proof_of_death(one.directory, one.marker))  # noqa: B023
+        wait_until(lambda: is_proved_dead(one.directory, one.marker))  # noqa: B023
         assert one.living() == []
         # Recovery twice is recovery once, and an order still under way starts nothing any more.
-        assert proof_of_death(one.directory, one.marker)
+        assert is_proved_dead(one.directory, one.marker)
         assert one.living() == []
 
 
@@ -136,7 +136,7 @@ def orphan(stage: Stage) -> Process:
     wait_until(
         lambda: (stage.directory / attempt_files.STDOUT).exists() and len(stage.output()) > 100
     )
-    orchestrator = table.find_process(supervisor.pid)
+    orchestrator = process_table.find_process(supervisor.pid)
     assert orchestrator is not None
     supervisor.kill()
     supervisor.wait()
@@ -164,12 +164,12 @@ def test_children_of_a_killed_orchestrator_are_found_alive_and_then_ended(
     Weakened: a build that takes the death of who started them for theirs.
     """
     orphan(stage)
-    check_orphan(stage, proof_of_death)
+    check_orphan(stage, is_proved_dead)
     (tmp_path / "weak").mkdir()
     other = Stage(tmp_path / "weak" / "attempt", stage.launcher)
     orchestrator = orphan(other)
     with pytest.raises(AssertionError, match="not True"):
-        check_orphan(other, lambda *_: not table.is_alive(orchestrator))
+        check_orphan(other, lambda *_: not process_table.is_alive(orchestrator))
 
 
 @pytest.mark.parametrize("own", ["stay", "ignore"])
@@ -179,11 +179,11 @@ def test_an_agent_whose_wrapper_was_killed_is_alive_until_weft_ends_it(
     running = stage.start_ready(stage.tree(own, "child", "stubborn", "daemon", "closed"))
     stage.wrapper().kill()
     assert running.ended() is None
-    assert not proof_of_death(stage.directory, stage.marker)
+    assert not is_proved_dead(stage.directory, stage.marker)
     ended = anyio.run(running.wait_ended)
     assert (ended.why, ended.code, ended.signal) == (StopReason.LOST, None, None)
     assert stage.living() == []
-    assert proof_of_death(stage.directory, stage.marker)
+    assert is_proved_dead(stage.directory, stage.marker)
 
 
 @pytest.mark.parametrize("kind", ["child", "daemon", "closed"])
@@ -194,12 +194,12 @@ def test_one_survivor_is_enough_to_be_alive(stage: Stage, kind: str) -> None:
     wrapper.kill()
     agent.kill()
     wait_until(lambda: len(stage.living()) == 1)
-    assert not proof_of_death(stage.directory, stage.marker)
+    assert not is_proved_dead(stage.directory, stage.marker)
     assert [process.pid for process in find_strays(stage.directory, stage.marker)] == [
         process.pid for process in stage.living()
     ]
     stage.clear()
-    wait_until(lambda: proof_of_death(stage.directory, stage.marker))
+    wait_until(lambda: is_proved_dead(stage.directory, stage.marker))
 
 
 def test_a_stray_known_only_by_its_session_is_found(stage: Stage) -> None:
@@ -225,7 +225,7 @@ def test_a_proof_by_the_lock_alone_is_caught(stage: Stage) -> None:
     stage.agent().kill()
     wait_until(lambda: is_dead_by_lock_alone(stage.directory))
     assert stage.living()  # which the weakened proof calls dead
-    assert not proof_of_death(stage.directory, stage.marker)
+    assert not is_proved_dead(stage.directory, stage.marker)
 
 
 def test_many_are_proved_by_one_look(tmp_path: Path, stage: Stage) -> None:
@@ -240,7 +240,7 @@ def test_many_are_proved_by_one_look(tmp_path: Path, stage: Stage) -> None:
 
 def test_what_was_proved_dead_never_starts_afterwards(stage: Stage) -> None:
     """An order may be under way while its sender is dead and proved so."""
-    assert proof_of_death(stage.directory, stage.marker)
+    assert is_proved_dead(stage.directory, stage.marker)
     with pytest.raises(Exception, match="did not start"):
         stage.start(stage.tree("stay"))
     assert stage.living() == []
@@ -253,10 +253,10 @@ def test_nothing_is_proved_about_processes_that_cannot_be_seen_from_here(stage: 
     running = stage.start_ready(stage.tree("stay"))
     anyio.run(running.stop)
     path = str(stage.directory / attempt_files.ATTEMPT)
-    record = attempt_files.find(path)
+    record = attempt_files.find_record(path)
     assert record is not None
-    attempt_files.write(path, {**record, "boot": "another boot"})
-    assert not proof_of_death(stage.directory, stage.marker)
+    attempt_files.write_record(path, {**record, "boot": "another boot"})
+    assert not is_proved_dead(stage.directory, stage.marker)
 
 
 def test_a_pid_that_is_used_again_is_neither_taken_for_the_agent_nor_signalled(
@@ -267,13 +267,13 @@ def test_a_pid_that_is_used_again_is_neither_taken_for_the_agent_nor_signalled(
     anyio.run(running.stop)
     innocent = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     try:
-        now = table.find_process(innocent.pid)
+        now = process_table.find_process(innocent.pid)
         assert now is not None
         earlier = {"pid": innocent.pid, "start": now.start - 1}
-        attempt_files.write(
+        attempt_files.write_record(
             str(stage.directory / attempt_files.WRAPPER), {**earlier, "cgroup": None}
         )
-        attempt_files.write(str(stage.directory / attempt_files.AGENT), earlier)
+        attempt_files.write_record(str(stage.directory / attempt_files.AGENT), earlier)
         (stage.directory / attempt_files.EXIT).unlink()
         again = attach(stage.directory)
         again.renew(boottime())
@@ -281,7 +281,7 @@ def test_a_pid_that_is_used_again_is_neither_taken_for_the_agent_nor_signalled(
         again.kill()
         assert find_strays(stage.directory, stage.marker) == []
         assert anyio.run(again.stop).why is StopReason.LOST
-        assert not table.send_signal(Process(innocent.pid, now.start - 1), signal.SIGKILL)
+        assert not process_table.send_signal(Process(innocent.pid, now.start - 1), signal.SIGKILL)
         assert innocent.poll() is None
         # The weakened build goes by the pid alone.
         os.kill(earlier["pid"], signal.SIGTERM)
@@ -295,8 +295,8 @@ def test_who_only_looks_for_the_dead_is_not_taken_for_one_of_them(stage: Stage) 
     """Two wefts may prove a death at once: neither may end the other for having the lock."""
     stage.directory.mkdir()
     code = (
-        "import sys; from weft.process import records\n"
-        "while records.{0}(sys.argv[1]) is None: pass\n"
+        "import sys; from weft.process import attempt_files\n"
+        "while attempt_files.{0}(sys.argv[1]) is None: pass\n"
         "input()"
     )
     for verb, found in (("try_lock", False), ("take_lock", True)):
@@ -306,7 +306,7 @@ def test_who_only_looks_for_the_dead_is_not_taken_for_one_of_them(stage: Stage) 
             env={"PYTHONPATH": os.pathsep.join(sys.path)},
         )
         with child:
-            wait_until(lambda: not proof_of_death(stage.directory, stage.marker))
+            wait_until(lambda: not is_proved_dead(stage.directory, stage.marker))
             strays = [process.pid for process in find_strays(stage.directory, stage.marker)]
             assert (child.pid in strays) is found
             child.kill()
@@ -316,9 +316,9 @@ def test_an_agent_whose_weft_dies_before_the_answer_keeps_its_wrapper(stage: Sta
     """Answering the dead is a broken pipe, which would end the wrapper and not the agent."""
     spawn = stage.tree("idle")
     stage.directory.mkdir()
-    attempt_files.create(
+    attempt_files.create_record(
         str(stage.directory / attempt_files.ATTEMPT),
-        {"marker": stage.marker, "boot": here().boot, "grace": spawn.grace},
+        {"marker": stage.marker, "boot": get_place().boot, "grace": spawn.grace},
     )
     for name in (attempt_files.STDIN, attempt_files.STDOUT, attempt_files.STDERR):
         (stage.directory / name).touch()

@@ -19,7 +19,7 @@ from process.supervision import Stage
 from wait_until import PATIENCE, wait_until
 from weft.process import attempt_files, cgroup
 from weft.process.agent_process import Running, StopReason
-from weft.process.death import proof_of_death
+from weft.process.death_proof import is_proved_dead
 from weft.process.launcher import Launcher
 
 FAMILY = ("child", "stubborn", "daemon", "closed", "cleared")
@@ -32,7 +32,7 @@ def either(request: pytest.FixtureRequest) -> Stage:
 
 
 def group_of(stage: Stage) -> str | None:
-    record = attempt_files.find(str(stage.directory / attempt_files.WRAPPER))
+    record = attempt_files.find_record(str(stage.directory / attempt_files.WRAPPER))
     assert record is not None
     group: str | None = record["cgroup"]
     return group
@@ -49,7 +49,7 @@ def test_a_stop_leaves_nobody_of_the_whole_family(either: Stage, own: str) -> No
     assert ended.why is StopReason.ASKED
     assert ended.signal == (signal.SIGKILL if own == "ignore" else signal.SIGTERM)
     assert ended.swept >= len(FAMILY) - 1
-    assert proof_of_death(stage.directory, stage.marker)
+    assert is_proved_dead(stage.directory, stage.marker)
     assert group is None or not os.path.exists(group)
 
 
@@ -57,8 +57,8 @@ def test_in_a_group_is_the_agent_with_its_family_and_nobody_else(grouped: Stage)
     running = grouped.start_ready(grouped.tree("stay", *FAMILY))
     group = group_of(grouped)
     assert group is not None
-    wait_until(lambda: grouped.wrapper().pid not in cgroup.members(group))
-    assert cgroup.members(group) == {one.pid for one in grouped.living()}
+    wait_until(lambda: grouped.wrapper().pid not in cgroup.list_members(group))
+    assert cgroup.list_members(group) == {one.pid for one in grouped.living()}
     anyio.run(running.stop)
 
 
@@ -215,7 +215,7 @@ def test_without_wrapper_only_a_control_group_finds_who_left_no_trace(grouped: S
     running = stage.start_ready(stage.tree("ignore", *FAMILY))
     group = group_of(stage)
     assert group is not None
-    wait_until(lambda: stage.wrapper().pid not in cgroup.members(group))
+    wait_until(lambda: stage.wrapper().pid not in cgroup.list_members(group))
     stage.wrapper().kill()
     ended = anyio.run(running.stop)
     assert ended.why is StopReason.LOST

@@ -20,8 +20,8 @@ from process.supervision import Stage
 from wait_until import wait_until
 from weft.process import attempt_files
 from weft.process.agent_process import AlreadyStarted, NoSuchAttempt, StopReason, attach
-from weft.process.process_place import boottime
-from weft.process.table import MARK
+from weft.process.process_identity import boottime
+from weft.process.process_table import MARK
 
 
 def run_python(stage: Stage, program: str, **changes: object) -> dict[str, object]:

@@ -9,20 +9,20 @@ import time
 import pytest
 
 from weft.model import ONE_TASK, NewWorker, WorkerKind
-from weft.process import table
-from weft.process.process_place import here
+from weft.process import process_table
+from weft.process.process_identity import get_place
 from weft.runs.serving_workers import is_served
 from weft.store import Store
 from weft.store.workers import depart, register
 
 
 def worker(**changes: object) -> NewWorker:
-    own = table.get_own()
+    own = process_table.get_own()
     facts: dict[str, object] = {
         "id": "w",
         "slots": 1,
-        "host": here().host,
-        "boot": here().boot,
+        "host": get_place().host,
+        "boot": get_place().boot,
         "pid": own.pid,
         "pid_start": float(own.start),
         "repos": ("/r",),
@@ -54,7 +54,7 @@ def test_only_a_living_process_that_takes_anything_here_serves(
 
 def test_one_that_was_killed_does_not_serve_although_nobody_said_so(store: Store) -> None:
     program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    found = table.find_process(program.pid)
+    found = process_table.find_process(program.pid)
     assert found is not None
     register(
         store,

@@ -38,7 +38,7 @@ from store_helpers import (
 )
 from weft.errors import QueueFull, Refused, StoreError
 from weft.model import Class, Lease, NewRun, NewTask, Outcome, State
-from weft.process import table
+from weft.process import process_table
 from weft.store import Store, open_store
 from weft.store.admission import admit, admit_task
 from weft.store.database import Transaction
@@ -472,7 +472,7 @@ def test_glob_versus_literal_path_missed(store: Store, held: str, asked: str) ->
 
 def test_pid_reuse(store: Store) -> None:
     """A dead worker's process number was given to another program, so it passed for alive."""
-    own = table.get_own()
+    own = process_table.get_own()
 
     def check(store: Store) -> None:
         hire(store, "old", pid=own.pid, pid_start=float(own.start - 1))

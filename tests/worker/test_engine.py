@@ -22,7 +22,7 @@ from observer import Observer, Picture
 from wait_until import PATIENCE, wait_until
 from weft.attempt.attempt import RunningAttempt
 from weft.model import Lease, NewWorker, State
-from weft.process.process_place import here
+from weft.process.process_identity import get_place
 from weft.store.workers import get_worker, list_workers, register
 from weft.worker import engine, reaper
 
@@ -268,7 +268,9 @@ def test_a_neighbour_that_dies_is_noticed_long_before_the_next_heartbeat(ground:
     task = ground.submit("say on", "attempt 1: sleep 600", "write a x")
     neighbour = ground.engine(slots=1)
     wait_until(lambda: ground.said(task))
-    gone = NewWorker(id="~", slots=1, host=here().host, boot=here().boot, pid=1, pid_start=-1.0)
+    gone = NewWorker(
+        id="~", slots=1, host=get_place().host, boot=get_place().boot, pid=1, pid_start=-1.0
+    )
     register(ground.store, gone, now=time.time(), stated={})
     ground.engine(slots=1)
     wait_until(lambda: get_worker(ground.store, "~", now=0).left)  # its first look is over

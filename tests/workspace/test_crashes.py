@@ -21,7 +21,7 @@ import pytest
 from repositories import git, is_kept, make_repository, prepare, write
 from wait_until import wait_until
 from weft.errors import BranchTaken, WorkspaceError
-from weft.process.table import find_process
+from weft.process.process_table import find_process
 from weft.workspace import Workspace, branch_ref, changes, clean, compare, fingerprint
 from weft.workspace.locks import Lock
 from weft.workspace.workspace_records import Record, Slot, WorkspacePhase, WorkspacePool

@@ -14,7 +14,7 @@ from weft.attempt.start import Begun
 from weft.errors import InUse, Refused, WeftError
 from weft.model import Lease, LeaseState
 from weft.process import agent_process as process
-from weft.process.process_place import boottime
+from weft.process.process_identity import boottime
 from weft.project.site import Site
 from weft.store import leases
 

@@ -100,7 +100,7 @@ class RunningAttempt:
             return
         self._stopped = why
         try:
-            attempt_files.write(str(self._directory / _STOP), {"why": why})
+            attempt_files.write_record(str(self._directory / _STOP), {"why": why})
         except OSError as error:
             log.warning("why task %s is stopped cannot be kept: %s", self.order.task, error)
         self._running.ask_to_stop()
@@ -271,7 +271,7 @@ def reported_before(site: Site, task: int, attempt: int) -> int:
 
 
 def _find_stop(running: Running) -> Stop | None:
-    record = attempt_files.find(str(running.directory / _STOP))
+    record = attempt_files.find_record(str(running.directory / _STOP))
     if record is None:
         return None
     running.ask_to_stop()  # whoever wrote this may have died before it asked

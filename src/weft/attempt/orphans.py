@@ -11,8 +11,8 @@ from weft import workspace
 from weft.errors import InUse, WeftError
 from weft.model import Lease, LeaseState, Worker
 from weft.process import attempt_files
-from weft.process.death import end_unstarted, proof_of_death
-from weft.process.process_place import ProcessPlace
+from weft.process.death_proof import end_unstarted, is_proved_dead
+from weft.process.process_identity import ProcessPlace
 from weft.project.site import Site
 from weft.store.leases import list_open
 from weft.store.tasks import get_task
@@ -53,7 +53,7 @@ def prove_dead(site: Site, lease: Lease) -> str | None:
     marker = site.marker(lease.task, lease.attempt)
     if gone and directory.exists():
         end_unstarted(directory, marker)  # a set-up command that lost its weft
-    return "no process of it is left" if proof_of_death(directory, marker) else None
+    return "no process of it is left" if is_proved_dead(directory, marker) else None
 
 
 class Staying:

@@ -23,7 +23,7 @@ from weft.agents.json_lines import shorten_line
 from weft.agents.usage import Meter, Spent
 from weft.attempt.start_record import Order
 from weft.process import attempt_files
-from weft.process.tail import OutputLine, Tail
+from weft.process.output_tail import OutputLine, Tail
 from weft.redaction import Redactor
 
 _MOST: Final = 500  # events in one report; of more, the latest

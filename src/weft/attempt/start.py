@@ -34,10 +34,10 @@ from weft.errors import InputError, StaleFence, StoreError, WeftError
 from weft.git import gc_lock
 from weft.model import LEAD, Attempt, Grant, Lease, Message, Task
 from weft.process import agent_process as process
-from weft.process import table
+from weft.process import process_table
 from weft.process.agent_process import Running, Spawn
-from weft.process.death import find_strays, proof_of_death
-from weft.process.environment import build
+from weft.process.death_proof import find_strays, is_proved_dead
+from weft.process.environment import build_environment
 from weft.project.site import Site
 from weft.store.events import history
 from weft.store.lead_messages import list_sent
@@ -127,9 +127,9 @@ def find(site: Site, lease: Lease) -> Begun:
 def end_all(directory: Path, marker: str, seconds: float = 10.0) -> None:
     """End whoever of an attempt runs, its set-up included, and see to it that nobody starts."""
     end = time.monotonic() + seconds
-    while not proof_of_death(directory, marker):
+    while not is_proved_dead(directory, marker):
         for stray in find_strays(directory, marker):
-            table.send_signal(stray, signal.SIGKILL)
+            process_table.send_signal(stray, signal.SIGKILL)
         if time.monotonic() > end:
             raise StillRuns(f"What was started in {directory} does not end.")
         time.sleep(0.02)
@@ -181,10 +181,10 @@ def _fill(
         site.config.workspace,
         repository=site.root,
         # Marked, so that nobody takes the attempt for dead while its set-up runs.
-        environment=build(
+        environment=build_environment(
             site.environment,
             asked=(),
-            given={**given, table.MARK: site.marker(grant.task, grant.attempt)},
+            given={**given, process_table.MARK: site.marker(grant.task, grant.attempt)},
         ),
     )
     last = beginning.resumed
@@ -342,7 +342,7 @@ def _spawn(
     tuning = site.config.tuning
     return Spawn(
         argv=launch.argv,
-        environment=build(site.environment, asked=(), given=given),
+        environment=build_environment(site.environment, asked=(), given=given),
         cwd=prepared.path,
         directory=directory,
         marker=site.marker(grant.task, grant.attempt),

@@ -48,20 +48,20 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 def save(directory: Path, order: Order) -> None:
-    attempt_files.write(str(directory / FILE), to_builtins(order))
+    attempt_files.write_record(str(directory / FILE), to_builtins(order))
 
 
 def find(directory: Path) -> Order | None:
     """The order of an attempt; None if it was never written."""
-    record = attempt_files.find(str(directory / FILE))
+    record = attempt_files.find_record(str(directory / FILE))
     return None if record is None else convert(record, Order)
 
 
 def save_use(directory: Path, session: Spent) -> None:
     """What the session had used when an attempt ended, for the one that resumes it."""
-    attempt_files.write(str(directory / _USE), to_builtins(session))
+    attempt_files.write_record(str(directory / _USE), to_builtins(session))
 
 
 def find_use(directory: Path) -> Spent | None:
-    record = attempt_files.find(str(directory / _USE))
+    record = attempt_files.find_record(str(directory / _USE))
     return None if record is None else convert(record, Spent)

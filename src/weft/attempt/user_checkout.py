@@ -36,7 +36,7 @@ _MOST: Final = 20  # changes that are told one by one
 
 def remember(site: Site, directory: Path) -> None:
     try:
-        attempt_files.write(str(directory / _FILE), asdict(site.looks.recent(site.root)))
+        attempt_files.write_record(str(directory / _FILE), asdict(site.looks.recent(site.root)))
     except (WeftError, OSError, ValueError) as error:
         log.warning("the checkout could not be looked at: %s", error)
 
@@ -48,7 +48,7 @@ def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) ->
     """
     path = site.directory(order.task, order.attempt) / _FILE
     try:
-        record = attempt_files.find(str(path))
+        record = attempt_files.find_record(str(path))
         if record is None:
             return
         before, now = Fingerprint(**record), after.result()

@@ -32,13 +32,13 @@ from weft.errors import SetUpFailed, WeftError
 from weft.model import UNCHECKED, Task
 from weft.paths import quote
 from weft.process import agent_process as process
-from weft.process import attempt_files, table
+from weft.process import attempt_files, process_table
 from weft.process.agent_process import Exit, Running, Spawn, StopReason
 from weft.process.commands import waits
-from weft.process.death import find_strays, proof_of_death
-from weft.process.environment import build
+from weft.process.death_proof import find_strays, is_proved_dead
+from weft.process.environment import build_environment
 from weft.process.launcher import LaunchFailed
-from weft.process.process_place import boottime
+from weft.process.process_identity import boottime
 from weft.project.site import Site
 from weft.redaction import Redactor
 from weft.workspace import Terms, Workspace
@@ -98,7 +98,7 @@ def check_id(
 
 def environment(config: Config, own: Mapping[str, str]) -> dict[str, str]:
     """What checks see of the user's environment: as little as agents do."""
-    return build(own, asked=config.gate.env, given={"WEFT_CHECK": "1"})
+    return build_environment(own, asked=config.gate.env, given={"WEFT_CHECK": "1"})
 
 
 def judge(ended: Exit | None, output: str) -> CheckResult:
@@ -301,7 +301,7 @@ def bury(site: Site, run: str, fence: int) -> str | None:
 def _is_ended(directory: Path, marker: str) -> bool:
     """Whether a command has come to its end, now or by being killed."""
     give_up = time.monotonic() + _PATIENCE
-    while not proof_of_death(directory, marker):
+    while not is_proved_dead(directory, marker):
         if time.monotonic() > give_up:
             return False
         _kill(directory, marker)
@@ -316,7 +316,7 @@ def _kill(directory: Path, marker: str) -> None:
         running.close()
     else:
         for one in find_strays(directory, marker):
-            table.send_signal(one, signal.SIGKILL)
+            process_table.send_signal(one, signal.SIGKILL)
 
 
 def _tail(directory: Path, hide: Redactor) -> str:

@@ -41,7 +41,7 @@ from weft.gate.policy.first_checks import first_checks
 from weft.gate.trunk import Fault
 from weft.git.object_store import Plumbing
 from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task
-from weft.process.process_place import boottime
+from weft.process.process_identity import boottime
 from weft.project.site import Site
 from weft.store.gate import (
     find_pass,

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from weft.process import table
+from weft.process import process_table
 
 _SECONDS: Final = 60.0  # for which a `git gc` that is under way is waited for
 _PAUSE: Final = 0.2
@@ -54,7 +54,7 @@ def _find_holder(common: Path) -> int | None:
     """Return the living process of this host that holds the lock."""
     with contextlib.suppress(OSError, ValueError):
         pid, host = (common / "gc.pid").read_text().split()
-        if host == socket.gethostname() and table.find_process(int(pid)) is not None:
+        if host == socket.gethostname() and process_table.find_process(int(pid)) is not None:
             return int(pid)
     return None
 

@@ -21,7 +21,7 @@ from weft import git, workspace
 from weft.attempt.start import AD_HOC
 from weft.maintenance import old_attempts
 from weft.model import TERMINAL, State, Task
-from weft.process.environment import build
+from weft.process.environment import build_environment
 from weft.project.project import Project
 from weft.runs.single_task import repository
 from weft.store import Store
@@ -73,7 +73,7 @@ def clean(project: Project, *, branches: Branches, older_than: float) -> Cleanup
     obstacles = old_attempts.remove(plan.old)
     terms = workspace.Terms(
         rules=project.config.workspace,
-        environment=build(project.environment, asked=(), given={}),
+        environment=build_environment(project.environment, asked=(), given={}),
     )
     done = workspace.clean(project.root, _AllBut(plan.going), terms=terms, landed=plan.landed)
     return _report(plan, done, obstacles)

@@ -19,8 +19,8 @@ from weft.errors import WorkspaceError
 from weft.git.deletion import delete_tree
 from weft.model import TERMINAL, Task
 from weft.process import attempt_files
-from weft.process.death import find_strays, prove_dead
-from weft.process.process_place import here
+from weft.process.death_proof import find_strays, prove_dead
+from weft.process.process_identity import get_place
 from weft.project.site import home
 from weft.store import Store
 from weft.store.leases import list_open
@@ -70,7 +70,7 @@ def find_living(directories: Iterable[Directory]) -> dict[Directory, str]:
         one: _LIVES
         for one in directories
         if (record := _find_record(one)) is not None
-        and record["boot"] == here().boot
+        and record["boot"] == get_place().boot
         and not (one.path / attempt_files.EXIT).exists()
         and find_strays(one.path, record["marker"])
     }
@@ -94,14 +94,14 @@ def _dead(directories: Sequence[Directory]) -> set[Path]:
     marks: dict[Path, str] = {}
     for one in directories:
         record = _find_record(one)
-        if record is not None and record["boot"] == here().boot:
+        if record is not None and record["boot"] == get_place().boot:
             marks[one.path] = record["marker"]
     others = {one.path for one in directories} - marks.keys()
     return others | prove_dead(marks)
 
 
 def _find_record(one: Directory) -> attempt_files.Record | None:
-    return attempt_files.find(str(one.path / attempt_files.ATTEMPT))
+    return attempt_files.find_record(str(one.path / attempt_files.ATTEMPT))
 
 
 def _try_to_remove(path: Path) -> str | None:

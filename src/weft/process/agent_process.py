@@ -19,12 +19,12 @@ from pathlib import Path
 import anyio
 
 from weft.errors import WeftError, find_passing_fault
-from weft.process import attempt_files, table, wrapper
-from weft.process.death import LOST, find_recorded, find_strays, proof_of_death
+from weft.process import attempt_files, process_table, wrapper
+from weft.process.death_proof import LOST, find_recorded, find_strays, is_proved_dead
 from weft.process.landlock import ANY_NETWORK
 from weft.process.launcher import Launcher, LaunchFailed
-from weft.process.process_place import boottime, here
-from weft.process.table import Process
+from weft.process.process_identity import boottime, get_place
+from weft.process.process_table import Process
 
 _MARGIN = 5.0  # seconds beyond the grace, for the wrapper to finish a stop
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.5
@@ -92,9 +92,9 @@ def start(spawn: Spawn, launcher: Launcher, *, renewed: float) -> Running:
     directory = spawn.directory
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        attempt_files.create(
+        attempt_files.create_record(
             str(directory / attempt_files.ATTEMPT),
-            {"marker": spawn.marker, "boot": here().boot, "grace": spawn.grace},
+            {"marker": spawn.marker, "boot": get_place().boot, "grace": spawn.grace},
         )
     except FileExistsError as error:
         raise AlreadyStarted from error
@@ -112,7 +112,7 @@ def start(spawn: Spawn, launcher: Launcher, *, renewed: float) -> Running:
 
 def attach(directory: Path) -> Running:
     """Return the agent that any process started in a directory."""
-    record = attempt_files.find(str(directory / attempt_files.ATTEMPT))
+    record = attempt_files.find_record(str(directory / attempt_files.ATTEMPT))
     if record is None:
         raise NoSuchAttempt
     return Running(directory, record["marker"], record["grace"])
@@ -131,15 +131,15 @@ class Running:
 
     def renew(self, sent: float) -> None:
         """Tell the watchdog that the lease was renewed by a request sent at this boot time."""
-        attempt_files.write(str(self.directory / attempt_files.RENEWED), {"sent": sent})
+        attempt_files.write_record(str(self.directory / attempt_files.RENEWED), {"sent": sent})
 
     def ended(self) -> Exit | None:
         """Return the exit once all processes of the attempt have ended; do not wait."""
         if self._exit is None:
-            record = attempt_files.find(str(self.directory / attempt_files.EXIT))
+            record = attempt_files.find_record(str(self.directory / attempt_files.EXIT))
             # Asked in this order: a wrapper's last act is to write the record.
             if record is None and not self._is_watched() and self._is_dead():
-                record = attempt_files.find(str(self.directory / attempt_files.EXIT))
+                record = attempt_files.find_record(str(self.directory / attempt_files.EXIT))
             if record is not None:
                 self._exit = _exit(record)
                 self.close()
@@ -198,24 +198,24 @@ class Running:
         for process in find_strays(self.directory, self.marker):
             if number == signal.SIGKILL or process not in asked:
                 asked.add(process)
-                table.send_signal(process, number)
-                table.send_signal(process, signal.SIGCONT)
+                process_table.send_signal(process, number)
+                process_table.send_signal(process, signal.SIGCONT)
 
     def _tell_wrapper(self, number: int) -> None:
         if self._wrapper is not None:
-            table.send_signal(self._wrapper, number)
-            table.send_signal(self._wrapper, signal.SIGCONT)
+            process_table.send_signal(self._wrapper, number)
+            process_table.send_signal(self._wrapper, signal.SIGCONT)
 
     def _is_watched(self) -> bool:
         if self._handle is not None:
             poll = select.poll()
             poll.register(self._handle, select.POLLIN)
             return not poll.poll(0)
-        return self._wrapper is not None and table.is_alive(self._wrapper)
+        return self._wrapper is not None and process_table.is_alive(self._wrapper)
 
     def _is_dead(self) -> bool:
         try:
-            return proof_of_death(self.directory, self.marker)
+            return is_proved_dead(self.directory, self.marker)
         except OSError as error:
             if find_passing_fault(error) is None:
                 raise
@@ -246,7 +246,7 @@ def _open_handle(process: Process | None) -> int | None:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    if table.is_alive(process):
+    if process_table.is_alive(process):
         return handle
     os.close(handle)
     return None

@@ -26,7 +26,7 @@ WRAPPER, AGENT, EXIT = "wrapper", "agent", "exit"
 Record = dict[str, Any]
 
 
-def create(path: str, record: Record) -> None:
+def create_record(path: str, record: Record) -> None:
     """Write a record that must not be there yet; FileExistsError if it is."""
     beside = _write_beside(path, json.dumps(record).encode())
     try:
@@ -35,11 +35,11 @@ def create(path: str, record: Record) -> None:
         os.unlink(beside)
 
 
-def write(path: str, record: Record) -> None:
+def write_record(path: str, record: Record) -> None:
     os.replace(_write_beside(path, json.dumps(record).encode()), path)
 
 
-def write_durably(path: str, record: Record) -> None:
+def write_record_durably(path: str, record: Record) -> None:
     """The same, on disk before this returns."""
     beside = _write_beside(path, json.dumps(record).encode())
     _sync(beside)
@@ -47,7 +47,7 @@ def write_durably(path: str, record: Record) -> None:
     _sync(os.path.dirname(path))
 
 
-def find(path: str) -> Record | None:
+def find_record(path: str) -> Record | None:
     try:
         with open(path, "rb") as file:
             record: Record = json.load(file)

@@ -60,7 +60,7 @@ def is_empty(group: str) -> bool:
         raise
 
 
-def members(group: str) -> frozenset[int]:
+def list_members(group: str) -> frozenset[int]:
     """The pids in the group and below."""
     pids: set[int] = set()
     for directory, _, _ in os.walk(group):

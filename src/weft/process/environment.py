@@ -57,7 +57,7 @@ _NEEDED_PREFIX = "LC_"
 _OWN_PREFIX = "WEFT_"
 
 
-def build(
+def build_environment(
     own: Mapping[str, str], *, asked: Iterable[str], given: Mapping[str, str]
 ) -> dict[str, str]:
     """Return an agent's variables: those of `own` it may see, and `given` on top.

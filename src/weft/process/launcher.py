@@ -24,7 +24,7 @@ import weft
 from weft.errors import WeftError
 from weft.process import wrapper
 from weft.process.attempt_files import Record
-from weft.process.table import Process
+from weft.process.process_table import Process
 
 _PROGRAM = """\
 import sys
@@ -81,7 +81,7 @@ class Launcher:
         return Process(int(pid), int(start))
 
     def close(self) -> None:
-        """End the launcher after its pending orders; wrappers go on, and a later order restarts it."""
+        """End the launcher after its pending orders; a later order restarts it."""
         with self._lock:
             self._close()
 
@@ -172,7 +172,7 @@ def _wait_for_order(orders: socket.socket, take: int, groups: str | None) -> Non
     group = wrapper.prepare(groups)
     _, handles, _, _ = socket.recv_fds(orders, 1, 1)
     if not handles:
-        wrapper.put_away(group)
+        wrapper.leave_group(group)
         return
     os.write(take, _TAKEN)
     os.close(take)

@@ -25,9 +25,9 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from weft.process import attempt_files, cgroup, landlock, table
+from weft.process import attempt_files, cgroup, landlock, process_table
 from weft.process.attempt_files import Record
-from weft.process.process_place import boottime
+from weft.process.process_identity import boottime
 
 _TICK = 2.0  # how late a suspended machine or a flood of output may be noticed
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5  # between checks for survivors of KILL
@@ -51,11 +51,11 @@ def prepare(groups: str | None) -> str | None:
     os.setsid()
     _prctl(_SUBREAPER, 1)
     _prctl(_NAME, b"weft-wrapper")
-    own = table.get_own()
+    own = process_table.get_own()
     return cgroup.enter_new(groups, f"weft-{own.pid}-{own.start}") if groups else None
 
 
-def put_away(group: str | None) -> None:
+def leave_group(group: str | None) -> None:
     """Leave and remove the group, which holds no agent."""
     if group is not None and _step_out(group):
         cgroup.remove(group)
@@ -79,11 +79,11 @@ def main(order: Record, acknowledge: int, group: str | None) -> None:
     # A proof of death, or an earlier start of this attempt, has left a record.
     if lock is None or _has_begun(directory):
         _answer(acknowledge, REFUSED)
-        put_away(group)
+        leave_group(group)
         return
     try:
         tree = _Tree(order, lock, group)
-        _answer(acknowledge, b"%d %d" % table.get_own())
+        _answer(acknowledge, b"%d %d" % process_table.get_own())
         tree.end_to_end()
     except BaseException:
         with open(os.path.join(directory, attempt_files.FAULT), "a") as file:
@@ -91,7 +91,7 @@ def main(order: Record, acknowledge: int, group: str | None) -> None:
         raise
     finally:
         _leave_nobody()
-        put_away(group)
+        leave_group(group)
 
 
 def _answer(acknowledge: int, text: bytes) -> None:
@@ -110,13 +110,15 @@ class _Tree:
         self._unstarted = ""  # why the agent's program could not be executed
         self._why = ""  # the end has begun, and this is why
         self._kill_at = 0.0  # boot time at which the grace is over
-        self._swept: set[table.Process] = set()
-        self._terminated: set[table.Process] = set()  # with the agent, by the first signal
+        self._swept: set[process_table.Process] = set()
+        self._terminated: set[process_table.Process] = set()  # with the agent, by the first signal
         self._pause = _FIRST_PAUSE
         self._asked = 0
         self._wake = _listen_to_signals(self._on_signal)
         self._group = group
-        self._write(attempt_files.WRAPPER, {**_as_record(table.get_own()), "cgroup": self._group})
+        self._write(
+            attempt_files.WRAPPER, {**_as_record(process_table.get_own()), "cgroup": self._group}
+        )
         # Kept, and never asked: a Popen that is thrown away takes the exit status with it.
         self._agent = self._start_agent(lock)
 
@@ -174,8 +176,8 @@ class _Tree:
         for process in self._below():
             if process not in self._swept and process not in self._terminated:
                 self._swept.add(process)
-                table.send_signal(process, signal.SIGTERM)
-                table.send_signal(process, signal.SIGCONT)
+                process_table.send_signal(process, signal.SIGTERM)
+                process_table.send_signal(process, signal.SIGCONT)
 
     def _kill(self) -> None:
         living = self._below()
@@ -183,7 +185,7 @@ class _Tree:
         if self._group:
             cgroup.kill(self._group)  # all at once, so that none forks in between
         for process in living:
-            table.send_signal(process, signal.SIGKILL)
+            process_table.send_signal(process, signal.SIGKILL)
 
     def _is_empty(self) -> bool:
         """Bury the dead. A subreaper without children has no descendants either."""
@@ -206,16 +208,18 @@ class _Tree:
     def _is_agent(self, pid: int) -> bool:
         return self._agent is not None and pid == self._agent.pid
 
-    def _below(self) -> list[table.Process]:
+    def _below(self) -> list[process_table.Process]:
         """Return all processes of this attempt except the wrapper."""
         if _IS_SUBREAPER:
-            return table.descendants(os.getpid())
+            return process_table.list_descendants(os.getpid())
         # Elsewhere an orphan leaves the tree, and is known by its mark alone.
         marker = self._order["marker"]
         marked = [
-            view.process for view in table.everyone() if table.mark_of(view.process.pid) == marker
+            view.process
+            for view in process_table.list_living()
+            if process_table.find_mark(view.process.pid) == marker
         ]
-        return list({*table.descendants(os.getpid()), *marked})
+        return list({*process_table.list_descendants(os.getpid()), *marked})
 
     def _sleep(self) -> None:
         """Until a signal comes, or it is time to look again."""
@@ -237,7 +241,7 @@ class _Tree:
             self._asked += 2 if number == signal.SIGQUIT else 1
 
     def _renewed(self) -> float:
-        record = attempt_files.find(self._path(attempt_files.RENEWED))
+        record = attempt_files.find_record(self._path(attempt_files.RENEWED))
         if record is not None:
             return float(record["sent"])
         # If the directory was removed, weft cannot find this attempt any more.
@@ -257,7 +261,7 @@ class _Tree:
             with ExitStack() as streams:
                 agent = subprocess.Popen(
                     order["argv"],
-                    env={**order["environment"], table.MARK: order["marker"]},
+                    env={**order["environment"], process_table.MARK: order["marker"]},
                     cwd=order["cwd"],
                     stdin=streams.enter_context(open(self._path(attempt_files.STDIN), "rb")),
                     stdout=streams.enter_context(open(self._path(attempt_files.STDOUT), "ab")),
@@ -269,7 +273,7 @@ class _Tree:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             self._unstarted = str(error)
             return None
-        process = table.find_process(agent.pid) or table.Process(agent.pid, 0)
+        process = process_table.find_process(agent.pid) or process_table.Process(agent.pid, 0)
         self._write(attempt_files.AGENT, _as_record(process))
         return agent
 
@@ -291,7 +295,7 @@ class _Tree:
         }
         while True:
             try:
-                return attempt_files.write_durably(self._path(attempt_files.EXIT), record)
+                return attempt_files.write_record_durably(self._path(attempt_files.EXIT), record)
             except OSError as error:
                 # A full disk is emptied some day; a directory that was removed stays so.
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -299,7 +303,7 @@ class _Tree:
                 time.sleep(1)
 
     def _write(self, name: str, record: Record) -> None:
-        attempt_files.write(self._path(name), record)
+        attempt_files.write_record(self._path(name), record)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
@@ -315,7 +319,7 @@ def _has_begun(directory: str) -> bool:
     )
 
 
-def _as_record(process: table.Process) -> Record:
+def _as_record(process: process_table.Process) -> Record:
     return {"pid": process.pid, "start": process.start}
 
 
@@ -335,8 +339,8 @@ def _listen_to_signals(answer: Callable[[int, object], None]) -> int:
 def _leave_nobody() -> None:
     """Kill all descendants, which would have no watchdog. After a proper end there are none."""
     while True:
-        for process in table.descendants(os.getpid()):
-            table.send_signal(process, signal.SIGKILL)
+        for process in process_table.list_descendants(os.getpid()):
+            process_table.send_signal(process, signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:

@@ -16,7 +16,7 @@ from weft.agents.adapters import adapter_of
 from weft.agents.agent import COMMAND, SCRIPTED, Agent
 from weft.errors import WeftError
 from weft.process import run
-from weft.process.environment import build
+from weft.process.environment import build_environment
 
 _SECONDS: Final = 15.0  # gemini and opencode need 1 or 2 s, 10 s on a busy machine
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+[-+.\w]*")
@@ -65,7 +65,7 @@ def versions(
         return {}
     from concurrent.futures import ThreadPoolExecutor  # late: most machines have few of them
 
-    variables = build(environment, asked=(), given={})
+    variables = build_environment(environment, asked=(), given={})
     with ThreadPoolExecutor(len(paths)) as threads:
         said = threads.map(lambda path: _version(path, variables), paths)
         return {path: version for path, version in zip(paths, said, strict=True) if version}

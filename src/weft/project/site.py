@@ -14,7 +14,7 @@ from weft.agents.agent import Agent
 from weft.config import Config, RunSettings
 from weft.errors import InputError
 from weft.process import Breaker
-from weft.process.environment import build
+from weft.process.environment import build_environment
 from weft.process.launcher import Launcher
 from weft.process.sandbox import Able
 from weft.project.changeover import Changeover
@@ -53,7 +53,7 @@ class Site(Struct, frozen=True, kw_only=True):
         return Terms(
             rules=self.config.workspace,
             breaker=Breaker(self.breaker),
-            environment=build(self.environment, asked=(), given={}),
+            environment=build_environment(self.environment, asked=(), given={}),
         )
 
     def directory(self, task: int, attempt: int) -> Path:

@@ -25,7 +25,7 @@ from weft.attempt.output_reader import hidden, shown
 from weft.errors import InputError, NoAnswer, Refused
 from weft.model import TERMINAL, Attempt, State, Task
 from weft.process import attempt_files
-from weft.process.tail import OutputLine, Tail
+from weft.process.output_tail import OutputLine, Tail
 from weft.project.project import Project
 from weft.project.site import home, read_agent, secrets_of
 from weft.redaction import Redactor, known

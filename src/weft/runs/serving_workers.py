@@ -6,9 +6,9 @@ import time
 
 from weft.formats import clock, duration
 from weft.model import Worker
-from weft.process import table
-from weft.process.process_place import here
-from weft.process.table import Process
+from weft.process import process_table
+from weft.process.process_identity import get_place
+from weft.process.process_table import Process
 from weft.store import Store
 from weft.store.workers import list_serving
 
@@ -19,7 +19,7 @@ def is_served(store: Store, repo: str) -> bool:
     A killed process of this host does not count, even before the store knows of its death. A silent
     process, such as one stopped by Ctrl-Z, does not count either.
     """
-    boot = here().boot
+    boot = get_place().boot
     return any(_lives(one, boot) for one in list_serving(store, repo, now=time.time()))
 
 
@@ -39,5 +39,5 @@ def _lives(worker: Worker, boot: str) -> bool:
     if worker.silent_since is not None:
         return False
     if worker.boot == boot and worker.pid is not None and worker.pid_start is not None:
-        return table.is_alive(Process(worker.pid, int(worker.pid_start)))
+        return process_table.is_alive(Process(worker.pid, int(worker.pid_start)))
     return True

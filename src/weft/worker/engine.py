@@ -34,10 +34,10 @@ from weft.gate.gate_loop import Gate
 from weft.gate.merge import MergeCandidate, merge
 from weft.git.object_store import open_plumbing
 from weft.model import ONE_TASK, Grant, Lease, Run, TargetState, Worker
-from weft.process import cgroup, sandbox, table
+from weft.process import cgroup, process_table, sandbox
 from weft.process.launcher import Launcher
-from weft.process.process_place import ProcessPlace, boottime, here
-from weft.process.table import Process
+from weft.process.process_identity import ProcessPlace, boottime, get_place
+from weft.process.process_table import Process
 from weft.project.site import Site
 from weft.redaction import known
 from weft.store import Store
@@ -127,7 +127,7 @@ async def serving(
     second ends it at once. A block that is still going on when that is over is left with
     `Interrupted`.
     """
-    place = here()
+    place = get_place()
     patience = shutdown_seconds(site.environment)
     presence = Presence(site, slots, place, kind=ONE_TASK if take else "")
     ask = take or (lambda worker: admit(site.store, worker, now=time.time()))
@@ -360,4 +360,4 @@ def prove_worker_dead(worker: Worker) -> str | None:
 
 def _is_alive(pid: int, start: int) -> bool:
     """Tell whether a process is alive; a later process with the same pid has another start time."""
-    return table.is_alive(Process(pid, start))
+    return process_table.is_alive(Process(pid, start))

@@ -13,8 +13,8 @@ from weft.config import Config
 from weft.errors import InputError, LimitsDiffer
 from weft.git import gc_lock
 from weft.model import AgentFile, NewWorker
-from weft.process import table
-from weft.process.process_place import ProcessPlace
+from weft.process import process_table
+from weft.process.process_identity import ProcessPlace
 from weft.project.site import AGENTS, Site, agent_names, read_agent
 from weft.store.leases import list_open
 from weft.store.workers import depart, heartbeat, register
@@ -32,7 +32,7 @@ class Presence:
         self._files: object = None  # what the agent files looked like when they were last read
 
     def register(self) -> None:
-        own = table.get_own()
+        own = process_table.get_own()
         files = self._look()
         new = NewWorker(
             id=self.worker,

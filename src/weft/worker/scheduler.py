@@ -29,8 +29,8 @@ from weft.attempt.start import StillRuns
 from weft.errors import StoreError, WeftError, find_passing_fault
 from weft.model import Grant, Lease, Outcome, State
 from weft.process import BrokenOff
-from weft.process.death import end_unstarted
-from weft.process.process_place import ProcessPlace, boottime
+from weft.process.death_proof import end_unstarted
+from weft.process.process_identity import ProcessPlace, boottime
 from weft.project.site import Site
 from weft.store.leases import find_lost, finish, renew, report_all
 from weft.store.ring import wait_rung

@@ -14,7 +14,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from weft.errors import StoreError
-from weft.process.process_place import boottime, here
+from weft.process.process_identity import boottime, get_place
 from weft.store import Store
 from weft.store.replies import forget_replies
 from weft.worker.reaper import Here, Silence, sweep
@@ -26,7 +26,7 @@ _FORGETS: Final = 600.0  # seconds between two looks at old answers
 
 async def tend(store: Store) -> None:
     """Watch for silence until cancelled."""
-    silence, place = Silence(), here()
+    silence, place = Silence(), get_place()
 
     def look() -> None:
         sweep(

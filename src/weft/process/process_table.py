@@ -9,21 +9,24 @@ import os
 import signal
 import sys
 
-from weft.process.process_view import Process, ProcessView
+from weft.process.process_identity import Process, ProcessView
 
 if sys.platform == "linux":
-    from weft.process.table_linux import children, environment, everyone, has_open, look
+    from weft.process import process_table_linux as platform_table
 else:
-    from weft.process.table_psutil import children, environment, everyone, has_open, look
+    from weft.process import process_table_psutil as platform_table
 
-__all__ = ["Process", "ProcessView", "everyone", "has_open"]
+__all__ = ["Process", "ProcessView"]
+
+has_open = platform_table.has_open
+list_living = platform_table.list_living
 
 MARK = "WEFT_ATTEMPT_MARK"
 """The environment variable that every process of an attempt inherits."""
 
 
 def find_process(pid: int) -> Process | None:
-    seen = look(pid)
+    seen = platform_table.find_view(pid)
     return seen and seen.process
 
 
@@ -50,12 +53,12 @@ def send_signal(process: Process, number: int) -> bool:
     return True
 
 
-def descendants(pid: int) -> list[Process]:
+def list_descendants(pid: int) -> list[Process]:
     """Everyone below this process, nearest first."""
     processes: list[Process] = []
     queue = [pid]
     for parent in queue:
-        for child in children(parent):
+        for child in platform_table.list_children(parent):
             process = find_process(child)
             if process is not None:
                 processes.append(process)
@@ -63,9 +66,9 @@ def descendants(pid: int) -> list[Process]:
     return processes
 
 
-def mark_of(pid: int) -> str | None:
+def find_mark(pid: int) -> str | None:
     """Return the mark in the environment of a process, if it is readable."""
-    for text in environment(pid).split(b"\0"):
+    for text in platform_table.read_environment(pid).split(b"\0"):
         name, _, value = text.partition(b"=")
         if name == MARK.encode():
             return value.decode(errors="replace")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.process.tail import LAST, LONGEST, OutputLine, Tail
+from weft.process.output_tail import LAST, LONGEST, OutputLine, Tail
 
 
 def read_all(tail: Tail) -> list[OutputLine]:

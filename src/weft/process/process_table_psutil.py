@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import psutil
 
-from weft.process.process_view import Process, ProcessView
+from weft.process.process_identity import Process, ProcessView
 
 _HIDDEN = (psutil.Error, OSError)  # gone, or not ours to look at
 
 
-def look(pid: int) -> ProcessView | None:
+def find_view(pid: int) -> ProcessView | None:
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -23,19 +23,19 @@ def look(pid: int) -> ProcessView | None:
         return None
 
 
-def everyone() -> Iterator[ProcessView]:
+def list_living() -> Iterator[ProcessView]:
     """All living processes."""
-    return (seen for pid in psutil.pids() if (seen := look(pid)) is not None)
+    return (seen for pid in psutil.pids() if (seen := find_view(pid)) is not None)
 
 
-def children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     try:
         return [child.pid for child in psutil.Process(pid).children()]
     except _HIDDEN:
         return []
 
 
-def environment(pid: int) -> bytes:
+def read_environment(pid: int) -> bytes:
     try:
         variables = psutil.Process(pid).environ()
     except _HIDDEN:

@@ -7,7 +7,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from weft.process.process_view import Process, ProcessView
+from weft.process.process_identity import Process, ProcessView
 
 _FIRST_FIELD = 3  # of /proc/PID/stat behind the name: the state
 _PARENT, _SESSION, _START = 4 - _FIRST_FIELD, 6 - _FIRST_FIELD, 22 - _FIRST_FIELD
@@ -15,7 +15,7 @@ _KERNEL = 2  # the parent of all kernel threads
 _DEAD = (b"Z", b"X")
 
 
-def look(pid: int) -> ProcessView | None:
+def find_view(pid: int) -> ProcessView | None:
     data = _read(f"/proc/{pid}/stat")
     fields = data[data.rfind(b")") + 2 :].split()
     if not fields or fields[0] in _DEAD:
@@ -25,28 +25,28 @@ def look(pid: int) -> ProcessView | None:
     )
 
 
-def everyone() -> Iterator[ProcessView]:
+def list_living() -> Iterator[ProcessView]:
     """All living processes but kernel threads, of which none is ours."""
     for name in os.listdir("/proc"):
         if name.isdigit():
-            seen = look(int(name))
+            seen = find_view(int(name))
             if seen is not None and seen.parent != _KERNEL:
                 yield seen
 
 
-def children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     threads = f"/proc/{pid}/task"
     try:
         names = os.listdir(threads)
     except OSError:
         return []
     if not os.path.exists(f"{threads}/{pid}/children"):  # not every kernel is built with it
-        return [seen.process.pid for seen in everyone() if seen.parent == pid]
+        return [seen.process.pid for seen in list_living() if seen.parent == pid]
     lists = (_read(f"{threads}/{name}/children") for name in names)
     return [int(child) for each in lists for child in each.split()]
 
 
-def environment(pid: int) -> bytes:
+def read_environment(pid: int) -> bytes:
     # In the middle of an exec the environment reads as empty for a moment.
     for _ in range(3):
         text = _read(f"/proc/{pid}/environ")

@@ -13,16 +13,16 @@ from types import ModuleType
 import pytest
 
 from wait_until import wait_until
-from weft.process import process_place, table, table_psutil
-from weft.process.process_view import Process
-from weft.process.table import MARK
+from weft.process import process_identity, process_table, process_table_psutil
+from weft.process.process_identity import Process
+from weft.process.process_table import MARK
 
 if sys.platform == "linux":
-    from weft.process import table_linux
+    from weft.process import process_table_linux
 
-    SOURCES = [table_linux, table_psutil]
+    SOURCES = [process_table_linux, process_table_psutil]
 else:
-    SOURCES = [table_psutil]
+    SOURCES = [process_table_psutil]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def sleeper(tmp_path: Path) -> Iterator[int]:
             pass_fds=[kept.fileno()],
             start_new_session=True,
         )
-        wait_until(lambda: len(table.descendants(process.pid)) == 1)
+        wait_until(lambda: len(process_table.list_descendants(process.pid)) == 1)
         yield process.pid
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -45,12 +45,12 @@ def sleeper(tmp_path: Path) -> Iterator[int]:
 def test_a_source_shows_parents_sessions_environments_and_files(
     source: ModuleType, sleeper: int, tmp_path: Path
 ) -> None:
-    seen = source.look(sleeper)
+    seen = source.find_view(sleeper)
     assert seen is not None
     assert (seen.process.pid, seen.parent, seen.session) == (sleeper, os.getpid(), sleeper)
-    assert seen in list(source.everyone())
-    [child] = source.children(sleeper)
-    assert f"{MARK}=mine".encode() in source.environment(child).split(b"\0")
+    assert seen in list(source.list_living())
+    [child] = source.list_children(sleeper)
+    assert f"{MARK}=mine".encode() in source.read_environment(child).split(b"\0")
     assert source.has_open(child, (tmp_path / "kept").stat())
     assert not source.has_open(os.getpid(), tmp_path.stat())
 
@@ -58,30 +58,30 @@ def test_a_source_shows_parents_sessions_environments_and_files(
 @pytest.mark.parametrize("source", SOURCES)
 def test_who_is_dead_is_not_seen(source: ModuleType) -> None:
     process = subprocess.Popen(["true"])
-    wait_until(lambda: source.look(process.pid) is None)  # a zombie, not waited for
+    wait_until(lambda: source.find_view(process.pid) is None)  # a zombie, not waited for
     process.wait()
-    assert source.look(process.pid) is None
-    assert source.children(process.pid) == []
-    assert source.environment(process.pid) == b""
+    assert source.find_view(process.pid) is None
+    assert source.list_children(process.pid) == []
+    assert source.read_environment(process.pid) == b""
 
 
 def test_a_signal_goes_to_the_process_meant_or_to_nobody(sleeper: int) -> None:
-    process = table.find_process(sleeper)
+    process = process_table.find_process(sleeper)
     assert process is not None
-    assert not table.send_signal(Process(sleeper, process.start + 1), signal.SIGKILL)
-    assert table.is_alive(process)
-    assert table.send_signal(process, signal.SIGKILL)
-    wait_until(lambda: not table.is_alive(process))
-    assert not table.send_signal(process, signal.SIGKILL)
+    assert not process_table.send_signal(Process(sleeper, process.start + 1), signal.SIGKILL)
+    assert process_table.is_alive(process)
+    assert process_table.send_signal(process, signal.SIGKILL)
+    wait_until(lambda: not process_table.is_alive(process))
+    assert not process_table.send_signal(process, signal.SIGKILL)
 
 
 def test_marks_are_found_on_children_too(sleeper: int) -> None:
-    [child] = table.descendants(sleeper)
-    assert table.mark_of(child.pid) == table.mark_of(sleeper) == "mine"
-    assert table.mark_of(os.getpid()) is None
+    [child] = process_table.list_descendants(sleeper)
+    assert process_table.find_mark(child.pid) == process_table.find_mark(sleeper) == "mine"
+    assert process_table.find_mark(os.getpid()) is None
 
 
 def test_this_place_and_its_clock_stay_the_same() -> None:
-    assert process_place.here() == process_place.here()
-    first = process_place.boottime()
-    assert process_place.boottime() >= first > 0
+    assert process_identity.get_place() == process_identity.get_place()
+    first = process_identity.boottime()
+    assert process_identity.boottime() >= first > 0

@@ -19,9 +19,9 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from weft.process import attempt_files, cgroup, table
-from weft.process.process_place import here
-from weft.process.table import Process
+from weft.process import attempt_files, cgroup, process_table
+from weft.process.process_identity import get_place
+from weft.process.process_table import Process
 
 LOST = "lost"
 """The reason in an exit record that a prover wrote, since the wrapper wrote none."""
@@ -33,21 +33,21 @@ def find_strays(directory: Path, marker: str) -> list[Process]:
     """Return all living processes of an attempt, its wrapper included."""
     lock = _find_file(directory / attempt_files.LOCK)
     leader = find_recorded(directory / attempt_files.AGENT)
-    if leader is not None and not table.is_alive(leader):
+    if leader is not None and not process_table.is_alive(leader):
         leader = None  # its session number may be another's by now
     group = find_group(directory)
-    members = cgroup.members(group) if group else frozenset()
+    members = cgroup.list_members(group) if group else frozenset()
     return [
         seen.process
-        for seen in table.everyone()
+        for seen in process_table.list_living()
         if (pid := seen.process.pid) in members
-        or table.mark_of(pid) == marker
+        or process_table.find_mark(pid) == marker
         or (leader is not None and seen.session == leader.pid)
-        or (lock is not None and pid != os.getpid() and table.has_open(pid, lock))
+        or (lock is not None and pid != os.getpid() and process_table.has_open(pid, lock))
     ]
 
 
-def proof_of_death(directory: Path, marker: str) -> bool:
+def is_proved_dead(directory: Path, marker: str) -> bool:
     return directory in prove_dead({directory: marker})
 
 
@@ -84,21 +84,21 @@ def end_unstarted(directory: Path, marker: str) -> None:
         return
     try:
         if not (directory / attempt_files.WRAPPER).exists():
-            for seen in table.everyone():
-                if table.mark_of(seen.process.pid) == marker:
-                    table.send_signal(seen.process, signal.SIGKILL)
+            for seen in process_table.list_living():
+                if process_table.find_mark(seen.process.pid) == marker:
+                    process_table.send_signal(seen.process, signal.SIGKILL)
     finally:
         os.close(lock)
 
 
 def find_recorded(path: Path) -> Process | None:
     """The process a record names."""
-    record = attempt_files.find(str(path))
+    record = attempt_files.find_record(str(path))
     return Process(record["pid"], record["start"]) if record else None
 
 
 def find_group(directory: Path) -> str | None:
-    record = attempt_files.find(str(directory / attempt_files.WRAPPER))
+    record = attempt_files.find_record(str(directory / attempt_files.WRAPPER))
     group: str | None = record["cgroup"] if record else None
     return group
 
@@ -106,8 +106,8 @@ def find_group(directory: Path) -> str | None:
 def _take_lock(directory: Path) -> int | None:
     """Return the attempt's lock, if its processes are visible from here and the lock is free."""
     directory.mkdir(parents=True, exist_ok=True)
-    record = attempt_files.find(str(directory / attempt_files.ATTEMPT))
-    if record is not None and record["boot"] != here().boot:
+    record = attempt_files.find_record(str(directory / attempt_files.ATTEMPT))
+    if record is not None and record["boot"] != get_place().boot:
         return None
     return attempt_files.try_lock(str(directory))
 
@@ -115,7 +115,9 @@ def _take_lock(directory: Path) -> int | None:
 def _living_marks() -> set[str]:
     # Twice: a process that forks and ends while the table is read may be missed.
     looks: Iterable[str | None] = (
-        table.mark_of(seen.process.pid) for _ in range(2) for seen in table.everyone()
+        process_table.find_mark(seen.process.pid)
+        for _ in range(2)
+        for seen in process_table.list_living()
     )
     return {mark for mark in looks if mark is not None}
 
@@ -136,7 +138,7 @@ def _seal(directory: Path) -> bool:
     if os.path.exists(path):
         return True
     try:
-        attempt_files.write_durably(path, {"why": LOST, "at": time.time()})
+        attempt_files.write_record_durably(path, {"why": LOST, "at": time.time()})
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise

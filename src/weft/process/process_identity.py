@@ -1,4 +1,4 @@
-"""The place and the clock of a process."""
+"""The identity of a process: its pid and start, its machine and boot, and the clock of both."""
 
 from __future__ import annotations
 
@@ -6,10 +6,24 @@ import os
 import socket
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # A clock that also runs while the machine sleeps. Elsewhere than on Linux the monotonic
 # clock does so already.
 _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Process(NamedTuple):
+    """A pid together with its start, since pids are used again."""
+
+    pid: int
+    start: int  # hundredths of a second, from an origin that depends on the platform
+
+
+class ProcessView(NamedTuple):
+    process: Process
+    parent: int
+    session: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +34,7 @@ class ProcessPlace:
     boot: str
 
 
-def here() -> ProcessPlace:
+def get_place() -> ProcessPlace:
     return ProcessPlace(host=socket.gethostname(), boot=f"{_boot_id()}/{_pid_namespace()}")
 
 
