@@ -1,8 +1,10 @@
-"""Times, sums of money and long texts as people read them."""
+"""Times, sums of money, counts and long texts as people read them."""
 
 from __future__ import annotations
 
 import time
+import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 from weft.bounds import DOLLARS
@@ -11,11 +13,13 @@ _LONGEST: Final = 160
 _LONGEST_CURE: Final = 320
 _LONGEST_SHOWN: Final = 2_000
 _LITTLE: Final = 10  # characters that are not worth leaving out
+_DOLLAR: Final = 1_000_000  # millionths
+_CENTS: Final = 100_000  # millionths from which two decimals are enough
 
 
 def whole_line(text: str) -> str:
-    """The first line with something in it."""
-    return next((one.strip() for one in text.splitlines() if one.strip()), "")
+    """Return the first line that is not blank."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def bounded_line(line: str, where: str) -> str:
@@ -26,7 +30,7 @@ def bounded_line(line: str, where: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """The same, not too long. Who is told what to do (in `backticks`) is told that to its end."""
+    """Return the first line that is not blank, shortened; a command in `backticks` stays whole."""
     line = whole_line(text)
     if len(line) <= _LONGEST:
         return line
@@ -40,20 +44,20 @@ def first_line(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format seconds: `3.2 s`, `45 s`, `3 min 05 s`, `2 h 07 min`, `3 d 04 h`."""
-    if seconds < 10:
-        return f"{max(0.0, seconds):.1f} s"
+    """Format seconds: `3.2 s`, `45 s`, `3 min 05 s`, `2 h`, `2 h 07 min`, `3 d 04 h`."""
     whole = round(seconds)
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f}".removesuffix(".0") + " s"
     if whole < 60:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
+        return f"{minutes} min" + (f" {rest:02d} s" if rest else "")
     hours, minutes = divmod(minutes, 60)
     if hours < 48:
-        return f"{hours} h {minutes:02d} min"
+        return f"{hours} h" + (f" {minutes:02d} min" if minutes else "")
     days, hours = divmod(hours, 24)
-    return f"{days} d {hours:02d} h"
+    return f"{days} d" + (f" {hours:02d} h" if hours else "")
 
 
 def clock(at: float) -> str:
@@ -64,7 +68,9 @@ def clock(at: float) -> str:
 
 
 def dollars(micro_usd: int) -> str:
-    return f"${micro_usd / 1_000_000:,.2f}"
+    """Format an amount: `$1,200.00`, `$0.25`, and below ten cents `$0.0312`."""
+    digits = 2 if not micro_usd or micro_usd >= _CENTS else 4
+    return f"${micro_usd / _DOLLAR:,.{digits}f}"
 
 
 def micro_dollars(text: str) -> int | None:
@@ -73,4 +79,48 @@ def micro_dollars(text: str) -> int | None:
         number = float(text.strip().removeprefix("$"))
     except ValueError:
         return None
-    return round(number * 1_000_000) if 0 <= number < DOLLARS else None
+    return round(number * _DOLLAR) if 0 <= number < DOLLARS else None
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Join names as `a, b and c`; count those beyond `most`."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def plain(text: str) -> str:
+    """Replace characters that could move the cursor, change colours or reverse a line."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def cells(text: str) -> int:
+    """Return the number of terminal columns the text takes."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def fit(text: str, width: int) -> str:
+    """Cut or pad the text to exactly so many columns."""
+    room = width - cells(text)
+    if room < 0:
+        kept, room = [], width - 1
+        for letter in text:
+            room -= _cells(letter)
+            if room < 0:
+                room += _cells(letter)
+                break
+            kept.append(letter)
+        text = "".join(kept) + "…"
+    return text + " " * room

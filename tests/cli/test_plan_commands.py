@@ -16,8 +16,9 @@ import pytest
 
 from html_pages import Tags
 from store_helpers import DONE, go, hire, put
-from weft import cli, forecast, git, plan
-from weft.cli.plan import graph_layout, plan_page, plan_text, text_gantt
+from weft import cli, git
+from weft.cli.plan import plan_page
+from weft.formats import cells
 from weft.runs import plan_check
 from weft.store import default_url, open_store
 from weft.store.leases import finish
@@ -290,7 +291,7 @@ def test_show_tells_who_waits_for_whom_and_when_what_runs(weft: Weft) -> None:
         "Shorter:        split src/app.py between 1.1 and 1.2: −5 min",
     ):
         assert text in out
-    assert all(plan_text.cells(line) <= 100 for line in out.splitlines() if "│" in line)
+    assert all(cells(line) <= 100 for line in out.splitlines() if "│" in line)
 
 
 def test_show_as_json_has_the_schedule_and_the_savings(weft: Weft) -> None:
@@ -314,13 +315,13 @@ def test_a_plan_cannot_write_to_the_terminal(weft: Weft) -> None:
 
 
 def test_the_page_needs_nothing_else_and_escapes_everything(weft: Weft) -> None:
-    write("plan.md", GOOD.replace("src/user.py", '"src/<i>,\'.py"').replace("# Shop", "# <b>&"))
+    write("plan.md", GOOD.replace("src/user.py", '"src/<u>,\'.py"').replace("# Shop", "# <b>&"))
     done = weft("plan", "show", "plan.md", "--html", "plan_page.html")
     assert (done.status, done.out) == (0, "Wrote plan_page.html.\n")
     text = Path("plan_page.html").read_text(encoding="utf-8")
     tags = Tags(text)
     assert tags.seen.count("svg") == 2
-    assert not {"script", "link", "img", "iframe", "b", "i"} & set(tags.seen)
+    assert not {"script", "link", "img", "iframe", "b", "u"} & set(tags.seen)
     assert not {"src", "href", "onload", "onclick"} & set(tags.attributes)
     assert "//" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "default-src 'none'" in text
@@ -424,59 +425,9 @@ def test_every_command_has_help_with_an_example(weft: Weft, name: str) -> None:
     assert not name or f"Example: weft plan {name} " in " ".join(done.out.split())
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (40.4, "40 s"),
-        (59.7, "1 min"),
-        (840, "14 min"),
-        (3590, "1 h 00 min"),
-        (3900, "1 h 05 min"),
-        (90_000, "25 h 00 min"),
-    ],
-)
-def test_durations_are_for_people(seconds: float, text: str) -> None:
-    assert plan_text.duration(seconds) == text
-
-
-def schedule(tasks: int, slots: int) -> forecast.Forecast:
-    jobs = tuple(forecast.ForecastJob(name=str(n), seconds=60 + n % 7) for n in range(tasks))
-    return forecast.forecast(forecast.ForecastWork(jobs=jobs, successors=[()] * tasks), slots)
-
-
-@pytest.mark.parametrize("width", [10, 60, 100, 300])
-@pytest.mark.parametrize(("tasks", "slots"), [(1, 3), (3, 3), (60, 4), (61, 4), (10_000, 200)])
-def test_the_gantt_fits_the_terminal(tasks: int, slots: int, width: int) -> None:
-    lines = list(text_gantt.draw(schedule(tasks, slots), {"0": "0 課題 " * 9}, {"0"}, width))
-    assert len(lines) <= text_gantt.MOST_LINES + 2
-    assert all(plan_text.cells(line) <= max(40, width) for line in lines)
-    bars = [line for line in lines if line.count("│") == 2]
-    assert len({plan_text.cells(line) for line in bars}) == 1
-    assert len(bars) == min(
-        tasks if tasks <= text_gantt.MOST_LINES else slots, text_gantt.MOST_LINES
-    )
-
-
 def test_nothing_to_run_is_nothing_to_draw(weft: Weft) -> None:
-    assert list(text_gantt.draw(schedule(0, 3), {}, set(), 80)) == []
     write("plan.md", "## P\n- [x] a\n")
     assert "nothing is left to run" in weft("plan", "show", "plan.md").out
-
-
-def test_tasks_in_the_drawing_stand_behind_what_they_wait_for_and_clear_of_each_other() -> None:
-    data = (PLANS / "authentication_track.md").read_bytes()
-    compiled = plan.compile(plan.read("plan.md", data).plan)
-    tasks = len(compiled.plan.tasks)
-    found = graph_layout.layout(compiled.successors, tasks)
-    for (before, after), _ in found.lines:
-        assert found.places[before].x + graph_layout.WIDTH < found.places[after].x
-    boxes = found.places[:tasks]
-    for place, one in enumerate(boxes):
-        assert 0 <= one.x <= found.width - graph_layout.WIDTH
-        assert graph_layout.HEIGHT / 2 <= one.y <= found.height - graph_layout.HEIGHT / 2
-        for other in boxes[:place]:
-            assert one.x != other.x or abs(one.y - other.y) > graph_layout.HEIGHT
 
 
 def test_a_page_of_thousands_of_tasks_stays_small() -> None:

@@ -291,7 +291,7 @@ def test_the_most_important_lines_get_the_room_there_is() -> None:
         (58, "about 1 min"),
         (100, "about 1 min 30 s"),
         (3000, "about 50 min"),
-        (7300, "about 2 h 00 min"),
+        (7300, "about 2 h"),
     ],
 )
 def test_what_is_left_does_not_pretend_to_be_exact(seconds: float, text: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from weft.model import HUMAN, Attempt, Class, Priority, Stage, State, Task, TaskKind, TaskRequest
-from weft.runs.outlook import Durations, foresee, holdups, lower_bound
+from weft.runs.outlook import Durations, foresee, holdups
+from weft.runs.run_figures import find_bounds
 
 
 def task(number: int, state: State = State.WAITING, **changes: object) -> Task:
@@ -137,9 +138,9 @@ def test_stages_that_are_over_do_not_count_again() -> None:
 def test_the_lower_bound_is_that_of_what_really_happened() -> None:
     tasks = [task(1, State.DONE), task(2, State.DONE), task(3, State.DONE)]
     tries = [attempt(1, 0, 3), attempt(2, 3, 5, "crash"), attempt(2, 5, 9), attempt(3, 0, 1)]
-    bounds, chain = lower_bound(tasks, [(2, 1)], tries, 2)
+    bounds, chain = find_bounds(tasks, [(2, 1)], tries, 2)
     assert bounds.critical_path == 9.0
     assert bounds.lower == 9.0
     assert chain == ["t1", "t2"]
-    bounds, _ = lower_bound(tasks, [], tries, 1)
+    bounds, _ = find_bounds(tasks, [], tries, 1)
     assert bounds.lower == 10.0, "one slot does one thing at a time"

@@ -15,7 +15,7 @@ from weft.model import CheckVerdict, Grant, NewRun, NewTask, Outcome, State, Tas
 from weft.runs import report
 from weft.runs.report.limit_use import UseStep
 from weft.runs.report.report_records import RunReport
-from weft.runs.report.timeline import work_out
+from weft.runs.report.timeline import build_report
 from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.gate import complete, intend, record_verdict, reject
@@ -107,7 +107,7 @@ def eventful(store: Store, names: Sequence[str] = ("a", "b", "c")) -> RunReport:
     )  # fmt: skip
     complete(store, gate, RUN, landing.sequence, now=START + 10)
     begin(store, b, now=11)
-    return work_out(read_history(store, RUN, now=START + 12), now=START + 12)
+    return build_report(read_history(store, RUN, now=START + 12), now=START + 12)
 
 
 def test_every_attempt_is_told_with_its_slot_outcome_and_fate(store: Store) -> None:
@@ -149,7 +149,7 @@ def test_figures_compare_the_run_with_what_was_possible(store: Store) -> None:
     assert (told.tokens, told.micro_usd) == (210, 41_000)
     assert told.makespan == 11.0
     assert told.sequential == 4 + 1 + 2 + 1
-    assert (told.bound, told.bound_by) == (4.0, "the longest path")
+    assert (told.bound, told.bound_by) == (4.0, "its longest task")
 
 
 def test_capacity_follows_leases_and_changes_of_limits(store: Store) -> None:
@@ -185,7 +185,7 @@ def test_a_page_escapes_all_that_others_said(store: Store) -> None:
 
 def test_a_run_that_has_not_begun_has_a_report(store: Store) -> None:
     submit(store, ["a"])
-    told = work_out(read_history(store, RUN, now=START + 1), now=START + 1)
+    told = build_report(read_history(store, RUN, now=START + 1), now=START + 1)
     assert (told.attempts, told.figures.makespan, told.figures.bound) == ((), 0.0, 0.0)
     assert "Nothing has run yet" in report_page.render(told)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from weft.cli.output import json_option, print_json, say
+from weft.formats import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +105,7 @@ def lines(result: dict[str, Any]) -> list[str]:
     head = f"task {result['task']}: {result['state']}"
     if result["reason"] and result["state"] != "blocked":
         head += f" ({result['reason']})"
-    cost = f", ${result['micro_usd'] / 1e6:.2f}" if result["micro_usd"] else ""
+    cost = f", {dollars(result['micro_usd'])}" if result["micro_usd"] else ""
     tokens = f", {result['tokens']:,} tokens" if result["tokens"] else ""
     tries = f"{result['attempts']} attempt{'s' if result['attempts'] != 1 else ''}"
     found = ["", f"{head}: {tries}, {result['seconds']:.1f} s{tokens}{cost}"]

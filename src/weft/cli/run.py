@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -184,9 +185,10 @@ def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool) -> str:
 def _see_through(found: Project, store: Store, what: Follow, slots: int | None) -> int:
     """Follow a run to its end, or until it needs a person, and tell how it went."""
     from weft.cli.run_follower import follow
-    from weft.cli.run_summary import figures, figures_as_dict, summary_lines
+    from weft.cli.run_summary import figures_as_dict, summary_lines
     from weft.runs.plan_check import usual_slots
     from weft.runs.progress import look, summary
+    from weft.runs.run_figures import measure_run
     from weft.runs.target_branch import settle
     from weft.store.events import list_surroundings
 
@@ -199,14 +201,21 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
     # What was needed while this process worked: nobody is told of a host once it has left.
     progress = replace(look(store, what.run), needs=followed.track.progress.needs)
     at_once = slots or usual_slots(found.config)
-    told = figures(progress, followed.track.edges, at_once, followed.track.ended_at)
+    figures = measure_run(
+        progress.tasks,
+        followed.track.edges,
+        progress.attempts,
+        progress.gate,
+        slots=at_once,
+        now=time.time(),
+    )
     changed = list_surroundings(store, what.run)
     if what.shows == "nothing":
         yours = [{"task": one.task, "changes": one.data["changes"]} for one in changed]
-        more = {**figures_as_dict(told), "surroundings_changed": yours}
+        more = {**figures_as_dict(figures), "surroundings_changed": yours}
         print_json({**summary(progress), **more})
     else:
-        _say_all(summary_lines(progress, told, changed))
+        _say_all(summary_lines(progress, figures, changed))
     return 1 if refused else followed.code
 
 

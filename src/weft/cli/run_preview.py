@@ -10,16 +10,15 @@ import click
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from weft.cli.plan import plan_text
-from weft.cli.run_summary import limiting
 from weft.errors import InputError
-from weft.formats import duration
+from weft.formats import count, dollars, duration, plain
 from weft.plan.plan_records import Problem, Severity
 from weft.project.project import Project
 from weft.runs import plan_check
 from weft.runs.plan_check import CheckedPlan
 from weft.runs.preview import Preview, look_ahead
 from weft.runs.progress import find_unfinished
+from weft.runs.run_figures import explain_bound
 from weft.runs.submission import Wishes
 
 _MOST: Final = 3  # warnings of a plan that are shown; the rest is counted
@@ -86,7 +85,7 @@ def dry_run_lines(ahead: Ahead) -> Iterator[str]:
         yield f"  agent   {one.agent}: {one.program}, {where} ({_tasks(one.tasks)})"
     yield f"  check   {_check(preview)}"
     if wishes.micro_usd is not None:
-        yield f"  budget  ${wishes.micro_usd / 1e6:.2f}"
+        yield f"  budget  {dollars(wishes.micro_usd)}"
     yield from _warnings(ahead)
     yield "Nothing was started: this was a dry run."
 
@@ -116,10 +115,10 @@ def as_dict(ahead: Ahead) -> dict[str, Any]:
 def _forecast(checked: CheckedPlan) -> str:
     left = [task for task in checked.compiled.plan.tasks if not task.settled]
     ahead = checked.forecast
-    why = limiting(ahead.bounds, checked.critical_path)
+    why = explain_bound(ahead.bounds, checked.critical_path)
     return (
-        f"{plan_text.plain(checked.name)}: {_tasks(len(left))}, up to {ahead.at_once} at once, "
-        f"{plan_text.count(ahead.slots, 'slot')}; about {duration(ahead.seconds)}, at best "
+        f"{plain(checked.name)}: {_tasks(len(left))}, up to {ahead.at_once} at once, "
+        f"{count(ahead.slots, 'slot')}; about {duration(ahead.seconds)}, at best "
         f"{duration(ahead.bounds.lower)} ({why})"
     )
 
@@ -134,9 +133,9 @@ def _warnings(ahead: Ahead) -> Iterator[str]:
         yield f"! {warning}"
     found = [one for one in ahead.checked.problems if one.severity is Severity.WARNING]
     for problem in found[:_MOST]:
-        yield plan_text.plain(f"! {_place(problem)}: {problem.message}")
+        yield plain(f"! {_place(problem)}: {problem.message}")
     if len(found) > _MOST:
-        more = plan_text.count(len(found) - _MOST, "more warning")
+        more = count(len(found) - _MOST, "more warning")
         yield f"! … {more}: `weft plan check {ahead.checked.name}`"
 
 
@@ -145,4 +144,4 @@ def _place(problem: Problem) -> str:
 
 
 def _tasks(number: int) -> str:
-    return plan_text.count(number, "task")
+    return count(number, "task")

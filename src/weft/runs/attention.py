@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
-from weft.formats import first_line
+from weft.formats import dollars, first_line
 from weft.store import Store
 from weft.store.run_prospects import AskedWork, Prospects, Ready, read_prospects
 
@@ -190,8 +190,8 @@ def _used_up(short: Shortage, runs: frozenset[str]) -> AttentionItem:
     run = short.resource.removeprefix("run:").removesuffix("/usd")
     return AttentionItem(
         subject=f"the budget of {run}",
-        text=f"is used up: {_dollars(short.used)} of {_dollars(short.capacity)} is spent, and the "
-        f"next attempt sets {_dollars(short.asked)} aside",
+        text=f"is used up: {dollars(short.used)} of {dollars(short.capacity)} is spent, and the "
+        f"next attempt sets {dollars(short.asked)} aside",
         do=(f"weft limits set {short.resource} {enough:.2f}",),
         runs=runs,
     )
@@ -299,7 +299,3 @@ def _called(task: int, run: str, name: str) -> str:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(names[:_NAMES]) + more
-
-
-def _dollars(micro_usd: int) -> str:
-    return f"${micro_usd / _DOLLAR:,.2f}"

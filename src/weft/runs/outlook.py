@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft import forecast, graph
+from weft import forecast
 from weft.forecast import ForecastJob, ForecastWork
 from weft.model import HUMAN, TERMINAL, Attempt, Class, Priority, State, Task, TaskKind
 
@@ -203,34 +203,3 @@ def _job(task: Task, left: Mapping[int, float], check: float) -> ForecastJob:
         klass=Class.INTERACTIVE if runs else task.klass,
         priority=Priority.CRITICAL if runs else task.priority,
     )
-
-
-def lower_bound(
-    tasks: Sequence[Task],
-    edges: Sequence[tuple[int, int]],
-    attempts: Sequence[Attempt],
-    slots: int,
-) -> tuple[forecast.ScheduleBounds, list[str]]:
-    """What no schedule of the attempts as they really were could have beaten, and the longest
-    chain among them. What was tried in vain counts too: nobody could know."""
-    seconds: dict[int, float] = {}
-    for one in attempts:
-        if one.ended is not None:
-            seconds[one.task] = seconds.get(one.task, 0.0) + one.ended - one.started
-    place = {task.id: node for node, task in enumerate(tasks)}
-    successors: list[list[int]] = [[] for _ in tasks]
-    for after, before in edges:
-        if after in place and before in place:
-            successors[place[before]].append(place[after])
-    jobs = tuple(
-        ForecastJob(name=task.name, seconds=seconds.get(task.id, 0.0), claims=task.files)
-        for task in tasks
-    )
-    weights = [job.seconds for job in jobs]
-    chain = graph.heaviest_path(successors, weights) if jobs else []
-    names = [
-        tasks[node].name
-        for node in chain
-        if weights[node] and tasks[node].request.kind is TaskKind.WORK
-    ]
-    return forecast.bounds(ForecastWork(jobs=jobs, successors=successors), slots), names

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -208,12 +207,3 @@ def _target(run: Run) -> dict[str, str] | None:
     if not run.target:
         return None
     return {"branch": run.target, "state": run.target_state.value, "text": run.target_text}
-
-
-def makespan(attempts: Sequence[Attempt]) -> tuple[float, float]:
-    """Wall time from the first start to the last end, and the same work one after the other."""
-    ended = [one for one in attempts if one.ended is not None]
-    if not ended:
-        return 0.0, 0.0
-    wall = max(one.ended or 0.0 for one in ended) - min(one.started for one in ended)
-    return wall, sum((one.ended or one.started) - one.started for one in ended)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weft.cli.output import json_option, print_json, say
+from weft.formats import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +108,7 @@ def _print(name: str, diagnosis: Diagnosis, *, resumed: bool, as_json: bool) -> 
         )
         return
     if works:
-        cost = f", ${diagnosis.micro_usd / 1e6:.4f}" if diagnosis.micro_usd else ""
+        cost = f", {dollars(diagnosis.micro_usd)}" if diagnosis.micro_usd else ""
         tokens = f", {diagnosis.tokens:,} tokens" if diagnosis.tokens else ""
         say(f"{name}: {diagnosis.text} It took {diagnosis.seconds:.1f} s{tokens}{cost}.")
     else:

@@ -1,4 +1,4 @@
-"""`weft plan …`: one file per command, and the drawings they print."""
+"""`weft plan …`: a file for each command, and the charts they print."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from weft import git, plan
 from weft.cli.output import json_option, print_json
 from weft.cli.plan import plan_text
 from weft.errors import InputError
+from weft.formats import count, plain
 from weft.git import NotARepository
 from weft.plan.annotator import Advice, PhaseAdvice, annotate
 from weft.plan.plan_records import Source
@@ -41,16 +42,16 @@ def command(directory: Path, file: str, write: bool, as_json: bool) -> int:
     if plan_text.print_errors(reading):
         return 2
     repository = _repository(directory)
-    found = annotate(file, source.data, repository)
+    advice = annotate(file, source.data, repository)
     written = False
-    if write and found.data != source.data:
-        found = plan_file.update(directory / file, lambda data: annotate(file, data, repository))
-        written = not found.left_alone
+    if write and advice.data != source.data:
+        advice = plan_file.update(directory / file, lambda data: annotate(file, data, repository))
+        written = not advice.left_alone
     if as_json:
-        print_json(_as_json(file, found, written))
+        print_json(_as_json(file, advice, written))
     else:
-        for line in _lines(file, found, written, found.data != source.data):
-            click.echo(plan_text.plain(line))
+        for line in _lines(file, advice, written, advice.data != source.data):
+            click.echo(plain(line))
     return 0
 
 
@@ -61,11 +62,11 @@ def _repository(directory: Path) -> list[str] | None:
         return None
 
 
-def _lines(file: str, found: Advice, written: bool, differs: bool) -> Iterator[str]:
-    if found.left_alone:
+def _lines(file: str, advice: Advice, written: bool, differs: bool) -> Iterator[str]:
+    if advice.left_alone:
         yield f"{file} is annotated already; it was left alone."
         return
-    for phase in found.phases:
+    for phase in advice.phases:
         yield from _phase(phase)
     if written:
         yield f"Wrote the annotations into {file}."
@@ -77,21 +78,21 @@ def _lines(file: str, found: Advice, written: bool, differs: bool) -> Iterator[s
 
 def _phase(phase: PhaseAdvice) -> Iterator[str]:
     able = "can run in parallel" if phase.parallel else "stays in order"
-    tasks = plan_text.count(len(phase.tasks), "task")
+    tasks = count(len(phase.tasks), "task")
     yield f"Phase {phase.label} ({tasks}) {able}: {phase.reason}"
     for task in phase.tasks:
-        said = [
+        parts = [
             f"{key}: {', '.join(values)}"
             for key, values in (("files", task.files), ("depends", task.depends))
             if values
         ]
-        yield f"  {task.id}  {'; '.join(said) or 'files not known'}"
+        yield f"  {task.id}  {'; '.join(parts) or 'files not known'}"
 
 
-def _as_json(file: str, found: Advice, written: bool) -> dict[str, object]:
+def _as_json(file: str, advice: Advice, written: bool) -> dict[str, object]:
     return {
         "file": file,
-        "left_alone": found.left_alone,
+        "left_alone": advice.left_alone,
         "written": written,
         "phases": [
             {
@@ -103,6 +104,6 @@ def _as_json(file: str, found: Advice, written: bool) -> dict[str, object]:
                     for task in phase.tasks
                 ],
             }
-            for phase in found.phases
+            for phase in advice.phases
         ],
     }

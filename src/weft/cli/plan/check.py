@@ -30,10 +30,12 @@ def command(directory: Path, files: tuple[str, ...], slots: int | None, as_json:
         checked = [plan_check.check(source, around, slots) for source in sources]
         plan_text.warn(around.history.warning)
     if as_json:
-        found = [plan_check.as_json(one) for one in checked]
-        named = [{"file": one.name, **answer} for one, answer in zip(checked, found, strict=True)]
-        print_json(found[0] if len(found) == 1 else named)
+        answers = [plan_check.as_json(plan) for plan in checked]
+        named = [
+            {"file": plan.name, **answer} for plan, answer in zip(checked, answers, strict=True)
+        ]
+        print_json(answers[0] if len(answers) == 1 else named)
     else:
-        for one in checked:
-            plan_text.print_problems(one)
-    return 2 if any(one.failed for one in checked) else 0
+        for plan in checked:
+            plan_text.print_problems(plan)
+    return 2 if any(plan.failed for plan in checked) else 0

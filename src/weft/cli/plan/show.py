@@ -9,10 +9,11 @@ from pathlib import Path
 
 import click
 
-from weft.cli.html_page import is_page
+from weft.charts.html_page import is_page
+from weft.charts.text_gantt import MOST_LINES, draw_bars, draw_load
 from weft.cli.output import json_option, print_json
-from weft.cli.plan import plan_page, plan_text, text_gantt, text_tree
-from weft.cli.plan.plan_text import duration
+from weft.cli.plan import plan_charts, plan_page, plan_text, text_tree
+from weft.formats import count, duration, listed, plain
 from weft.runs import plan_check, plan_file
 from weft.runs.plan_check import CheckedPlan
 
@@ -69,41 +70,52 @@ def _as_json(checked: CheckedPlan) -> dict[str, object]:
             for stint in checked.forecast.schedule
         ],
         "savings": [
-            {"file": one.file, "tasks": list(one.tasks), "seconds": round(one.seconds, 3)}
-            for one in checked.savings
+            {
+                "file": saving.file,
+                "tasks": list(saving.tasks),
+                "seconds": round(saving.seconds, 3),
+            }
+            for saving in checked.savings
         ],
     }
 
 
 def _lines(checked: CheckedPlan, width: int) -> Iterator[str]:
     plan = checked.compiled.plan
-    yield from ([plan_text.plain(plan.title), ""] if plan.title else [])
-    yield from text_tree.draw(checked.compiled)
+    yield from ([plain(plan.title), ""] if plan.title else [])
+    yield from text_tree.draw_tree(checked.compiled)
     yield ""
-    yield from text_gantt.draw(
-        checked.forecast, text_tree.names(plan), set(checked.critical_path), width
-    )
+    yield from schedule_lines(checked, width)
     yield ""
     yield from _words(checked)
     if checked.problems:
-        yield f"`weft plan check` lists {plan_text.count(len(checked.problems), 'warning')}."
+        yield f"`weft plan check` lists {count(len(checked.problems), 'warning')}."
+
+
+def schedule_lines(checked: CheckedPlan, width: int) -> Iterator[str]:
+    """Draw a line for each task, or for each slot if the tasks are many."""
+    if len(checked.forecast.schedule) > MOST_LINES:
+        yield from draw_load(plan_charts.chart_slots(checked), width)
+    elif checked.forecast.schedule:
+        yield from draw_bars(plan_charts.chart_tasks(checked), width)
+        yield "█ critical path  ▒ others"
 
 
 def _words(checked: CheckedPlan) -> Iterator[str]:
     for name, value in figures(checked):
-        yield f"{name + ':' if name else '':<15} {plan_text.plain(value)}"
+        yield f"{name + ':' if name else '':<15} {plain(value)}"
     for number, line in enumerate(advice(checked)):
         yield f"{'Shorter:' if number == 0 else '':<15} {line}"
 
 
 def figures(checked: CheckedPlan) -> Iterator[tuple[str, str]]:
-    """How much it is and what bounds it, each as a name and a value."""
+    """Yield the size of a plan, its predicted time and its bounds, as names and values."""
     forecast, bounds = checked.forecast, checked.forecast.bounds
-    tasks = plan_text.count(len(forecast.schedule), "task")
+    tasks = count(len(forecast.schedule), "task")
     if not forecast.schedule:
         yield "Predicted", "nothing is left to run"
         return
-    slots = plan_text.count(forecast.slots, "slot")
+    slots = count(forecast.slots, "slot")
     yield "Predicted", f"{duration(forecast.seconds)} for {tasks} on {slots}"
     over = 1 - bounds.lower / forecast.seconds if forecast.seconds else 0.0
     near = "no schedule is shorter" if over < 0.005 else f"{over:.0%} less than predicted"
@@ -111,29 +123,26 @@ def figures(checked: CheckedPlan) -> Iterator[tuple[str, str]]:
     yield "Longest path", duration(bounds.critical_path)
     yield "Work per slot", duration(bounds.work_per_slot)
     if bounds.file:
-        yield "Busiest file", f"{place(bounds.file)}, {duration(bounds.busiest_file)}"
-    yield "Width", f"up to {plan_text.count(checked.compiled.width, 'task')} could run at once"
-    yield "Critical path", path(checked.critical_path)
+        file = "the whole repository" if bounds.file == "**" else plain(bounds.file)
+        yield "Busiest file", f"{file}, {duration(bounds.busiest_file)}"
+    yield "Width", f"up to {count(checked.compiled.width, 'task')} could run at once"
+    yield "Critical path", _path(checked.critical_path)
 
 
-def path(names: list[str], most: int = 12) -> str:
-    """The ids on a path, its middle left out if it is long."""
+def _path(names: list[str], most: int = 12) -> str:
+    """Join the ids of a path; leave out the middle of a long path."""
     if len(names) > most:
         half = most // 2
         names = [*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:]]
-    return plan_text.plain(" → ".join(names))
+    return plain(" → ".join(names))
 
 
 def advice(checked: CheckedPlan) -> Iterator[str]:
-    """What would shorten the run most."""
+    """Yield the changes of the plan that would shorten the run most."""
     for saving in checked.savings:
         less = f"−{duration(saving.seconds)}"
-        who = plan_text.listed(saving.tasks)
+        tasks = listed(saving.tasks)
         if saving.file == "**":
-            yield plan_text.plain(f"name the files of {who}: {less}")
+            yield plain(f"name the files of {tasks}: {less}")
         else:
-            yield plan_text.plain(f"split {saving.file} between {who}: {less}")
-
-
-def place(pattern: str) -> str:
-    return "the whole repository" if pattern == "**" else plan_text.plain(pattern)
+            yield plain(f"split {saving.file} between {tasks}: {less}")

@@ -46,7 +46,7 @@ def command(directory: Path, file: str, phase: str | None, output: str | None) -
 
 def _is_state(data: bytes) -> bool:
     try:
-        found = json.loads(data)
+        state = json.loads(data)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and "workers" in found
+    return isinstance(state, dict) and "workers" in state

@@ -1,77 +1,86 @@
-"""A plan as a tree: its phases and tasks, who waits for whom, and why."""
+"""A plan as a tree of phases and tasks, with the reasons for which each task waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from weft.cli.plan.plan_text import count, listed, mark, plain
-from weft.plan.plan_records import Compiled, Edge, EdgeReason, Phase, Plan, PlanTask
+from weft.formats import count, listed, plain
+from weft.plan.plan_records import Compiled, Edge, EdgeReason, Phase, PlanTask
 
 _MOST_REASONS: Final = 5
 _DEEPEST: Final = 8
+_MARKS: Final = {"running": "~", "done": "x", "blocked": "!", "skipped": "-"}
 
 
-def draw(compiled: Compiled) -> Iterator[str]:
-    plan = compiled.plan
-    reasons = why(compiled)
-    members: dict[str, list[PlanTask]] = {phase.label: [] for phase in plan.phases}
-    for task in plan.tasks:
+def draw_tree(compiled: Compiled) -> Iterator[str]:
+    reasons = list_reasons(compiled)
+    for heading, tasks in list_phases(compiled):
+        yield heading
+        yield from _branches(tasks, reasons)
+
+
+def list_phases(compiled: Compiled) -> Iterator[tuple[str, list[PlanTask]]]:
+    """Yield the heading and the tasks of each phase."""
+    members: dict[str, list[PlanTask]] = {phase.label: [] for phase in compiled.plan.phases}
+    for task in compiled.plan.tasks:
         members[task.phase].append(task)
-    waits = phase_waits(compiled)
-    for phase in plan.phases:
-        yield heading(phase, waits.get(phase.label, {}))
-        yield from _branches(members[phase.label], reasons)
+    waits = _phase_waits(compiled)
+    for phase in compiled.plan.phases:
+        yield _heading(phase, waits.get(phase.label, {})), members[phase.label]
 
 
-def heading(phase: Phase, waits: dict[str, int]) -> str:
+def _heading(phase: Phase, waits: dict[str, int]) -> str:
     if not phase.label:
         return plain(phase.title) or "Tasks"
-    said = [plain(phase.heading or f"Phase {phase.label}: {phase.title}")]
-    said.append("parallel" if phase.parallel else "one after the other")
+    parts = [plain(phase.heading or f"Phase {phase.label}: {phase.title}")]
+    parts.append("parallel" if phase.parallel else "one after the other")
     if waits:
         names = [f"phase {label}" for label in waits]
         lines = list(dict.fromkeys(str(line) for line in waits.values()))
-        said.append(f"after {listed(names)} (line{'s' * (len(lines) > 1)} {listed(lines)})")
-    return " · ".join(said)
+        parts.append(f"after {listed(names)} (line{'s' * (len(lines) > 1)} {listed(lines)})")
+    return " · ".join(parts)
 
 
-def phase_waits(compiled: Compiled) -> dict[str, dict[str, int]]:
-    """For each phase those it waits for, and the line that says so."""
+def _phase_waits(compiled: Compiled) -> dict[str, dict[str, int]]:
+    """Map each phase to the phases it waits for, and to the line that says so."""
     phase_of = {task.id: task.phase for task in compiled.plan.tasks}
-    found: dict[str, dict[str, int]] = {}
+    waits: dict[str, dict[str, int]] = {}
     pairs = [(edge.before, edge.after, edge.lines, edge.why) for edge in compiled.edges]
-    pairs += [(each.before[0], each.after[0], each.lines, each.why) for each in compiled.barriers]
+    pairs += [
+        (barrier.before[0], barrier.after[0], barrier.lines, barrier.why)
+        for barrier in compiled.barriers
+    ]
     for before, after, lines, reason in pairs:
         if reason is EdgeReason.PHASE:
-            waits = found.setdefault(phase_of[after], {})
-            waits.setdefault(phase_of[before], lines[-1] if lines else 1)
-    return found
+            before_phases = waits.setdefault(phase_of[after], {})
+            before_phases.setdefault(phase_of[before], lines[-1] if lines else 1)
+    return waits
 
 
-def why(compiled: Compiled) -> dict[str, list[str]]:
-    """For each task what it waits for beyond its phase, as sentences."""
-    found: dict[str, list[str]] = {}
+def list_reasons(compiled: Compiled) -> dict[str, list[str]]:
+    """Map each task to sentences about its waits, apart from the order of phases."""
+    reasons: dict[str, list[str]] = {}
     for (after, reason), edges in _alike(compiled.edges).items():
-        found.setdefault(after, []).extend(_reasons(reason, edges))
+        reasons.setdefault(after, []).extend(_reasons(reason, edges))
     for barrier in compiled.barriers:
         if barrier.why is not EdgeReason.PHASE:
             for after in barrier.after:
-                found.setdefault(after, []).append(f"waits for {listed(barrier.before)}")
+                reasons.setdefault(after, []).append(f"waits for {listed(barrier.before)}")
     for group in compiled.groups:
         for name in group:
-            others = [other for other in group if other != name]
-            found.setdefault(name, []).append(f"starts together with {listed(others)}")
-    return found
+            rest = [member for member in group if member != name]
+            reasons.setdefault(name, []).append(f"starts together with {listed(rest)}")
+    return reasons
 
 
 def _alike(edges: Sequence[Edge]) -> dict[tuple[str, EdgeReason], list[Edge]]:
-    """The edges that lead to one task for one reason; those the tree itself shows left out."""
-    found: dict[tuple[str, EdgeReason], list[Edge]] = {}
+    """Group edges by task and reason; leave out edges that the tree itself shows."""
+    groups: dict[tuple[str, EdgeReason], list[Edge]] = {}
     for edge in edges:
         if edge.why not in (EdgeReason.PHASE, EdgeReason.PART):
-            found.setdefault((edge.after, edge.why), []).append(edge)
-    return found
+            groups.setdefault((edge.after, edge.why), []).append(edge)
+    return groups
 
 
 def _reasons(reason: EdgeReason, edges: Sequence[Edge]) -> Iterator[str]:
@@ -79,24 +88,19 @@ def _reasons(reason: EdgeReason, edges: Sequence[Edge]) -> Iterator[str]:
         for edge in edges:
             yield f"not at the same time as {edge.before}: both may change {listed(edge.files, 3)}"
         return
-    befores = [edge.before for edge in edges]
     match reason:
         case EdgeReason.SEQUENTIAL:
             because = "one after the other"
         case EdgeReason.MANUAL:
             because = "a person looks at it then"
         case _:
-            because = f"depends, {_lines(edges)}"
-    yield f"waits for {listed(befores)} ({because})"
-
-
-def _lines(edges: Sequence[Edge]) -> str:
-    numbers = list(dict.fromkeys(str(line) for edge in edges for line in edge.lines))
-    return f"line{'s' * (len(numbers) > 1)} {listed(numbers)}"
+            numbers = list(dict.fromkeys(str(line) for edge in edges for line in edge.lines))
+            because = f"depends, line{'s' * (len(numbers) > 1)} {listed(numbers)}"
+    yield f"waits for {listed([edge.before for edge in edges])} ({because})"
 
 
 def _branches(tasks: Sequence[PlanTask], reasons: dict[str, list[str]]) -> Iterator[str]:
-    """The tasks of a phase, with the parts of a story or an epic beneath it."""
+    """Yield the tasks of a phase, with the parts of a story or an epic beneath it."""
     parts: dict[str | None, list[PlanTask]] = {}
     own = {task.id for task in tasks}
     for task in tasks:
@@ -104,7 +108,7 @@ def _branches(tasks: Sequence[PlanTask], reasons: dict[str, list[str]]) -> Itera
     waiting = [(task, "", task is parts[None][-1]) for task in reversed(parts.get(None, []))]
     while waiting:
         task, lead, last = waiting.pop()
-        yield f"{lead}{'└' if last else '├'}─ [{mark(task)}] {describe(task)}"
+        yield f"{lead}{'└' if last else '├'}─ [{_MARKS.get(task.status, ' ')}] {_describe(task)}"
         beneath = lead + ("   " if last else "│  ")
         children = parts.get(task.id, [])
         yield from _notes(reasons.get(task.id, []), beneath + ("│ " if children else "  "))
@@ -112,14 +116,10 @@ def _branches(tasks: Sequence[PlanTask], reasons: dict[str, list[str]]) -> Itera
         waiting.extend((child, deeper, child is children[-1]) for child in reversed(children))
 
 
-def describe(task: PlanTask) -> str:
-    """The task on one line."""
-    said = plain(f"{task.id} {task.text}")
-    if task.manual:
-        said += " (waits for a person)"
-    if task.note:
-        said += f" ({plain(task.note)})"
-    return said
+def _describe(task: PlanTask) -> str:
+    person = " (waits for a person)" if task.manual else ""
+    note = f" ({plain(task.note)})" if task.note else ""
+    return plain(f"{task.id} {task.text}") + person + note
 
 
 def _notes(reasons: Sequence[str], lead: str) -> Iterator[str]:
@@ -127,7 +127,3 @@ def _notes(reasons: Sequence[str], lead: str) -> Iterator[str]:
         yield f"{lead}     {plain(reason)}"
     if len(reasons) > _MOST_REASONS:
         yield f"{lead}     … and {count(len(reasons) - _MOST_REASONS, 'more reason')}"
-
-
-def names(plan: Plan) -> dict[str, str]:
-    return {task.id: f"{task.id} {task.text}" for task in plan.tasks}

@@ -32,7 +32,7 @@ def command(directory: Path, run: str | None, html: str | None, as_json: bool) -
     with found.open_store() as store:
         report = read(store, run)
     if html is not None:
-        from weft.cli.html_page import is_page
+        from weft.charts.html_page import is_page
         from weft.cli.report import report_page
         from weft.runs.plan_file import write_over
 

@@ -1,5 +1,7 @@
-"""The report of a run as one HTML page that needs nothing else and says everything without a
-script. All that plans, agents and checks said is escaped."""
+"""The report of a run as one HTML page; its script only highlights.
+
+Texts of plans, agents and checks are escaped.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,16 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from weft.cli.html_page import document
-from weft.cli.report import charts, report_gantt, report_graph, report_text, tables
-from weft.cli.report.style import SCRIPT, STYLE
-from weft.cli.svg_parts import escaped
+from weft.charts.gantt_chart import draw_gantt
+from weft.charts.graph_chart import draw_graph
+from weft.charts.html_page import HIGHLIGHT, render_page
+from weft.charts.step_chart import draw_steps
+from weft.charts.svg_parts import escaped
+from weft.cli.report import report_charts, tables
+from weft.cli.report.report_text import KEYS, find_kind, shorten_limit
+from weft.formats import dollars, duration, whole_line
 from weft.runs.report.limit_use import LimitUse
-from weft.runs.report.report_records import RunReport, TaskReport
+from weft.runs.report.report_records import RunReport
 
 _LARGEST: Final = 1500  # nodes or bars in a drawing
 
@@ -31,7 +37,7 @@ def render(report: RunReport) -> str:
         *tables.agents(report),
         *tables.attempts(report),
     ]
-    return document(f"{title}: run {escaped(report.run)}", STYLE, body, SCRIPT)
+    return render_page(f"{title}: run {escaped(report.run)}", body, HIGHLIGHT)
 
 
 def _head(report: RunReport) -> Iterator[str]:
@@ -41,29 +47,28 @@ def _head(report: RunReport) -> Iterator[str]:
         f'<p class="dim">Run <b>{escaped(report.run)}</b>, {escaped(report.state)} · '
         f"submitted {when} · <code>{escaped(report.base[:12])}</code>{tip}</p>"
     )
-    waits = [one for one in report.tasks if one.state in ("blocked", "failed", "paused")]
     if report.blocked:
         yield f'<p><span class="tag blocked">gate</span> {escaped(report.blocked)}</p>'
-    for one in waits:
-        reason = escaped(report_text.first_line(one.reason))
-        tag = f'<span class="tag {one.state}">{escaped(one.name)} {one.state}</span>'
-        yield f"<p>{tag} {reason}</p>"
+    for task in report.tasks:
+        if task.state in ("blocked", "failed", "paused"):
+            tag = f'<span class="tag {task.state}">{escaped(task.name)} {task.state}</span>'
+            yield f"<p>{tag} {escaped(whole_line(task.reason))}</p>"
 
 
 def _cards(report: RunReport) -> Iterator[str]:
-    told = report.figures
-    found = (
-        (f"{told.landed} of {told.tasks}", "tasks landed"),
-        (report_text.length(told.makespan), "from first start to the end"),
-        (_times(told.sequential, told.makespan), "as fast as one by one"),
-        (_times(told.makespan, told.bound), "the least time possible"),
-        (f"{told.attempts}", f"attempts, {told.failed} failed"),
-        (f"{told.checks}", f"checks, {told.flaky} flaky, {told.sent_back} sent back"),
-        (report_text.dollars(told.micro_usd), f"{told.tokens:,} tokens"),
+    figures = report.figures
+    cards = (
+        (f"{figures.landed} of {figures.tasks}", "tasks landed"),
+        (duration(figures.makespan), "from first start to the end"),
+        (_times(figures.sequential, figures.makespan), "as fast as one by one"),
+        (_times(figures.makespan, figures.bound), "the least time possible"),
+        (f"{figures.attempts}", f"attempts, {figures.failed} failed"),
+        (f"{figures.checks}", f"checks, {figures.flaky} flaky, {figures.sent_back} sent back"),
+        (dollars(figures.micro_usd), f"{figures.tokens:,} tokens"),
     )
     yield '<div class="cards">'
     yield from (
-        f'<div class="card"><b>{value}</b><span>{what}</span></div>' for value, what in found
+        f'<div class="card"><b>{value}</b><span>{text}</span></div>' for value, text in cards
     )
     yield "</div>"
 
@@ -73,22 +78,27 @@ def _times(part: float, whole: float) -> str:
 
 
 def _comparison(report: RunReport) -> Iterator[str]:
-    told = report.figures
-    longest = max(told.sequential, told.makespan, told.bound)
+    figures = report.figures
+    longest = max(figures.sequential, figures.makespan, figures.bound)
     if longest <= 0:
         return
     rows = (
-        ("at best", told.bound, "best", f"bound by {told.bound_by}"),
-        ("this run", told.makespan, "took", f"{told.slots} agents at a time, checks included"),
-        ("one by one", told.sequential, "", "every attempt after the other, checks left out"),
+        ("at best", figures.bound, "best", figures.bound_by),
+        (
+            "this run",
+            figures.makespan,
+            "took",
+            f"{figures.slots} agents at a time, checks included",
+        ),
+        ("one by one", figures.sequential, "", "every attempt after the other, checks left out"),
     )
     yield '<div class="card bars">'
-    for name, seconds, kind, what in rows:
+    for name, seconds, kind, text in rows:
         yield (
             f'<span>{name}</span><div><i class="{kind}" '
             f'style="width:{100 * seconds / longest:.1f}%"></i></div>'
-            f"<span>{report_text.length(seconds)} "
-            f'<span class="dim">{escaped(what)}</span></span>'
+            f"<span>{duration(seconds)} "
+            f'<span class="dim">{escaped(text)}</span></span>'
         )
     yield "</div>"
 
@@ -100,14 +110,12 @@ def _gantt(report: RunReport) -> Iterator[str]:
     elif len(report.attempts) + len(report.checks) > _LARGEST:
         yield '<p class="dim">Too many attempts to draw; the table below has them all.</p>'
     else:
-        used = {report_text.kind(one.fate) for one in report.attempts}
+        used = {find_kind(attempt.fate) for attempt in report.attempts}
         keys = "".join(
-            f'<span><i class="{kind}"></i>{what}</span>'
-            for kind, what in report_text.KEYS
-            if kind in used
+            f'<span><i class="{kind}"></i>{text}</span>' for kind, text in KEYS if kind in used
         )
         yield f'<div class="keys">{keys}<span>○ landed, ◇ sent back</span></div>'
-        yield f'<div class="card scroll">{report_gantt.draw(report)}</div>'
+        yield f'<div class="card scroll">{draw_gantt(report_charts.chart_times(report))}</div>'
 
 
 def _graph(report: RunReport) -> Iterator[str]:
@@ -115,17 +123,14 @@ def _graph(report: RunReport) -> Iterator[str]:
     if len(report.tasks) > _LARGEST:
         yield f'<p class="dim">{len(report.tasks):,} tasks are too many to draw.</p>'
         return
-    chain = " → ".join(one.name for one in _chain(report))
+    chain = [task for task in report.tasks if task.critical and not task.barrier]
+    chain.sort(key=lambda task: report.seconds if task.end is None else task.end)
+    names = escaped(" → ".join(task.name for task in chain))
     yield (
         '<div class="keys"><span><i class="hot"></i>the chain that decided when the run ended: '
-        f"{escaped(chain)}</span></div>"
+        f"{names}</span></div>"
     )
-    yield f'<div class="card scroll">{report_graph.draw(report)}</div>'
-
-
-def _chain(report: RunReport) -> list[TaskReport]:
-    chain = [one for one in report.tasks if one.critical and not one.barrier]
-    return sorted(chain, key=lambda one: one.end if one.end is not None else report.seconds)
+    yield f'<div class="card scroll">{draw_graph(report_charts.chart_graph(report))}</div>'
 
 
 def _charts(report: RunReport) -> Iterator[str]:
@@ -138,26 +143,26 @@ def _charts(report: RunReport) -> Iterator[str]:
         '<div class="charts">'
     )
     for group in _alike(report.capacity):
-        one = group[0]
-        names = escaped(", ".join(report_text.short(each.resource, report.run) for each in group))
-        limit = ", no limit" if one.limit is None else f" of {one.limit}"
+        use = group[0]
+        names = escaped(", ".join(shorten_limit(each.resource, report.run) for each in group))
+        limit = ", no limit" if use.limit is None else f" of {use.limit}"
         yield (
             f'<div class="card"><b>{names}</b> '
-            f'<span class="dim">at most {one.peak}{limit}, {one.average:.1f} on average</span>'
-            f"{charts.capacity(one, report.seconds)}</div>"
+            f'<span class="dim">at most {use.peak}{limit}, {use.average:.1f} on average</span>'
+            f"{draw_steps(report_charts.chart_limit(use, report.seconds))}</div>"
         )
     if report.figures.micro_usd:
         yield (
             f'<div class="card"><b>spent</b> <span class="dim">'
-            f"{report_text.dollars(report.figures.micro_usd)} in all</span>"
-            f"{charts.spending(report)}</div>"
+            f"{dollars(report.figures.micro_usd)} in all</span>"
+            f"{draw_steps(report_charts.chart_costs(report))}</div>"
         )
     yield "</div>"
 
 
-def _alike(all_of_them: Iterable[LimitUse]) -> list[list[LimitUse]]:
-    """Those that would be drawn the same, together."""
+def _alike(uses: Iterable[LimitUse]) -> list[list[LimitUse]]:
+    """Group the limits whose charts would be the same."""
     groups: dict[object, list[LimitUse]] = {}
-    for one in all_of_them:
-        groups.setdefault((one.steps, one.limit, one.penalties), []).append(one)
+    for use in uses:
+        groups.setdefault((use.steps, use.limit, use.penalties), []).append(use)
     return list(groups.values())

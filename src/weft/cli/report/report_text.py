@@ -1,4 +1,4 @@
-"""What a report calls things."""
+"""Names, colours and signs of the fates of attempts, and names of limits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,8 @@ from typing import Final
 PRESSURE: Final = frozenset({"rate_limit", "overload", "capacity"})
 _FAILURES: Final = frozenset(
     {
-        "timeout",
-        "context",
-        "auth",
-        "config",
-        "crash",
-        "no_change",
-        "scope",
-        "other",
-        "red",
-        "conflict",
+        *("timeout", "context", "auth", "config", "crash"),
+        *("no_change", "scope", "other", "red", "conflict"),
     }
 )
 _KINDS: Final = {
@@ -36,44 +28,26 @@ KEYS: Final = (
 )
 
 
-def kind(fate: str) -> str:
-    """The class, in the style sheet, of what became of an attempt."""
+def find_kind(fate: str) -> str:
+    """Return the class of a fate in the style sheet."""
     if fate in PRESSURE:
         return "wait"
     return "bad" if fate in _FAILURES else _KINDS.get(fate, ("off", ""))[0]
 
 
-def sign(fate: str) -> str:
-    """The same for those who do not see colours."""
+def find_sign(fate: str) -> str:
+    """Return the sign of a fate, for people who do not see colours."""
     if fate in PRESSURE:
         return "…"
     return "✗" if fate in _FAILURES else _KINDS.get(fate, ("", "–"))[1]
 
 
-def said(fate: str) -> str:
+def describe_fate(fate: str) -> str:
     return fate.replace("_", " ")
 
 
-def length(seconds: float) -> str:
-    """`12.4 s`, `3 min 05 s`, `2 h 10 min`."""
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-
-
-def dollars(micro_usd: int) -> str:
-    amount = micro_usd / 1e6
-    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.3f}"
-
-
-def first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
-
-
-def short(resource: str, run: str) -> str:
-    """A limit as it is called within its run: `agents`, `stage implement`."""
+def shorten_limit(resource: str, run: str) -> str:
+    """Return the name of a limit within its run: `agents`, `stage implement`."""
     if resource == f"run:{run}/agents":
         return "agents of this run"
     for prefix, name in ((f"run:{run}/", ""), (f"stage:{run}/", "stage ")):

@@ -18,7 +18,7 @@ from rich.text import Text
 from weft.cli.output import printable
 from weft.cli.run_text import clock
 from weft.cli.view.picture import AgentLine, Picture, RunPicture
-from weft.formats import duration
+from weft.formats import dollars, duration
 
 _FEW: Final = 3  # lines of a section that others must leave room for
 _WARNING: Final = re.compile(r"\[[^]]*\] (\S+ )?! ")  # its time, perhaps its run
@@ -110,7 +110,7 @@ def _head(run: RunPicture, width: int) -> list[Text]:
     percent = f"{100 * run.share:3.0f} %"
     done = f"{run.done}/{run.all} done"
     left = "" if run.left is None else f"{about(run.left)} left"
-    cost = f"${run.micro_usd / 1e6:.2f}" if run.micro_usd else ""
+    cost = dollars(run.micro_usd) if run.micro_usd else ""
     state = "" if run.state == "running" else run.state
     facts = [run.run, state, clock(run.seconds), cost, left]
     first = _styled(" · ".join(printable(one) for one in facts if one), "bold")
@@ -124,7 +124,7 @@ def _head(run: RunPicture, width: int) -> list[Text]:
 
 def _agent(line: AgentLine, prefix: str, width: int) -> Text:
     again = f" #{line.attempt}" if line.attempt > 1 else ""
-    cost = f"${line.micro_usd / 1e6:.2f}" if line.micro_usd else ""
+    cost = dollars(line.micro_usd) if line.micro_usd else ""
     who = f"{prefix}{line.task}"
     if width < _NARROW:
         parts = [("▶ ", "green"), (printable(who), "bold"), (f" {clock(line.seconds)} ", "")]
@@ -167,4 +167,4 @@ def about(seconds: float) -> str:
         return "a few seconds"
     step = 5 if seconds < 60 else 30 if seconds < 600 else 60 if seconds < 3600 else 300
     rounded = step * max(1, round(seconds / step))
-    return "about " + duration(rounded).removesuffix(" 00 s")
+    return "about " + duration(rounded)

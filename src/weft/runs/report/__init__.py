@@ -1,7 +1,4 @@
-"""What a run came to: read from the store once, then worked out from that alone.
-
-How it looks is left to the faces.
-"""
+"""Reports of runs: a run's history read from the store once, and the records made of it."""
 
 from __future__ import annotations
 
@@ -12,23 +9,23 @@ from msgspec import to_builtins
 
 from weft.errors import InputError
 from weft.runs.report.report_records import RunReport
-from weft.runs.report.timeline import work_out
+from weft.runs.report.timeline import build_report
 from weft.store import Store
 from weft.store.history import read_history
 from weft.store.runs import list_runs
 
 
 def read(store: Store, run: str | None) -> RunReport:
-    """The report of a run, or of the newest one."""
+    """Report on a run, or on the newest run."""
     if run is None:
         runs = list_runs(store)
         if not runs:
             raise InputError("There is no run to report on; `weft run FILE` makes one.")
         run = runs[0].id
     now = time.time()
-    return work_out(read_history(store, run, now=now), now=now)
+    return build_report(read_history(store, run, now=now), now=now)
 
 
 def as_json(report: RunReport) -> dict[str, Any]:
-    found: dict[str, Any] = to_builtins(report)
-    return found
+    fields: dict[str, Any] = to_builtins(report)
+    return fields

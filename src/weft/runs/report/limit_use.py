@@ -1,4 +1,4 @@
-"""How much of each limit was in use while a run lasted. Pure: from leases and the log."""
+"""The use of each limit during a run, computed from leases and the log. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weft.admission.capacity import is_consumable
 from weft.model import RunHistory
 
 _LEFT_OUT: Final = ("gate:", "agent:", "host:")
-"""Not counted by the slot, or the same as another."""
+"""Prefixes of limits that no slot counts, or that repeat another limit."""
 
 
 class UseStep(Struct, frozen=True, kw_only=True):
-    """From a moment on: in use by the run, and by everybody else."""
+    """Amounts in use from a moment on, by the run and by other runs."""
 
     at: float
     own: int
@@ -23,63 +23,63 @@ class UseStep(Struct, frozen=True, kw_only=True):
 
 
 class LimitUse(Struct, frozen=True, kw_only=True):
-    """One limit over the time of a run, in seconds since its submission."""
+    """A limit over the time of a run, in seconds since its submission."""
 
     resource: str
-    limits: tuple[tuple[float, int | None], ...]  # from when on; None: no limit
+    limits: tuple[tuple[float, int | None], ...]  # (start, limit); None: no limit
     steps: tuple[UseStep, ...]
-    penalties: tuple[float, ...]  # when its provider was found to be busy
+    penalties: tuple[float, ...]  # moments at which its provider was busy
     peak: int
-    average: float  # in use by the run, while it lasted
+    average: float  # amount in use by the run
 
     @property
     def limit(self) -> int | None:
-        """The highest it was."""
-        return max((one for _, one in self.limits if one is not None), default=None)
+        """Return the highest value of the limit."""
+        return max((limit for _, limit in self.limits if limit is not None), default=None)
 
 
 def over_time(past: RunHistory, *, until: float) -> tuple[LimitUse, ...]:
-    """Every limit that the run had use of, those of its own first."""
+    """Return every limit that the run used, its own limits first."""
     names = {name for use in past.uses if use.run == past.run.id for name in use.amounts}
-    kept = [one for one in names if not one.startswith(_LEFT_OUT) and not is_consumable(one)]
-    return tuple(_capacity(past, one, until) for one in sorted(kept, key=_place))
+    kept = [name for name in names if not name.startswith(_LEFT_OUT) and not is_consumable(name)]
+    return tuple(_limit_use(past, name, until) for name in sorted(kept, key=_place))
 
 
 def most_at_once(past: RunHistory, uses: tuple[LimitUse, ...]) -> int:
-    """How many attempts the limits that all of them count against let run at a time."""
-    own = [one for one in past.uses if one.run == past.run.id and one.lease.kind == "attempt"]
+    """Return the lowest limit that every attempt counts against."""
+    own = [use for use in past.uses if use.run == past.run.id and use.lease.kind == "attempt"]
     shared = [
-        one.limit
-        for one in uses
-        if one.limit is not None and all(one.resource in use.amounts for use in own)
+        limit.limit
+        for limit in uses
+        if limit.limit is not None and all(limit.resource in use.amounts for use in own)
     ]
-    return min(shared, default=max((one.peak for one in uses), default=1))
+    return min(shared, default=max((limit.peak for limit in uses), default=1))
 
 
 def _place(resource: str) -> tuple[int, str]:
     families = ("run:", "stage:", "llm", "requests", "provider:", "worker:")
-    found = [number for number, one in enumerate(families) if resource.startswith(one)]
-    return (found[0] if found else len(families), resource)
+    family = (n for n, prefix in enumerate(families) if resource.startswith(prefix))
+    return next(family, len(families)), resource
 
 
-def _capacity(past: RunHistory, resource: str, until: float) -> LimitUse:
+def _limit_use(past: RunHistory, resource: str, until: float) -> LimitUse:
     zero = past.run.submitted
     steps = tuple(_steps(past, resource, until))
-    ends = [one.at for one in steps[1:]] + [until - zero]
-    used = sum(one.own * (end - one.at) for one, end in zip(steps, ends, strict=True))
+    ends = [step.at for step in steps[1:]] + [until - zero]
+    used = sum(step.own * (end - step.at) for step, end in zip(steps, ends, strict=True))
     provider = resource.removeprefix("provider:") if resource.startswith("provider:") else None
     return LimitUse(
         resource=resource,
         limits=tuple(_limits(past, resource)),
         steps=steps,
         penalties=tuple(
-            one.at - zero
-            for one in past.events
-            if one.kind == "provider_penalised"
-            and one.data["provider"] == provider
-            and zero <= one.at <= until
+            event.at - zero
+            for event in past.events
+            if event.kind == "provider_penalised"
+            and event.data["provider"] == provider
+            and zero <= event.at <= until
         ),
-        peak=max((one.own for one in steps), default=0),
+        peak=max((step.own for step in steps), default=0),
         average=used / (until - zero) if until > zero else 0.0,
     )
 
@@ -104,18 +104,18 @@ def _steps(past: RunHistory, resource: str, until: float) -> Iterator[UseStep]:
 
 
 def _limits(past: RunHistory, resource: str) -> Iterator[tuple[float, int | None]]:
-    """What the log says of a limit; the table says only what it is now."""
+    """Yield the changes of a limit from the log; the table has only its present value."""
     zero = past.run.submitted
-    told: list[tuple[float, int | None]] = []
+    changes: list[tuple[float, int | None]] = []
     for event in past.events:
         if event.kind == "run_submitted" and resource in event.data.get("limits", {}):
-            told.append((event.at - zero, event.data["limits"][resource]))
+            changes.append((event.at - zero, event.data["limits"][resource]))
         elif event.kind == "limit_set" and event.data["resource"] == resource:
-            if not told:
-                told.append((float("-inf"), event.data["before"]))
-            told.append((event.at - zero, event.data["capacity"]))
+            if not changes:
+                changes.append((float("-inf"), event.data["before"]))
+            changes.append((event.at - zero, event.data["capacity"]))
         elif event.kind == "limit_dropped" and event.data["resource"] == resource:
-            told.append((event.at - zero, None))
-    earlier = [limit for at, limit in told if at <= 0]
+            changes.append((event.at - zero, None))
+    earlier = [limit for at, limit in changes if at <= 0]
     yield (0.0, earlier[-1] if earlier else past.limits.get(resource))
-    yield from ((at, limit) for at, limit in told if at > 0)
+    yield from ((at, limit) for at, limit in changes if at > 0)

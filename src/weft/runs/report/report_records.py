@@ -1,10 +1,11 @@
-"""What a report says. All times are seconds since the run was submitted."""
+"""Records of a report. All times are seconds since the run was submitted."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from weft.runs.report.limit_use import LimitUse
+from weft.runs.run_figures import RunFigures
 
 
 class TaskReport(Struct, frozen=True, kw_only=True):
@@ -13,13 +14,13 @@ class TaskReport(Struct, frozen=True, kw_only=True):
     state: str
     reason: str
     needs: tuple[str, ...]
-    barrier: bool  # nobody's work: the end of a phase, or a story
-    person: bool  # asks a person
+    barrier: bool  # no work: the end of a phase, or a story
+    person: bool  # done by a person
     start: float | None  # of its first attempt
-    end: float | None  # when it was done, or given up
+    end: float | None  # time it was done or given up
     seconds: float  # of all its attempts
     micro_usd: int
-    commit: str | None  # what it landed as
+    commit: str | None  # commit on trunk
     critical: bool  # on the chain that decided when the run ended
 
 
@@ -31,7 +32,7 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     worker: str
     slot: int  # counted from 0 over all workers
     start: float
-    end: float  # now, for one that runs
+    end: float  # now, for a running attempt
     outcome: str  # success, running, or the class of failure
     fate: str  # landed, sent back, at the gate, done, running, or the class of failure
     reason: str
@@ -39,23 +40,27 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     micro_usd: int
     commit: str | None
 
+    @property
+    def failed(self) -> bool:
+        return self.outcome not in ("success", "running")
+
 
 class CheckReport(Struct, frozen=True, kw_only=True):
-    tasks: tuple[str, ...]  # whose work was checked as one
+    tasks: tuple[str, ...]  # tasks checked together
     purpose: str
     slot: int
     start: float
     end: float
     passed: bool
-    reused: bool  # the verdict on the same tree was known
-    flaky: bool  # the same tree was found otherwise before
-    output: str  # of one that failed
+    reused: bool  # verdict on the same tree was known
+    flaky: bool  # same tree had the opposite verdict before
+    output: str  # of a failed check
 
 
 class RejectionReport(Struct, frozen=True, kw_only=True):
     at: float
     tasks: tuple[str, ...]
-    others: tuple[str, ...]  # with whom it fails or does not merge, if not alone
+    others: tuple[str, ...]  # tasks it fails or conflicts with
     kind: str  # conflict, red
     reason: str
 
@@ -66,35 +71,17 @@ class LandingReport(Struct, frozen=True, kw_only=True):
     commits: tuple[str, ...]
 
 
-class ReportFigures(Struct, frozen=True, kw_only=True):
-    makespan: float  # from the first start to the end
-    bound: float  # what no schedule of these attempts could beat
-    bound_by: str  # what that is: the longest path, the slots, or a file
-    sequential: float  # all attempts, one after the other
-    slots: int  # agents at a time, at most
-    attempts: int
-    failed: int
-    checks: int
-    flaky: int  # of these, on trees that had been found otherwise
-    check_seconds: float
-    sent_back: int
-    landed: int
-    tasks: int
-    tokens: int
-    micro_usd: int
-
-
 class RunReport(Struct, frozen=True, kw_only=True):
     run: str
     plan: str
     title: str
     state: str
-    blocked: str  # why the gate waits for a person
+    blocked: str  # reason for which the gate waits for a person
     base: str
-    tip: str | None  # of trunk, if anything landed
+    tip: str | None  # of trunk; None: no landing yet
     submitted: float  # seconds since 1970
-    seconds: float  # from then to the end, or to now
-    figures: ReportFigures
+    seconds: float  # from submission to the end, or to now
+    figures: RunFigures
     tasks: tuple[TaskReport, ...]
     attempts: tuple[AttemptReport, ...]
     checks: tuple[CheckReport, ...]

@@ -1,13 +1,13 @@
-"""From all that is remembered of a run to what happened when. Pure."""
+"""The report of a run, computed from its history. Pure."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from weft.charts.gantt_chart import pack_lanes
 from weft.model import HUMAN, TERMINAL, Attempt, Entry, Event, RunHistory, Task, TaskKind
-from weft.runs.report import figures, limit_use
+from weft.runs.report import limit_use
 from weft.runs.report.report_records import (
     AttemptReport,
     CheckReport,
@@ -16,33 +16,29 @@ from weft.runs.report.report_records import (
     RunReport,
     TaskReport,
 )
+from weft.runs.run_figures import measure_run
 
 _AT_THE_GATE: Final = {"rejected": "sent back", "landed": "landed", "withdrawn": "withdrawn"}
 
 
-def work_out(past: RunHistory, *, now: float) -> RunReport:
-    """The report that follows from a history."""
+def build_report(past: RunHistory, *, now: float) -> RunReport:
     return _Past(past, now).report()
 
 
 class _Past:
-    """A history, with what is asked of it often."""
-
     def __init__(self, past: RunHistory, now: float) -> None:
         self._past = past
         self._zero = past.run.submitted
-        ended = [one.at for one in past.events if one.kind == "run_ended"]
+        ended = [event.at for event in past.events if event.kind == "run_ended"]
         self._now = ended[-1] if ended and past.run.state == "ended" else now
         self._names = {task.id: task.name for task in past.tasks}
         self._entries = {entry.id: entry for entry in past.gate.entries}
 
     def report(self) -> RunReport:
         past = self._past
-        attempts, checks = self._attempts(), self._checks()
-        rejections, landings = self._rejections(), self._landings()
-        tasks = self._tasks(attempts)
+        attempts, landings = self._attempts(), self._landings()
         uses = limit_use.over_time(past, until=self._now)
-        slots = limit_use.most_at_once(past, uses)
+        edges = [(task, need) for task, needs in past.needs.items() for need in needs]
         return RunReport(
             run=past.run.id,
             plan=past.run.plan,
@@ -53,11 +49,18 @@ class _Past:
             tip=landings[-1].commits[-1] if landings else None,
             submitted=self._zero,
             seconds=self._since(self._now),
-            figures=figures.work_out(past, tasks, attempts, checks, len(rejections), slots),
-            tasks=tasks,
+            figures=measure_run(
+                past.tasks,
+                edges,
+                past.attempts,
+                past.gate,
+                slots=limit_use.most_at_once(past, uses),
+                now=self._now,
+            ),
+            tasks=self._tasks(attempts),
             attempts=attempts,
-            checks=checks,
-            rejections=rejections,
+            checks=self._checks(),
+            rejections=self._rejections(),
             landings=landings,
             capacity=uses,
         )
@@ -66,64 +69,67 @@ class _Past:
         return max(0.0, at - self._zero)
 
     def _events(self, kind: str) -> Iterable[Event]:
-        return (one for one in self._past.events if one.kind == kind)
+        return (event for event in self._past.events if event.kind == kind)
 
     def _attempts(self) -> tuple[AttemptReport, ...]:
         reasons = {
-            (one.task, one.data["attempt"]): str(one.data["reason"])
+            (event.task, event.data["attempt"]): str(event.data["reason"])
             for kind in ("attempt_finished", "attempt_released")
-            for one in self._events(kind)
+            for event in self._events(kind)
         }
-        entries = {commit: one for one in self._past.gate.entries for commit, _ in one.work}
+        entries = {commit: entry for entry in self._past.gate.entries for commit, _ in entry.work}
         refusals = {
-            one.data["entry"]: str(one.data["reason"]) for one in self._events("entry_rejected")
+            event.data["entry"]: str(event.data["reason"])
+            for event in self._events("entry_rejected")
         }
-        rows = sorted(self._past.attempts, key=lambda one: (one.started, one.fence))
-        workers = sorted({one.worker for one in rows}, key=lambda name: _first(rows, name))
-        lanes = [
-            _slots([(one.started, self._end(one)) for one in rows if one.worker == worker])
-            for worker in workers
-        ]
-        slots: dict[int, int] = {}
-        for number, worker in enumerate(workers):
-            before = sum(max(one) + 1 for one in lanes[:number])
-            own = (one for one in rows if one.worker == worker)
-            slots |= {
-                one.fence: before + lane for one, lane in zip(own, lanes[number], strict=True)
-            }
+        rows = sorted(self._past.attempts, key=lambda row: (row.started, row.fence))
+        slots = self._slots(rows)
         return tuple(
             AttemptReport(
-                task=self._names[one.task],
-                number=one.number,
-                agent=one.agent,
-                stage=one.stage,
-                worker=one.worker,
-                slot=slots[one.fence],
-                start=self._since(one.started),
-                end=self._since(self._end(one)),
-                outcome=_outcome(one),
-                fate=_fate(one, entries.get(one.candidate or "")),
-                reason=reasons.get((one.task, one.number)) or _refusal(one, entries, refusals),
-                tokens=one.tokens,
-                micro_usd=one.micro_usd,
-                commit=one.candidate,
+                task=self._names[row.task],
+                number=row.number,
+                agent=row.agent,
+                stage=row.stage,
+                worker=row.worker,
+                slot=slots[row.fence],
+                start=self._since(row.started),
+                end=self._since(self._end(row)),
+                outcome=_outcome(row),
+                fate=_fate(row, entries.get(row.candidate or "")),
+                reason=reasons.get((row.task, row.number)) or _refusal(row, entries, refusals),
+                tokens=row.tokens,
+                micro_usd=row.micro_usd,
+                commit=row.candidate,
             )
-            for one in rows
+            for row in rows
         )
+
+    def _slots(self, rows: Sequence[Attempt]) -> dict[int, int]:
+        """Return the slot of each attempt by its fence, numbered over all workers."""
+        by_worker: dict[str, list[Attempt]] = {}
+        for row in rows:
+            by_worker.setdefault(row.worker, []).append(row)
+        slots: dict[int, int] = {}
+        before = 0
+        for own in by_worker.values():
+            lanes = pack_lanes([(row.started, self._end(row)) for row in own])
+            slots |= {row.fence: before + lane for row, lane in zip(own, lanes, strict=True)}
+            before += max(lanes) + 1
+        return slots
 
     def _end(self, attempt: Attempt) -> float:
         return self._now if attempt.ended is None else attempt.ended
 
     def _checks(self) -> tuple[CheckReport, ...]:
-        # A verdict and its event are written in one transaction, so they come in one order.
-        every = zip(self._past.gate.verdicts, self._events("checked"), strict=True)
-        told = [(verdict, event) for verdict, event in every if verdict.checked]
-        slots = iter(_slots([(event.at - one.seconds, event.at) for one, event in told]))
+        # A verdict and its event are written in one transaction, so their orders agree.
+        pairs = zip(self._past.gate.verdicts, self._events("checked"), strict=True)
+        checked = [(verdict, event) for verdict, event in pairs if verdict.checked]
+        slots = pack_lanes([(event.at - verdict.seconds, event.at) for verdict, event in checked])
         return tuple(
             CheckReport(
                 tasks=self._in(verdict.combination),
                 purpose=verdict.purpose,
-                slot=next(slots),
+                slot=slot,
                 start=self._since(event.at - verdict.seconds),
                 end=self._since(event.at),
                 passed=verdict.passed,
@@ -131,12 +137,12 @@ class _Past:
                 flaky=bool(event.data["flaked"]),
                 output=self._past.outputs.get(verdict.number, ""),
             )
-            for verdict, event in told
+            for (verdict, event), slot in zip(checked, slots, strict=True)
         )
 
     def _in(self, entries: Iterable[str]) -> tuple[str, ...]:
-        """The tasks whose work is in entries."""
-        return tuple(self._names[task] for one in entries for task in self._entries[one].tasks)
+        """Return the names of the tasks whose work is in these entries."""
+        return tuple(self._names[task] for entry in entries for task in self._entries[entry].tasks)
 
     def _rejections(self) -> tuple[RejectionReport, ...]:
         return tuple(
@@ -151,7 +157,7 @@ class _Past:
         )
 
     def _landings(self) -> tuple[LandingReport, ...]:
-        commits = {one.new: one.commits for one in self._past.gate.landings}
+        commits = {landing.new: landing.commits for landing in self._past.gate.landings}
         return tuple(
             LandingReport(
                 at=self._since(event.at),
@@ -165,21 +171,21 @@ class _Past:
         landed = {event.task: str(event.data["commit"]) for event in self._events("task_landed")}
         critical = self._deciding_chain()
         own: dict[str, list[AttemptReport]] = {name: [] for name in self._names.values()}
-        for one in attempts:
-            own[one.task].append(one)
+        for attempt in attempts:
+            own[attempt.task].append(attempt)
         return tuple(
             TaskReport(
                 name=task.name,
                 title=task.request.title,
                 state=task.state,
                 reason=task.reason,
-                needs=tuple(self._names[one] for one in self._past.needs.get(task.id, ())),
+                needs=tuple(self._names[need] for need in self._past.needs.get(task.id, ())),
                 barrier=task.request.kind is not TaskKind.WORK,
                 person=task.agent == HUMAN,
-                start=min((one.start for one in own[task.name]), default=None),
+                start=min((attempt.start for attempt in own[task.name]), default=None),
                 end=self._since(task.since) if task.state in TERMINAL else None,
-                seconds=sum(one.end - one.start for one in own[task.name]),
-                micro_usd=sum(one.micro_usd for one in own[task.name]),
+                seconds=sum(attempt.end - attempt.start for attempt in own[task.name]),
+                micro_usd=sum(attempt.micro_usd for attempt in own[task.name]),
                 commit=landed.get(task.id),
                 critical=task.id in critical,
             )
@@ -187,24 +193,20 @@ class _Past:
         )
 
     def _deciding_chain(self) -> set[int]:
-        """From the task that ended last back through what each had to wait for longest."""
+        """Return the task that ended last, the latest of its needs, and so on back to the start."""
         tasks = {task.id: task for task in self._past.tasks}
         ended = [task for task in self._past.tasks if task.state in TERMINAL]
         chain: set[int] = set()
         last = max(ended, key=_ended, default=None)
         while last is not None and last.id not in chain:
             chain.add(last.id)
-            needs = [tasks[one] for one in self._past.needs.get(last.id, ())]
+            needs = [tasks[need] for need in self._past.needs.get(last.id, ())]
             last = max(needs, key=_ended, default=None)
         return chain
 
 
 def _ended(task: Task) -> tuple[float, int]:
     return (task.since, task.id)
-
-
-def _first(rows: Sequence[Attempt], worker: str) -> float:
-    return next(one.started for one in rows if one.worker == worker)
 
 
 def _outcome(attempt: Attempt) -> str:
@@ -219,21 +221,6 @@ def _fate(attempt: Attempt, entry: Entry | None) -> str:
 
 
 def _refusal(attempt: Attempt, entries: Mapping[str, Entry], refusals: Mapping[str, str]) -> str:
-    """Why the gate would not have what it left."""
+    """Return the reason for which the gate rejected the attempt's commit, if it did."""
     entry = entries.get(attempt.candidate or "")
     return "" if entry is None else refusals.get(entry.id, "")
-
-
-def _slots(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """The lowest free lane for each span; they come in any order."""
-    order = sorted(range(len(spans)), key=lambda number: spans[number])
-    lanes = [0] * len(spans)
-    busy: list[tuple[float, int]] = []
-    free: list[int] = []
-    for number in order:
-        start, end = spans[number]
-        while busy and busy[0][0] <= start:
-            heapq.heappush(free, heapq.heappop(busy)[1])
-        lanes[number] = heapq.heappop(free) if free else len(busy)
-        heapq.heappush(busy, (end, lanes[number]))
-    return lanes

@@ -1,10 +1,15 @@
-"""The style sheet of a report, for light and dark, and the little script behind hovering."""
+"""An HTML page that loads no other file, with the style sheet of all charts."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from collections.abc import Iterable
 from typing import Final
 
-STYLE: Final = """
+_START: Final = "<!doctype html>\n"
+
+_STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1b2330;--dim:#5d6979;--paper:#fbfcfe;--card:#fff;
 --edge:#dbe2ea;--rule:#e9eef4;--grid:#e3e9f0;--hot:#c2410c;--good:#2e8b57;--goodbox:#d8f1e0;--back:#b7791f;
 --backbox:#fdeecb;--bad:#c53030;--badbox:#fbdcdc;--wait:#6b5bd2;--waitbox:#e5e1fb;--off:#8592a3;
@@ -38,6 +43,7 @@ details summary{cursor:pointer}pre{margin:.4rem 0;padding:.6rem .8rem;background
 border:1px solid var(--rule);border-radius:6px;overflow:auto;max-height:22rem;white-space:pre-wrap}
 .tag{display:inline-block;padding:0 .55em;border-radius:1em;font-size:.82rem;line-height:1.55;
 white-space:nowrap;border:1px solid var(--tone);background:var(--tint);color:var(--ink)}
+.bar{--tone:var(--busy);--tint:var(--busybox)}
 .landed,.done,.passed{--tone:var(--good);--tint:var(--goodbox)}
 .back,.gating,.blocked,.paused{--tone:var(--back);--tint:var(--backbox)}
 .bad,.failed{--tone:var(--bad);--tint:var(--badbox)}
@@ -48,15 +54,20 @@ white-space:nowrap;border:1px solid var(--tone);background:var(--tint);color:var
 color:var(--dim)}.keys i{display:inline-block;width:.85em;height:.85em;border-radius:3px;
 margin-right:.4em;vertical-align:-.08em;background:var(--tint);border:1px solid var(--tone)}
 .keys i.hot{--tint:transparent;border-width:2px;--tone:var(--hot)}
+.keys i.turns{border:0;border-top:2px dashed var(--wait);height:.3em;background:none}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:1rem 0}
+dt{color:var(--dim)}dd{margin:0}ul{margin:.3rem 0;padding-left:1.2rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:.8rem}
 .charts .card{padding:.7rem .9rem .4rem}.charts svg{width:100%;height:auto}
 .charts b{font-weight:600}
 svg{display:block;font:11.5px system-ui,-apple-system,"Segoe UI",sans-serif}
 svg text{fill:var(--ink)}svg .dim,svg text.dim{fill:var(--dim)}
 .bar rect,.node rect{fill:var(--tint);stroke:var(--tone)}.node rect{stroke-width:1.2}
-.node.hot rect{stroke:var(--hot);stroke-width:2.2}.node.person rect{stroke-dasharray:4 3}
+.bar.hot rect,.node.hot rect{stroke:var(--hot);stroke-width:2.2}
+.node.person rect{stroke-dasharray:4 3}
 .line{fill:none;stroke:var(--off);stroke-width:1.2;opacity:.6}
-.line.hot{stroke:var(--hot);stroke-width:2.2;opacity:1}.dot{fill:var(--off)}
+.line.hot{stroke:var(--hot);stroke-width:2.2;opacity:1}
+.line.turns{stroke:var(--wait);stroke-dasharray:5 4}.dot{fill:var(--off)}
 .grid{stroke:var(--grid);stroke-width:1;fill:none}.lane{stroke:var(--rule);fill:none}
 .fell{stroke:var(--good);stroke-width:1;stroke-dasharray:2 3;opacity:.55}
 .trunk{stroke:var(--good);stroke-width:2}.mark{fill:var(--card);stroke:var(--tone);stroke-width:2}
@@ -67,14 +78,38 @@ svg text{fill:var(--ink)}svg .dim,svg text.dim{fill:var(--dim)}
 @media print{.scroll{max-height:none;overflow:visible}body{max-width:none;padding:0}}
 """
 
-SCRIPT: Final = """
+HIGHLIGHT: Final = """
 for (const kind of ["mouseover", "mouseout"]) {
   document.addEventListener(kind, (event) => {
     const over = event.target.closest && event.target.closest("[data-t]");
     if (!over) return;
-    for (const one of document.querySelectorAll("[data-t]"))
-      if (one.dataset.t === over.dataset.t) one.classList.toggle("lit", kind === "mouseover");
+    for (const part of document.querySelectorAll("[data-t]"))
+      if (part.dataset.t === over.dataset.t) part.classList.toggle("lit", kind === "mouseover");
   });
 }
 """
-"""Whatever belongs to one task lights up together; the page says everything without it."""
+"""A script that lights up all parts of a page that belong to the task under the pointer."""
+
+
+def render_page(title: str, body: Iterable[str], script: str = "") -> str:
+    """Return the page; `title` is escaped already.
+
+    The page's policy keeps the browser from running any other script and from loading anything,
+    even if text of a plan or an agent should slip through unescaped.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    scripts = f"; script-src 'sha256-{digest}'" if script else ""
+    policy = f"default-src 'none'; style-src 'unsafe-inline'{scripts}"
+    return (
+        f'{_START}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + (f"\n<script>{script}</script>" if script else "")
+        + "\n</body>\n</html>\n"
+    )
+
+
+def is_page(data: bytes) -> bool:
+    return data[:100].lstrip().lower().startswith(_START.strip().encode())

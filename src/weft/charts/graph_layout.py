@@ -1,8 +1,7 @@
-"""Where the nodes of a graph stand in its drawing: in columns, each behind what it waits for.
+"""Positions of a graph's nodes: in columns, each node behind the nodes it waits for.
 
-Pure: numbers in, places out. The larger nodes are tasks; the small ones, dots, stand for the
-end or the start of a phase. A line that is longer than one column has a bend in every column it
-crosses, and bends take room among the nodes: no line runs behind a task.
+Large nodes are tasks; small nodes, dots, stand for the end or the start of a phase. A line that
+crosses a column has a bend there, and bends take room among the nodes: no line runs behind a task.
 """
 
 from __future__ import annotations
@@ -19,33 +18,33 @@ WIDTH: Final = 168  # of a task
 HEIGHT: Final = 38
 _GAP: Final = 10
 _AISLE: Final = 56  # between columns, for the lines
-_TALLEST: Final = 24  # tasks in a column; a wider level is broken into several
+_TALLEST: Final = 24  # tasks in a column; a larger level is split into several
 _SWEEPS: Final = 6
 _MOST_BENDS: Final = 20_000
 
 
 class NodePosition(Struct, frozen=True, kw_only=True):
-    x: float  # of the left edge
-    y: float  # of the middle
+    x: float  # left edge
+    y: float  # middle
     width: float
 
 
-class Layout(Struct, frozen=True, kw_only=True):
+class GraphLayout(Struct, frozen=True, kw_only=True):
     places: tuple[NodePosition, ...]
-    lines: tuple[tuple[tuple[int, int], tuple[NodePosition, ...]], ...]  # ends, and all on the way
+    lines: tuple[tuple[tuple[int, int], tuple[NodePosition, ...]], ...]  # ends, then positions
     width: float
     height: float
 
 
-def layout(successors: graph.Successors, tasks: int) -> Layout:
-    """Place the nodes of an acyclic graph; those from `tasks` on are dots."""
+def place_nodes(successors: graph.Successors, tasks: int) -> GraphLayout:
+    """Place the nodes of an acyclic graph; nodes from number `tasks` on are dots."""
     lines = _without_shortcuts(successors)
     columns = _columns(successors, lines)
     routes = _routes(columns, lines, len(successors))
     steps = [step for route in routes for step in pairwise(route)]
     _untangle(columns, steps)
     places, width, height = _places(columns, tasks)
-    return Layout(
+    return GraphLayout(
         places=tuple(places[node] for node in range(len(successors))),
         lines=tuple(
             ((route[0], route[-1]), tuple(places[node] for node in route)) for route in routes
@@ -56,14 +55,14 @@ def layout(successors: graph.Successors, tasks: int) -> Layout:
 
 
 def _without_shortcuts(successors: graph.Successors) -> list[tuple[int, int]]:
-    """The edges that do not follow from others; a node's reach is the bits of a number."""
+    """List the edges that no longer path implies; a node's reach is the bits of a number."""
     reach = [0] * len(successors)
     kept = []
     order = graph.order(successors)
     rank = {node: number for number, node in enumerate(order)}
     for node in reversed(order):
         seen = 0
-        for after in sorted(set(successors[node]), key=lambda one: rank[one]):
+        for after in sorted(set(successors[node]), key=rank.__getitem__):
             if not seen >> after & 1:
                 kept.append((node, after))
                 seen |= reach[after] | 1 << after
@@ -92,7 +91,7 @@ def _columns(successors: graph.Successors, lines: Sequence[tuple[int, int]]) -> 
 def _routes(
     columns: list[list[int]], lines: Sequence[tuple[int, int]], nodes: int
 ) -> list[list[int]]:
-    """Give each line a bend in every column it crosses; bends are numbered after the nodes."""
+    """Give each line a bend in every column it crosses; number bends after the nodes."""
     column_of = {node: number for number, column in enumerate(columns) for node in column}
     bend = nodes
     routes = []
@@ -108,7 +107,7 @@ def _routes(
 
 
 def _untangle(columns: list[list[int]], steps: Sequence[tuple[int, int]]) -> None:
-    """Sort each column by where the neighbours of its nodes stand, back and forth."""
+    """Sort each column by the heights of its nodes' neighbours, back and forth."""
     before: dict[int, list[int]] = {}
     after: dict[int, list[int]] = {}
     for a, b in steps:
@@ -116,16 +115,16 @@ def _untangle(columns: list[list[int]], steps: Sequence[tuple[int, int]]) -> Non
         after.setdefault(a, []).append(b)
     height: dict[int, float] = {}
     for column in columns:
-        _stand(column, height)
+        _set_heights(column, height)
     for sweep in range(_SWEEPS):
         neighbours, order = (after, reversed(columns)) if sweep % 2 else (before, iter(columns))
         for column in order:
             wanted = {node: _middle(neighbours.get(node), height, node) for node in column}
             column.sort(key=lambda node: (wanted[node], node))
-            _stand(column, height)
+            _set_heights(column, height)
 
 
-def _stand(column: Sequence[int], height: dict[int, float]) -> None:
+def _set_heights(column: Sequence[int], height: dict[int, float]) -> None:
     for number, node in enumerate(column):
         height[node] = number - len(column) / 2
 
@@ -133,7 +132,7 @@ def _stand(column: Sequence[int], height: dict[int, float]) -> None:
 def _middle(neighbours: Sequence[int] | None, height: dict[int, float], node: int) -> float:
     if not neighbours:
         return height[node]
-    return sum(height[one] for one in neighbours) / len(neighbours)
+    return sum(height[neighbour] for neighbour in neighbours) / len(neighbours)
 
 
 def _places(columns: list[list[int]], tasks: int) -> tuple[dict[int, NodePosition], float, float]:
@@ -145,7 +144,7 @@ def _places(columns: list[list[int]], tasks: int) -> tuple[dict[int, NodePositio
         wide = WIDTH if any(high) else 0
         y = (tallest - sum(high) - _GAP * (len(high) - 1)) / 2
         for node, own in zip(column, high, strict=True):
-            # A dot stands where its column begins, a bend lasts as long as the column is wide.
+            # A dot stands at the left edge of its column; a bend crosses the whole column.
             places[node] = NodePosition(x=x, y=y + own / 2, width=wide)
             y += own + _GAP
         x += wide + _AISLE

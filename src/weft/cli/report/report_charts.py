@@ -1,0 +1,168 @@
+"""The charts of a report: the times of attempts and checks, the graph, limits and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Final
+
+from weft.charts.gantt_chart import GanttBar, GanttChart, GanttMark, GanttRow
+from weft.charts.graph_chart import GraphChart, GraphNode
+from weft.charts.step_chart import StepChart
+from weft.cli.report.report_text import describe_fate, find_kind, find_sign
+from weft.formats import dollars, duration, whole_line
+from weft.runs.report.limit_use import LimitUse
+from weft.runs.report.report_records import AttemptReport, CheckReport, RunReport, TaskReport
+
+_SHORTEST: Final = 0.1  # seconds of the time axis
+
+
+def chart_times(report: RunReport) -> GanttChart:
+    """Return a row for each slot, a row for each check at once, and the landings on trunk."""
+    attempts = ((attempt.slot, _attempt(attempt)) for attempt in report.attempts)
+    checks = ((check.slot, _check(check)) for check in report.checks if not check.reused)
+    marks = [
+        *(
+            GanttMark(
+                at=rejection.at,
+                landed=False,
+                hover=(f"{', '.join(rejection.tasks)} sent back: {whole_line(rejection.reason)}",),
+            )
+            for rejection in report.rejections
+        ),
+        *(
+            GanttMark(
+                at=landing.at,
+                landed=True,
+                hover=(f"{', '.join(landing.tasks)} landed at {duration(landing.at)}",),
+            )
+            for landing in report.landings
+        ),
+    ]
+    return GanttChart(
+        label="The times of attempts and checks, by slot",
+        seconds=max(
+            _SHORTEST,
+            report.seconds,
+            *(attempt.end for attempt in report.attempts),
+            *(check.end for check in report.checks),
+        ),
+        groups=(_rows("slot", attempts), _rows("check", checks)),
+        line="trunk",
+        marks=tuple(marks),
+    )
+
+
+def _rows(name: str, bars: Iterable[tuple[int, GanttBar]]) -> tuple[GanttRow, ...]:
+    rows: dict[int, list[GanttBar]] = {}
+    for slot, bar in bars:
+        rows.setdefault(slot, []).append(bar)
+    return tuple(
+        GanttRow(name=f"{name} {slot + 1}", bars=tuple(row)) for slot, row in sorted(rows.items())
+    )
+
+
+def _attempt(attempt: AttemptReport) -> GanttBar:
+    sign = find_sign(attempt.fate)
+    again = "" if attempt.number == 1 else f" #{attempt.number}"
+    reason = (whole_line(attempt.reason),) if attempt.reason else ()
+    return GanttBar(
+        start=attempt.start,
+        end=attempt.end,
+        labels=(f"{sign} {attempt.task}{again}", sign),
+        kind=find_kind(attempt.fate),
+        hover=(
+            f"{attempt.task}, attempt {attempt.number}: {describe_fate(attempt.fate)}",
+            f"{duration(attempt.start)} to {duration(attempt.end)}",
+            f"{attempt.agent or 'no agent'} ({attempt.stage or 'no stage'}) on {attempt.worker}",
+            *reason,
+        ),
+        task=attempt.task,
+    )
+
+
+def _check(check: CheckReport) -> GanttBar:
+    tasks = ", ".join(check.tasks)
+    sign = "✓" if check.passed else "✗"
+    return GanttBar(
+        start=check.start,
+        end=check.end,
+        labels=(f"{sign} {tasks}", sign),
+        kind="landed" if check.passed else "bad",
+        hover=(
+            f"check of {tasks}: {'passed' if check.passed else 'failed'}",
+            f"{duration(check.start)} to {duration(check.end)} ({check.purpose})",
+        ),
+    )
+
+
+def chart_graph(report: RunReport) -> GraphChart:
+    """Return the graph of tasks, with the chain that decided the end of the run."""
+    tasks = [task for task in report.tasks if not task.barrier]
+    nodes = [*tasks, *(task for task in report.tasks if task.barrier)]
+    place = {task.name: number for number, task in enumerate(nodes)}
+    successors: list[list[int]] = [[] for _ in nodes]
+    for task in nodes:
+        for need in task.needs:
+            successors[place[need]].append(place[task.name])
+    return GraphChart(
+        label="The tasks, and the tasks each of them waited for",
+        nodes=tuple(map(_node, tasks)),
+        successors=successors,
+        critical=frozenset(
+            (place[need], place[task.name])
+            for task in nodes
+            for need in task.needs
+            if task.critical and nodes[place[need]].critical
+        ),
+    )
+
+
+def _node(task: TaskReport) -> GraphNode:
+    hover = [
+        f"{task.name} {task.title}",
+        f"{task.state}, {duration(task.seconds)} of agents",
+        *([] if task.end is None else [f"ended at {duration(task.end)}"]),
+        *([whole_line(task.reason)] if task.reason else []),
+    ]
+    return GraphNode(
+        name=task.name,
+        text=task.title,
+        note=duration(task.seconds) if task.seconds else task.state,
+        kind=f"{task.state} person" if task.person else task.state,
+        critical=task.critical,
+        hover=tuple(hover),
+    )
+
+
+def chart_limit(use: LimitUse, seconds: float) -> StepChart:
+    """Return the use of a limit by the run and by other runs, and the limit itself."""
+    peak = max((step.own + step.others for step in use.steps), default=1)
+    limit = use.limit
+    top = max(1, max(peak, limit) if limit is not None and limit <= 3 * peak else peak)
+    both = [(step.at, step.own + step.others) for step in use.steps]
+    own = [(step.at, step.own) for step in use.steps]
+    shared = any(step.others for step in use.steps)
+    return StepChart(
+        label=f"Use of {use.resource} over time",
+        seconds=seconds,
+        top=top,
+        top_text=f"{top}",
+        areas=((("others", both),) if shared else ()) + (("own", own),),
+        lines=(("limit", use.limits),) if limit is not None and limit <= top else (),
+        marks=tuple((at, "its provider said it was busy") for at in use.penalties),
+    )
+
+
+def chart_costs(report: RunReport) -> StepChart:
+    """Return the dollars spent, counted at the end of each attempt."""
+    ended = sorted((attempt.end, attempt.micro_usd) for attempt in report.attempts)
+    sums = accumulate(micro_usd for _, micro_usd in ended)
+    top = report.figures.micro_usd
+    return StepChart(
+        label="Dollars spent over time",
+        seconds=report.seconds,
+        top=max(1, top),
+        top_text=dollars(top),
+        areas=(("spent", [(at, spent) for (at, _), spent in zip(ended, sums, strict=True)]),),
+    )
