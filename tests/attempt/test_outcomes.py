@@ -10,8 +10,7 @@ from attempt.attempt_project import Ground
 from databases import look
 from repositories import content, git
 from weft.model import State, TaskRequest
-from weft.store.agents import list_stopped, resume_agent
-from weft.store.limit_table import list_limits, penalise
+from weft.store.limit_table import list_limits, list_stopped, penalise, resume_agent
 from weft.store.tasks import cancel
 
 

@@ -13,7 +13,7 @@ from agents.streams import FAILURES, STREAMS
 from attempt.attempt_project import Ground
 from weft import workspace
 from weft.model import ErrorClass, State
-from weft.store.agents import list_stopped
+from weft.store.limit_table import list_stopped
 from weft.store.tasks import pause, resume
 from weft.workspace.names import branch_ref
 

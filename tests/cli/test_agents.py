@@ -15,7 +15,7 @@ from weft.maintenance.examination import examine
 from weft.maintenance.project_files import init
 from weft.project.site import read_agent
 from weft.store import open_store
-from weft.store.agents import stop_agent
+from weft.store.limit_table import stop_agent
 
 CLAUDE = (
     "---\ndescription: Thinks.\nruns: claude\nstage: implement\nprovider: anthropic\n---\nDo it.\n"

@@ -11,12 +11,10 @@ from weft.admission.capacity import Shortage
 from weft.model import HUMAN, AgentFile, NewRun, NewTask, NewWorker, Outcome, State
 from weft.runs.attention import Attention, look_for_needs, weigh
 from weft.store import Store
-from weft.store.admission import admit, admit_task
-from weft.store.admission_stop import drain
-from weft.store.agents import stop_agent
+from weft.store.admission import admit, admit_task, drain
 from weft.store.leases import finish
-from weft.store.limit_table import penalise, set_limit
-from weft.store.run_prospects import AskedWork, Course, Holder, Places, Prospects, Ready
+from weft.store.limit_table import penalise, set_limit, stop_agent
+from weft.store.overview import AskedWork, Course, Holder, Places, Prospects, Ready
 from weft.store.runs import submit_run
 from weft.store.tasks import pause, submit
 from weft.store.workers import depart, register

@@ -19,10 +19,9 @@ from weft.runs.report.timeline import build_report
 from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.gate import complete, intend, record_verdict, reject
-from weft.store.history import read_history
 from weft.store.leases import finish, take
 from weft.store.limit_table import set_limit
-from weft.store.runs import submit_run
+from weft.store.runs import read_history, submit_run
 
 __all__ = ["url"]  # the fixture: both kinds of store
 

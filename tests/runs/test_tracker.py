@@ -10,8 +10,8 @@ from weft.runs.progress import look
 from weft.runs.tracker import Events, Track
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.agents import resume_agent
 from weft.store.leases import finish, report_all, take
+from weft.store.limit_table import resume_agent
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, pause, resume, retry, skip
 from weft.store.workers import register

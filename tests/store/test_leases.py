@@ -24,7 +24,6 @@ from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.store import Store
 from weft.store.admission import admit, admit_task
-from weft.store.agents import list_stopped, resume_agent, stop_agent
 from weft.store.events import history, read_events
 from weft.store.leases import (
     adopt,
@@ -45,7 +44,7 @@ from weft.store.leases import (
     suspect_overdue,
     take,
 )
-from weft.store.limit_table import set_limit
+from weft.store.limit_table import list_stopped, resume_agent, set_limit, stop_agent
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import cancel, get_task, list_attempts, pause, retry

@@ -17,7 +17,6 @@ from weft.errors import InputError
 from weft.model import Class, Entry, Event, NewRun, NewTask, NewWorker, Stage, State, TaskRequest
 from weft.store import Store, open_store
 from weft.store.admission import admit
-from weft.store.history import read_history
 from weft.store.overview import overview
 from weft.store.remote_calls import (
     Unreadable,
@@ -28,7 +27,7 @@ from weft.store.remote_calls import (
     encode,
     hints_of,
 )
-from weft.store.runs import submit_run
+from weft.store.runs import read_history, submit_run
 from weft.store.tasks import submit
 from weft.store.workers import register
 

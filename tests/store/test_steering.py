@@ -22,7 +22,7 @@ from wait_until import PATIENCE
 from weft.errors import AlreadyEnded, Refused
 from weft.model import HUMAN, AgentFile, NewRun, NewTask, Outcome, Stage, State, TaskRequest
 from weft.store import Store
-from weft.store import admission_stop as draining
+from weft.store import admission as draining
 from weft.store.admission import admit, admit_task
 from weft.store.events import history
 from weft.store.gate import complete, intend, read_gate

@@ -435,7 +435,7 @@ def test_tasks_are_listed_by_what_is_asked_for_page_by_page(store: Store) -> Non
 
 
 def test_a_member_admitted_nothing_while_weft_is_drained(store: Store) -> None:
-    from weft.store.admission_stop import drain as stop_all
+    from weft.store.admission import drain as stop_all
 
     join(store)
     sent = post(store)

@@ -40,8 +40,7 @@ from weft.process.death_proof import find_strays, is_proved_dead
 from weft.process.environment import build_environment
 from weft.project.site import Site
 from weft.store.events import history
-from weft.store.lead_messages import list_sent
-from weft.store.messages import confirm_to_task, list_to_task
+from weft.store.messages import confirm_to_task, list_sent, list_to_task
 from weft.store.tasks import get_task, list_needs
 from weft.store.tokens import create_token
 from weft.workspace import Workspace

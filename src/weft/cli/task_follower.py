@@ -12,8 +12,8 @@ from weft.cli.poll_interval import ONE_TASK
 from weft.model import TERMINAL, Event, State
 from weft.runs.agent_reports import said_lines
 from weft.store import Store
-from weft.store.agents import list_stopped
 from weft.store.events import read_events
+from weft.store.limit_table import list_stopped
 from weft.store.probe import probe
 from weft.store.tasks import cancel, get_task
 

@@ -23,8 +23,7 @@ from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
 from weft.runs.serving_workers import explain_silence
 from weft.store import Store
-from weft.store.agents import list_stopped
-from weft.store.limit_table import differences, list_limits
+from weft.store.limit_table import differences, list_limits, list_stopped
 from weft.store.server_operations import hosted
 from weft.store.workers import list_silent
 

@@ -14,7 +14,7 @@ from weft.model import AgentUse
 from weft.project.agent_programs import Program, find_program, versions
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
-from weft.store.agents import resume_agent, use_of_agents
+from weft.store.limit_table import resume_agent, use_of_agents
 from weft.store.server_operations import hosted
 
 

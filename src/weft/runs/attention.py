@@ -1,7 +1,7 @@
 """What needs a person, and which runs cannot go on without one: a single rule for everybody.
 
 `weft ps`, `weft run`, the live view and notifications all ask here. It is a pure decision over
-what `store.prospects` reads. What is merely full while others are at work, what is parked and
+what `store.overview` reads. What is merely full while others are at work, what is parked and
 what eases with time needs nobody; what stays as it is whatever ends needs a person.
 """
 
@@ -18,7 +18,7 @@ from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
 from weft.formats import dollars, first_line
 from weft.store import Store
-from weft.store.run_prospects import AskedWork, Prospects, Ready, read_prospects
+from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
 
 _DOLLAR: Final = 1_000_000
 _NAMES: Final = 6  # of many runs

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from weft.errors import InputError, Refused
 from weft.model import Run, State, Task
 from weft.runs.task_names import name_either, name_task
-from weft.store import Store, admission_stop, runs, tasks
+from weft.store import Store, admission, runs, tasks
 from weft.store.gate import unblock_gate
 from weft.store.leases import list_open
 from weft.store.tasks import get_task
@@ -133,7 +133,7 @@ def _resume_run(store: Store, run: Run, *, now: float) -> Done:
 
 
 def stop_admissions(store: Store, *, now: float) -> Done:
-    changed = admission_stop.drain(store, now=now)
+    changed = admission.drain(store, now=now)
     going = sum(lease.kind == "attempt" for lease in list_open(store))
     still = f"; {going} still {'runs' if going == 1 else 'run'}" if going else ""
     return Done(
@@ -143,7 +143,7 @@ def stop_admissions(store: Store, *, now: float) -> Done:
 
 
 def admit_again(store: Store, *, now: float) -> Done:
-    changed = admission_stop.undo_drain(store, now=now)
+    changed = admission.undo_drain(store, now=now)
     return Done(text="Work starts again." if changed else "Nobody had drained.", changed=changed)
 
 

@@ -20,8 +20,7 @@ from weft.project.agent_list import explain_stopped, get_agent
 from weft.project.agent_programs import explain_missing, find_program
 from weft.project.project import Project
 from weft.store import Store
-from weft.store.agents import list_stopped
-from weft.store.limit_table import require_agreement
+from weft.store.limit_table import list_stopped, require_agreement
 from weft.store.server_operations import hosted
 from weft.store.tasks import get_task, list_attempts, submit
 from weft.workspace import branch_ref

@@ -27,8 +27,8 @@ from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, concerns, rank
 from weft.store.claims import bring_back, claim_for_story
 from weft.store.database import Row, Transaction
-from weft.store.grants import write_lease
 from weft.store.held_patterns import Crowds
+from weft.store.leases import write_lease
 from weft.store.ledger import PoolPlace
 from weft.store.runs import start_waiting
 from weft.store.store import writes
@@ -339,3 +339,24 @@ def _pick_units(tx: Transaction, demand: Demand) -> dict[str, tuple[int, ...]]:
             taken = [row["unit"] for row in tx.all("units_taken", resource=resource)]
             units[resource] = capacity.pick_units(amount, taken)
     return units
+
+
+@writes
+def drain(tx: Transaction, *, now: float) -> bool:
+    """Admit nothing more; False if that was so before."""
+    if tx.value("drained") is not None:
+        return False
+    tx.run("set_drained", since=now)
+    tx.event("drained", now=now)
+    return True
+
+
+@writes
+def undo_drain(tx: Transaction, *, now: float) -> bool:
+    """Admit again; False if nobody had drained."""
+    if tx.value("drained") is None:
+        return False
+    tx.run("set_drained", since=None)
+    tx.event("drain_undone", now=now)
+    tx.wake()
+    return True

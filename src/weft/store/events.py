@@ -42,18 +42,7 @@ class Told(Struct, frozen=True, kw_only=True, dict=True):
 @reads
 def read_told(tx: Transaction, *, after: int, most: int) -> list[Told]:
     """The events that follow a known one, with whose they are."""
-    return [
-        Told(
-            id=row["id"],
-            at=row["at"],
-            kind=row["kind"],
-            run=row["run"],
-            task=row["task"],
-            tenant=row["tenant"],
-            data=row["data"],
-        )
-        for row in tx.all("events_told", after=after, most=most)
-    ]
+    return [row_records.record(Told, row) for row in tx.all("events_told", after=after, most=most)]
 
 
 @reads

@@ -14,18 +14,15 @@ from collections.abc import Mapping, Sequence
 from weft import stages
 from weft.admission import capacity
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
-from weft.model import TERMINAL, Demand, Lease, Outcome, State
+from weft.model import LEAD, TERMINAL, Demand, Lease, Outcome, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
-from weft.store.agents import stop_agent
 from weft.store.claims import STALLED, bring_all_back, family, give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_story, set_stage
 from weft.store.gate import send_back
-from weft.store.grants import write_lease
-from weft.store.lead_messages import GOES_ON, is_written_to
 from weft.store.ledger import Ledger
-from weft.store.limit_table import penalise
+from weft.store.limit_table import penalise, stop_agent
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
@@ -206,8 +203,8 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
     if state is State.GATING and task["story"] is not None and not pass_to_story(tx, task):
         state, reason = State.READY, "its story had to give up its files"
         give_up(tx, task)
-    if state is State.DONE and is_written_to(tx, task, lease["attempt"]):
-        state, reason = GOES_ON
+    if state is State.DONE and _has_messages(tx, task, lease["attempt"]):
+        state, reason = State.READY, "a message came while it worked"
     if state in (State.READY, State.PARKED) and task["state"] == State.PAUSED:
         state = State.PAUSED  # a person paused it while it ran
     _end_attempt(tx, lease, outcome.kind, now=now, led_to=state)
@@ -239,6 +236,16 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         reason=reason,
     )
     return state
+
+
+def _has_messages(tx: Transaction, task: Row, attempt: int) -> bool:
+    """Whether a lead that has ended its work shall go on, since somebody wrote to it meanwhile.
+
+    Bounded: two leads that write to each other come to an end too.
+    """
+    if task["stage"] != LEAD or attempt >= tx.tuning.lead_turns:
+        return False
+    return bool(tx.all("messages_to_task", to=task["id"], most=1))
 
 
 def _finished_before(tx: Transaction, lease: Row, task: Row, outcome: Outcome) -> State:
@@ -377,6 +384,38 @@ def _settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
     }
     for resource, amount in sorted({**reserved, **spent}.items()):
         tx.run("settle_spending", resource=resource, fence=lease["fence"], amount=amount)
+
+
+def write_lease(
+    tx: Transaction,
+    fence: int,
+    kind: str,
+    holder: str,
+    costs: str,
+    *,
+    now: float,
+    deadline: float | None,
+    worker: str | None = None,
+    host: str | None = None,
+    task: int | None = None,
+    attempt: int | None = None,
+    turn: str | None = None,
+) -> None:
+    """`costs` are the amounts as a JSON object; `turn` the tenant whose admission this is."""
+    tx.run(
+        "add_lease",
+        fence=fence,
+        kind=kind,
+        holder=holder,
+        task=task,
+        attempt=attempt,
+        worker=worker,
+        host=host,
+        granted=now,
+        deadline=deadline,
+        turn=turn,
+    )
+    tx.run("add_costs", fence=fence, costs=costs)
 
 
 def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:

@@ -13,7 +13,7 @@ from weft import bounds
 from weft.errors import InputError
 from weft.model import Held, NewMember, Notice
 from weft.store import leases, row_records
-from weft.store.database import Row, Transaction, encode_keys, storable
+from weft.store.database import Transaction, encode_keys, storable
 from weft.store.limit_table import own_limit
 from weft.store.store import reads, writes
 from weft.store.workers import agree_on_times, depart
@@ -121,19 +121,10 @@ def list_held(tx: Transaction, member: str | None = None) -> dict[str, list[Held
     """What members hold, or one of them, by member."""
     found: dict[str, list[Held]] = {}
     for row in tx.all("held_by_members", worker=member):
-        found.setdefault(row["worker"], []).append(_held(row))
+        found.setdefault(row["worker"], []).append(
+            row_records.record(Held, row, current=row["ended"] is None)
+        )
     return found
-
-
-def _held(row: Row) -> Held:
-    return Held(
-        task=row["task"],
-        name=row["name"],
-        fence=row["fence"],
-        attempt=row["attempt"],
-        deadline=row["deadline"],
-        current=row["ended"] is None,
-    )
 
 
 @reads

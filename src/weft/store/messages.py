@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from weft.errors import AlreadyEnded, InputError, QueueFull
-from weft.model import TERMINAL, Message, State
+from weft.model import TERMINAL, Message, Notice, State, Task
 from weft.store import row_records
 from weft.store.database import Transaction, encode_keys
 from weft.store.store import reads, writes
@@ -80,3 +80,30 @@ def confirm_to_member(
     tx.run("confirm_to_worker", to=member, upto=upto, now=now)
     for task in holding:
         tx.run("confirm_to_task", to=task, upto=upto, now=now)
+
+
+def task_sender(task: int) -> str:
+    """What is remembered of a task as the sender of others."""
+    return f"task {task}"
+
+
+@reads
+def list_sent(tx: Transaction, task: int) -> list[Task]:
+    """The latest tasks that one has sent, oldest first."""
+    rows = tx.all("sent_by", sender=task_sender(task), most=_TOLD)
+    return [row_records.task(row) for row in reversed(rows)]
+
+
+@reads
+def list_ends(tx: Transaction, task: int, *, after: int) -> list[Notice]:
+    """How tasks that one has sent ended, as far as that came after an event."""
+    rows = tx.all("ends_of_sent", sender=task_sender(task), after=after)
+    found = [told for row in rows if (told := row_records.find_notice(row)) is not None]
+    return found[:_TOLD]
+
+
+@reads
+def find_open_lead(tx: Transaction, repo: str, agent: str, *, tenant: str) -> int | None:
+    """The task by which a lead can be written to: the latest that has not ended."""
+    row = tx.one("open_lead", repo=repo, agent=agent, tenant=tenant)
+    return None if row is None else int(row["id"])

@@ -1,18 +1,203 @@
-"""What there is to see at a glance, for `weft ps`.
+"""What may still move by itself, and what only a person can set going: read at one moment.
 
-Imports little on purpose, and so speaks of states by their names: the records of `model` alone
-would take a good part of the time in which people should have their answer.
+Only facts, by the rules that admit tasks; what they come to is for `operations.needs` to say.
+Imports little on purpose: `weft ps` reads this too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from weft.store.database import Row, Transaction
+from weft.admission import capacity
+from weft.admission.capacity import Shortage
+from weft.model import HUMAN, SWARM, State
+from weft.store import row_records
+from weft.store.database import Row, Transaction, encode_keys
+from weft.store.ledger import Ledger
 from weft.store.store import reads
+
+
+class Course(Struct, frozen=True, kw_only=True):
+    """A run that has not ended; "": what belongs to none."""
+
+    run: str
+    waits: bool = False  # for a place among the runs
+    gate: str = ""  # why its gate waits for a person
+    at_work: bool = False  # an attempt or a check is under way
+    comes_back: bool = False  # something is parked or offered
+    queued: bool = False  # something asks to land
+    short: tuple[Shortage, ...] = ()  # what its gate and checks would lack if nothing ran
+    landing: bool = False
+    over: bool = False  # all its tasks have ended
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """A task whose files others wait for, or for which they are kept free."""
+
+    task: int
+    run: str
+    name: str
+    stands: bool  # it is paused or blocked, and nobody is at work on it
+
+
+class Ready(Struct, frozen=True, kw_only=True):
+    """Ready tasks of a run that ask for the same and wait for the same."""
+
+    run: str
+    task: int  # the first of them
+    name: str
+    human: bool = False  # they ask a person
+    whole: bool = True  # False: of a group that starts together, not all are ready
+    short: tuple[Shortage, ...] = ()  # what they would lack if nothing ran, where that is least
+    unable: str = ""  # the agents that none of the workers present can run
+    holder: Holder | None = None
+
+
+class AskedWork(Struct, frozen=True, kw_only=True):
+    """A task that stands until a person does something."""
+
+    task: int
+    run: str
+    name: str
+    title: str
+    state: str
+    reason: str
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """How many runs may be under way at a time, and how many are."""
+
+    capacity: int
+    used: int
+
+
+class Prospects(Struct, frozen=True, kw_only=True):
+    courses: tuple[Course, ...] = ()
+    ready: tuple[Ready, ...] = ()
+    asked: tuple[AskedWork, ...] = ()
+    stopped: Mapping[str, str] = {}  # agents nobody may start, and why
+    drained: float | None = None  # since when nothing is admitted
+    places: Places | None = None  # None: as many as anybody likes
+
+
+@reads
+def read_prospects(tx: Transaction, *, now: float) -> Prospects:
+    ledger = Ledger(tx, now)
+    leases = tx.all("leases_at_work")
+    busy = {row["task"] for row in leases if row["task"] is not None}
+    return Prospects(
+        courses=tuple(_courses(tx, ledger, leases)),
+        ready=tuple(_ready(tx, ledger, busy)),
+        asked=tuple(
+            row_records.record(
+                AskedWork, row, task=row["id"], run=row["run"] or "", title=title(row)
+            )
+            for row in tx.all("tasks_for_people")
+            if row["id"] not in busy
+        ),
+        stopped=ledger.stopped,
+        drained=ledger.drained,
+        places=(
+            Places(capacity=ledger.nominal["runs"], used=ledger.used.get("runs", 0))
+            if "runs" in ledger.nominal
+            else None
+        ),
+    )
+
+
+def _courses(tx: Transaction, ledger: Ledger, leases: Sequence[Row]) -> list[Course]:
+    at_work = {row["run"] for row in leases}
+    coming = {row["run"] or "" for row in tx.all("runs_coming_back")}
+    entries = {(row["run"], row["state"]) for row in tx.all("runs_at_the_gate")}
+    unended = {row["id"] for row in tx.all("runs_with_more")}
+    runs = [
+        Course(
+            run=row["id"],
+            waits=row["state"] == "waiting",
+            gate=row["blocked"],
+            at_work=row["id"] in at_work,
+            comes_back=row["id"] in coming,
+            queued=(row["id"], "queued") in entries,
+            short=tuple(_lasting(ledger, {"requests": 1, f"gate:{row['id']}": 1})),
+            landing=(row["id"], "landing") in entries,
+            over=row["id"] not in unended,
+        )
+        for row in tx.all("unended_runs")
+    ]
+    return [Course(run="", at_work="" in at_work, comes_back="" in coming), *runs]
+
+
+def _ready(tx: Transaction, ledger: Ledger, busy: set[int]) -> list[Ready]:
+    rows = tx.all("ready_alike")
+    holders = _holders(tx, {row["aside"] for row in rows} - {None}, busy)
+    return [_alike(tx, ledger, row, holders.get(row["aside"])) for row in rows]
+
+
+def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> Ready:
+    gang = tx.all("gang_members", gang=row["gang"]) if row["gang"] is not None else []
+    demand = row_records.demand(row["demand"])
+    agents = frozenset({row["agent"]} - {None})
+    if gang:
+        demand = capacity.add(*(row_records.demand(one["demand"]) for one in gang))
+        agents = frozenset(one["agent"] for one in gang if one["agent"] is not None)
+    short, unable = _lacking(ledger, row, demand, agents)
+    return Ready(
+        run=row["run"] or "",
+        task=row["id"],
+        name=row["name"],
+        human=row["agent"] == HUMAN,
+        whole=all(one["state"] == State.READY for one in gang),
+        short=tuple(short),
+        unable=unable,
+        holder=holder,
+    )
+
+
+def _lacking(
+    ledger: Ledger, row: Row, demand: Mapping[str, int], agents: frozenset[str]
+) -> tuple[list[Shortage], str]:
+    """What such tasks lack at the worker where that is least, and whom nobody here can run.
+
+    While no worker is present at all that is no lack: one may come.
+    """
+    if row["agent"] == HUMAN:
+        return [], ""
+    here = [
+        place
+        for place in ledger.places.values()
+        if place.can_run(frozenset(), row["repo"], row["tenant"])
+        and row["pinned"] in (None, place.worker)
+    ]
+    able = [one for one in here if one.can_run(agents, row["repo"], row["tenant"])]
+    if not able:
+        nobody = bool(here) and not row["repo"].startswith(SWARM)
+        unable = ", ".join(sorted(agents)) if nobody else ""
+        return _lasting(ledger, capacity.shared(demand)), unable
+    at_each = (capacity.resolve(demand, one.worker, one.host) for one in able)
+    return min((_lasting(ledger, one) for one in at_each), key=len), ""
+
+
+def _lasting(ledger: Ledger, demand: Mapping[str, int]) -> list[Shortage]:
+    """What a demand would lack if nothing ran and no provider were penalised any more."""
+    stopped = {f"agent:{one}": 0 for one in ledger.stopped}
+    return capacity.shortages(demand, {**ledger.nominal, **stopped}, ledger.spent)
+
+
+def _holders(tx: Transaction, tasks: set[int], busy: set[int]) -> dict[int, Holder]:
+    rows = tx.all("tasks", ids=encode_keys(map(str, sorted(tasks)))) if tasks else []
+    standing = (State.PAUSED, State.BLOCKED)
+    return {
+        row["id"]: Holder(
+            task=row["id"],
+            run=row["run"] or "",
+            name=row["name"],
+            stands=row["state"] in standing and row["id"] not in busy,
+        )
+        for row in rows
+    }
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
@@ -60,20 +245,13 @@ def overview(tx: Transaction, *, most: int) -> Overview:
 
 
 def _seen(row: Row) -> WorkerView:
-    return WorkerView(
-        id=row["id"],
-        run=row["run"],
-        name=row["name"],
+    started = row["started"] if row["ended"] is None else None
+    return row_records.record(
+        WorkerView,
+        row,
         title=title(row),
-        state=row["state"],
-        since=row["since"],
-        reason=row["reason"],
-        until=row["until"],
-        agent=row["agent"],
-        stage=row["stage"],
         worker=row["offered_to"] or row["worker"],
-        attempt=row["attempt"],
-        started=row["started"] if row["ended"] is None else None,
+        started=started,
     )
 
 

@@ -14,9 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import NotFound, StaleFence
+from weft.store import row_records
 from weft.store.database import Row, Transaction, encode, storable
-from weft.store.grants import write_lease
-from weft.store.leases import end_lease
+from weft.store.leases import end_lease, write_lease
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 
@@ -128,7 +128,12 @@ def take_projection(
 @reads
 def is_held(tx: Transaction, fence: int, run: str, name: str) -> bool:
     """Tell whether a fence still holds a projection."""
-    return _is_held(tx, fence, run, name)
+    lease = tx.one("lease", fence=fence)
+    return (
+        lease is not None
+        and (lease["kind"], lease["holder"]) == (_KIND, f"{run}/{name}")
+        and lease["state"] != "released"
+    )
 
 
 @writes
@@ -180,30 +185,15 @@ def skip_projection(tx: Transaction, run: str, name: str, *, host: str, reason: 
 
 
 def _require_held(tx: Transaction, fence: int, run: str, name: str) -> None:
-    if not _is_held(tx, fence, run, name):
+    if not is_held(tx, fence, run, name):
         raise StaleFence(f"Fence {fence} does not hold the projection {name} of run {run}.")
 
 
-def _is_held(tx: Transaction, fence: int, run: str, name: str) -> bool:
-    lease = tx.one("lease", fence=fence)
-    return (
-        lease is not None
-        and (lease["kind"], lease["holder"]) == (_KIND, f"{run}/{name}")
-        and lease["state"] != "released"
-    )
-
-
 def _state(row: Row) -> ProjectionState:
-    return ProjectionState(
-        run=row["run"],
-        name=row["name"],
-        host=row["host"],
-        path=row["path"],
+    return row_records.record(
+        ProjectionState,
+        row,
         open=bool(row["open"]),
-        handled=row["handled"],
-        memory=tuple(json.loads(row["memory"])),
-        tries=row["tries"],
-        failure=row["failure"],
+        memory=json.loads(row["memory"]),
         skipped=json.loads(row["skipped"]),
-        worker=row["worker"],
     )

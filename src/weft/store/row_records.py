@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -14,6 +14,8 @@ from weft import model
 from weft.admission import capacity
 from weft.config import GateSettings, RunSettings, WorkspaceSettings
 from weft.store.database import Row, encode, storable
+
+T = TypeVar("T")
 
 _REQUEST: Final = msgspec.json.Decoder(model.TaskRequest)
 
@@ -47,31 +49,29 @@ def names(text: str) -> frozenset[str]:
     return frozenset(json.loads(text))
 
 
+def record(kind: type[T], row: Row, **parsed: Any) -> T:
+    """Build a record from the columns named like its fields; `parsed` has the other fields."""
+    return msgspec.convert({**row, **parsed}, kind)
+
+
+summary = functools.partial(record, model.Summary)
+attempt = functools.partial(record, model.Attempt)
+lease = functools.partial(record, model.Lease)
+message = functools.partial(record, model.Message)
+
+
 def run(row: Row) -> model.Run:
-    return model.Run(
-        id=row["id"],
-        repo=row["repo"],
-        tenant=row["tenant"],
-        state=row["state"],
-        submitted=row["submitted"],
-        plan=row["plan"],
-        base=row["base"],
-        revision=row["revision"],
-        check=gate_settings(row["gate"]).run,
-        blocked=row["blocked"],
-        target=row["target"],
-        target_state=model.TargetState(row["target_state"]),
-        target_text=row["target_text"],
-        alternates=files(row["alternates"]),
-    )
+    check = gate_settings(row["gate"]).run
+    return record(model.Run, row, check=check, alternates=files(row["alternates"]))
 
 
 def run_settings(row: Row) -> RunSettings:
-    return RunSettings(
+    return record(
+        RunSettings,
+        row,
         gate=gate_settings(row["gate"]),
         workspace=msgspec.json.decode(row["workspace"], type=WorkspaceSettings),
         agents=json.loads(row["agents"]),
-        revision=row["revision"],
     )
 
 
@@ -93,112 +93,19 @@ def request_text(asked: model.TaskRequest) -> str:
 
 
 def task(row: Row) -> model.Task:
-    return model.Task(
-        id=row["id"],
-        run=row["run"],
-        name=row["name"],
-        repo=row["repo"],
-        tenant=row["tenant"],
-        text=row["text"],
+    return record(
+        model.Task,
+        row,
         request=request(row),
         attached=json.loads(row["attached"]),
-        state=model.State(row["state"]),
-        since=row["since"],
-        reason=row["reason"],
-        until=row["until"],
-        klass=model.Class(row["class"]),
-        priority=model.Priority(row["priority"]),
-        agent=row["agent"],
-        stage=row["stage"],
+        klass=row["class"],
         demand=demand(row["demand"]),
         files=files(row["files"]),
-        path_seconds=row["path_seconds"],
-        submitted=row["submitted"],
-        story=row["story"],
-        gang=row["gang"],
-        pinned=row["pinned"],
-        offered_to=row["offered_to"],
-        result=row["result"],
-        pin_until=row["pin_until"],
-        created_by=row["created_by"],
-    )
-
-
-def summary(row: Row) -> model.Summary:
-    return model.Summary(
-        id=row["id"],
-        name=row["name"],
-        run=row["run"],
-        tenant=row["tenant"],
-        state=model.State(row["state"]),
-        reason=row["reason"],
-        since=row["since"],
-        agent=row["agent"],
-        stage=row["stage"],
-        klass=model.Class(row["klass"]),
-        priority=model.Priority(row["priority"]),
-        worker=row["worker"],
-        created_by=row["created_by"],
-        submitted=row["submitted"],
-    )
-
-
-def attempt(row: Row) -> model.Attempt:
-    return model.Attempt(
-        task=row["task"],
-        number=row["number"],
-        fence=row["fence"],
-        worker=row["worker"],
-        agent=row["agent"],
-        stage=row["stage"],
-        started=row["started"],
-        ended=row["ended"],
-        outcome=row["outcome"],
-        candidate=row["candidate"],
-        base=row["base"],
-        session=row["session"],
-        tokens=row["tokens"],
-        micro_usd=row["micro_usd"],
-    )
-
-
-def lease(row: Row) -> model.Lease:
-    return model.Lease(
-        fence=row["fence"],
-        kind=row["kind"],
-        holder=row["holder"],
-        task=row["task"],
-        attempt=row["attempt"],
-        worker=row["worker"],
-        host=row["host"],
-        state=model.LeaseState(row["state"]),
-        granted=row["granted"],
-        deadline=row["deadline"],
-        released=row["released"],
-        ended=row["ended"],
     )
 
 
 def event(row: Row) -> model.Event:
-    return model.Event(
-        id=row["id"],
-        at=row["at"],
-        kind=row["kind"],
-        run=row["run"],
-        task=row["task"],
-        data=json.loads(row["data"]),
-    )
-
-
-def message(row: Row) -> model.Message:
-    return model.Message(
-        id=row["id"],
-        to_task=row["to_task"],
-        to_worker=row["to_worker"],
-        sender=row["sender"],
-        text=row["text"],
-        at=row["at"],
-    )
+    return record(model.Event, row, data=json.loads(row["data"]))
 
 
 def find_notice(row: Row) -> model.Notice | None:
@@ -225,53 +132,36 @@ def find_notice(row: Row) -> model.Notice | None:
 
 
 def entry(row: Row) -> model.Entry:
-    return model.Entry(
-        id=row["id"],
-        run=row["run"],
-        state=row["state"],
+    return record(
+        model.Entry,
+        row,
         looked_at=bool(row["looked_at"]),
-        base=row["base"],
-        story=row["story"],
-        tasks=tuple(int(one) for one in json.loads(row["tasks"])),
-        work=tuple((commit, base) for commit, base in json.loads(row["work"])),
-        needs=frozenset(json.loads(row["needs"])),
+        tasks=[int(number) for number in json.loads(row["tasks"])],
+        work=json.loads(row["work"]),
+        needs=list(json.loads(row["needs"])),
         alone=bool(row["alone"]),
     )
 
 
 def verdict(row: Row) -> model.CheckVerdict:
-    return model.CheckVerdict(
-        base=row["base"],
-        combination=tuple(json.loads(row["combination"])),
-        purpose=row["purpose"],
-        tree=row["tree"],
-        check_id=row["check_id"],
-        commands=tuple(tuple(one) for one in json.loads(row["commands"])),
+    return record(
+        model.CheckVerdict,
+        row,
+        combination=json.loads(row["combination"]),
+        commands=json.loads(row["commands"]),
         passed=bool(row["passed"]),
-        seconds=row["seconds"],
-        number=row["number"],
     )
 
 
 def conflict(row: Row) -> model.MergeConflict:
-    return model.MergeConflict(
-        base=row["base"],
-        entry=row["entry"],
-        others=tuple(json.loads(row["others"])),
-        report=row["report"],
-    )
+    return record(model.MergeConflict, row, others=json.loads(row["others"]))
 
 
 def landing(row: Row) -> model.Landing:
-    return model.Landing(
-        run=row["run"],
-        sequence=row["sequence"],
-        old=row["old"],
-        new=row["new"],
-        tree=row["tree"],
-        entries=tuple(json.loads(row["entries"])),
-        commits=tuple(json.loads(row["commits"])),
-        revision=row["revision"],
+    return record(
+        model.Landing,
+        row,
+        entries=json.loads(row["entries"]),
+        commits=json.loads(row["commits"]),
         every_commit=bool(row["every_commit"]),
-        state=row["state"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from msgspec import to_builtins
@@ -11,12 +12,12 @@ from msgspec.structs import replace
 from weft.admission import capacity
 from weft.config import RunSettings
 from weft.errors import InputError, NotFound, Refused
-from weft.model import TERMINAL, NewRun, NewTask, Run, TargetState
+from weft.model import TERMINAL, NewRun, NewTask, Run, RunHistory, TargetState, Use
 from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import landing_tasks
-from weft.store.grants import write_lease
-from weft.store.leases import end_lease
+from weft.store.gate import read_gate
+from weft.store.leases import end_lease, write_lease
 from weft.store.ledger import Ledger
 from weft.store.limit_table import refuse_unusable
 from weft.store.projections import TARGET_BRANCH, NewProjection, add_projections
@@ -286,3 +287,36 @@ def page_runs(
     rows = tx.all("runs_after", tenant=tenant, after=after, most=most + 1)
     found = [row_records.run(row) for row in rows[:most]]
     return found, found[-1].id if len(rows) > most else None
+
+
+@reads
+def read_history(tx: Transaction, run: str, *, now: float) -> RunHistory:
+    row = _get_row(tx, run)
+    needs: dict[int, tuple[int, ...]] = {}
+    for edge in tx.all("edges_of_run", run=run):
+        needs[edge["task"]] = (*needs.get(edge["task"], ()), edge["needs"])
+    return RunHistory(
+        run=row_records.run(row),
+        tasks=tuple(row_records.task(one) for one in tx.all("tasks_of_run", run=run)),
+        needs=needs,
+        attempts=tuple(row_records.attempt(one) for one in tx.all("attempts_of_run", run=run)),
+        gate=read_gate(tx, run),
+        outputs={one["number"]: one["output"] for one in tx.all("failed_outputs", run=run)},
+        events=tuple(row_records.event(one) for one in tx.all("events_of_run", run=run)),
+        uses=_uses(tx, since=row["submitted"], until=now),
+        limits={one["resource"]: int(one["capacity"]) for one in tx.all("limits")},
+    )
+
+
+def _uses(tx: Transaction, *, since: float, until: float) -> tuple[Use, ...]:
+    rows = tx.all("uses_between", since=since, until=until)
+    return tuple(_use(list(group)) for _, group in groupby(rows, key=lambda one: one["fence"]))
+
+
+def _use(rows: list[Row]) -> Use:
+    lease = row_records.lease(rows[0])
+    return Use(
+        lease=lease,
+        run=lease.holder if lease.kind == "check" else rows[0]["run"],
+        amounts={one["resource"]: int(one["amount"]) for one in rows},
+    )

@@ -60,10 +60,7 @@ def list_called_before(tx: Transaction, name: str) -> list[Task]:
 @reads
 def list_names(tx: Transaction) -> list[Name]:
     """What the tasks of runs that have not ended are called, the latest runs first."""
-    return [
-        Name(task=row["id"], run=row["run"], name=row["name"], state=row["state"])
-        for row in tx.all("names")
-    ]
+    return [row_records.record(Name, row, task=row["id"]) for row in tx.all("names")]
 
 
 @reads
@@ -134,41 +131,21 @@ def list_open_entries(tx: Transaction) -> list[Entry]:
 @reads
 def list_costs(tx: Transaction, run: str | None) -> list[Cost]:
     """What each task of a run took, by agent; of all that belongs to none without a run."""
-    if run is None:
-        return _costs(tx.all("costs_of_the_rest"))
-    return _costs(tx.all("costs_of_run", run=run))
-
-
-def _costs(rows: Sequence[Row]) -> list[Cost]:
-    return [
-        Cost(
-            task=row["task"],
-            name=row["name"],
-            agent=row["agent"],
-            attempts=int(row["attempts"]),
-            tokens=int(row["tokens"]),
-            micro_usd=int(row["micro_usd"]),
-        )
-        for row in rows
-    ]
+    rows = tx.all("costs_of_the_rest") if run is None else tx.all("costs_of_run", run=run)
+    return [row_records.record(Cost, row) for row in rows]
 
 
 @reads
 def get_budget(tx: Transaction, run: str) -> RunBudget:
     row = tx.one("budget", resource=f"run:{run}/usd")
     assert row is not None, "it is one row, whatever there is"
-    cap = row["cap"]
-    return RunBudget(
-        cap=None if cap is None else int(cap),
-        spent=int(row["spent"]),
-        reserved=int(row["reserved"]),
-    )
+    return row_records.record(RunBudget, row)
 
 
 @reads
 def total_costs(tx: Transaction) -> dict[str, tuple[int, int]]:
     """Tokens and micro-dollars that the attempts of each agent took."""
     return {
-        row["agent"] or "none": (int(row["tokens"]), int(row["micro_usd"]))
+        row["agent"] or "none": (row["tokens"], row["micro_usd"])
         for row in tx.all("costs_by_agent")
     }

@@ -16,6 +16,7 @@ from typing import Final
 
 from weft.errors import InputError, NotFound, Unauthenticated
 from weft.model import EVERY_AGENT, Token
+from weft.store import row_records
 from weft.store.database import Row, Transaction
 from weft.store.store import reads, writes
 
@@ -179,15 +180,10 @@ def _digest(secret: str) -> str:
 
 
 def _token(row: Row) -> Token:
-    return Token(
-        id=row["id"],
-        name=row["name"],
-        scopes=frozenset(row["scopes"].split()),
-        tenant=row["tenant"],
-        fence=row["fence"],
+    return row_records.record(
+        Token,
+        row,
+        scopes=row["scopes"].split(),
         task=row["lease_task"],
-        agents=None if row["agents"] is None else frozenset(row["agents"].split()),
-        created=row["created"],
-        expires=row["expires"],
-        revoked=row["revoked"],
+        agents=None if row["agents"] is None else row["agents"].split(),
     )

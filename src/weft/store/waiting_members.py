@@ -52,10 +52,7 @@ def look_for_members(
     Members are looked at one by one only if they have just come (`fresh`, with the name under
     which each sends tasks), or something has stirred.
     """
-    heads = frozenset(
-        Head(tenant=row["tenant"], agent=row["agent"], pinned=row["pinned"])
-        for row in tx.all("swarm_heads")
-    )
+    heads = frozenset(row_records.record(Head, row) for row in tx.all("swarm_heads"))
     offered = frozenset(row["offered_to"] for row in tx.all("offers_of", worker=None))
     addressed = frozenset(row["id"] for row in tx.all("members_addressed"))
     newest = int(tx.value("last_event"))

@@ -224,23 +224,13 @@ def _is_silent(tx: Transaction, row: Row, now: float) -> bool:
 def _worker(tx: Transaction, row: Row, capacity: Capacity, now: float) -> Worker:
     silent = now - row["seen"] > tx.tuning.gone_after
     since = row["seen"] if _is_silent(tx, row, now) else None
-    return Worker(
-        id=row["id"],
-        name=row["name"],
-        kind=WorkerKind(row["kind"]),
-        host=row["host"],
-        boot=row["boot"],
-        pid=row["pid"],
-        pid_start=row["pid_start"],
-        heartbeat=row["heartbeat"],
-        seen=row["seen"],
+    return row_records.record(
+        Worker,
+        row,
         left=row["departed"],
         capacity=capacity,
         status=status(used=capacity.current, offline=silent or row["departed"] is not None),
         silent_since=since,
-        role=row["role"],
         is_lead=bool(row["is_lead"]),
         capabilities=() if row["token"] is None else row_records.files(row["agents"]),
-        tenant=row["tenant"],
-        token=row["token"],
     )

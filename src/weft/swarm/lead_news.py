@@ -17,7 +17,7 @@ from weft.project.agent_list import get_agent
 from weft.project.project import Project
 from weft.runs import single_task
 from weft.store import Store
-from weft.store.lead_messages import find_open, list_ends
+from weft.store.messages import find_open_lead, list_ends
 from weft.store.store import writes
 from weft.store.tokens import refuse_revoked
 from weft.swarm.addressee import address
@@ -72,7 +72,7 @@ def write_to_lead(
     if agent.stage != LEAD:
         raise InputError(f"{name} is no lead; write to one of its tasks, by number.")
     tenant = who.tenant or DEFAULT_TENANT
-    task = find_open(store, single_task.repository(project), name, tenant=tenant)
+    task = find_open_lead(store, single_task.repository(project), name, tenant=tenant)
     if task is not None:
         try:
             send_message(store, who, text, root=project.root, task=task, now=now)

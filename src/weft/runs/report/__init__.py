@@ -11,8 +11,7 @@ from weft.errors import InputError
 from weft.runs.report.report_records import RunReport
 from weft.runs.report.timeline import build_report
 from weft.store import Store
-from weft.store.history import read_history
-from weft.store.runs import list_runs
+from weft.store.runs import list_runs, read_history
 
 
 def read(store: Store, run: str | None) -> RunReport:

@@ -129,15 +129,15 @@ SELECT * FROM entries WHERE state IN ('queued', 'landing') ORDER BY run, number;
 
 -- name: costs_of_run
 -- What the attempts at each task of a run took, by agent.
-SELECT t.id AS task, t.name, a.agent, COUNT(*) AS attempts, SUM(a.tokens) AS tokens,
-       SUM(a.micro_usd) AS micro_usd
+SELECT t.id AS task, t.name, a.agent, COUNT(*) AS attempts, CAST(SUM(a.tokens) AS BIGINT) AS tokens,
+       CAST(SUM(a.micro_usd) AS BIGINT) AS micro_usd
 FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run = :run
 GROUP BY t.id, t.name, a.agent ORDER BY t.id, a.agent;
 
 -- name: costs_of_the_rest
 -- The same of tasks that belong to no run.
-SELECT t.id AS task, t.name, a.agent, COUNT(*) AS attempts, SUM(a.tokens) AS tokens,
-       SUM(a.micro_usd) AS micro_usd
+SELECT t.id AS task, t.name, a.agent, COUNT(*) AS attempts, CAST(SUM(a.tokens) AS BIGINT) AS tokens,
+       CAST(SUM(a.micro_usd) AS BIGINT) AS micro_usd
 FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run IS NULL
 GROUP BY t.id, t.name, a.agent ORDER BY t.id, a.agent;
 
@@ -146,11 +146,12 @@ GROUP BY t.id, t.name, a.agent ORDER BY t.id, a.agent;
 SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
        COALESCE((SELECT s.total FROM spending s WHERE s.resource = :resource
                  ORDER BY s.number DESC LIMIT 1), 0) AS spent,
-       COALESCE((SELECT SUM(c.amount) FROM leases l CROSS JOIN lease_costs c
+       COALESCE((SELECT CAST(SUM(c.amount) AS BIGINT) FROM leases l CROSS JOIN lease_costs c
                  WHERE l.state <> 'released' AND c.fence = l.fence AND c.resource = :resource),
                 0) AS reserved;
 
 -- name: costs_by_agent
 -- What the attempts of each agent took.
-SELECT agent, SUM(tokens) AS tokens, SUM(micro_usd) AS micro_usd FROM attempts
+SELECT agent, CAST(SUM(tokens) AS BIGINT) AS tokens,
+       CAST(SUM(micro_usd) AS BIGINT) AS micro_usd FROM attempts
 GROUP BY agent ORDER BY agent;

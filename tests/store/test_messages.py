@@ -5,9 +5,15 @@ from __future__ import annotations
 from store_helpers import DONE, go, hire, put, state, tuned, url, weaken
 from weft.model import LEAD, Outcome, State
 from weft.store import Store
-from weft.store.lead_messages import find_open, list_ends, list_sent
 from weft.store.leases import finish
-from weft.store.messages import confirm_to_task, list_to_task, post_to_task
+from weft.store.messages import (
+    confirm_to_task,
+    find_open_lead,
+    list_ends,
+    list_sent,
+    list_to_task,
+    post_to_task,
+)
 from weft.store.tasks import cancel, retry
 
 __all__ = ["url"]
@@ -86,14 +92,14 @@ def test_a_failed_lead_is_no_different_for_being_written_to(store: Store) -> Non
 def test_the_open_task_of_a_lead_is_found_until_it_has_ended(store: Store) -> None:
     lead = start(store)
     repo = "r"
-    assert find_open(store, repo, "lead", tenant="default") == lead
-    assert find_open(store, repo, "other", tenant="default") is None
-    assert find_open(store, "elsewhere", "lead", tenant="default") is None
-    assert find_open(store, repo, "lead", tenant="another") is None
+    assert find_open_lead(store, repo, "lead", tenant="default") == lead
+    assert find_open_lead(store, repo, "other", tenant="default") is None
+    assert find_open_lead(store, "elsewhere", "lead", tenant="default") is None
+    assert find_open_lead(store, repo, "lead", tenant="another") is None
     cancel(store, lead, now=2)
-    assert find_open(store, repo, "lead", tenant="default") is None
+    assert find_open_lead(store, repo, "lead", tenant="default") is None
     retry(store, lead, now=3)
-    assert find_open(store, repo, "lead", tenant="default") == lead
+    assert find_open_lead(store, repo, "lead", tenant="default") == lead
 
 
 def test_a_store_that_forgets_whom_a_message_is_for_is_caught(store: Store) -> None:
