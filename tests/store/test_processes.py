@@ -213,7 +213,7 @@ ALONE = {"llm": 1, "requests": 4}
 
 def puppet(crew: Crew, url: str, signs: Signs, name: str, *, boot: str) -> Member:
     """A registered worker that does what the test tells it, at the times the test says."""
-    member = crew.start("puppet_program")
+    member = crew.start("step_program")
     member.ask("live", str(signs.directory), name)
     assert member.ask("open", url, ALONE) is None
     place = {"id": name, "slots": 2, "host": HOST, "boot": boot, "pid": member.pid}
@@ -389,7 +389,7 @@ def assert_founded(url: str, limits: dict[str, int]) -> None:
 
 
 def test_two_processes_found_one_store(url: str, crew: Crew) -> None:
-    founders = [crew.start("puppet_program") for _ in range(2)]
+    founders = [crew.start("step_program") for _ in range(2)]
     for new in new_stores(url, 20):
         for founder in founders:
             founder.tell("open", new, LIMITS)
@@ -420,7 +420,7 @@ def test_two_instances_start_idle(url: str, crew: Crew, signs: Signs) -> None:
         for number in range(12):
             submit(store, NewTask(name=f"t{number}", demand={"llm": 1}), repo="r", now=0)
         names = ["one", "two"]
-        instances = [crew.start("puppet_program") for _ in names]
+        instances = [crew.start("step_program") for _ in names]
         for instance, name in zip(instances, names, strict=True):
             assert instance.ask("open", url, {"llm": 3}) is None
             place = {"id": name, "slots": 12, "host": HOST}
