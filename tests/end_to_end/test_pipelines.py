@@ -175,3 +175,30 @@ def test_a_verdict_of_several_lines_by_a_command_is_read(yard: Yard) -> None:
     done = yard.weft("run", "plan.md", "--stages", "implement,review")
     assert done.returncode == 0, (done.stdout, done.stderr)
     yard.assert_landed_once("1.1")
+
+
+def test_acceptance_criteria_reach_every_prompt_of_a_story(yard: Yard) -> None:
+    yard.settings(check=None)
+    yard.shell("review", f"cat <<'END'\n{ACCEPTED}END\n")
+    criteria = {"acceptance_criteria": ["the page is fast"]}
+    whole = {
+        "id": "A",
+        "title": "A page",
+        "files": ["src/a"],
+        "description": "script: write src/a x",
+    }
+    part = {
+        "id": "x",
+        "title": "A part",
+        "files": ["src/b"],
+        "description": "script: write src/b x",
+    }
+    story = {"id": "B", "title": "A site", "subtasks": [part]}
+    stories = [{**whole, **criteria}, {**story, **criteria}]
+    yard.write(**{"prd.json": json.dumps({"title": "Pages", "stories": stories})})
+    yard.run("prd.json", "--stages", "implement,review")
+    heading = "## Acceptance criteria\n\n"
+    for attempt in (1, 2):
+        assert f"{heading}- the page is fast\n" in prompt(yard, "A", attempt)
+    assert f"{heading}- B as a whole: the page is fast\n" in prompt(yard, "B.x", 1)
+    assert f"{heading}- the page is fast\n" in prompt(yard, "B", 1)

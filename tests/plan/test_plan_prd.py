@@ -36,7 +36,7 @@ def test_a_story_is_read_with_everything_it_says() -> None:
         passes=False,
     )
     assert (task.id, task.text, task.files) == ("S", "a story", ("a.py",))
-    assert task.details == "More.\n\nAcceptance criteria:\n- it works\n- it is fast"
+    assert (task.details, task.criteria) == ("More.", ("it works", "it is fast"))
     assert (task.priority, task.agent, task.check) == (Priority.HIGH, "codex", "make test")
     assert task.status is State.WAITING
     assert task.line == 4
@@ -52,7 +52,7 @@ def test_camel_case_is_read_too() -> None:
         }
     )
     first, second = tasks(text, "prd.json").values()
-    assert first.details == "Acceptance criteria:\n- x"
+    assert first.criteria == ("x",)
     assert [each.to for each in second.depends] == ["1"]
     assert second.group == "1"
 

@@ -92,6 +92,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     column: int = 1
     last_line: int = 0  # where its text ends; write-back puts the commit id and the note there
     details: str = ""  # the rest of it, for the prompt
+    criteria: tuple[str, ...] = ()  # acceptance criteria
     status: State = State.WAITING  # waiting, running, done, blocked or skipped
     commit: str | None = None
     note: str = ""  # why it is blocked

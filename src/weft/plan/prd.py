@@ -151,6 +151,7 @@ def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> _StoryD
             kind=ItemKind.SUBTASK,
             parent=story.id,
             priority=story.priority,
+            criteria=tuple(f"{story.id} as a whole: {each}" for each in story.criteria),
             agent=task.agent or story.agent,
             # It cannot leave the files of its story, if those are known.
             files=story.files if task.files is None else task.files,
@@ -176,10 +177,8 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
         text=text,
         line=line,
         column=column,
-        details=_details(
-            description if title else description.partition("\n")[2],
-            fields.strings(given.get("acceptance_criteria")),
-        ),
+        details=(description if title else description.partition("\n")[2]).strip(),
+        criteria=tuple(fields.strings(given.get("acceptance_criteria"))),
         status=_status(fields, given),
         agent=agent,
         files=() if agent == HUMAN else fields.files(given.get("files")),
@@ -237,10 +236,3 @@ def _letters(place: int) -> str:
         place, letter = divmod(place - 1, len(_LETTERS))
         letters = _LETTERS[letter] + letters
     return letters
-
-
-def _details(description: str, criteria: Sequence[str]) -> str:
-    parts = [description.strip()] if description.strip() else []
-    if criteria:
-        parts.append("Acceptance criteria:\n" + "\n".join(f"- {each}" for each in criteria))
-    return "\n\n".join(parts)

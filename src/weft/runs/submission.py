@@ -249,7 +249,9 @@ class _Tasks:
         }
         if task.kind in (ItemKind.STORY, ItemKind.EPIC):
             judging = tuple(stage for stage in self._stages(task) if looks(stage.name))
-            request = TaskRequest(kind=TaskKind.STORY, title=task.text, stages=judging)
+            request = TaskRequest(
+                kind=TaskKind.STORY, title=task.text, criteria=task.criteria, stages=judging
+            )
             return NewTask(**common, request=request)
         if task.manual:
             return NewTask(**common, agent=HUMAN, request=TaskRequest(title=task.text))
@@ -322,6 +324,7 @@ class _Tasks:
             plan=plan.title or plan.name,
             phase=title,
             reads=tuple(task.reads),
+            criteria=task.criteria,
             spec=spec.relevant(
                 self._spec, task=task.id, phase=task.phase, phase_title=title, files=literal
             )
