@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -14,7 +13,6 @@ from weft import bounds
 from weft.config import API_SLOTS
 from weft.errors import Forbidden, InputError
 from weft.model import Held, NewMember, Worker, WorkerKind
-from weft.project.project import Project
 from weft.store import Store
 from weft.store.members import (
     find_named,
@@ -28,7 +26,7 @@ from weft.store.members import join as register
 from weft.store.store import reads, writes
 from weft.store.workers import find_workers, get_worker, list_workers, no_worker
 from weft.swarm.access import get_acting
-from weft.swarm.identity import LOCAL, READ, WORK, Identity, has, is_foreign, need, need_member
+from weft.swarm.identity import READ, WORK, Identity, has, is_foreign, need, need_member
 from weft.swarm.swarm_records import Member
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -189,11 +187,3 @@ def _member(worker: Worker, held: Sequence[Held], offers: Sequence[int]) -> Memb
         offers=tuple(offers),
         seen=worker.seen,
     )
-
-
-def list_swarm(project: Project) -> list[Member]:
-    """Return the members that have joined and not left; none before there is a store."""
-    if not project.has_store:
-        return []
-    with project.open_store() as store:
-        return list_members(store, LOCAL, now=time.time())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,11 +38,15 @@ def command(ctx: click.Context, as_json: bool) -> None:
         return
     from weft.project import project
     from weft.project.agent_list import survey_agents
-    from weft.swarm.membership import list_swarm
+    from weft.swarm.identity import LOCAL
+    from weft.swarm.membership import list_members
 
     directory: Path = ctx.obj
     found = project.find(directory, os.environ)
-    listed, members = survey_agents(found), list_swarm(found)
+    listed, members = survey_agents(found), []
+    if found.has_store:
+        with found.open_store() as store:
+            members = list_members(store, LOCAL, now=time.time())
     if as_json:
         told = [_as_json(one) for one in listed]
         print_json({"agents": told, "members": [_member_as_json(one) for one in members]})
