@@ -11,6 +11,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Final
 
 from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 HERE: Final = "@"
 """Stands for the admitting worker or its host in a demand: `worker:@`, `host:@/ram_mb`."""
@@ -356,10 +357,10 @@ class NewMember(Struct, frozen=True, kw_only=True):
 class Capacity(Struct, frozen=True, kw_only=True):
     current: int
     max: int
+    available: int = 0  # computed
 
-    @property
-    def available(self) -> int:
-        return max(0, self.max - self.current)
+    def __post_init__(self) -> None:
+        force_setattr(self, "available", max(0, self.max - self.current))
 
 
 class Worker(Struct, frozen=True, kw_only=True):

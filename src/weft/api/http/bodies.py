@@ -1,32 +1,36 @@
-"""What may be sent: the bodies of requests, with their bounds."""
+"""The bodies of requests, with their bounds."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
 from fastapi import Path, Query
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from weft import bounds
-from weft.errors import InputError
-from weft.model import Class, ErrorClass, Priority
-from weft.runs.submission import Wishes, micro_dollars
-from weft.swarm.sent_plan import Format, NewPlan
-from weft.swarm.swarm_records import NewWork, TaskResult
+from weft.api.fields import (
+    AckText,
+    ClaimedPaths,
+    MemberFields,
+    Name,
+    Number,
+    PlanFields,
+    Reason,
+    SentFields,
+    TaskFields,
+)
+from weft.model import ErrorClass
+from weft.swarm.sent_plan import Format
+from weft.swarm.swarm_records import TaskResult
 
 LONGEST_WAIT: Final = 300_000  # milliseconds
 LONGEST_PAGE: Final = 200
-_DETAILS: Final = 64  # names of a task's details
+_ATTACHED: Final = 64  # names in a JSON object of a client's own
 
-Name = Annotated[str, Field(min_length=1, max_length=bounds.NAME)]
-Text = Annotated[str, Field(max_length=bounds.TEXT)]
-Short = Annotated[str, Field(max_length=bounds.REASON)]
-FilePath = Annotated[str, Field(min_length=1, max_length=bounds.PATH)]
-Number = Annotated[int, Field(ge=1, le=bounds.NUMBER)]
+LongText = Annotated[str, Field(max_length=bounds.TEXT)]
 Amount = Annotated[int, Field(ge=0, le=bounds.NUMBER)]
 TaskNumber = Annotated[int, Path(ge=1, le=bounds.NUMBER, description="A task's number.")]
 Ack = Annotated[str | None, Query(max_length=bounds.ACK)]
-Confirmed = Annotated[str, Field(max_length=bounds.ACK)] | None
 Most = Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="How many at once.")]
 After = Annotated[
     str | None,
@@ -34,118 +38,82 @@ After = Annotated[
 ]
 WaitMs = Annotated[int, Field(ge=0, le=LONGEST_WAIT)]
 
-ClassName = Literal["interactive", "standard", "batch"]
-PriorityName = Literal["critical", "high", "normal", "low", "background"]
+_STRICT: Final = ConfigDict(strict=True)
 
 
-class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class Body(SentFields):
+    model_config = _STRICT
 
 
-class Join(Body):
-    """An agent joins, or comes back: by its id, or by the same name with the same token."""
+class Join(MemberFields):
+    """A member joins, or comes back: by its id, or by the same name with the same token."""
 
-    name: Name
+    model_config = _STRICT
+
     id: Name | None = None
-    is_lead: bool = False
-    role: Annotated[str, Field(max_length=bounds.NAME)] = ""
-    capabilities: Annotated[list[Name], Field(max_length=bounds.CAPABILITIES)] = []
-    max_tasks: Annotated[int, Field(ge=1, le=bounds.TASKS)] | None = Field(
-        default=None, description="Default: MAX_CONCURRENT_TASKS of the server, or 1."
-    )
 
 
 class Poll(Body):
-    """Wait for something to do. A task is claimed for the agent before it is returned."""
+    """Wait for work. A task is claimed for the member before it is returned."""
 
     wait_ms: WaitMs = 60_000
-    ack: Confirmed = Field(default=None, description="The ack of what was returned before.")
+    ack: AckText | None = Field(default=None, description="The ack of the answer before.")
     holding: Annotated[list[Number], Field(max_length=100)] | None = Field(
-        default=None, description="The fences it knows of: what it was given and never got is told."
+        default=None,
+        description="The fences it knows; a granted task that never arrived comes again.",
     )
 
 
-class NewTaskBody(Body):
-    """A task: for everybody, or for one agent."""
+class NewTaskBody(TaskFields):
+    """A task: for the pool, or for one member."""
 
-    text: Annotated[str, Field(min_length=1, max_length=bounds.TEXT)]
-    title: Annotated[str, Field(max_length=bounds.TITLE)] = ""
-    to: Name | None = Field(default=None, description="The agent it is for, by id or name.")
-    how: Literal["pool", "assign", "queue", "offer", "prefer"] = "pool"
-    needs: Annotated[list[Number], Field(max_length=bounds.NEEDS)] = []
-    priority: PriorityName = "normal"
-    klass: ClassName = Field(default="standard", alias="class")
-    files: Annotated[list[FilePath], Field(max_length=bounds.FILES)] = []
-    agent: Name | None = Field(default=None, description="What whoever takes it must be able to.")
-    uses: Annotated[
-        dict[Name, Annotated[int, Field(ge=1, le=bounds.NUMBER)]], Field(max_length=20)
-    ] = {}
-    details: Annotated[dict[Name, JsonValue], Field(max_length=_DETAILS)] = {}
+    model_config = _STRICT
+
+    uses: dict[Name, Number] = Field(default={}, max_length=20)
+    attached: Annotated[dict[Name, JsonValue], Field(max_length=_ATTACHED)] = Field(
+        default={},
+        alias="details",
+        description="JSON of your own; the member gets it with the task.",
+    )
     tenant: Name | None = None
-    wait_ms: WaitMs = Field(default=0, description="How long to wait for the agent's capacity.")
-
-    def work(self) -> NewWork:
-        if self.how != "pool" and self.to is None:
-            raise InputError(f"To {self.how} a task, say to whom (`to`).")
-        return NewWork(
-            text=self.text,
-            title=self.title,
-            to=self.to,
-            how=self.how,
-            needs=tuple(self.needs),
-            priority=Priority[self.priority.upper()],
-            klass=Class[self.klass.upper()],
-            files=tuple(self.files),
-            agent=self.agent,
-            uses=self.uses,
-            attached=self.details,
-            tenant=self.tenant,
-        )
+    wait_ms: WaitMs = Field(default=0, description="How long to wait for the member's capacity.")
 
 
 class ReasonBody(Body):
-    reason: Short = ""
+    reason: Reason = ""
 
 
-class Let(Body):
+class Release(Body):
     fence: Number
-    reason: Short = ""
+    reason: Reason = ""
 
 
 class ProgressBody(Body):
     fence: Number
-    text: Text = ""
-    data: Annotated[dict[str, JsonValue], Field(max_length=_DETAILS)] | None = None
-    ack: Confirmed = None
+    text: LongText = ""
+    data: Annotated[dict[str, JsonValue], Field(max_length=_ATTACHED)] | None = None
+    ack: AckText | None = None
 
 
 class Finish(Body):
-    """The one end of an attempt: the first that arrives counts."""
+    """The end of an attempt; the first end that arrives counts."""
 
     fence: Number
     status: Literal["completed", "failed"]
-    text: Text = Field(default="", description="The result; of a failure, why.")
+    text: LongText = Field(default="", description="The result; of a failure, why.")
     kind: Annotated[ErrorClass, Field(strict=False)] = ErrorClass.OTHER
     reset: Annotated[float, Field(ge=0, le=bounds.NUMBER)] | None = None
     tokens: Amount = 0
     micro_usd: Amount = 0
-    spent: Annotated[dict[Name, Amount], Field(max_length=20)] = {}
+    spent: dict[Name, Amount] = Field(default={}, max_length=20)
 
     def result(self) -> TaskResult:
-        return TaskResult(
-            status=self.status,
-            text=self.text,
-            kind=self.kind,
-            reset=self.reset,
-            tokens=self.tokens,
-            micro_usd=self.micro_usd,
-            spent=self.spent,
-        )
+        return TaskResult(**self.values_for(TaskResult))
 
 
 class FilesBody(Body):
     fence: Number
-    files: Annotated[list[FilePath], Field(min_length=1, max_length=bounds.FILES)]
+    files: ClaimedPaths
 
 
 class NewMessage(Body):
@@ -173,39 +141,14 @@ class NewToken(Body):
     )
 
 
-class NewRunBody(Body):
+class NewRunBody(PlanFields):
     """A plan, as text, to be run on the server's repository; for the rest, see `weft run -h`."""
 
-    plan: Annotated[str, Field(min_length=1, max_length=bounds.PLAN)]
-    name: Annotated[str, Field(pattern=bounds.RUN_NAME)] = "plan"
+    model_config = _STRICT
+
     format: Format | None = Field(
-        default=None, description="What the plan is; left out, its first line tells."
-    )
-    agent: Name = Field(default="implement", description="Who does tasks that name nobody.")
-    stages: Annotated[list[Name], Field(max_length=bounds.STAGES)] = Field(
-        default=[], description="Of tasks that name none, such as test and implement."
-    )
-    slots: Annotated[int, Field(ge=1, le=bounds.SLOTS)] | None = Field(
-        default=None, description="Agents at a time."
+        default=None, description="The plan's format; left out, its first line tells."
     )
     base: Annotated[str, Field(pattern=rf"^[^\s\x00-\x1f\x7f]{{1,{bounds.REF}}}$")] = Field(
         default="HEAD", description="The commit or branch it starts from."
     )
-    budget_usd: Annotated[float, Field(gt=0, lt=bounds.DOLLARS)] | None = Field(
-        default=None, description="What the whole run may spend."
-    )
-
-    def new(self) -> NewPlan:
-        dollars = self.budget_usd
-        return NewPlan(
-            text=self.plan,
-            name=self.name,
-            format=self.format,
-            wishes=Wishes(
-                agent=self.agent,
-                stages=tuple(self.stages),
-                slots=self.slots,
-                base=self.base,
-                micro_usd=None if dollars is None else micro_dollars(dollars),
-            ),
-        )

@@ -10,6 +10,8 @@ from typing import Any, Final
 import msgspec
 from fastapi import FastAPI
 
+from weft.api.http.wire import FACE
+
 DESCRIPTION: Final = """\
 Agents join a swarm, take tasks and report what came of them; people and programs send tasks,
 run plans, look and steer.
@@ -127,7 +129,7 @@ def _describe(document: dict[str, Any]) -> dict[str, Any]:
     """
     names = sorted(_KINDS)
     found, parts = msgspec.json.schema_components(
-        [_KINDS[name] for name in names], ref_template="#/components/schemas/{name}"
+        [FACE.describe(_KINDS[name]) for name in names], ref_template="#/components/schemas/{name}"
     )
     schemas = dict(zip(names, found, strict=True))
     for methods in document["paths"].values():

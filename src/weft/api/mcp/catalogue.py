@@ -1,18 +1,15 @@
-"""The list of tools. A tool's name and description are its function's."""
+"""The list of tools. A tool's name and description are its function's, and so are its types."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, get_args, get_type_hints
 
-from weft.api.mcp import arguments, tool_results, tools
-from weft.api.mcp.arguments import Arguments
+from weft.api.fields import SentFields
+from weft.api.mcp import tools
 from weft.api.mcp.caller import Call
-
-Given = TypeVar("Given", bound=Arguments)
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,25 +17,22 @@ class Tool:
     name: str
     title: str
     description: str
-    takes: type[Arguments]
+    takes: type[SentFields]
     gives: type[Any]
     run: Callable[[Call, Any], Awaitable[tuple[str, Any]]]  # a sentence, and `gives`
     looks_only: bool  # changes nothing
 
 
 def _tool(
-    run: Callable[[Call, Given], Awaitable[tuple[str, Found]]],
-    takes: type[Given],
-    gives: type[Found],
-    title: str,
-    *,
-    looks_only: bool = False,
+    title: str, run: Callable[[Call, Any], Awaitable[tuple[str, Any]]], *, looks_only: bool = False
 ) -> Tool:
-    described = " ".join((inspect.getdoc(run) or "").split())
+    hints = get_type_hints(run)
+    [_, takes] = [hint for name, hint in hints.items() if name != "return"]
+    [_, gives] = get_args(hints["return"])
     return Tool(
         name=getattr(run, "__name__", ""),
         title=title,
-        description=described,
+        description=" ".join((inspect.getdoc(run) or "").split()),
         takes=takes,
         gives=gives,
         run=run,
@@ -47,56 +41,19 @@ def _tool(
 
 
 TOOLS: Final = {
-    one.name: one
-    for one in (
-        _tool(tools.join_swarm, arguments.JoinSwarm, tool_results.MemberResult, "Join the swarm"),
-        _tool(
-            tools.my_agent_info,
-            arguments.MyAgentInfo,
-            tool_results.MeResult,
-            "Who am I",
-            looks_only=True,
-        ),
-        _tool(
-            tools.get_swarm, arguments.GetSwarm, tool_results.Swarm, "Who is there", looks_only=True
-        ),
-        _tool(tools.send_task, arguments.SendTask, tool_results.SentResult, "Send a task"),
-        _tool(
-            tools.get_tasks,
-            arguments.GetTasks,
-            tool_results.PageResult,
-            "List tasks",
-            looks_only=True,
-        ),
-        _tool(
-            tools.get_task,
-            arguments.GetTask,
-            tool_results.TaskResultShape,
-            "Show a task",
-            looks_only=True,
-        ),
-        _tool(
-            tools.task_action, arguments.TaskAction, tool_results.Acted, "Claim or give back a task"
-        ),
-        _tool(
-            tools.poll_task, arguments.PollTask, tool_results.PolledResult, "Wait for work or news"
-        ),
-        _tool(
-            tools.store_progress,
-            arguments.StoreProgress,
-            tool_results.Stored,
-            "Tell progress or end",
-        ),
-        _tool(
-            tools.claim_files, arguments.ClaimFiles, tool_results.ClaimedFiles, "Ask for more files"
-        ),
-        _tool(
-            tools.why,
-            arguments.WhyArguments,
-            tool_results.Reasons,
-            "Why a task waits",
-            looks_only=True,
-        ),
-        _tool(tools.submit_plan, arguments.SubmitPlan, tool_results.RunResult, "Submit a plan"),
+    tool.name: tool
+    for tool in (
+        _tool("Join the swarm", tools.join_swarm),
+        _tool("Who am I", tools.my_agent_info, looks_only=True),
+        _tool("Who is there", tools.get_swarm, looks_only=True),
+        _tool("Send a task", tools.send_task),
+        _tool("List tasks", tools.get_tasks, looks_only=True),
+        _tool("Show a task", tools.get_task, looks_only=True),
+        _tool("Claim or give back a task", tools.task_action),
+        _tool("Wait for work or news", tools.poll_task),
+        _tool("Tell progress or end", tools.store_progress),
+        _tool("Ask for more files", tools.claim_files),
+        _tool("Why a task waits", tools.why, looks_only=True),
+        _tool("Submit a plan", tools.submit_plan),
     )
 }

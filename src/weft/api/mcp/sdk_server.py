@@ -10,20 +10,22 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from functools import cache, partial
 from typing import Any, Final
 
 import mcp_types as types
+import msgspec
 from anyio.to_thread import run_sync
 from mcp.server import Server, ServerRequestContext
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from weft import __version__
 from weft.api.mcp.caller import Call
 from weft.api.mcp.catalogue import TOOLS, Tool
+from weft.api.mcp.tool_results import FACE
 from weft.errors import WeftError
+from weft.store.remote_calls import plainly
 
 log = logging.getLogger(__name__)
 
@@ -90,13 +92,19 @@ def _described(name: str) -> types.Tool:
         title=tool.title,
         description=tool.description,
         input_schema=tool.takes.model_json_schema(schema_generator=_Schema),
-        output_schema=TypeAdapter(tool.gives).json_schema(
-            mode="serialization", schema_generator=_Schema
-        ),
+        output_schema=_output_schema(tool.gives),
         annotations=types.ToolAnnotations(
             read_only_hint=tool.looks_only, destructive_hint=False, open_world_hint=False
         ),
     )
+
+
+def _output_schema(kind: Any) -> dict[str, Any]:
+    """The schema of an answer; at its root, where the protocol wants an object, not a reference."""
+    [root], parts = msgspec.json.schema_components(
+        [FACE.describe(kind)], ref_template="#/$defs/{name}"
+    )
+    return {**parts.pop(root["$ref"].rpartition("/")[2]), "$defs": parts}
 
 
 async def _call_tool(
@@ -115,7 +123,7 @@ async def _call_tool(
     except Exception:
         log.exception("the tool %s broke", params.name)
         return _refusal("weft itself broke while it did this; its log says more.")
-    fields = asdict(found)
+    fields = msgspec.to_builtins(FACE.show(found), enc_hook=plainly)
     return types.CallToolResult(
         content=[
             types.TextContent(type="text", text=said),

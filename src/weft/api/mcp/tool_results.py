@@ -1,175 +1,119 @@
-"""What the tools answer: few fields, by the names the tools take them back under."""
+"""The answers of the tools: records without the fields that a model has no use for.
+
+A model pays for every field it reads. Numbers are called as the tools take them back: a task's
+`id` is `task`, the end of a page is `next`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from weft.api.shapes import Face, Shape
+from weft.model import MET, Held, Message, Notice, State, Summary, Task, Wait
+from weft.swarm.sent_plan import PlanSent
+from weft.swarm.swarm_records import Claimed, Member, Offer, Page
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldResult:
-    """A task somebody works on."""
+class MyMembers(Struct, frozen=True, kw_only=True):
+    """The members of the caller's token, or the task that weft started it for."""
 
-    task: int
-    name: str
-    fence: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemberResult:
-    id: str  # given as `me` by whoever it is
-    name: str
-    role: str
-    is_lead: bool
-    capabilities: list[str]
-    status: str
-    current: int  # tasks it works on
-    max: int
-    tasks: list[HeldResult]
-    offers: list[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeResult:
-    """Members of the caller's, or the one task weft started it for."""
-
-    members: list[MemberResult]
+    members: tuple[Member, ...]
     task: int | None
     fence: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Swarm:
-    members: list[MemberResult]
+class SwarmMembers(Struct, frozen=True, kw_only=True):
+    members: tuple[Member, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SentResult:
-    task: int
-    name: str
-    state: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListedTask:
-    task: int
-    name: str
-    state: str
-    reason: str
-    agent: str | None
-    worker: str | None
-    run: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageResult:
-    tasks: list[ListedTask]
-    next: int | None  # to be given as `after`; None: that was all
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskResultShape:
-    task: int
-    name: str
-    run: str | None
-    state: str
-    reason: str
-    text: str
-    agent: str | None
-    files: list[str]
-    result: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class MessageResult:
-    sender: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinishedResult:
-    """How a task ended that the caller sent."""
-
-    task: int
-    name: str
-    state: str
-    text: str  # its result, or why it has none
-
-
-@dataclass(frozen=True, kw_only=True)
-class Needed:
-    task: int
-    name: str
-    state: str
-    result: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClaimedResult:
-    """A task that is the caller's own now."""
-
-    task: int
-    name: str
-    fence: int  # to be shown with everything done for it
-    text: str
-    files: list[str]
-    needs: list[Needed]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfferResult:
-    task: int
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolledResult:
+class PollResult(Struct, frozen=True, kw_only=True):
     kind: str  # task, offer, messages, finished or nothing
-    task: ClaimedResult | None = None
-    offer: OfferResult | None = None
-    messages: list[MessageResult]
-    finished: list[FinishedResult]
-    ack: str | None = None  # to be given with the next poll
+    task: Claimed | None
+    offer: Offer | None
+    messages: tuple[Message, ...]
+    finished: tuple[Notice, ...]
+    ack: str | None  # for the next poll
 
 
-@dataclass(frozen=True, kw_only=True)
-class Acted:
+class ActionResult(Struct, frozen=True, kw_only=True):
     task: int
     action: str
-    claimed: ClaimedResult | None = None
+    claimed: Claimed | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stored:
+class ProgressResult(Struct, frozen=True, kw_only=True):
     task: int | None
-    state: str
-    messages: list[MessageResult]
+    state: State
+    messages: tuple[Message, ...]
     ack: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClaimedFiles:
+class FilesResult(Struct, frozen=True, kw_only=True):
     granted: bool
-    held: dict[str, int]  # what others hold, by whose task
+    held: Mapping[str, int]  # the files that other tasks hold, with the number of the task
 
 
-@dataclass(frozen=True, kw_only=True)
-class WaitResult:
-    kind: str
-    subject: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reasons:
+class Reasons(Struct, frozen=True, kw_only=True):
     task: int
-    state: str
+    state: State
     reason: str
-    waits: list[WaitResult]
+    waits: tuple[Wait, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    run: str
-    tasks: dict[str, int]  # numbers by the plan's ids
-    warnings: list[str]
+def _current(member: Member) -> int:
+    return member.capacity.current
+
+
+def _max(member: Member) -> int:
+    return member.capacity.max
+
+
+def _end(notice: Notice) -> str:
+    return notice.result if notice.state in MET and notice.result else notice.reason
+
+
+def _run(sent: PlanSent) -> str:
+    return sent.submitted.run
+
+
+def _numbers(sent: PlanSent) -> Mapping[str, int]:
+    return sent.submitted.tasks
+
+
+UNREAD: Final = frozenset(
+    {"repo", "tenant", "request", "attached", "since", "until", "klass", "priority", "stage"}
+    | {"demand", "path_seconds", "submitted", "story", "gang", "pinned", "offered_to", "pin_until"}
+    | {"created_by"}
+)
+"""Fields of a task for people and programs; its text tells a model the rest."""
+
+FACE: Final = Face(
+    {
+        Task: Shape(renamed={"id": "task"}, hidden=UNREAD),
+        Summary: Shape(
+            name="ListedTask", renamed={"id": "task"}, hidden=UNREAD & {*Summary.__struct_fields__}
+        ),
+        Page: Shape(renamed={"after": "next"}),
+        Member: Shape(
+            hidden=frozenset({"tenant", "seen", "capacity"}),
+            computed={"current": _current, "max": _max},
+        ),
+        Held: Shape(hidden=frozenset({"attempt", "deadline", "current"})),
+        Claimed: Shape(hidden=frozenset({"details", "attempt", "deadline", "messages"})),
+        Offer: Shape(hidden=frozenset({"until"})),
+        Message: Shape(hidden=frozenset({"id", "to_task", "to_worker", "at"})),
+        Notice: Shape(
+            name="Finished",
+            hidden=frozenset({"event", "reason", "result", "at"}),
+            computed={"text": _end},
+        ),
+        PlanSent: Shape(
+            name="SubmittedRun",
+            hidden=frozenset({"submitted"}),
+            computed={"run": _run, "tasks": _numbers},
+        ),
+    }
+)

@@ -7,25 +7,32 @@ members of the swarm, by the token they joined with.
 from __future__ import annotations
 
 import time
+from typing import Final
 
 from anyio.to_thread import run_sync
 
-from weft.api.mcp import arguments, conversion, tool_results
+from weft.api.mcp import arguments
 from weft.api.mcp.caller import Call
 from weft.api.mcp.task_news import wait_for_news
+from weft.api.mcp.tool_results import (
+    ActionResult,
+    FilesResult,
+    MyMembers,
+    PollResult,
+    ProgressResult,
+    Reasons,
+    SwarmMembers,
+)
 from weft.errors import Forbidden, InputError
-from weft.model import Class, Priority, State
+from weft.model import State, Task
 from weft.project.site import agent_names
-from weft.runs.submission import Wishes, micro_dollars
 from weft.swarm import addressee, dispatch, member_work, membership, sent_plan, visible_tasks
 from weft.swarm.access import find_own_members, sender_name
-from weft.swarm.swarm_records import Filter, NewWork, TaskResult
+from weft.swarm.swarm_records import Dispatched, Filter, Member, Page, TaskResult, Trigger
 from weft.swarm.visible_reasons import explain
 
 
-async def join_swarm(
-    call: Call, given: arguments.JoinSwarm
-) -> tuple[str, tool_results.MemberResult]:
+async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, Member]:
     """Join the swarm as a member that takes tasks, or come back as one.
 
     Do this once, before poll_task. Joining again with the same name and token keeps your tasks.
@@ -33,99 +40,68 @@ async def join_swarm(
     """
     found = await call.ask(
         membership.join,
-        name=given.name,
+        **given.description(),
         id=given.me,
-        is_lead=given.is_lead,
-        role=given.role,
-        capabilities=tuple(given.capabilities),
-        max_tasks=given.max_tasks,
         usual_tasks=call.project.config.api_slots,
         agent_files=agent_names(call.project.root),
         now=time.time(),
     )
     held = f" and hold {len(found.tasks)} task(s)" if found.tasks else ""
     said = f"You are {found.id}, may work on {found.capacity.max} task(s) at once{held}."
-    return said, conversion.member(found)
+    return said, found
 
 
-async def my_agent_info(
-    call: Call, given: arguments.MyAgentInfo
-) -> tuple[str, tool_results.MeResult]:
+async def my_agent_info(call: Call, given: arguments.MyAgentInfo) -> tuple[str, MyMembers]:
     """Say who you are: your membership, your capacity, and the tasks you hold with their fences."""
     if call.who.fence is not None:
         said = f"weft started you for task {call.who.task}; its fence is {call.who.fence}."
-        return said, tool_results.MeResult(members=[], task=call.who.task, fence=call.who.fence)
+        return said, MyMembers(members=(), task=call.who.task, fence=call.who.fence)
     own = await call.ask(membership.find_own, now=time.time())
     own = [one for one in own if given.me in (None, one.id, one.name)]
     names = ", ".join(one.id for one in own)
     said = f"You are {names}." if own else "You have not joined the swarm; join_swarm does that."
-    return said, tool_results.MeResult(
-        members=[conversion.member(one) for one in own], task=None, fence=None
-    )
+    return said, MyMembers(members=tuple(own), task=None, fence=None)
 
 
-async def get_swarm(call: Call, _given: arguments.GetSwarm) -> tuple[str, tool_results.Swarm]:
+async def get_swarm(call: Call, _given: arguments.GetSwarm) -> tuple[str, SwarmMembers]:
     """List the members of the swarm: who they are, what they can do, and how busy they are."""
     found = await call.ask(membership.list_members, now=time.time())
     free = sum(one.capacity.available > 0 and one.status != "offline" for one in found)
     said = f"{len(found)} member(s), {free} of them with room for a task."
-    return said, tool_results.Swarm(members=[conversion.member(one) for one in found])
+    return said, SwarmMembers(members=tuple(found))
 
 
-async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, tool_results.SentResult]:
+async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, Dispatched]:
     """Send a task to others: to whoever is free, to an agent of weft's, or to one member.
 
     It is done when poll_task tells you that it has ended, or get_task says so. You need not wait:
     no task depends on you once it is sent. For work in the repository name the agent and the
     files it may change.
     """
-    wanted = NewWork(
-        text=given.text,
-        title=given.title,
-        to=given.to,
-        how=given.how,
-        needs=tuple(given.needs),
-        priority=Priority[given.priority.upper()],
-        klass=Class[given.klass.upper()],
-        files=tuple(given.files),
-        agent=given.agent,
-        sender=await _sender(call, given.me),
-    )
+    wanted = given.work(sender=await _sender(call, given.me))
     work = await run_sync(addressee.address, call.who, call.project, wanted)
     sent = await call.ask(dispatch.send, work, now=time.time())
-    return f"Task {sent.task} is {sent.state}.", tool_results.SentResult(
-        task=sent.task, name=sent.name, state=sent.state.value
-    )
+    return f"Task {sent.task} is {sent.state}.", sent
 
 
-async def get_tasks(call: Call, given: arguments.GetTasks) -> tuple[str, tool_results.PageResult]:
+async def get_tasks(call: Call, given: arguments.GetTasks) -> tuple[str, Page]:
     """List tasks, oldest first, a page at a time."""
     me = await _sender(call, None) if given.mine else None
     sender = call.who.subject if me is None else sender_name(me)
-    which = Filter(
-        state=None if given.state is None else State(given.state),
-        agent=given.agent,
-        worker=given.worker,
-        run=given.run,
-        created_by=sender if given.mine else None,
-    )
+    which = Filter(**given.values_for(Filter), created_by=sender if given.mine else None)
     page = await call.ask(visible_tasks.list_tasks, which, after=given.after, most=given.most)
     more = "; there are more" if page.after is not None else ""
-    return f"{len(page.tasks)} task(s){more}.", tool_results.PageResult(
-        tasks=[conversion.listed(one) for one in page.tasks], next=page.after
-    )
+    return f"{len(page.tasks)} task(s){more}.", page
 
 
-async def get_task(
-    call: Call, given: arguments.GetTask
-) -> tuple[str, tool_results.TaskResultShape]:
+async def get_task(call: Call, given: arguments.GetTask) -> tuple[str, Task]:
     """Show one task: its text, state, files and result."""
     found = await call.ask(visible_tasks.get_task, _task(call, given.task))
     reason = f": {found.reason}" if found.reason else ""
-    return f"Task {found.id} is {found.state}{reason}.", conversion.task(found)
+    return f"Task {found.id} is {found.state}{reason}.", found
 
 
-async def task_action(call: Call, given: arguments.TaskAction) -> tuple[str, tool_results.Acted]:
+async def task_action(call: Call, given: arguments.TaskAction) -> tuple[str, ActionResult]:
     """Claim a task that is ready, release one you hold, accept or reject one you were offered."""
     me = await _member(call, given.me)
     now = time.time()
@@ -134,8 +110,7 @@ async def task_action(call: Call, given: arguments.TaskAction) -> tuple[str, too
             take = member_work.claim if given.action == "claim" else member_work.accept
             taken = await call.ask(take, me, given.task, now=now)
             said = f"Task {given.task} is yours, under the fence {taken.fence}."
-            claimed = conversion.claimed(taken)
-            return said, tool_results.Acted(task=given.task, action=given.action, claimed=claimed)
+            return said, ActionResult(task=given.task, action=given.action, claimed=taken)
         case "reject":
             await call.ask(member_work.reject, me, given.task, reason=given.reason, now=now)
             said = f"Task {given.task} is for others."
@@ -143,10 +118,15 @@ async def task_action(call: Call, given: arguments.TaskAction) -> tuple[str, too
             fence = await _held(call, me, given.task)
             await call.ask(member_work.release, fence, reason=given.reason, now=now)
             said = f"Task {given.task} is no longer yours."
-    return said, tool_results.Acted(task=given.task, action=given.action)
+    return said, ActionResult(task=given.task, action=given.action, claimed=None)
 
 
-async def poll_task(call: Call, given: arguments.PollTask) -> tuple[str, tool_results.PolledResult]:
+_NOTHING: Final = PollResult(
+    kind="nothing", task=None, offer=None, messages=(), finished=(), ack=None
+)
+
+
+async def poll_task(call: Call, given: arguments.PollTask) -> tuple[str, PollResult]:
     """Wait for what there is for you: a task, an offer, messages, or news of tasks you sent.
 
     A task that comes is yours already; end it with store_progress, or give it back with
@@ -159,12 +139,31 @@ async def poll_task(call: Call, given: arguments.PollTask) -> tuple[str, tool_re
     else:
         me = await _member(call, given.me)
         trigger = await call.room.poll(call.who, me, wait=wait, ack=given.ack)
-    return conversion.polled(trigger)
+    if trigger is None:
+        return "There is nothing for you yet; poll again.", _NOTHING
+    messages = (*trigger.messages, *(trigger.task.messages if trigger.task else ()))
+    return _announce(trigger), PollResult(
+        kind=trigger.kind,
+        task=trigger.task,
+        offer=trigger.offer,
+        messages=messages,
+        finished=trigger.finished,
+        ack=trigger.ack,
+    )
 
 
-async def store_progress(
-    call: Call, given: arguments.StoreProgress
-) -> tuple[str, tool_results.Stored]:
+def _announce(trigger: Trigger) -> str:
+    if trigger.task:
+        return f"Task {trigger.task.task} is yours, under the fence {trigger.task.fence}."
+    if trigger.offer:
+        return f"You are offered task {trigger.offer.task}; accept or reject it with task_action."
+    news = [f"{len(trigger.messages)} message(s)"] if trigger.messages else []
+    if trigger.finished:
+        news.append(", ".join(f"task {end.task} is {end.state}" for end in trigger.finished))
+    return f"For you: {'; '.join(news)}."
+
+
+async def store_progress(call: Call, given: arguments.StoreProgress) -> tuple[str, ProgressResult]:
     """Tell how far a task is, or end it: completed with its result, failed with the reason.
 
     The first end stands. Tell progress every few minutes: it is your sign of life for the task.
@@ -174,10 +173,10 @@ async def store_progress(
     now = time.time()
     if given.status == "progress":
         heard = await call.ask(member_work.progress, fence, text=given.text, ack=given.ack, now=now)
-        messages = [conversion.message(one) for one in heard.messages]
-        news = f" There are {len(messages)} message(s) for you." if messages else ""
-        return f"Noted for task {heard.task}.{news}", tool_results.Stored(
-            task=heard.task, state="running", messages=messages, ack=heard.ack
+        number = len(heard.messages)
+        news = f" There are {number} message(s) for you." if number else ""
+        return f"Noted for task {heard.task}.{news}", ProgressResult(
+            task=heard.task, state=State.RUNNING, messages=heard.messages, ack=heard.ack
         )
     if fence == call.who.fence:
         raise Forbidden(
@@ -186,14 +185,10 @@ async def store_progress(
         )
     result = TaskResult(status=given.status, text=given.text)
     state = await call.ask(member_work.finish, fence, result, now=now)
-    return f"The task is {state}.", tool_results.Stored(
-        task=None, state=state.value, messages=[], ack=None
-    )
+    return f"The task is {state}.", ProgressResult(task=None, state=state, messages=(), ack=None)
 
 
-async def claim_files(
-    call: Call, given: arguments.ClaimFiles
-) -> tuple[str, tool_results.ClaimedFiles]:
+async def claim_files(call: Call, given: arguments.ClaimFiles) -> tuple[str, FilesResult]:
     """Ask for more files for a task you work on: all of them at once, or none.
 
     Ask before you change a file that is not yours. If somebody else holds one, go on without it,
@@ -203,50 +198,30 @@ async def claim_files(
         member_work.claim_files, _fence(call, given.fence), tuple(given.files), now=time.time()
     )
     if not held:
-        return "They are yours now.", tool_results.ClaimedFiles(granted=True, held={})
+        return "They are yours now.", FilesResult(granted=True, held={})
     who = ", ".join(
         f"{path} (task {task})" if task else path for path, task in list(held.items())[:5]
     )
-    return f"Others hold {who}; nothing was granted.", tool_results.ClaimedFiles(
-        granted=False, held=held
-    )
+    return f"Others hold {who}; nothing was granted.", FilesResult(granted=False, held=held)
 
 
-async def why(call: Call, given: arguments.WhyArguments) -> tuple[str, tool_results.Reasons]:
+async def why(call: Call, given: arguments.GetTask) -> tuple[str, Reasons]:
     """Say why a task is where it is, and what it waits for."""
     found = await call.ask(explain, _task(call, given.task), now=time.time())
-    waits = [
-        tool_results.WaitResult(kind=one.kind, subject=one.subject, text=one.text)
-        for one in found.waits
-    ]
-    told = "; ".join(one.text for one in waits[:5]) or found.task.reason or "nothing holds it up"
-    return f"Task {found.task.id} is {found.task.state}: {told}.", tool_results.Reasons(
-        task=found.task.id,
-        state=found.task.state.value,
-        reason=found.task.reason,
-        waits=waits,
+    task = found.task
+    causes = "; ".join(wait.text for wait in found.waits[:5])
+    return f"Task {task.id} is {task.state}: {causes or task.reason or 'nothing holds it up'}.", (
+        Reasons(task=task.id, state=task.state, reason=task.reason, waits=found.waits)
     )
 
 
-async def submit_plan(
-    call: Call, given: arguments.SubmitPlan
-) -> tuple[str, tool_results.RunResult]:
+async def submit_plan(call: Call, given: arguments.SubmitPlan) -> tuple[str, sent_plan.PlanSent]:
     """Submit a plan as a run: its tasks start as their needs allow, what passes its checks lands.
 
     Only an admin may; others send tasks with send_task. Follow it with get_tasks and its run.
     """
-    dollars = given.budget_usd
-    wishes = Wishes(
-        agent=given.agent,
-        stages=tuple(given.stages),
-        slots=given.slots,
-        micro_usd=None if dollars is None else micro_dollars(dollars),
-    )
-    new = sent_plan.NewPlan(text=given.plan, name=given.name, wishes=wishes)
-    sent = await call.ask(sent_plan.submit_text, call.project, new)
-    run, tasks = sent.submitted.run, dict(sent.submitted.tasks)
-    said = f"Run {run} has {len(tasks)} task(s)."
-    return said, tool_results.RunResult(run=run, tasks=tasks, warnings=list(sent.warnings))
+    sent = await call.ask(sent_plan.submit_text, call.project, given.new())
+    return f"Run {sent.submitted.run} has {len(sent.submitted.tasks)} task(s).", sent
 
 
 def _task(call: Call, given: int | None) -> int:

@@ -17,63 +17,59 @@ from weft.store import Store
 from weft.swarm import inbox, membership
 from weft.swarm.access import find_own_members
 from weft.swarm.identity import ADMIN, READ, WORK, Identity, has
+from weft.swarm.swarm_records import Member
 
 router = APIRouter(tags=["agents"])
 
 AgentId = Annotated[str, Path(min_length=1, max_length=100, description="An agent's id.")]
 
 
-@router.post("/agents", status_code=201, openapi_extra=answers(wire.WireMember))
+@router.post("/agents", status_code=201, openapi_extra=answers(Member))
 async def join(request: Request, body: bodies.Join) -> Response:
     """Join the swarm, or come back to it; what is known of the agent is brought up to date."""
     project = parts_of(request).project
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireMember:
-        member = membership.join(
+    def work(store: Store, who: Identity, now: float) -> Member:
+        return membership.join(
             store,
             who,
-            name=body.name,
+            **body.description(),
             id=body.id,
-            is_lead=body.is_lead,
-            role=body.role,
-            capabilities=tuple(body.capabilities),
-            max_tasks=body.max_tasks,
             usual_tasks=project.config.api_slots,
             agent_files=agent_names(project.root),
             now=now,
         )
-        return wire.agent(member)
 
     return await act(request, WORK, work, status=201)
 
 
-@router.get("/agents", openapi_extra=answers(wire.Agents))
+@router.get("/agents", openapi_extra=answers(wire.MemberPage))
 async def list_agents(
     request: Request, after: bodies.After = None, most: bodies.Most = 50
 ) -> Response:
     """Who is in the swarm, with what each has to do, by id; `after` of the answer asks on."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.Agents:
+    def work(store: Store, who: Identity, now: float) -> wire.MemberPage:
         found, more = membership.page_members(store, who, after=after, most=most, now=now)
-        return {"agents": [wire.agent(one) for one in found], "after": more}
+        return {"agents": found, "after": more}
 
     return await look(request, READ, work)
 
 
-@router.get("/agents/{id}", openapi_extra=answers(wire.WireMember))
+@router.get("/agents/{id}", openapi_extra=answers(Member))
 async def get_agent(request: Request, id: AgentId) -> Response:
     return await look(
         request,
         READ,
-        lambda store, who, now: wire.agent(membership.get_member(store, who, id, now=now)),
+        lambda store, who, now: membership.get_member(store, who, id, now=now),
     )
 
 
-@router.post("/agents/{id}/ping", openapi_extra=answers(wire.WireMember))
+@router.post("/agents/{id}/ping", openapi_extra=answers(Member))
 async def ping(request: Request, id: AgentId) -> Response:
     """A sign of life. Whoever polls need not give any other."""
     return await act(
-        request, WORK, lambda store, who, now: wire.agent(membership.ping(store, who, id, now=now))
+        request, WORK, lambda store, who, now: membership.ping(store, who, id, now=now)
     )
 
 
@@ -88,30 +84,27 @@ async def close(request: Request, id: AgentId) -> Response:
     return await act(request, WORK, work)
 
 
-@router.get("/me", openapi_extra=answers(wire.WireMe))
+@router.get("/me", openapi_extra=answers(wire.Me))
 async def me(request: Request) -> Response:
     """Whose token this is, and its agents. `X-Weft-Agent` names the one that acts."""
     named = request.headers.get("x-weft-agent")
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireMe:
+    def work(store: Store, who: Identity, now: float) -> object:
         own = membership.find_own(store, who, now=now) if has(who, WORK) else []
         id = _own(store, who, named) if named is not None or len(own) == 1 else None
         acting = [one for one in own if one.id == id]
-        return {
-            "token": wire.caller(who),
-            "agent": wire.agent(acting[0]) if acting else None,
-            "agents": [wire.agent(one) for one in own],
-        }
+        agent = acting[0] if acting else None
+        return wire.show(wire.Me(token=who, agent=agent, agents=tuple(own)))
 
     return await look(request, OWN, work)
 
 
-@router.post("/poll", openapi_extra=answers(wire.WirePolled))
+@router.post("/poll", openapi_extra=answers(wire.PollAnswer))
 async def poll(request: Request, body: bodies.Poll) -> Response:
     """Wait until there is something to do, for up to `wait_ms`."""
     parts, named = parts_of(request), request.headers.get("x-weft-agent")
 
-    async def work(who: Identity) -> wire.WirePolled:
+    async def work(who: Identity) -> wire.PollAnswer:
         member = await in_thread(request, lambda: acting(parts.store, who, named, now=time.time()))
         wait = 0 if parts.leaving.is_set() else body.wait_ms / 1000
         trigger = await while_connected(
@@ -121,7 +114,7 @@ async def poll(request: Request, body: bodies.Poll) -> Response:
         after = await in_thread(
             request, lambda: membership.get_member(parts.store, who, member, now=time.time())
         )
-        return {"trigger": trigger, "capacity": wire.capacity(after.capacity)}
+        return {"trigger": trigger, "capacity": after.capacity}
 
     return await act_slowly(request, WORK, work)
 
@@ -139,11 +132,11 @@ async def read_messages(request: Request, ack: bodies.Ack = None) -> Response:
     return await act(request, WORK, work)
 
 
-@router.post("/agents/{id}/messages", status_code=201, openapi_extra=answers(wire.WireMessage))
+@router.post("/agents/{id}/messages", status_code=201, openapi_extra=answers(wire.SentMessage))
 async def send_message(request: Request, id: AgentId, body: bodies.NewMessage) -> Response:
     """Say something to an agent: it finds it when it polls."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireMessage:
+    def work(store: Store, who: Identity, now: float) -> wire.SentMessage:
         return {"message": inbox.send_message(store, who, body.text, member=id, now=now)}
 
     return await act(request, WORK, work, status=201)

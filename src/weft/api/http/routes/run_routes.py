@@ -39,24 +39,24 @@ async def submit(request: Request, body: bodies.NewRunBody) -> Response:
     return await act_slowly(request, ADMIN, work, status=201)
 
 
-@router.get("/runs", openapi_extra=answers(wire.Runs))
+@router.get("/runs", openapi_extra=answers(wire.RunPage))
 async def list_all(
     request: Request, after: bodies.After = None, most: bodies.Most = 50
 ) -> Response:
     """Runs, newest first, as many as asked for; `after` of the answer asks on."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.Runs:
+    def work(store: Store, who: Identity, now: float) -> wire.RunPage:
         found, more = page_runs(store, tenant=who.tenant, after=after, most=most)
         return {"runs": [wire.run(one, who) for one in found], "after": more}
 
     return await look(request, READ, work)
 
 
-@router.get("/runs/{id}", openapi_extra=answers(wire.WireRun))
+@router.get("/runs/{id}", openapi_extra=answers(wire.RunState))
 async def get(request: Request, id: RunId) -> Response:
     """A run, and how many of its tasks are in each state."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireRun:
+    def work(store: Store, who: Identity, now: float) -> wire.RunState:
         run = get_visible_run(store, who, id)
         done = [task for task in list_run(store, id) if task.request.kind is TaskKind.WORK]
         return {

@@ -20,7 +20,7 @@ from weft.swarm.visible_limits import list_limits
 router = APIRouter(tags=["looking"])
 
 
-@router.get("/limits", openapi_extra=answers(wire.WireLimits))
+@router.get("/limits", openapi_extra=answers(wire.LimitList))
 async def limits(request: Request) -> Response:
     """Every limit, how much of it is used, and who sets it.
 
@@ -28,7 +28,7 @@ async def limits(request: Request) -> Response:
     told those that everybody shares, and its own.
     """
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireLimits:
+    def work(store: Store, who: Identity, now: float) -> wire.LimitList:
         return {"limits": list_limits(store, who, now=now)}
 
     return await look(request, READ, work)
@@ -49,19 +49,19 @@ async def change_limit(
     return await act(request, ADMIN, work)
 
 
-@router.get("/queue", openapi_extra=answers(wire.WireQueue))
+@router.get("/queue", openapi_extra=answers(wire.Queue))
 async def queue(request: Request, most: bodies.Most = 100) -> Response:
     """What starts next, what holds it up, and what lands: the first of each, without pages, since
     the order is another one at every moment. A tenant is told of its own."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireQueue:
+    def work(store: Store, who: Identity, now: float) -> wire.Queue:
         found = explanation.look_at_queue(store, now=now, most=most, tenant=who.tenant)
         return wire.queue(found, most)
 
     return await look(request, READ, work)
 
 
-@router.get("/cost", openapi_extra=answers(wire.Costs))
+@router.get("/cost", openapi_extra=answers(wire.CostPage))
 async def cost(
     request: Request,
     run: Annotated[str | None, Query(max_length=200)] = None,
@@ -74,12 +74,13 @@ async def cost(
     belongs to no run comes with the last of them. Of each, the tasks that took the most are told.
     """
 
-    def work(store: Store, who: Identity, now: float) -> wire.Costs:
+    def work(store: Store, who: Identity, now: float) -> object:
         if run is not None:
             get_visible_run(store, who, run)
-            return {"runs": [wire.run_cost(explanation.get_cost(store, run))], "after": None}
+            costs = (explanation.get_cost(store, run),)
+            return wire.show(wire.CostPage(runs=costs, after=None))
         found, more = explanation.page_costs(store, tenant=who.tenant, after=after, most=most)
-        return {"runs": [wire.run_cost(one) for one in found], "after": more}
+        return wire.show(wire.CostPage(runs=tuple(found), after=more))
 
     return await look(request, READ, work)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from weft import bounds
+from weft.api.fields import ClassName
 from weft.api.http import bodies, wire
 from weft.api.http.auth import OWN
 from weft.api.http.bodies import TaskNumber
@@ -24,14 +25,14 @@ from weft.api.http.requests import (
 )
 from weft.api.http.routes.member_routes import acting
 from weft.errors import AlreadyEnded, Refused
-from weft.model import Class, State
+from weft.model import Class, State, Task
 from weft.runs.attempt_output import Log
-from weft.runs.task_diff import find_difference
+from weft.runs.task_diff import TaskDiff, find_difference
 from weft.store import Store
 from weft.swarm import dispatch, inbox, member_work, visible_tasks
 from weft.swarm.addressee import address
 from weft.swarm.identity import READ, WORK, Identity
-from weft.swarm.swarm_records import Claimed, Dispatched, Filter, Heard
+from weft.swarm.swarm_records import Claimed, Dispatched, Filter, Heard, Page
 from weft.swarm.visible_reasons import explain
 
 router = APIRouter(tags=["tasks"])
@@ -63,7 +64,7 @@ async def send(request: Request, body: bodies.NewTaskBody) -> Response:
     return await act_slowly(request, OWN, work, status=201)
 
 
-@router.get("/tasks", openapi_extra=answers(wire.Tasks))
+@router.get("/tasks", openapi_extra=answers(Page))
 async def list_tasks(
     request: Request,
     state: State | None = None,
@@ -72,7 +73,7 @@ async def list_tasks(
     run: Named = None,
     tenant: Named = None,
     created_by: Named = None,
-    klass: Annotated[bodies.ClassName | None, Query(alias="class")] = None,
+    klass: Annotated[ClassName | None, Query(alias="class")] = None,
     after: Annotated[int, Query(ge=0, le=bounds.NUMBER)] = 0,
     most: bodies.Most = 50,
 ) -> Response:
@@ -95,10 +96,10 @@ async def list_tasks(
     )
 
 
-@router.get("/tasks/{id}", openapi_extra=answers(wire.WireTask))
+@router.get("/tasks/{id}", openapi_extra=answers(Task))
 async def get_task(request: Request, id: TaskNumber) -> Response:
     return await glance(
-        request, OWN, lambda store, who, now: wire.task(visible_tasks.get_task(store, who, id))
+        request, OWN, lambda store, who, now: wire.show(visible_tasks.get_task(store, who, id))
     )
 
 
@@ -123,12 +124,12 @@ async def _take(request: Request, id: int, verb: Callable[..., Claimed | Refused
     return await act(request, WORK, work)
 
 
-@router.post("/tasks/{id}/reject", openapi_extra=answers(wire.WireTaskChange))
+@router.post("/tasks/{id}/reject", openapi_extra=answers(wire.TaskChange))
 async def reject(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> Response:
     """Leave an offered task to others."""
     named = request.headers.get("x-weft-agent")
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireTaskChange:
+    def work(store: Store, who: Identity, now: float) -> wire.TaskChange:
         member = acting(store, who, named, now=now)
         member_work.reject(store, who, member, id, reason=body.reason, now=now)
         return {"task": id, "changed": True}
@@ -136,11 +137,11 @@ async def reject(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> R
     return await act(request, WORK, work)
 
 
-@router.post("/tasks/{id}/release", openapi_extra=answers(wire.WireTaskChange))
-async def release(request: Request, id: TaskNumber, body: bodies.Let) -> Response:
+@router.post("/tasks/{id}/release", openapi_extra=answers(wire.TaskChange))
+async def release(request: Request, id: TaskNumber, body: bodies.Release) -> Response:
     """Hand a task back, for others to do."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireTaskChange:
+    def work(store: Store, who: Identity, now: float) -> wire.TaskChange:
         changed = member_work.release(store, who, body.fence, task=id, reason=body.reason, now=now)
         return {"task": id, "changed": changed}
 
@@ -166,44 +167,44 @@ async def progress(request: Request, id: TaskNumber, body: bodies.ProgressBody) 
     return await act(request, OWN, work)
 
 
-@router.post("/tasks/{id}/finish", openapi_extra=answers(wire.WireState))
+@router.post("/tasks/{id}/finish", openapi_extra=answers(wire.TaskState))
 async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Response:
     """Say how it ended. The first that is said counts; the same again is answered the same."""
     result = body.result()
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireState | AlreadyEnded:
+    def work(store: Store, who: Identity, now: float) -> wire.TaskState | AlreadyEnded:
         state = member_work.finish(store, who, body.fence, result, task=id, now=now)
         return state if isinstance(state, AlreadyEnded) else {"task": id, "state": state}
 
     return await act(request, OWN, work)
 
 
-@router.post("/tasks/{id}/cancel", openapi_extra=answers(wire.WireTaskChange))
+@router.post("/tasks/{id}/cancel", openapi_extra=answers(wire.TaskChange))
 async def cancel(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> Response:
-    def work(store: Store, who: Identity, now: float) -> wire.WireTaskChange:
+    def work(store: Store, who: Identity, now: float) -> wire.TaskChange:
         changed = member_work.cancel(store, who, id, reason=body.reason, now=now)
         return {"task": id, "changed": changed}
 
     return await act(request, WORK, work)
 
 
-@router.post("/tasks/{id}/files", openapi_extra=answers(wire.Extended))
+@router.post("/tasks/{id}/files", openapi_extra=answers(wire.HeldFiles))
 async def claim_files(request: Request, id: TaskNumber, body: bodies.FilesBody) -> Response:
     """Ask for more files: all of them, or none if somebody holds one."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.Extended:
+    def work(store: Store, who: Identity, now: float) -> wire.HeldFiles:
         held = member_work.claim_files(store, who, body.fence, body.files, task=id, now=now)
         return {"held": held}
 
     return await act(request, OWN, work)
 
 
-@router.post("/tasks/{id}/messages", status_code=201, openapi_extra=answers(wire.WireMessage))
+@router.post("/tasks/{id}/messages", status_code=201, openapi_extra=answers(wire.SentMessage))
 async def send_message(request: Request, id: TaskNumber, body: bodies.NewMessage) -> Response:
     """Say something to whoever works on a task."""
     root = parts_of(request).project.root
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireMessage:
+    def work(store: Store, who: Identity, now: float) -> wire.SentMessage:
         said = inbox.send_message(store, who, body.text, root=root, task=id, now=now)
         return {"message": said}
 
@@ -221,17 +222,17 @@ async def read_messages(request: Request, id: TaskNumber, ack: bodies.Ack = None
     return await act(request, OWN, work)
 
 
-@router.get("/tasks/{id}/why", openapi_extra=answers(wire.WireWhy))
+@router.get("/tasks/{id}/why", openapi_extra=answers(wire.Why))
 async def why(request: Request, id: TaskNumber) -> Response:
     """Where a task is, since when, and what it waits for."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireWhy:
+    def work(store: Store, who: Identity, now: float) -> wire.Why:
         return wire.why(explain(store, who, id, now=now))
 
     return await look(request, OWN, work)
 
 
-@router.get("/tasks/{id}/logs", openapi_extra=answers(wire.Lines))
+@router.get("/tasks/{id}/logs", openapi_extra=answers(wire.LogLines))
 async def logs(
     request: Request,
     id: TaskNumber,
@@ -243,7 +244,7 @@ async def logs(
     """The last lines that an attempt's agent printed; of the latest attempt, if none is named."""
     parts = parts_of(request)
 
-    def read(who: Identity) -> wire.Lines:
+    def read(who: Identity) -> wire.LogLines:
         task = visible_tasks.get_task(parts.store, who, id)
         log = Log(
             project=parts.project,
@@ -257,14 +258,14 @@ async def logs(
     return await _read_slowly(request, read)
 
 
-@router.get("/tasks/{id}/diff", openapi_extra=answers(wire.WireDiff))
+@router.get("/tasks/{id}/diff", openapi_extra=answers(TaskDiff))
 async def diff(request: Request, id: TaskNumber) -> Response:
     """What a task changed, landed or not."""
     parts = parts_of(request)
 
-    def read(who: Identity) -> wire.WireDiff:
+    def read(who: Identity) -> object:
         visible_tasks.get_task(parts.store, who, id)
-        return wire.difference(find_difference(parts.project, str(id)))
+        return wire.show(find_difference(parts.project, str(id)))
 
     return await _read_slowly(request, read)
 

@@ -30,21 +30,21 @@ async def create(request: Request, body: bodies.NewToken) -> Response:
             expires=None if body.expires_in is None else now + body.expires_in,
             now=now,
         )
-        told = wire.token(token)
-        return ShownOnce(shown={**told, "secret": secret}, kept={**told, "secret": ""})
+        shown = wire.show(token)
+        return ShownOnce(shown={**shown, "secret": secret}, kept={**shown, "secret": ""})
 
     return await act(request, ADMIN, work, status=201)
 
 
-@router.get("", openapi_extra=answers(wire.WireTokens))
+@router.get("", openapi_extra=answers(wire.TokenPage))
 async def list_all(
     request: Request, after: bodies.After = None, most: bodies.Most = 50
 ) -> Response:
     """Tokens, oldest first, as many as asked for; `after` of the answer asks on."""
 
-    def work(store: Store, who: Identity, now: float) -> wire.WireTokens:
+    def work(store: Store, who: Identity, now: float) -> object:
         found, more = page_tokens(store, after=after, most=most)
-        return {"tokens": [wire.token(one) for one in found], "after": more}
+        return wire.show(wire.TokenPage(tokens=tuple(found), after=more))
 
     return await look(request, ADMIN, work)
 

@@ -1,0 +1,150 @@
+"""Fields that a client sends, with their bounds; HTTP bodies and MCP arguments share them.
+
+MCP clients show the descriptions to a model before it calls a tool.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from weft import bounds
+from weft.model import Class, Priority
+from weft.runs.submission import Wishes, micro_dollars
+from weft.swarm.sent_plan import NewPlan
+from weft.swarm.swarm_records import NewWork
+
+Name = Annotated[str, Field(min_length=1, max_length=bounds.NAME)]
+Text = Annotated[str, Field(min_length=1, max_length=bounds.TEXT)]
+Reason = Annotated[str, Field(max_length=bounds.REASON)]
+FilePath = Annotated[str, Field(min_length=1, max_length=bounds.PATH)]
+Number = Annotated[int, Field(ge=1, le=bounds.NUMBER)]
+AckText = Annotated[str, Field(max_length=bounds.ACK)]
+ClaimedPaths = Annotated[
+    list[FilePath],
+    Field(
+        min_length=1,
+        max_length=bounds.FILES,
+        description="Paths or patterns, such as `src/a.py`.",
+    ),
+]
+
+ClassName = Literal["interactive", "standard", "batch"]
+PriorityName = Literal["critical", "high", "normal", "low", "background"]
+
+
+class SentFields(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    def values_for(self, record: type[Struct]) -> dict[str, Any]:
+        """Return the fields that a record has too, under the same names."""
+        shared = [name for name in record.__struct_fields__ if name in type(self).model_fields]
+        values = {name: getattr(self, name) for name in shared}
+        return {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+        }
+
+
+class MemberFields(SentFields):
+    name: Annotated[Name, Field(description="The name that other members call you by.")]
+    role: Annotated[
+        str, Field(max_length=bounds.NAME, description="Your purpose, in a few words.")
+    ] = ""
+    capabilities: Annotated[
+        list[Name],
+        Field(
+            max_length=bounds.CAPABILITIES,
+            description="Kinds of tasks you can do, such as `python`.",
+        ),
+    ] = []
+    is_lead: Annotated[
+        bool, Field(description="Whether you hand out work and want to hear how it ends.")
+    ] = False
+    max_tasks: Annotated[int, Field(ge=1, le=bounds.TASKS)] | None = Field(
+        default=None,
+        description="Tasks you work on at once; default: MAX_CONCURRENT_TASKS of the server, or 1.",
+    )
+
+    def description(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in MemberFields.model_fields}
+
+
+class TaskFields(SentFields):
+    text: Annotated[Text, Field(description="Everything that the agent or member has to know.")]
+    title: Annotated[str, Field(max_length=bounds.TITLE, description="The same in a line.")] = ""
+    agent: Annotated[
+        Name | None,
+        Field(
+            description="The agent file or capability that shall do it, such as `implement`. "
+            "Left out, only members of the swarm take it."
+        ),
+    ] = None
+    to: Annotated[
+        Name | None, Field(description="A member, by id or name, for every `how` but pool.")
+    ] = None
+    how: Annotated[
+        Literal["pool", "assign", "queue", "offer", "prefer"],
+        Field(
+            description="pool: any free member. assign: `to`, who must have room now. queue: `to`, "
+            "when there is room. offer: `to` may decline. prefer: `to`, but another member when "
+            "it stays busy."
+        ),
+    ] = "pool"
+    needs: Annotated[
+        list[Number],
+        Field(max_length=bounds.NEEDS, description="Tasks that must be done before it starts."),
+    ] = []
+    files: Annotated[
+        list[FilePath],
+        Field(
+            max_length=bounds.FILES,
+            description="Paths or patterns it may change, such as `src/**`. None: it may change "
+            "nothing, and its last message is the result.",
+        ),
+    ] = []
+    priority: PriorityName = "normal"
+    klass: Annotated[ClassName, Field(alias="class", description="The kind of hurry.")] = "standard"
+
+    def work(self, *, sender: str | None = None) -> NewWork:
+        values = self.values_for(NewWork) | {
+            "klass": Class[self.klass.upper()],
+            "priority": Priority[self.priority.upper()],
+        }
+        return NewWork(**values, sender=sender)
+
+
+class PlanFields(SentFields):
+    plan: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=bounds.PLAN,
+            description="The text of a plan.md: `## Phase 1: …`, `- [ ] Task 1: …`, and under a "
+            "task `<!-- files: … -->` and `<!-- depends: task1 -->`. Or of a prd.json.",
+        ),
+    ]
+    name: Annotated[str, Field(pattern=bounds.RUN_NAME, description="Begins the run's id.")] = (
+        "plan"
+    )
+    agent: Annotated[Name, Field(description="The agent for tasks that name none.")] = "implement"
+    stages: Annotated[
+        list[Name],
+        Field(max_length=bounds.STAGES, description="Of tasks that name none: test, implement."),
+    ] = []
+    slots: Annotated[int, Field(ge=1, le=bounds.SLOTS)] | None = Field(
+        default=None, description="Agents at a time."
+    )
+    budget_usd: Annotated[float, Field(gt=0, lt=bounds.DOLLARS)] | None = Field(
+        default=None, description="Dollars for the whole run."
+    )
+
+    def new(self) -> NewPlan:
+        dollars = self.budget_usd
+        wishes = Wishes(
+            **self.values_for(Wishes),
+            micro_usd=None if dollars is None else micro_dollars(dollars),
+        )
+        return NewPlan(**self.values_for(NewPlan), text=self.plan, wishes=wishes)
