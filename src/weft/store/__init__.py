@@ -1,15 +1,15 @@
-"""The database: who holds what, what waits for what, what happened.
+"""The database.
 
-`open_store` chooses the driver by URL. The verbs are functions in the modules of this
-package, each one transaction over a `Store`:
+`open_store` chooses the driver by URL. The verbs are functions in the modules of this package, each
+a transaction over a `Store`, or a part of a transaction that is open:
 
-    runs, tasks    submit, cancel, retry, skip, pause and resume
-    admission      admit a task with every amount and claim it needs, or say what it waits for
-    leases         renew, release, finish, extend, adopt, and what becomes of suspects
-    offers         offer, accept, reject, assign
-    workers        register, heartbeat, depart
-    limits         set, list, compare with a configuration, penalise a provider
-    events         read the log from any point
+    runs, tasks       submit, cancel, retry, skip, pause and resume
+    admission         admit a task with every amount and claim it needs
+    leases            renew, release, finish, extend, adopt, free suspects
+    offers            offer, accept, reject, assign
+    workers, members  register, heartbeat, depart
+    limit_table       set, list, compare with a configuration, penalise a provider
+    events            read the log from any point
 """
 
 from weft.store.store import Store, default_url, open_store

@@ -1,12 +1,12 @@
-"""Admission: the one transaction that starts anything.
+"""Admission: the only transaction that starts a task.
 
-It picks the best task that fits and grants, all or nothing, every amount and every file
-claim the task needs, under a fence nobody ever had. Use is summed from the open leases and
-claims are read inside the transaction, and there is one writer at a time; hence no limit
-is ever exceeded and no file is ever held twice.
+It picks the best task that fits and grants, all or nothing, every amount and every file claim the
+task needs, under a new fence. Use is summed from the open leases and claims are read inside the
+transaction, and there is a single writer at a time; so no limit is ever exceeded and no file is
+ever held twice.
 
     read    limits, use, claims, the latest turns, the best task of each bucket
-    decide  with `policy`: order, tenants' turns, what fits, who has been passed over
+    decide  with `weft.admission`: order, tenants' turns, shortages, bypassed tasks
     write   lease, amounts, claims, attempt, state, event
 """
 
@@ -41,7 +41,7 @@ _MOST_SKIPPED: Final = 256
 def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
     """Start the best task this worker can take; a gang gives several grants at once.
 
-    Empty means that nothing is admissible for this worker now.
+    Empty means that no task is admissible for this worker now.
     """
     scene = _look(tx, now)
     place = scene.ledger.place(worker)
@@ -93,14 +93,14 @@ def admit_task(tx: Transaction, worker: str, task: int, *, now: float) -> list[G
 
 
 def _look(tx: Transaction, now: float) -> AdmissionRows:
-    """Read the scene, once what time has changed is written down."""
+    """Wake the tasks that are due, then read the rows."""
     scene = AdmissionRows(tx, now)
     if scene.ledger.runs_wait or (scene.ledger.due is not None and scene.ledger.due <= now):
         ready.wake_due(tx, now=now)
         start_waiting(tx, now=now)
         scene = AdmissionRows(tx, now)
     if scene.held_up is not None and scene.held_up.reserved and scene.reserved is None:
-        # Reserving no longer helps it; whoever stepped aside for it may go.
+        # Reserving no longer helps it; tasks set aside for it may start.
         tx.run("drop_reservation", task=scene.held_up.task)
         bring_back(tx, scene.held_up.task)
         scene.held_up = None
@@ -117,7 +117,7 @@ def _share_bucket(tx: Transaction, row: Row, ahead: Mapping[str, int]) -> bool:
 def _must_wait_its_turn(
     tx: Transaction, scene: AdmissionRows, place: PoolPlace, who: ReadyTask
 ) -> bool:
-    """Whether its tenant has had its turns and another tenant could go instead."""
+    """Tell whether a task's tenant has had its turns while another tenant's task could start."""
     if who.tenant != scene.ledger.yielding:
         return False
     others = [
@@ -152,12 +152,12 @@ def _choose(
             continue
         home = scene.ledger.places.get(who.pinned, place) if who.pinned else place
         if scene.shortages(who, home):
-            # The whole bucket asks for the same, so none of it can go.
+            # The whole bucket asks for the same, so none of it can start.
             if held_up is None and scene.may_reserve(who, home):
                 held_up = who
             continue
         if not concerns(who, place):
-            continue  # the worker it is pinned to can take it at once
+            continue  # its pinned worker can take it at once
         held = scene.held_files(who)
         ahead = {} if held else scene.find_ahead(who)
         if not held and not ahead:
@@ -165,7 +165,7 @@ def _choose(
         if held and held_up is None and scene.may_reserve(who, home):
             held_up = who
         if row["id"] in unseen:
-            continue  # it stands aside, or in line, already
+            continue  # already aside, or in line
         if held:
             passable = scene.is_passable(who)
             for member in who.rows:
@@ -188,7 +188,7 @@ def _choose(
 
 
 def _with_reserved(scene: AdmissionRows, heads: Sequence[Row]) -> list[Row]:
-    """Whoever capacity is kept free for is looked at wherever it stands: all wait for it."""
+    """Add the task that capacity is kept free for, wherever it is in the index."""
     if scene.reserved is None or any(row["id"] == scene.reserved.task for row in heads):
         return list(heads)
     scene.reserved_row = scene.reserved.rows[0]
@@ -208,19 +208,19 @@ def _note_bypass(
     held_up: ReadyTask | None,
     fence: int,
 ) -> None:
-    """Remember who is first in order but held up; after enough admissions, reserve for it."""
+    """Record the first task in order that is held up; after enough admissions, reserve for it."""
     previous = scene.held_up
     if previous is not None and previous.task in {row["id"] for row in admitted.rows}:
         tx.run("drop_reservation", task=previous.task)
-        if len(admitted.rows) > 1:  # from now on each member's files are held by itself
+        if len(admitted.rows) > 1:  # from now on each member of the gang holds its own files
             bring_back(tx, previous.task)
         previous = None
-    # Only who stood before the admitted one was passed over.
+    # Only a task ranked before the admitted task was bypassed.
     ahead = held_up is not None and held_up.rank < admitted.rank
     first = held_up.task if held_up is not None and ahead else None
     if previous is not None and held_up is not None and first not in (None, previous.task):
         row = tx.one("task", id=previous.task)
-        # Not every worker and every turn sees it; it stays first until a better one is held up.
+        # Not every worker and turn sees it; it stays first until a better task is held up.
         if row is not None and rank(tx, row, scene.now) < held_up.rank:
             first = previous.task
     current = fairness.bypassed(previous, first, fence)
@@ -240,13 +240,13 @@ def _first_held_up(
     held_up: ReadyTask | None,
     asides: Sequence[Row],
 ) -> ReadyTask | None:
-    """The first in order that could not go, those set aside earlier included."""
+    """Return the first held-up task in order, tasks set aside earlier included."""
     for row in asides:
         who = candidate(tx, row, rank(tx, row, scene.now))
         if (
             who is not None
             and place.can_run(who.agents, who.repo, who.tenant)
-            and scene.held_files(who)  # otherwise it stands aside until its turn in the plan
+            and scene.held_files(who)  # otherwise it is aside until its turn in the plan
             and scene.may_reserve(who, place)
         ):
             held_up = _better(held_up, who)
@@ -304,7 +304,7 @@ def _grant_one(
     tx.run("start_task", id=task, now=scene.now, attempt=number)
     ready.drop_wants(tx, row)
     if row["line"] is not None:
-        # Whoever comes next in this line waits for the file just claimed.
+        # The next task of this line waits for the file just claimed.
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=task)
     tx.event(
         "task_admitted",
@@ -332,7 +332,7 @@ def _grant_one(
 
 
 def _pick_units(tx: Transaction, demand: Demand) -> dict[str, tuple[int, ...]]:
-    """Numbers for what is handed out by number; the amounts are known to fit."""
+    """Pick unit numbers for numbered resources; the amounts are known to fit."""
     units = {}
     for resource, amount in demand.items():
         if capacity.has_units(resource):
@@ -343,7 +343,10 @@ def _pick_units(tx: Transaction, demand: Demand) -> dict[str, tuple[int, ...]]:
 
 @writes
 def drain(tx: Transaction, *, now: float) -> bool:
-    """Admit nothing more; False if that was so before."""
+    """Stop all admissions, on every host; return False if they were stopped already.
+
+    Running attempts continue, and the gate continues to land.
+    """
     if tx.value("drained") is not None:
         return False
     tx.run("set_drained", since=now)
@@ -353,7 +356,7 @@ def drain(tx: Transaction, *, now: float) -> bool:
 
 @writes
 def undo_drain(tx: Transaction, *, now: float) -> bool:
-    """Admit again; False if nobody had drained."""
+    """Admit again; return False if admissions were not stopped."""
     if tx.value("drained") is None:
         return False
     tx.run("set_drained", since=None)

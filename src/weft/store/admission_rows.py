@@ -1,8 +1,8 @@
 """The rows that an admission decides on, read once.
 
-A candidate is a task, or a whole gang, with everything it would take. The scene tells whether a
-candidate fits, and if not, its obstacle: a limit, a held file, or a ready task of the same run that
-shares a file with it and comes earlier in the plan.
+`ReadyTask` is a ready task, or a whole gang, with everything it would take. `AdmissionRows` tells
+whether it fits, and if not, its obstacle: a limit, a held file, or a ready task of the same run
+that shares a file with it and comes earlier in the plan.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from weft.store.ledger import Ledger, PoolPlace
 from weft.store.ready import place_of
 
 _MOST_PASSED: Final = 256
-"""Most earlier tasks that are examined although they wait for something else."""
+"""Most earlier tasks that are examined although they wait for another reason."""
 
 
 class ReadyTask(Struct, frozen=True, kw_only=True):
-    rows: Sequence[Row]  # the best first; more than one only for a gang
+    rows: Sequence[Row]  # the best first; more than one row only for a gang
     repo: str
     run: str | None
     tenant: str
-    demand: Mapping[str, int]  # of all together, `@` unresolved
+    demand: Mapping[str, int]  # total, `@` unresolved
     files: tuple[str, ...]
-    agents: frozenset[str]  # those its place must be able to run
+    agents: frozenset[str]  # agents that its worker must be able to run
     pinned: str | None
     rank: order.Rank
 
@@ -53,12 +53,12 @@ class ReadyTask(Struct, frozen=True, kw_only=True):
 
     @property
     def own(self) -> set[int]:
-        """Tasks whose claims do not stand in its way: its own, and its story's."""
+        """Tasks whose claims do not exclude it: its own, and its story's."""
         return {row[key] for row in self.rows for key in ("id", "story") if row[key] is not None}
 
 
 def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> ReadyTask | None:
-    """The candidate a ready row stands for; None if its gang cannot start as a whole."""
+    """Read the ready task of a row; return None if its gang cannot start as a whole."""
     rows: Sequence[Row] = [row]
     demand = row_records.demand(row["demand"])
     files = row_records.files(row["files"])
@@ -97,29 +97,30 @@ def rank(tx: Transaction, row: Row, now: float) -> order.Rank:
 
 
 class AdmissionRows:
-    """Limits, use, claims and whoever has been passed over, in one transaction."""
+    """Limits, use, claims and the reservation, in one transaction."""
 
     def __init__(self, tx: Transaction, now: float) -> None:
         self.now = now
         self.reserved_row: Row | None = None
         self._tx = tx
         self._families: dict[int, Sequence[Row]] = {}
-        self._room: dict[int, bool] = {}  # by bucket: a worker could start a task of it now
+        self._room: dict[int, bool] = {}  # by bucket: whether a worker could start a task of it now
         self.ledger = Ledger(tx, now)
         self.claims = Claims(tx)
         self.held_up = self.ledger.held_up
         self.reserved = self._reserved(tx)
 
     def shortages(self, who: ReadyTask, place: PoolPlace) -> list[Shortage]:
-        """What a candidate would lack at a place, counting what is kept free for another."""
+        """List the shortages of a task at a worker; capacity kept free for another task counts as
+        used."""
         demand = who.demand_at(place)
         return capacity.shortages(demand, self.ledger.effective, self._taken(who, place))
 
     def shortages_of(self, demand: Demand) -> list[Shortage]:
-        """What somebody other than a task would lack: a gate, a check, more for an attempt.
+        """List the shortages of a gate, a check, or more budget for an attempt.
 
-        What is kept free for a task counts as taken unless that task waits for files: they may
-        be those of a task whose check this is.
+        Capacity kept free for a task counts as used unless that task waits for files: this may be
+        the check of the task that holds them.
         """
         used: Mapping[str, int] = self.ledger.used
         if self.reserved is not None and not self._claimed(self.reserved):
@@ -133,12 +134,11 @@ class AdmissionRows:
         return capacity.add(self.ledger.used, self._kept_free(self.reserved, place))
 
     def _goes_before_reserved(self, who: ReadyTask) -> bool:
-        """Tell whether a candidate may use reserved room.
+        """Tell whether a task may use reserved capacity.
 
-        The task that holds the reservation may. So may a task that continues with files it or its
-        story holds: the reserving task may be waiting for these files, and neither would ever
-        start. So may an earlier task of the same run: the reserving task may be waiting for its
-        turn behind it.
+        The reserving task may. So may a task that continues with files it or its story holds: the
+        reserving task may be waiting for these files, and neither would ever start. So may an
+        earlier task of the same run: the reserving task may be waiting for its turn behind it.
         """
         assert self.reserved is not None
         return (
@@ -148,11 +148,11 @@ class AdmissionRows:
         )
 
     def _comes_before(self, who: ReadyTask, other: ReadyTask) -> bool:
-        """Tell whether a candidate is an earlier task of the other's run."""
+        """Tell whether a task is an earlier task of the other's run."""
         return who.run is not None and who.run == other.run and self._turn(who) < self._turn(other)
 
     def _kept_free(self, who: ReadyTask, place: PoolPlace) -> Mapping[str, int]:
-        """What is kept free for a candidate: places only where it could ever go."""
+        """Return the capacity kept free for a task: of a worker only where it could ever run."""
         if who.pinned in self.ledger.places:
             place = self.ledger.places[who.pinned]
         demand = who.demand_at(place)
@@ -163,7 +163,7 @@ class AdmissionRows:
         return capacity.shared(who.demand)
 
     def held_files(self, who: ReadyTask) -> dict[str, int]:
-        """The held patterns in a candidate's way, and who holds or is to get them."""
+        """Map the held patterns that exclude a task to the tasks that hold or reserve them."""
         held = self._claimed(who)
         if self.reserved is None or self._goes_before_reserved(who):
             return held
@@ -172,13 +172,15 @@ class AdmissionRows:
     def _claimed(self, who: ReadyTask) -> dict[str, int]:
         held = self.claims.held(who.repo, who.files, own=who.own)
         for story in who.stories:
-            if not self.claims.any_held_by(who.repo, [story]):  # it is to hold all, or nothing
+            if not self.claims.any_held_by(
+                who.repo, [story]
+            ):  # a story holds all files of its subtasks, or none
                 kin = {row["id"] for row in self._family(story)}
                 held |= self.claims.held(who.repo, wanted_by(self._family(story)), own=kin)
         return held
 
     def is_passable(self, who: ReadyTask) -> bool:
-        """Tell whether later tasks of the plan that share a file may go before a candidate.
+        """Tell whether later tasks of the plan that share a file may start before this task.
 
         They may if it waits for a file of a parked or paused task, which may keep it for any time.
         A gang stands in no line with other tasks.
@@ -193,11 +195,10 @@ class AdmissionRows:
         )
 
     def find_ahead(self, who: ReadyTask) -> dict[str, int]:
-        """Find a ready task that goes before a candidate by plan order; return its patterns.
+        """Find a ready task that goes before this task by plan order; map its patterns to it.
 
         Tasks of a run that share a file go by urgency, then in plan order. A task may be passed if
-        it lacks something other than files (a limit, a worker, the rest of its gang) or waits for a
-        stalled task.
+        it lacks a limit, a worker or the rest of its gang, or waits for a stalled task.
         """
         if who.run is None or self.claims.any_held_by(who.repo, {row["id"] for row in who.rows}):
             return {}
@@ -235,7 +236,7 @@ class AdmissionRows:
         return numbers
 
     def _turn(self, who: ReadyTask) -> tuple[order.Urgency, int]:
-        """Return the sort key of a candidate among those of its run that share a file with it."""
+        """Return the sort key of a task among those of its run that share a file with it."""
         return min(
             (self._urgency(row["class"], row["priority"], row["submitted"]), int(row["id"]))
             for row in who.rows
@@ -263,7 +264,7 @@ class AdmissionRows:
         return earlier is not None and not self.is_stalled(earlier)
 
     def _wanted(self, who: ReadyTask) -> Sequence[str]:
-        """Its files, and those its story would take with them."""
+        """List the files of a task, and those its story would claim with them."""
         families = (wanted_by(self._family(story)) for story in who.stories)
         return [*who.files, *itertools.chain.from_iterable(families)]
 
@@ -273,7 +274,8 @@ class AdmissionRows:
         return self._families[story]
 
     def kept_files(self, repo: str, files: Sequence[str]) -> dict[str, int]:
-        """Patterns kept free for somebody else that these files run into."""
+        """Map the patterns kept free for another task that these files conflict with to that
+        task."""
         other = self.reserved
         if other is None or other.repo != repo:
             return {}
@@ -284,13 +286,13 @@ class AdmissionRows:
         }
 
     def may_reserve(self, who: ReadyTask, place: PoolPlace) -> bool:
-        """Whether keeping capacity free for a candidate would ever help it."""
+        """Tell whether keeping capacity free for a task would ever help it."""
         if not any(self._could_go(who, one) for one in self.ledger.places.values()):
             return False
         holders = set(self._claimed(who).values())
         rows = (self._tx.one("task", id=one) for one in sorted(holders))
         if any(row is not None and row["state"] in (State.PAUSED, State.WAITING) for row in rows):
-            return False  # its files come free when a person or other tasks let them
+            return False  # a person or other tasks decide when its files come free
         demand = who.demand_at(place)
         return fairness.may_reserve(
             capacity.shortages(demand, self.ledger.effective, self.ledger.used),
@@ -300,7 +302,7 @@ class AdmissionRows:
         )
 
     def _could_go(self, who: ReadyTask, place: PoolPlace) -> bool:
-        """Whether a candidate would fit at a place if nothing else ran."""
+        """Tell whether a task would fit at a worker if nothing else ran."""
         return (
             who.pinned in (None, place.worker)
             and place.can_run(who.agents, who.repo, who.tenant)
@@ -308,26 +310,26 @@ class AdmissionRows:
         )
 
     def _reserved(self, tx: Transaction) -> ReadyTask | None:
-        """The candidate for which capacity is kept free, if there is one."""
+        """Return the task for which capacity is kept free."""
         if self.held_up is None or not self.held_up.reserved:
             return None
         row = tx.one("task", id=self.held_up.task)
         if row is None or row["state"] != State.READY:
             return None
         who = candidate(tx, row, rank(tx, row, self.now))
-        # What began to wait for something nobody can make room in stops others no longer.
+        # A task that no freed capacity can help stops other tasks no longer.
         if who is None or not self.may_reserve(who, self._home(who)):
             return None
         return who
 
     def _home(self, who: ReadyTask) -> PoolPlace:
-        """A place to judge a candidate at: the one it is pinned to, or none in particular."""
+        """Return the place to judge a task at: its pinned worker, or no worker in particular."""
         nowhere = PoolPlace(worker=HERE, host=HERE, agents=None)
         return self.ledger.places.get(who.pinned, nowhere) if who.pinned else nowhere
 
 
 def concerns(who: ReadyTask, place: PoolPlace) -> bool:
-    """Tell whether a place may ever take a candidate."""
+    """Tell whether a worker may ever take a task."""
     return who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
 
 

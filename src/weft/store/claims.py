@@ -1,9 +1,9 @@
-"""File claims: who holds which files, as read inside the admitting transaction.
+"""File claims, as read inside the admitting transaction.
 
-A story and its subtasks are one holder to everybody else. When the first subtask is admitted,
-its story claims the files of all of them, and keeps them while one of them holds files or has
-its candidate: a story never waits for files while it holds some, so two stories cannot wait
-for each other. Among themselves the subtasks exclude each other by claims of their own.
+A story and its subtasks are a single holder to all other tasks. When the first subtask is admitted,
+its story claims the files of all of them, and keeps them while a subtask holds files or has its
+candidate: a story never waits for files while it holds some, so two stories cannot wait for each
+other. The subtasks exclude each other by their own claims.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STALLED: Final = frozenset({State.PARKED, State.PAUSED})
 
 
 class Claims:
-    """The claims of live tasks, read per repository the first time they are asked for."""
+    """The claims of live tasks, read per repository on first use."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -29,9 +29,9 @@ class Claims:
         self.stalled: set[int] = set()  # parked or paused holders, of the repositories read
 
     def held(self, repo: str, files: Iterable[str], *, own: Collection[int]) -> dict[str, int]:
-        """The held patterns these files run into, and by whom they are held.
+        """Map the held patterns that these files conflict with to their holders.
 
-        `own` are the tasks whose claims do not count: the asker, and the story it belongs to.
+        Claims of the tasks in `own` do not count: the asking task and its story.
         """
         found: dict[str, int] = {}
         for file in files:
@@ -41,7 +41,6 @@ class Claims:
         return found
 
     def any_held_by(self, repo: str, tasks: Iterable[int]) -> bool:
-        """Whether one of these tasks holds files."""
         return any(self._of(repo).holds(task) for task in tasks)
 
     def any_stalled(self, repo: str) -> bool:
@@ -61,16 +60,16 @@ class Claims:
 
 
 def bring_back(tx: Transaction, holder: int) -> None:
-    """Look again at the tasks that stand aside for a task whose claims or turn ended."""
+    """Examine again the tasks set aside for a task whose claims or turn ended."""
     tx.run("bring_back", holder=holder)
     tx.wake()
 
 
 def bring_all_back(tx: Transaction, repo: str) -> None:
-    """Look again at every task aside: a task that holds files has stalled, so others may be passed.
+    """Examine again every task set aside: a task that holds files has stalled, so others may pass.
 
-    A head hides the tasks behind it in its line, and a task that waits for its turn in the plan
-    stands aside for the task before it. Neither holds any longer when the holder of their files has
+    A head hides the tasks behind it in its line, and a task that waits for its turn in the plan is
+    set aside for the task before it. Neither holds any longer when the holder of their files has
     stalled.
     """
     tx.run("bring_all_back", repo=repo)
@@ -78,7 +77,7 @@ def bring_all_back(tx: Transaction, repo: str) -> None:
 
 
 def give_up(tx: Transaction, task: Row) -> None:
-    """A task's claims end, and its story's if no other subtask needs them any more."""
+    """End a task's claims, and its story's if no other subtask needs them."""
     _drop(tx, task["repo"], task["id"])
     if task["story"] is not None:
         rest = [row for row in family(tx, task["story"]) if row["id"] != task["id"]]
@@ -101,19 +100,19 @@ def _needs_its_claims(tx: Transaction, story: int, rest: Sequence[Row]) -> bool:
 
 
 def family(tx: Transaction, story: int) -> Sequence[Row]:
-    """A story and its subtasks; nobody once the story has ended: then each is on its own."""
+    """Return a story and its subtasks; none once the story has ended: then each is on its own."""
     rows = tx.all("family", story=story)
     return [] if any(row["id"] == story and row["state"] in TERMINAL for row in rows) else rows
 
 
 def wanted_by(rows: Iterable[Row]) -> list[str]:
-    """All that a story and its subtasks will want, those that have ended left out."""
+    """List the files of a story and its subtasks that have not ended."""
     alive = [row for row in rows if row["state"] not in TERMINAL]
     return sorted({file for row in alive for file in row_records.files(row["files"])})
 
 
 def claim_for_story(tx: Transaction, repo: str, story: int) -> None:
-    """A story holds what all of its subtasks want; known to be free."""
+    """Claim the files of all subtasks for a story; they are known to be free."""
     rows = family(tx, story)
     tx.run("add_claims", task=story, repo=repo, patterns=encode_keys(wanted_by(rows)))
     if any(row["id"] == story and row["state"] in STALLED for row in rows):
@@ -121,10 +120,10 @@ def claim_for_story(tx: Transaction, repo: str, story: int) -> None:
 
 
 def pass_to_story(tx: Transaction, task: Row) -> bool:
-    """A subtask has its candidate: from now on its story's claims bind everyone but its kin.
+    """Pass the claims of a subtask with a candidate to its story.
 
-    False if the story cannot hold all its subtasks want: it gave its files up in the meantime,
-    and others have some of them now.
+    Return False if the story cannot hold the files of all its subtasks: it gave them up in the
+    meantime, and other tasks hold some of them now.
     """
     rows = family(tx, task["story"])
     kin = {row["id"] for row in rows}

@@ -1,10 +1,9 @@
-"""What the store needs of a database: transactions in which named queries run.
+"""Transactions in which named queries run, over either of two drivers.
 
-One writer at a time, on both databases. SQLite gives that by itself (`BEGIN IMMEDIATE`);
-on PostgreSQL every writing transaction first writes the single row of `store`. Whoever
-writes therefore sees everything that was ever committed, identifiers grow in commit order,
-and no check can be passed by two at once. The drivers in `sqlite` and `postgres` supply
-the mechanics; what is said in SQL is the same for both.
+There is a single writer at a time. SQLite guarantees it (`BEGIN IMMEDIATE`); on PostgreSQL every
+writing transaction first writes the single row of `store`. So a writer sees everything committed
+before it, identifiers grow in commit order, and no check can be passed twice at once. The drivers
+in `sqlite` and `postgres` supply the mechanics; both run the same SQL.
 """
 
 from __future__ import annotations
@@ -28,11 +27,10 @@ _QUICK_ENCODER: Final = msgspec.json.Encoder(enc_hook=str)
 
 
 Row = dict[str, Any]
-"""A row by the names of its columns."""
 
 
 class Cursor(Protocol):
-    """One open transaction of a driver."""
+    """An open transaction of a driver."""
 
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]: ...
     def run(self, query: str, parameters: Mapping[str, Any]) -> None: ...
@@ -41,28 +39,28 @@ class Cursor(Protocol):
 
 
 class Database(Protocol):
-    """A driver: opens transactions, repeats those that lost a race, and tells others."""
+    """A driver: opens transactions, repeats those that lost a race, and rings listeners."""
 
     url: str
-    place: str  # where it is, for people: no password in it
+    place: str  # its location, for messages: without the password
 
     def read(self, work: Callable[[Cursor], T]) -> T: ...
     def write(self, work: Callable[[Cursor], tuple[T, Outward]]) -> T: ...
     def listen(self, topic: Topic) -> Listener: ...
     def version(self) -> str: ...
     def check(self) -> str | None:
-        """What is wrong with the database, looked at closely; None if nothing is."""
+        """Examine the database; return the damage, or None."""
         ...
 
     def close(self) -> None: ...
 
 
 class Transaction:
-    """A transaction as the store's functions see it.
+    """A transaction of the store's functions.
 
-    Text that one database would keep and the other would not is refused by both, whatever it
-    is; texts that are only there to be read by people go through `storable` instead, and what
-    programs said through `told`, as everything does that is logged.
+    Text that only one of the databases could keep is refused by both. Texts that are only read by
+    people go through `storable` instead, and texts of programs through `redact`, as all event data
+    does.
     """
 
     __slots__ = ("_cursor", "_read_only", "_redactor", "outward", "tuning")
@@ -90,7 +88,7 @@ class Transaction:
         return rows[0] if rows else None
 
     def value(self, query: str, /, **parameters: Any) -> Any:
-        """The column `value` of the only row."""
+        """Return the column `value` of the only row."""
         return self.all(query, **parameters)[0]["value"]
 
     def run(self, query: str, /, **parameters: Any) -> None:
@@ -100,7 +98,7 @@ class Transaction:
         self._cursor.run(query, parameters)
 
     def count(self, query: str, /, **parameters: Any) -> int:
-        """Write, and say how many rows that touched."""
+        """Write; return the number of rows touched."""
         self._check(parameters)
         touched = self._cursor.count(query, parameters)
         self.outward.changed = self.outward.changed or touched > 0
@@ -127,7 +125,7 @@ class Transaction:
         task: int | None = None,
         **data: Any,
     ) -> None:
-        """Append to the log, in the same transaction as what it tells of."""
+        """Append an event to the log, in the transaction of the change it describes."""
         self.log(kind, data, now=now, run=run, task=task)
 
     def log(
@@ -139,7 +137,7 @@ class Transaction:
         run: str | None = None,
         task: int | None = None,
     ) -> None:
-        """The same for data whose names are not ours."""
+        """Append an event whose data has names chosen by other programs."""
         self.outward.events = True
         text = encode_ascii(data)
         if self._redactor.finds(text):
@@ -155,7 +153,7 @@ class Transaction:
         self.outward.events = True
 
     def wake(self) -> None:
-        """Something may have become admissible: wake whoever waits for work."""
+        """Wake the processes that wait for work: a task may have become admissible."""
         self.outward.work = True
 
 
@@ -174,7 +172,8 @@ def _refuse_unstorable_text(text: str) -> None:
 
 
 def encode_ascii(value: object) -> str:
-    """JSON of what others wrote: whatever is in it, half a character included, can be stored."""
+    """Encode the data of other programs as JSON that both databases store, lone surrogates
+    included."""
     try:
         quickly = _QUICK_ENCODER.encode(value)
     except (ValueError, TypeError, OverflowError):
@@ -183,21 +182,20 @@ def encode_ascii(value: object) -> str:
 
 
 def storable(text: str) -> str:
-    """Text from outside as both databases can keep it: no NUL, no half of a character."""
+    """Replace the characters that a database refuses: NUL and lone surrogates."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 def encode(value: object) -> str:
-    """Canonical JSON: equal values give equal text."""
+    """Encode as canonical JSON: equal values give equal text."""
     text = _ENCODER.encode(value)
-    if "\\u0000" in text:  # PostgreSQL keeps it, and then cannot unfold it
+    if "\\u0000" in text:  # PostgreSQL stores it, and then cannot unfold it
         for name in _strings(value):
             _refuse_unstorable_text(name)
     return text
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Every string within a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -207,5 +205,5 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def encode_keys(names: Iterable[str]) -> str:
-    """A set of names as a JSON object, which one query can unfold on both databases."""
+    """Encode names as a JSON object, which a query can unfold on both databases."""
     return encode(dict.fromkeys(names, 1))

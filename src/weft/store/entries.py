@@ -1,5 +1,7 @@
-"""Entries: what asks to land. A task enters with its candidate, a story with those of all its
-subtasks; whatever takes a task away from the gate takes its entry away too.
+"""Entries of the gate's queue.
+
+A task enters with its candidate, a story with those of all its subtasks; a task that leaves the
+gate takes its entry out of the queue.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ SENT_BACK = ("red", "conflict")
 
 
 def enter(tx: Transaction, task: Row, *, now: float) -> None:
-    """A task has its candidate and waits at the gate: let it, or its story, ask to land."""
+    """Queue a task with its candidate, or its story."""
     if task["run"] is None:
         return
     kin = [] if task["story"] is None else family(tx, task["story"])
@@ -32,8 +34,7 @@ def enter(tx: Transaction, task: Row, *, now: float) -> None:
 
 
 def enter_story(tx: Transaction, story: Row, *, looked_at: bool, now: float) -> None:
-    """Let a story ask to land if all its subtasks have their candidates; to be looked at first,
-    or to land."""
+    """Queue a story if all its subtasks have their candidates."""
     rows = family(tx, story["id"])
     alive = [row for row in rows if row["id"] != story["id"] and row["state"] not in TERMINAL]
     if alive and all(row["state"] == State.GATING for row in alive):
@@ -43,7 +44,8 @@ def enter_story(tx: Transaction, story: Row, *, looked_at: bool, now: float) -> 
 
 
 def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
-    """A subtask has left the gate: the others ask to land without it, if they all can."""
+    """Queue the other subtasks of a story without the subtask that left the gate, if all can
+    land."""
     for row in family(tx, story):
         waits = row["id"] != story and row["state"] == State.GATING
         if waits and tx.one("entry_of_task", task=row["id"]) is None:
@@ -52,7 +54,7 @@ def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
 
 
 def enter_each(tx: Transaction, story: int, *, now: float) -> None:
-    """A story has ended: those of its subtasks that waited for the others ask to land alone."""
+    """Queue each subtask of an ended story that waited for the others."""
     for row in tx.all("family", story=story):
         waits = row["id"] != story and row["state"] == State.GATING
         if waits and tx.one("entry_of_task", task=row["id"]) is None:
@@ -69,7 +71,7 @@ def _add(
     now: float,
 ) -> None:
     attempts = [tx.one("attempt", task=row["id"], number=row["attempt"]) for row in tasks]
-    # Whoever built on a sibling's candidate ended after it.
+    # A subtask built on a sibling's candidate ended after the sibling.
     done = sorted(
         (one for one in attempts if one is not None and one["candidate"]),
         key=lambda one: (one["ended"], one["task"]),
@@ -96,14 +98,14 @@ def _add(
 
 
 def back_to_its_maker(tx: Transaction, task: Row) -> None:
-    """Whatever stage it had come to: the one who makes the candidate makes it again."""
+    """Return a task to the stage that makes its candidate."""
     maker = stages.maker(row_records.request(task).stages)
     if maker is not None:
         set_stage(tx, task["id"], maker)
 
 
 def set_stage(tx: Transaction, task: int, stage: Stage | None) -> None:
-    """A task goes on with a stage; None: with none, as a story whose subtasks are at work."""
+    """Set the stage of a task; None for a story whose subtasks are at work."""
     tx.run(
         "set_stage",
         id=task,
@@ -114,7 +116,7 @@ def set_stage(tx: Transaction, task: int, stage: Stage | None) -> None:
 
 
 def landing_tasks(tx: Transaction, run: str) -> set[int]:
-    """Tasks of a run whose landing has begun, and the stories whose parts they are."""
+    """Return the tasks of a run whose landing has begun, and their stories."""
     landing = tx.one("open_landing", run=run)
     if landing is None:
         return set()
@@ -124,7 +126,7 @@ def landing_tasks(tx: Transaction, run: str) -> set[int]:
 
 
 def withdraw(tx: Transaction, task: Row, *, now: float) -> None:
-    """A task leaves the gate before it has landed; refused once its landing has begun."""
+    """Withdraw the entry of a task; refuse once its landing has begun."""
     entry = tx.one("entry_of_task", task=task["id"])
     if entry is None:
         return

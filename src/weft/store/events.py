@@ -15,24 +15,24 @@ from weft.store.store import reads, writes
 
 @reads
 def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Event]:
-    """The events that follow a known one. Nothing with a lower number can appear later."""
+    """List the events after a number. No event with a lower number can appear later."""
     return [row_records.event(row) for row in tx.all("events_after", after=after, most=most)]
 
 
 class Told(Struct, frozen=True, kw_only=True, dict=True):
-    """An event on its way to followers, who may see some tenant's alone."""
+    """An event for followers, who may be limited to a tenant."""
 
     id: int
     at: float
     kind: str
     run: str | None
     task: int | None
-    tenant: str | None  # None: it concerns no tenant in particular
-    data: str  # as JSON in one line
+    tenant: str | None  # None: of no tenant in particular
+    data: str  # JSON in one line
 
     @cached_property
     def block(self) -> bytes:
-        """As server-sent events have it, made once for all followers."""
+        """The event in the form of server-sent events, made once for all followers."""
         about = json.dumps(
             {"id": self.id, "at": self.at, "kind": self.kind, "run": self.run, "task": self.task}
         )
@@ -41,19 +41,19 @@ class Told(Struct, frozen=True, kw_only=True, dict=True):
 
 @reads
 def read_told(tx: Transaction, *, after: int, most: int) -> list[Told]:
-    """The events that follow a known one, with whose they are."""
+    """List the events after a number, each with its tenant."""
     return [row_records.record(Told, row) for row in tx.all("events_told", after=after, most=most)]
 
 
 @reads
 def history(tx: Transaction, task: int) -> list[Event]:
-    """What happened to a task between its admissions, which `list_attempts` tells of."""
+    """List the events of a task without its admissions, which `list_attempts` returns."""
     return [row_records.event(row) for row in tx.all("events_of_task", task=task)]
 
 
 @reads
 def list_surroundings(tx: Transaction, run: str) -> list[Event]:
-    """What of the user's own changed while the tasks of a run were worked on, oldest first."""
+    """List the changes of the user's own environment during a run, oldest first."""
     return [row_records.event(row) for row in tx.all("surroundings_of_run", run=run)]
 
 
@@ -64,5 +64,5 @@ def last_event(tx: Transaction) -> int:
 
 @writes
 def record_mirror_failure(tx: Transaction, run: str, task: int, *, reason: str, now: float) -> None:
-    """The issue a task was made from could not be told what became of it; others go on."""
+    """Record that the issue of a task could not be updated."""
     tx.event("mirror_failed", now=now, run=run, task=task, reason=reason)

@@ -1,7 +1,7 @@
-"""The gate's own verbs. All carry the fence of the lease `gate:<run>`.
+"""The gate's verbs. All carry the fence of the lease `gate:<run>`.
 
-A landing is written down before trunk moves, at most one at a time, and only ever rolls
-forward; so whoever takes the gate next can complete it.
+A landing is recorded before trunk moves, at most one at a time, and only ever rolls forward; so the
+next holder of the gate can complete it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
 _LATELY: Final = 300
-"""So many settled entries say how likely the next one is bad; older ones hardly count."""
+"""Number of settled entries that predict the next failure; older entries hardly count."""
 
 
 @reads
 def read_gate(tx: Transaction, run: str) -> GateRows:
-    """Everything that ever happened at the gate of a run, at one moment."""
+    """Read all rows of a run's gate, at one moment."""
     return _rows(
         tx,
         run,
@@ -38,7 +38,7 @@ def read_gate(tx: Transaction, run: str) -> GateRows:
 
 @reads
 def read_open(tx: Transaction, run: str) -> GateRows:
-    """What still matters there: what waits, and what happened since the oldest of it came."""
+    """Read the open entries of a run's gate, and the rows since the oldest of them came."""
     waiting = tx.all("entries_waiting", run=run)
     last = tx.value("last_landing", run=run)
     oldest = tx.value("oldest_landing_seen", run=run)
@@ -90,7 +90,7 @@ def _rows(
 
 @reads
 def get_output(tx: Transaction, run: str, number: int) -> str:
-    """What a recorded check printed at its end."""
+    """Return the end of the output of a recorded check."""
     row = tx.one("verdict_output", run=run, number=number)
     if row is None:
         raise NotFound(f"Run {run} has no verdict {number}.")
@@ -99,9 +99,9 @@ def get_output(tx: Transaction, run: str, number: int) -> str:
 
 @reads
 def find_pass(tx: Transaction, tree: str, check_id: str) -> str | None:
-    """What was printed when a tree passed this way of checking, in whatever run.
+    """Return the output of a check that passed on this tree, in any run.
 
-    Failures are not looked up: what made a tree fail may have been mended since.
+    Failures are not looked up: their cause may have been repaired since.
     """
     row = tx.one("known_pass", tree=tree, check_id=check_id)
     return None if row is None else str(row["output"])
@@ -116,7 +116,7 @@ def find_landed(tx: Transaction, run: str) -> str | None:
 
 @writes
 def see_entries(tx: Transaction, fence: int, run: str, tip: str) -> None:
-    """The gate has looked at what came since: this is the tip it came to."""
+    """Record the tip of trunk that new entries came to."""
     _holds(tx, fence, run)
     tx.run("set_entry_base", run=run, base=tip)
 
@@ -186,7 +186,7 @@ def reject(
     *,
     now: float,
 ) -> None:
-    """Send the tasks of an entry back to be made again; blocked if that happened too often alike.
+    """Send the tasks of an entry back to be made again; block them after repeated rejections.
 
     The entry is the last of a combination, the smallest that is known to fail with it.
     """
@@ -194,7 +194,7 @@ def reject(
     *others, entry = combination
     row = _entry(tx, run, entry)
     if row["state"] != "queued":
-        return  # done before
+        return  # repeated call
     tx.run("set_entry_state", id=entry, state="rejected")
     tx.event(
         "entry_rejected", now=now, run=run, entry=entry, others=others, why=kind, reason=reason
@@ -204,7 +204,7 @@ def reject(
 
 
 def send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float) -> None:
-    """A task at the gate is to be made again; blocked if that happened too often alike."""
+    """Send a task at the gate back to be made again; block it after repeated rejections."""
     if task["state"] != State.GATING:
         return
     tx.run(
@@ -229,18 +229,18 @@ def send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float)
 
 @writes
 def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) -> None:
-    """An entry has passed its checks: on to whoever is to look at it before it may land."""
+    """Send an entry that passed its checks to review or judge before it may land."""
     _holds(tx, fence, run)
     row = _entry(tx, run, entry)
     if row["state"] != "queued":
-        return  # done before
+        return  # repeated call
     tx.run("set_entry_state", id=entry, state="passed_on")
     found = row_records.entry(row)
     if found.story is None:
         [number] = found.tasks
         task = get_row(tx, number)
         following = stages.after(row_records.request(task).stages, task["stage"])
-    else:  # its subtasks are looked at as one, and wait where they are
+    else:  # its subtasks are reviewed as a whole, and wait where they are
         task = get_row(tx, found.story)
         following = next(iter(row_records.request(task).stages), None)
     if following is None or State(task["state"]) in TERMINAL:
@@ -300,7 +300,10 @@ def intend(
 
 @writes
 def complete(tx: Transaction, fence: int, run: str, sequence: int, *, now: float) -> None:
-    """Trunk has moved: the entries have landed and their tasks are done. Again: no change."""
+    """Record that trunk has moved: the entries have landed and their tasks are done.
+
+    The same call again changes nothing.
+    """
     _holds(tx, fence, run)
     row = tx.one("open_landing", run=run)
     if row is None or row["sequence"] != sequence:
@@ -321,7 +324,7 @@ def complete(tx: Transaction, fence: int, run: str, sequence: int, *, now: float
 
 
 def _has_more(tx: Transaction, story: int) -> bool:
-    """Whether a story has subtasks that have not ended."""
+    """Tell whether a story has subtasks that have not ended."""
     return any(r["id"] != story and r["state"] not in TERMINAL for r in family(tx, story))
 
 
@@ -336,7 +339,7 @@ def _done(tx: Transaction, task: Row, commit: str, *, now: float) -> None:
 
 @writes
 def block_gate(tx: Transaction, fence: int, run: str, reason: str, *, now: float) -> None:
-    """The gate of a run needs a person; nothing lands before one has looked."""
+    """Block the gate of a run until a person has unblocked it."""
     _holds(tx, fence, run)
     tx.run("block_run", run=run, reason=tx.redact(reason))
     tx.event("gate_blocked", now=now, run=run, reason=reason)
@@ -344,7 +347,7 @@ def block_gate(tx: Transaction, fence: int, run: str, reason: str, *, now: float
 
 @writes
 def unblock_gate(tx: Transaction, run: str, *, now: float) -> bool:
-    """A person has looked; False if it was not blocked."""
+    """Unblock the gate of a run; return False if it was not blocked."""
     row = tx.one("run", id=run)
     if row is None:
         raise NotFound(f"There is no run {run}.")

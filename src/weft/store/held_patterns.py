@@ -1,9 +1,10 @@
-"""Crowds: when many ready tasks run into one held pattern, the rest of them step aside at once.
+"""Bulk moves in the ready index: when many ready tasks conflict with a held pattern, the rest are
+set aside together.
 
-A head that runs into a claim steps aside by itself (`ready.step_aside`). A claim that holds a
-whole directory, or a glob, is met by thousands: after the first few of a bucket, all the others
-are read together, matched here, and set aside in one statement. Who is overlooked is merely
-walked, so only what is certain is set aside: nobody who could start.
+A head that conflicts with a claim is set aside alone (`ready.set_aside`). A claim on a whole
+directory, or a glob, conflicts with thousands of tasks: after the first few of a bucket, all others
+are read together, matched here, and set aside in one statement. A task that is overlooked is merely
+examined later, so only certain conflicts count: no task that could start is set aside.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from weft.store.claims import Claims
 from weft.store.database import Row, Transaction, encode, encode_keys
 
 _FEW: Final = 8
-"""So many are cheaper to walk than a bucket is to read."""
+"""So many tasks are cheaper to examine than a bucket is to read."""
 
 
 class Crowds:
-    """Who ran into what so far, in one look at the ready tasks."""
+    """Conflicts counted by bucket, pattern and line, in one pass over the ready tasks."""
 
     def __init__(self, tx: Transaction, claims: Claims) -> None:
         self._tx = tx
@@ -30,19 +31,19 @@ class Crowds:
         self._met: Counter[tuple[int, str, str | None]] = Counter()
 
     def meet(self, row: Row, held: Mapping[str, int], *, passable: bool) -> None:
-        """Count a head that ran into held patterns; if many heads did, set all of them aside
-        together."""
+        """Count a head that conflicts with held patterns; set all such heads aside once they are
+        many."""
         bucket, line = row["bucket"], row["line"]
         for pattern, holder in held.items():
             if self._are_many(bucket, pattern, None):
                 self._sweep_heads(row, pattern, holder)
             if line is None or not passable or conflicts(line, pattern):
-                continue  # whoever follows it waits for the same
+                continue  # its followers wait for the same pattern
             if self._are_many(bucket, pattern, line):
                 self._sweep_line(bucket, line, pattern, holder)
 
     def meet_in_plan(self, row: Row, ahead: Mapping[str, int]) -> None:
-        """Do the same for a head that shares files with a ready task which goes before it."""
+        """Count a head that shares files with an earlier ready task of its plan, likewise."""
         for pattern, earlier in ahead.items():
             if self._are_many(row["bucket"], pattern, None):
                 rows = self._wanting(row["bucket"], pattern, earlier, after=earlier)
@@ -50,7 +51,8 @@ class Crowds:
                 self._tx.run("set_aside_all", ids=ids, holder=earlier)
 
     def _are_many(self, bucket: int, pattern: str, line: str | None) -> bool:
-        """At 8, 16, 32, … of them: what a sweep cannot move is not read again at each step."""
+        """Count; return True at 8, 16, 32, … so that tasks no sweep can move are not read each
+        time."""
         self._met[bucket, pattern, line] += 1
         met = self._met[bucket, pattern, line]
         return met >= _FEW and met & (met - 1) == 0
@@ -84,16 +86,16 @@ class Crowds:
         return self._claims.stalled.isdisjoint(held.values())
 
     def _sweep_line(self, bucket: int, line: str, pattern: str, holder: int) -> None:
-        """Those behind a head that left its line for what it ran into would do so one by one."""
+        """Move the followers of a line whose head has left it: each would leave it in turn."""
         rows = self._tx.all(
             "followers_wanting", bucket=bucket, line=line, start=_start(pattern), holder=holder
         )
         self._leave([row for row in rows if _wants(row, pattern)], bucket, pattern, holder)
 
     def _leave(self, rows: Sequence[Row], bucket: int, pattern: str, holder: int) -> None:
-        """What their lines wait for is not in their way: behind them somebody might start.
+        """Take tasks out of lines whose file does not exclude them, since followers might start.
 
-        They join the line for the pattern if that is what they want, or else stand alone.
+        They join the line of the pattern if they want that pattern itself, or else stand alone.
         """
         join = {row["id"] for row in rows if pattern in row_records.files(row["files"])}
         alone = [row["id"] for row in rows if row["id"] not in join]
@@ -108,7 +110,8 @@ class Crowds:
 
 
 def _start(pattern: str) -> str:
-    """How a file within the pattern begins among a task's files, which are keys in JSON."""
+    """Return the text with which a file within the pattern begins among the JSON keys of
+    `files`."""
     return encode(lead(pattern)).removesuffix('"')
 
 

@@ -1,8 +1,8 @@
 """Leases after they were granted: every effect carries its fence, or changes nothing.
 
-A lease is held, then suspect (its deadline passed, or its worker was found dead), then
-released. Suspect leases still count: time alone frees nothing. Amounts end with the
-attempt; claims stay with the task until it ends, is blocked or is sent back.
+A lease is held, then suspect (its deadline passed, or its worker was found dead), then released.
+Suspect leases still count: time alone frees nothing. Amounts end with the attempt; claims stay with
+the task until it ends, is blocked or is sent back.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ _MAY_FOLLOW = frozenset(
     {State.DONE, State.FAILED, State.BLOCKED, State.GATING, State.PARKED, State.READY}
 )
 _PRESSURE = frozenset({"rate_limit", "overload", "capacity"})
-"""Failures that say nothing of the task: however often, they are no pattern."""
+"""Failures of the provider: they are no pattern of the task, however often they happen."""
 _KEEPS_CLAIMS = frozenset({State.GATING, State.PARKED, State.READY, State.PAUSED})
 
 
 @writes
 def renew(tx: Transaction, fences: Sequence[int], *, now: float) -> list[int]:
-    """A sign of life for several leases; returns those that are no longer current."""
+    """Renew several leases; return the fences that are no longer current."""
     lost = []
     alive: set[str | None] = set()
     for fence in fences:
         lease = tx.one("lease", fence=fence)
         if lease is None or lease["state"] == "released" or lease["kind"] == "run":
-            lost.append(fence)  # a run has no process, and nobody who could give signs for it
+            lost.append(fence)  # a run has no process that could give a sign of life
         elif not _owns_task(tx, lease):
             lost.append(fence)
         else:
             tx.run("renew", fence=fence, deadline=now + tx.tuning.lease)
             alive.add(lease["worker"])
     for worker in sorted(one for one in alive if one is not None):
-        tx.run("heartbeat", id=worker, now=now)  # what a reaper elsewhere goes by
+        tx.run("heartbeat", id=worker, now=now)  # read by reapers on other hosts
     return lost
 
 
 @writes
 def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: float) -> None:
-    """Progress of a running attempt, as an event."""
+    """Log the progress of a running attempt."""
     lease, task = _current(tx, fence)
     said = {**data, "fence": lease["fence"]}
     tx.log("progress", said, now=now, run=task["run"], task=task["id"])
@@ -65,7 +65,7 @@ def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: floa
 def note_changes(
     tx: Transaction, fence: int, attempt: int, changes: Sequence[str], *, most: int, now: float
 ) -> None:
-    """Log the changes around an attempt that its run was not told of, at most `most` of them in
+    """Log the changes around an attempt that its run has not logged yet, at most `most` of them in
     words."""
     lease, task = _current(tx, fence)
     known: set[str] = set()
@@ -95,7 +95,7 @@ def _cause(change: str) -> str:
 def report_all(
     tx: Transaction, reports: Sequence[tuple[int, Mapping[str, object]]], *, now: float
 ) -> list[int]:
-    """The same for many attempts at once; returns the fences that are no longer current."""
+    """Log the progress of many attempts; return the fences that are no longer current."""
     lost = []
     for fence, data in reports:
         try:
@@ -109,7 +109,7 @@ def report_all(
 
 @reads
 def find_lost(tx: Transaction, fences: Sequence[int]) -> list[int]:
-    """Those of these fences that are no longer current: cancelled, adopted or reaped."""
+    """List the fences that are no longer current: cancelled, adopted or reaped."""
     leases = {fence: tx.one("lease", fence=fence) for fence in fences}
     return [
         fence
@@ -120,7 +120,7 @@ def find_lost(tx: Transaction, fences: Sequence[int]) -> list[int]:
 
 @reads
 def count_failures(tx: Transaction, task: int, kind: str) -> int:
-    """How often in a row a task has failed in this way, up to now."""
+    """Count the failures of this kind in a row, up to now."""
     kinds = [row["kind"] for row in tx.all("failures_of", task=task)]
     return next((n for n, one in enumerate(kinds) if one != kind), len(kinds))
 
@@ -134,11 +134,11 @@ def release(
     reason: str = "handed_back",
     spent: Demand | None = None,
 ) -> bool:
-    """The attempt's process has ended without an outcome that counts: free its amounts.
+    """Free the amounts of an attempt whose process has ended without an outcome.
 
-    Its task goes back to the ready ones, which counts as no failure, unless it was cancelled.
-    What it reserved of a consumable counts as spent, except where `spent` says how much it
-    was. False if the lease had been released before; that changes nothing.
+    Its task becomes ready again, which counts as no failure, unless it was cancelled. Its
+    reservation of a consumable counts as spent, except for the amounts in `spent`. Return False,
+    without a change, if the lease had been released before.
     """
     lease = _lease(tx, fence)
     if lease["kind"] == "run":
@@ -174,12 +174,11 @@ def _release(tx: Transaction, lease: Row, reason: str, spent: Demand, *, now: fl
 
 @writes
 def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> State:
-    """Record how an attempt ended, and move its task on, in one step.
+    """Record the outcome of an attempt, and move its task on, in one step.
 
-    The same call again changes nothing and answers the same. Returns the task's state: the
-    outcome's, blocked if it failed the same way too often, or ready if its story can no longer
-    hold its files. If the task has ended without it, this is refused and `release` says what
-    the attempt spent.
+    The same call again changes nothing and returns the same. Return the task's state: the
+    outcome's, blocked if it failed the same way too often, or ready if its story can no longer hold
+    its files. Refuse an attempt whose task has ended already; `release` then records its spending.
     """
     if outcome.state not in _MAY_FOLLOW:
         raise InputError(f"An attempt cannot end in the state {outcome.state}.")
@@ -239,9 +238,9 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
 
 
 def _has_messages(tx: Transaction, task: Row, attempt: int) -> bool:
-    """Whether a lead that has ended its work shall go on, since somebody wrote to it meanwhile.
+    """Tell whether a lead that has finished must continue, since messages wait for it.
 
-    Bounded: two leads that write to each other come to an end too.
+    Bounded, so that two leads that write to each other come to an end.
     """
     if task["stage"] != LEAD or attempt >= tx.tuning.lead_turns:
         return False
@@ -265,7 +264,8 @@ def _finished_before(tx: Transaction, lease: Row, task: Row, outcome: Outcome) -
 def _after(
     tx: Transaction, lease: Row, task: Row, outcome: Outcome, *, now: float
 ) -> tuple[State, str]:
-    """Where the task goes: what the outcome says, unless a pattern of failures says stop."""
+    """Return the task's next state and its reason: the outcome's, or blocked by repeated
+    failures."""
     if outcome.kind == "success":
         _learn(tx, lease, task, now=now)
         return outcome.state, outcome.reason
@@ -291,7 +291,7 @@ def _after(
 
 
 def _learn(tx: Transaction, lease: Row, task: Row, *, now: float) -> None:
-    """A success teaches how long such work takes, and eases its provider's penalty."""
+    """Record the duration of a success, and ease its provider's penalty."""
     attempt = tx.one("attempt", task=task["id"], number=lease["attempt"])
     assert attempt is not None
     tx.run(
@@ -337,7 +337,7 @@ def _move(
 
 
 def _looked_at_story(task: Row, outcome: Outcome) -> bool:
-    """Whether this was the last word on the subtasks of a story, looked at as one."""
+    """Tell whether this was the final review of a story's subtasks as a whole."""
     story = stages.looks(task["stage"]) and stages.maker(row_records.request(task).stages) is None
     judged = outcome.kind == "success" or stages.looks(outcome.kind)
     return story and judged and outcome.then is None
@@ -346,7 +346,7 @@ def _looked_at_story(task: Row, outcome: Outcome) -> bool:
 def _judge_story(
     tx: Transaction, story: Row, state: State, reason: str, kind: str, *, now: float
 ) -> None:
-    """Its subtasks ask to land, or go back to be made again; the story waits for them."""
+    """Let the reviewed subtasks of a story land, or send them back; the story waits for them."""
     set_stage(tx, story["id"], None)
     ready.leave(tx, story, State.WAITING, now=now, reason=reason)
     if state is State.GATING:
@@ -371,7 +371,7 @@ def _end_attempt(
 
 
 def _settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
-    """Write down what was used up: all that was reserved, where nobody says how much."""
+    """Record the spending of a lease: the whole reservation where no amount is given."""
     for resource, amount in spent.items():
         if not capacity.is_consumable(resource):
             raise InputError(f"{resource} is not used up, so nothing of it can be spent.")
@@ -401,7 +401,10 @@ def write_lease(
     attempt: int | None = None,
     turn: str | None = None,
 ) -> None:
-    """`costs` are the amounts as a JSON object; `turn` the tenant whose admission this is."""
+    """Write a lease and its costs.
+
+    `costs` are the amounts as a JSON object; `turn` is the tenant whose admission this is.
+    """
     tx.run(
         "add_lease",
         fence=fence,
@@ -419,7 +422,7 @@ def write_lease(
 
 
 def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
-    """Release a lease. What it took is free as soon as this commits."""
+    """Release a lease. Its amounts are free as soon as this commits."""
     tx.run("end_lease", fence=lease["fence"], now=now, ended=ended)
     tx.run("drop_units", fence=lease["fence"])
     tx.wake()
@@ -429,8 +432,8 @@ def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
 def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> dict[str, int]:
     """Claim more files for a running task, at once or not at all.
 
-    Empty means granted. Otherwise the held patterns and their holders: nobody waits for
-    claims while holding claims, so the caller gives up the attempt and asks for all next time.
+    Empty means granted. Otherwise return the held patterns with their holders: no task waits for
+    claims while holding claims, so the caller ends the attempt and asks for all files next time.
     """
     _, task = _current(tx, fence)
     own = {one for one in (task["id"], task["story"]) if one is not None}
@@ -449,10 +452,10 @@ def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> 
 
 @writes
 def reserve(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
-    """Let a running attempt hold at least so much of what it uses (its budget), if it fits now.
+    """Reserve at least this much of a consumable (its budget) for a running attempt, if it fits
+    now.
 
-    Amounts are totals, so that the same call again changes nothing. One that holds more
-    already keeps it.
+    Amounts are totals, so that the same call again changes nothing. A larger reservation stays.
     """
     lease, _ = _current(tx, fence)
     capacity.refuse_odd_amounts(demand)
@@ -469,10 +472,10 @@ def reserve(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
 
 @writes
 def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
-    """Take over an attempt whose worker is gone but whose process lives: a new fence.
+    """Take over an attempt whose worker is gone but whose process lives; return the new fence.
 
-    The attempt and its claims go on, the old fence is refused from now on. The adopter's
-    slots may be exceeded by this, which only stops its further admissions.
+    The attempt and its claims continue, the old fence is refused from now on. The adopter's slots
+    may be exceeded by this, which only stops its further admissions.
     """
     before = _adopted_before(tx, fence, worker)
     if before is not None:
@@ -522,7 +525,7 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
 
 
 def _adopted_before(tx: Transaction, fence: int, worker: str) -> int | None:
-    """The fence under which this worker has adopted a lease already, if it has."""
+    """Return the fence under which this worker has already adopted a lease."""
     lease = _lease(tx, fence)
     if lease["ended"] != "adopted":
         return None
@@ -538,7 +541,7 @@ def _boot(tx: Transaction, worker: str) -> str:
 
 @writes
 def suspect_overdue(tx: Transaction, *, now: float) -> list[Lease]:
-    """Mark what passed its deadline, and list every suspect lease. Frees nothing."""
+    """Mark overdue leases suspect; list every suspect lease. Frees nothing."""
     if any(one["deadline"] is not None and one["deadline"] < now for one in _held(tx)):
         tx.run("suspect_overdue", now=now)
     return [row_records.lease(row) for row in tx.all("suspects")]
@@ -550,9 +553,9 @@ def _held(tx: Transaction) -> list[Row]:
 
 @writes
 def free_proved_dead(tx: Transaction, fence: int, *, now: float, proof: str) -> bool:
-    """Free a suspect lease whose holder was proved dead; `proof` says how.
+    """Free a suspect lease whose holder was proved dead; `proof` is the evidence.
 
-    False if the holder turned out to be alive in the meantime, or somebody was faster.
+    Return False if the holder has renewed it in the meantime, or another process was faster.
     """
     lease = _lease(tx, fence)
     if lease["state"] != "suspect":
@@ -575,12 +578,10 @@ def take(
     now: float,
     entries: Sequence[str] = (),
 ) -> int | None:
-    """A lease that is not an attempt: a gate or a check. Returns its fence if it fits.
+    """Lease a gate or a check; return the fence, or None if it does not fit.
 
-    `entries` are what a check is of, for those who look on.
-
-    A gate may be taken over at its deadline without proof of death, since landing intents
-    only roll forward.
+    `entries` are the entries of a check, for display. A gate may be taken over at its deadline
+    without proof of death, since landing intents only roll forward.
     """
     if kind not in ("gate", "check"):
         raise InputError(f"A {kind} lease is not taken this way.")
@@ -634,7 +635,7 @@ def unknown_fence(fence: int) -> StaleFence:
 
 
 def _current(tx: Transaction, fence: int) -> tuple[Row, Row]:
-    """The open attempt lease of a fence and its task; refuses a fence that is not current."""
+    """Return the open lease of an attempt and its task; refuse a fence that is not current."""
     lease = _lease(tx, fence)
     task = tx.one("task", id=lease["task"]) if lease["task"] is not None else None
     if task is None or lease["state"] == "released" or not _owns_task(tx, lease):
@@ -643,7 +644,7 @@ def _current(tx: Transaction, fence: int) -> tuple[Row, Row]:
 
 
 def _owns_task(tx: Transaction, lease: Row) -> bool:
-    """A cancelled task's process keeps its amounts, but owns nothing any more."""
+    """Tell whether a lease's attempt has not ended: a cancelled process keeps its amounts only."""
     if lease["kind"] != "attempt":
         return True
     attempt = tx.one("attempt", task=lease["task"], number=lease["attempt"])
@@ -672,6 +673,6 @@ def get_lease(tx: Transaction, fence: int) -> Lease:
 def durations(
     tx: Transaction, agent: str, stage: str, *, most: int = 100
 ) -> list[tuple[int, float]]:
-    """The latest successful durations alike, as (files, seconds)."""
+    """List the latest durations of successes of this kind, as (files, seconds)."""
     rows = tx.all("durations_alike", agent=agent, stage=stage, most=most)
     return [(row["size"], row["seconds"]) for row in rows]

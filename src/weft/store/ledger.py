@@ -1,7 +1,7 @@
-"""The ledger: limits, use and whoever is present, as one transaction sees them.
+"""The ledger: limits, use and present workers, as a transaction sees them.
 
-Use is never kept anywhere: it is the sum over the open leases, and for consumables also
-what ended leases have spent.
+Use is never stored: it is the sum over the open leases, and for consumables also the spending of
+ended leases.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from weft.store.database import Transaction
 
 
 class PoolPlace(Struct, frozen=True, kw_only=True):
-    """A worker as admission sees it."""
+    """A present worker, as admission sees it."""
 
     worker: str
     host: str
     agents: frozenset[str] | None  # the agents it can run; None: any
     repos: frozenset[str] | None = None  # the repositories it can work on; None: any
-    member: bool = False  # of the swarm: it takes what needs no workspace, and nothing else
-    tenant: str | None = None  # whose tasks it takes; None: anybody's
+    member: bool = False  # of the swarm: takes only tasks that need no workspace
+    tenant: str | None = None  # the tenant whose tasks it takes; None: every tenant's
 
     def can_run(self, agents: frozenset[str], repo: str, tenant: str | None) -> bool:
-        """Whether it may ever take such a task. A tenant of None stands for any."""
+        """Tell whether this worker may ever take such a task. A tenant of None stands for any."""
         if self.member != repo.startswith(SWARM):
             return False
         if self.repos is not None and repo not in self.repos:
@@ -41,19 +41,19 @@ class PoolPlace(Struct, frozen=True, kw_only=True):
 
 
 class Ledger:
-    """Read in one query; what an admission grants is entered so that the next one counts it."""
+    """Limits and use, read in one query; grants of the same transaction are added to the use."""
 
     def __init__(self, tx: Transaction, now: float) -> None:
         self.nominal: dict[str, int] = {}
         self.owners: dict[str, str | None] = {}
         self.used: dict[str, int] = {}
-        self.spent: dict[str, int] = {}  # the part of it that does not come back
-        self.stopped: dict[str, str] = {}  # agents nobody should start, and why
+        self.spent: dict[str, int] = {}  # the part of `used` that never comes back
+        self.stopped: dict[str, str] = {}  # agents that must not start, with the reasons
         self.places: dict[str, PoolPlace] = {}
         self.held_up: Bypassed | None = None
         self.due: float | None = None
         self.runs_wait = False
-        self.drained: float | None = None  # since when nothing is admitted
+        self.drained: float | None = None  # when admissions were stopped
         self.fence = 0
         turns: list[tuple[int, str]] = []
         repos: dict[str, frozenset[str]] = {}
@@ -118,16 +118,17 @@ class Ledger:
             base = self.nominal.get(name, self.nominal.get("llm"))
             level = provider_pressure.level(penalty, now, tx.tuning)
             if base is not None and level:
-                self.nominal.setdefault(name, base)  # it shows as a limit while it is one
+                self.nominal.setdefault(name, base)  # shown as a limit while the penalty lasts
                 effective[name] = provider_pressure.effective(base, level)
         return effective
 
     def next_fence(self) -> int:
-        """A fence nobody ever had: leases are never deleted, and there is one writer."""
+        """Return a fence never given before: leases are never deleted, and there is a single
+        writer."""
         self.fence += 1
         return self.fence
 
     def enter(self, demand: Mapping[str, int]) -> None:
-        """Count what was just granted in this same transaction."""
+        """Add a grant of this transaction to the use."""
         for name, amount in demand.items():
             self.used[name] = self.used.get(name, 0) + amount

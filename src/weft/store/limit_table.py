@@ -1,8 +1,9 @@
-"""Limits: the store's are the truth.
+"""Limits and stopped agents.
 
-A new store takes them from the configuration of whoever opens it first. Owned limits
+A new store takes its limits from the configuration of the first process that opens it. Owned limits
 (`worker:*`, `host:*`, `agent:*`, those of a run) follow their owner; all others change by
-`set_limit` alone, and a process that insists on something else is refused.
+`set_limit` alone, and a process configured differently is refused. A stopped agent is started by no
+process until a person resumes it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from weft.store.store import reads, writes
 
 @writes
 def start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
-    """Give a store that has none its first limits."""
+    """Give a new store its first limits."""
     if tx.one("identity"):
         return  # another process was faster, and its limits stand
-    import secrets  # late: a store has its beginning once, and every command would pay for it
+    import secrets  # late: needed once per store, and every command would pay for the import
 
     tx.run("found_store", identity=secrets.token_hex(16))
     tx.many(
@@ -35,7 +36,7 @@ def start_with(tx: Transaction, limits: Mapping[str, int]) -> None:
 
 @reads
 def identity(tx: Transaction) -> str:
-    """What tells this store from every other one."""
+    """Return the text that tells this store from every other."""
     row = tx.one("identity")
     assert row is not None, "a store that is open has its identity"
     return str(row["identity"])
@@ -43,7 +44,8 @@ def identity(tx: Transaction) -> str:
 
 @writes
 def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> int | None:
-    """Change a limit; returns what it was. Lowering kills nothing: it only stops admissions."""
+    """Change a limit; return the previous value. A lower limit kills no attempt: it stops
+    admissions."""
     refuse_unusable(resource, capacity)
     rows = {row["resource"]: row for row in tx.all("limits")}
     known = rows.get(resource)
@@ -58,7 +60,7 @@ def set_limit(tx: Transaction, resource: str, capacity: int, *, now: float) -> i
 
 
 def refuse_unusable(resource: str, capacity: int) -> None:
-    """Whoever sets a limit: it has a name that people can read, and is no debt."""
+    """Refuse a name that cannot be printed and an amount out of range."""
     if not resource.isprintable():
         raise InputError(
             f"The limit {resource!r} has a character in its name that cannot be printed; "
@@ -73,7 +75,7 @@ def refuse_unusable(resource: str, capacity: int) -> None:
 def own_limit(
     tx: Transaction, resource: str, capacity: int | None, *, owner: str, now: float
 ) -> None:
-    """An owner states its limit, or that it has none."""
+    """Set the limit of an owner, or drop it if the owner has none."""
     known = next((row for row in tx.all("limits") if row["resource"] == resource), None)
     before = None if known is None else int(known["capacity"])
     if before == capacity and (known is None or known["owner"] == owner):
@@ -103,7 +105,7 @@ def _set(
 
 @reads
 def list_limits(tx: Transaction, *, now: float) -> list[Limit]:
-    """Every limit with its use, and what penalties leave of it."""
+    """List every limit with its use, and its effective amount after penalties."""
     ledger = Ledger(tx, now)
     return [
         Limit(
@@ -119,7 +121,7 @@ def list_limits(tx: Transaction, *, now: float) -> list[Limit]:
 
 @reads
 def differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
-    """How a configuration differs from the store, one sentence with the cure for each."""
+    """List the differences of a configuration from the store, each a sentence with the remedy."""
     rows = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
     return [
         f"{one.source} says {name} = {one.value}, the store has {rows.get(name, 'none')}: "
@@ -131,7 +133,7 @@ def differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
 
 @reads
 def require_agreement(tx: Transaction, stated: Mapping[str, Stated]) -> None:
-    """Refuse a configuration that differs, before anything is handed in under it."""
+    """Refuse a configuration that differs from the store."""
     different = differences(tx, stated)
     if different:
         raise LimitsDiffer(" ".join(different))
@@ -154,7 +156,7 @@ def stop_agent(tx: Transaction, agent: str, reason: str, *, now: float) -> None:
 
 @writes
 def resume_agent(tx: Transaction, agent: str, *, now: float) -> bool:
-    """Let an agent be started again; False if it was not stopped."""
+    """Let an agent start again; return False if it was not stopped."""
     if not tx.count("resume_agent", agent=agent):
         return False
     tx.event("agent_resumed", now=now, agent=agent)
@@ -164,13 +166,12 @@ def resume_agent(tx: Transaction, agent: str, *, now: float) -> bool:
 
 @reads
 def list_stopped(tx: Transaction, *, now: float) -> dict[str, str]:
-    """The stopped agents, and why."""
     return dict(Ledger(tx, now).stopped)
 
 
 @reads
 def use_of_agents(tx: Transaction, agents: Iterable[str], *, now: float) -> dict[str, AgentUse]:
-    """How many of each agent run, out of how many, and whether more may start."""
+    """Count the running attempts of each agent, with its limit and the reason if it is stopped."""
     ledger = Ledger(tx, now)
     return {agent: _use(ledger, agent) for agent in agents}
 

@@ -1,7 +1,7 @@
-"""Members of the swarm: workers without a process of ours, known by the token they joined with.
+"""Members of the swarm: workers without a process of weft's, known by the token they joined with.
 
-They are freed after silence. What they take is admitted like everything else; which of it they
-can do is what they said when they joined.
+They are freed after silence. Their tasks are admitted like all others, by the capabilities that
+they stated when they joined.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from weft.store.limit_table import own_limit
 from weft.store.store import reads, writes
 from weft.store.workers import agree_on_times, depart
 
-_SCANNED: Final = 200  # events looked at in one go
-_TOLD: Final = 50  # notices told in one go
+_SCANNED: Final = 200  # events read at once
+_TOLD: Final = 50  # notices in one answer
 
 
 @writes
 def join(tx: Transaction, member: NewMember, *, now: float) -> None:
-    """A member comes or comes back, and states its slots. What it holds stays its own."""
+    """Add a member, or bring it back, with its slots. It keeps the tasks it holds."""
     if not 1 <= member.slots <= bounds.TASKS:
         raise InputError(f"A member has from 1 to {bounds.TASKS} slots, not {member.slots}.")
     agree_on_times(tx, member.id)
@@ -48,7 +48,7 @@ def join(tx: Transaction, member: NewMember, *, now: float) -> None:
 
 @writes
 def part(tx: Transaction, member: str, *, now: float) -> None:
-    """A member leaves and says so: what it holds is handed back at once, by itself."""
+    """Remove a member; the tasks it holds are released at once."""
     for row in tx.all("held_by_members", worker=member):
         leases.release(tx, row["fence"], now=now)
     depart(tx, member, now=now)
@@ -56,9 +56,9 @@ def part(tx: Transaction, member: str, *, now: float) -> None:
 
 @writes
 def hand_back(tx: Transaction, fence: int, *, reason: str, now: float) -> bool:
-    """A member does not go on with a task: it is for everybody again, whoever it was meant for.
+    """Release a task of a member for all members, even if it was meant for this member.
 
-    False if it was released before.
+    Return False if it was released before.
     """
     lease = tx.one("lease", fence=fence)
     if lease is not None and lease["state"] != "released":
@@ -68,14 +68,13 @@ def hand_back(tx: Transaction, fence: int, *, reason: str, now: float) -> bool:
 
 @reads
 def find_named(tx: Transaction, token: str, name: str) -> str | None:
-    """The member that joined with a token under a name, also if it has left since."""
+    """Return the member that joined with a token under a name, even if it has left since."""
     row = tx.one("member_named", token=token, name=name)
     return None if row is None else str(row["id"])
 
 
 @reads
 def list_of_token(tx: Transaction, token: str) -> list[str]:
-    """Who joined with a token and has not left."""
     return [row["id"] for row in tx.all("members_of", token=token)]
 
 
@@ -93,7 +92,7 @@ def find_own(tx: Transaction, token: str, named: str | None) -> list[str]:
 def list_called(tx: Transaction, name: str, *, tenant: str | None = None) -> list[str]:
     """Return the member of this id, or else the present members of this name.
 
-    A tenant's own members come before those that work for everybody; members of other tenants are
+    A tenant's own members come before those that work for all tenants; members of other tenants are
     left out.
     """
     rows = tx.all("members_called", name=name, tenant=tenant)
@@ -104,7 +103,7 @@ def list_called(tx: Transaction, name: str, *, tenant: str | None = None) -> lis
 
 @writes
 def give_signs(tx: Transaction, members: Iterable[str], *, now: float) -> None:
-    """Signs of life of several members; what they hold is renewed with them."""
+    """Record signs of life of several members, and renew their leases."""
     ids = sorted(members)
     tx.many("heartbeat", [{"id": one, "now": now} for one in ids])
     tx.run("renew_of", workers=encode_keys(ids), deadline=now + tx.tuning.lease)
@@ -112,13 +111,13 @@ def give_signs(tx: Transaction, members: Iterable[str], *, now: float) -> None:
 
 @reads
 def list_absent(tx: Transaction, members: Iterable[str]) -> list[str]:
-    """Those of these members that have left, or were silent for too long."""
+    """List those of these members that have left, or were silent for too long."""
     return [row["id"] for row in tx.all("absent", workers=encode_keys(members))]
 
 
 @reads
 def list_held(tx: Transaction, member: str | None = None) -> dict[str, list[Held]]:
-    """What members hold, or one of them, by member."""
+    """Map each member, or this member, to the tasks it holds."""
     found: dict[str, list[Held]] = {}
     for row in tx.all("held_by_members", worker=member):
         found.setdefault(row["worker"], []).append(
@@ -129,7 +128,7 @@ def list_held(tx: Transaction, member: str | None = None) -> dict[str, list[Held
 
 @reads
 def list_offers(tx: Transaction, member: str | None = None) -> dict[str, list[int]]:
-    """Offers that members have not answered, by member."""
+    """Map each member, or this member, to its unanswered offers."""
     found: dict[str, list[int]] = {}
     for row in tx.all("offers_of", worker=member):
         found.setdefault(row["offered_to"], []).append(row["id"])
@@ -140,9 +139,9 @@ def list_offers(tx: Transaction, member: str | None = None) -> dict[str, list[in
 def take_notices(
     tx: Transaction, member: str, *, sender: str, is_lead: bool, tenant: str | None
 ) -> list[Notice]:
-    """Ends of tasks that a member was not told of, or has not confirmed.
+    """List the ends of tasks that a member has not confirmed.
 
-    What does not concern it is passed over for good, so that nobody looks at it again.
+    Ends that do not concern it are passed over for good, so that they are read only once.
     """
     while True:
         after = tx.value("noticed", worker=member)
@@ -170,5 +169,5 @@ def _newest(tx: Transaction) -> int:
 
 @writes
 def confirm_notices(tx: Transaction, member: str, event: int) -> None:
-    """A member knows of all ends up to an event, which others cannot have told it ahead of."""
+    """Record that a member knows all ends up to an event, at most the newest."""
     tx.run("set_noticed", worker=member, event=min(event, _newest(tx)))

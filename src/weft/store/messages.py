@@ -1,4 +1,8 @@
-"""Messages to tasks and to members: kept until whoever they are for has confirmed them."""
+"""Messages to tasks and to members, kept until they are confirmed; and news for leads.
+
+A lead is an ordinary task whose agent sends work to others. Its sent tasks are known by its number,
+so every attempt of it knows them; all of it is derived from tasks and events.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from weft.store.database import Transaction, encode_keys
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
-_TOLD: Final = 50  # messages told in one go
+_TOLD: Final = 50  # messages or notices in one answer
 
 
 @writes
 def post_to_task(tx: Transaction, task: int, *, sender: str, text: str, now: float) -> Message:
-    """A word to a task that has not ended: its agent gets it, or the next one does."""
+    """Send a message to a task that has not ended: its agent gets it, or the next agent."""
     row = get_row(tx, task)
     if State(row["state"]) in TERMINAL:
         raise AlreadyEnded(f"Task {task} is {row['state']} already; nobody would read this.")
@@ -54,13 +58,13 @@ def _post(
 
 @reads
 def list_to_task(tx: Transaction, task: int) -> list[Message]:
-    """The first messages that a task has not confirmed."""
+    """List the first messages that a task has not confirmed."""
     return [row_records.message(row) for row in tx.all("messages_to_task", to=task, most=_TOLD)]
 
 
 @reads
 def list_to_member(tx: Transaction, member: str, *, holding: Collection[int] = ()) -> list[Message]:
-    """The first messages that a member has not confirmed, for itself or for tasks it holds."""
+    """List the first messages that a member has not confirmed, for itself or for tasks it holds."""
     found = list(tx.all("messages_to_worker", to=member, most=_TOLD))
     if holding:
         tasks = encode_keys(map(str, holding))
@@ -83,20 +87,20 @@ def confirm_to_member(
 
 
 def task_sender(task: int) -> str:
-    """What is remembered of a task as the sender of others."""
+    """Return the name under which a task sends other tasks."""
     return f"task {task}"
 
 
 @reads
 def list_sent(tx: Transaction, task: int) -> list[Task]:
-    """The latest tasks that one has sent, oldest first."""
+    """List the latest tasks that a task has sent, oldest first."""
     rows = tx.all("sent_by", sender=task_sender(task), most=_TOLD)
     return [row_records.task(row) for row in reversed(rows)]
 
 
 @reads
 def list_ends(tx: Transaction, task: int, *, after: int) -> list[Notice]:
-    """How tasks that one has sent ended, as far as that came after an event."""
+    """List the ends of tasks that a task has sent, after an event."""
     rows = tx.all("ends_of_sent", sender=task_sender(task), after=after)
     found = [told for row in rows if (told := row_records.find_notice(row)) is not None]
     return found[:_TOLD]
@@ -104,6 +108,6 @@ def list_ends(tx: Transaction, task: int, *, after: int) -> list[Notice]:
 
 @reads
 def find_open_lead(tx: Transaction, repo: str, agent: str, *, tenant: str) -> int | None:
-    """The task by which a lead can be written to: the latest that has not ended."""
+    """Return the latest open task of a lead, by which it can be written to."""
     row = tx.one("open_lead", repo=repo, agent=agent, tenant=tenant)
     return None if row is None else int(row["id"])

@@ -1,4 +1,4 @@
-"""Offers and assignments: work proposed to one worker. An offer holds nothing."""
+"""Offers and assignments: work proposed to a worker. An offer holds no capacity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.store.tasks import get_row
 
 @writes
 def offer(tx: Transaction, task: int, worker: str, *, now: float) -> None:
-    """Offer a ready task to a worker; it is withdrawn if the worker stays silent or leaves."""
+    """Offer a ready task to a worker; the offer ends if the worker stays silent or leaves."""
     row = get_row(tx, task)
     if row["state"] != State.READY:
         raise Refused(f"Task {task} is {row['state']}; only a ready task can be offered.")
@@ -27,7 +27,7 @@ def offer(tx: Transaction, task: int, worker: str, *, now: float) -> None:
 def accept(tx: Transaction, task: int, worker: str, *, now: float) -> list[Grant]:
     """Accept an offer and start the task, if it is admissible now.
 
-    Empty means it cannot start at this moment: it is ready for everyone again.
+    Empty means that it cannot start at this moment: it is ready for all workers again.
     """
     row = _offered(tx, task, worker)
     ready.requeue(tx, row["id"], now=now)
@@ -49,7 +49,7 @@ def _offered(tx: Transaction, task: int, worker: str) -> Row:
 
 
 def withdraw_all(tx: Transaction, worker: str, *, now: float) -> None:
-    """A worker is gone: what it was offered, or preferred it, is for everyone again."""
+    """End the offers to a departed worker and the preferences for it."""
     for row in tx.all("offers_to", worker=worker):
         ready.requeue(tx, row["id"], now=now)
         tx.event("offer_withdrawn", now=now, run=row["run"], task=row["id"], worker=worker)
@@ -59,7 +59,7 @@ def withdraw_all(tx: Transaction, worker: str, *, now: float) -> None:
 
 @reads
 def find_room(tx: Transaction, worker: str, *, now: float) -> Capacity:
-    """A worker's slots, with those taken for which something was assigned to it already."""
+    """Return a worker's slots; tasks assigned to it that have not started count as used."""
     ledger = Ledger(tx, now)
     ledger.place(worker)
     slots = ledger.nominal.get(f"worker:{worker}")
@@ -71,7 +71,7 @@ def find_room(tx: Transaction, worker: str, *, now: float) -> Capacity:
 
 @writes
 def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: bool = False) -> None:
-    """Give a task to one worker for good. At capacity that is refused unless it may queue."""
+    """Assign a task to a worker for good. Refuse at capacity unless it may queue."""
     row = get_row(tx, task)
     if row["state"] not in (State.READY, State.WAITING, State.PARKED):
         raise Refused(f"Task {task} is {row['state']} and cannot be assigned.")
@@ -79,7 +79,7 @@ def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: boo
     if not room.available and not or_queue and row["pinned"] != worker:
         raise AtCapacity(f"{worker} is at capacity ({room.current}/{room.max}).")
     together = [row] if row["gang"] is None else tx.all("gang_members", gang=row["gang"])
-    for one in together:  # a gang goes to one worker
+    for one in together:  # a gang goes to a single worker
         tx.run("set_pin", id=one["id"], pinned=worker, until=None)
         if one["state"] == State.READY:
             ready.requeue(tx, one["id"], now=now)

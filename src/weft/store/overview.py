@@ -1,7 +1,8 @@
-"""What may still move by itself, and what only a person can set going: read at one moment.
+"""An overview of the work that has not ended, for `weft ps`; and the facts that tell whether it can
+continue without a person, for `runs.attention`.
 
-Only facts, by the rules that admit tasks; what they come to is for `operations.needs` to say.
-Imports little on purpose: `weft ps` reads this too.
+The facts follow the rules that admit tasks. Imports little on purpose: `weft ps` must answer
+quickly.
 """
 
 from __future__ import annotations
@@ -21,43 +22,43 @@ from weft.store.store import reads
 
 
 class Course(Struct, frozen=True, kw_only=True):
-    """A run that has not ended; "": what belongs to none."""
+    """A run that has not ended; "": the tasks of no run."""
 
     run: str
-    waits: bool = False  # for a place among the runs
-    gate: str = ""  # why its gate waits for a person
+    waits: bool = False  # waits for a place among the runs
+    gate: str = ""  # reason why its gate waits for a person
     at_work: bool = False  # an attempt or a check is under way
-    comes_back: bool = False  # something is parked or offered
-    queued: bool = False  # something asks to land
-    short: tuple[Shortage, ...] = ()  # what its gate and checks would lack if nothing ran
+    comes_back: bool = False  # a task is parked or offered
+    queued: bool = False  # an entry is queued
+    short: tuple[Shortage, ...] = ()  # shortages of its gate and checks if nothing ran
     landing: bool = False
     over: bool = False  # all its tasks have ended
 
 
 class Holder(Struct, frozen=True, kw_only=True):
-    """A task whose files others wait for, or for which they are kept free."""
+    """A task that holds the files of waiting tasks, or for which they are kept free."""
 
     task: int
     run: str
     name: str
-    stands: bool  # it is paused or blocked, and nobody is at work on it
+    stands: bool  # paused or blocked, without a running attempt
 
 
 class Ready(Struct, frozen=True, kw_only=True):
-    """Ready tasks of a run that ask for the same and wait for the same."""
+    """Ready tasks of a run with the same demand and the same obstacle."""
 
     run: str
-    task: int  # the first of them
+    task: int  # the first task
     name: str
-    human: bool = False  # they ask a person
-    whole: bool = True  # False: of a group that starts together, not all are ready
-    short: tuple[Shortage, ...] = ()  # what they would lack if nothing ran, where that is least
-    unable: str = ""  # the agents that none of the workers present can run
+    human: bool = False  # a person does them
+    whole: bool = True  # False: some tasks of the gang are not ready
+    short: tuple[Shortage, ...] = ()  # shortages if nothing ran, at the worker with the fewest
+    unable: str = ""  # agents that no present worker can run
     holder: Holder | None = None
 
 
 class AskedWork(Struct, frozen=True, kw_only=True):
-    """A task that stands until a person does something."""
+    """A task that waits for a person."""
 
     task: int
     run: str
@@ -68,7 +69,7 @@ class AskedWork(Struct, frozen=True, kw_only=True):
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """How many runs may be under way at a time, and how many are."""
+    """Number of runs that may be under way at a time, and that are."""
 
     capacity: int
     used: int
@@ -78,9 +79,9 @@ class Prospects(Struct, frozen=True, kw_only=True):
     courses: tuple[Course, ...] = ()
     ready: tuple[Ready, ...] = ()
     asked: tuple[AskedWork, ...] = ()
-    stopped: Mapping[str, str] = {}  # agents nobody may start, and why
-    drained: float | None = None  # since when nothing is admitted
-    places: Places | None = None  # None: as many as anybody likes
+    stopped: Mapping[str, str] = {}  # agents that must not start, with the reasons
+    drained: float | None = None  # when admissions were stopped
+    places: Places | None = None  # None: no limit
 
 
 @reads
@@ -159,9 +160,9 @@ def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> 
 def _lacking(
     ledger: Ledger, row: Row, demand: Mapping[str, int], agents: frozenset[str]
 ) -> tuple[list[Shortage], str]:
-    """What such tasks lack at the worker where that is least, and whom nobody here can run.
+    """Return the shortages at the worker with the fewest, and the agents that no worker can run.
 
-    While no worker is present at all that is no lack: one may come.
+    No present worker at all is no shortage: a worker may come.
     """
     if row["agent"] == HUMAN:
         return [], ""
@@ -181,7 +182,7 @@ def _lacking(
 
 
 def _lasting(ledger: Ledger, demand: Mapping[str, int]) -> list[Shortage]:
-    """What a demand would lack if nothing ran and no provider were penalised any more."""
+    """List the shortages of a demand if nothing ran and no provider were penalised."""
     stopped = {f"agent:{one}": 0 for one in ledger.stopped}
     return capacity.shortages(demand, {**ledger.nominal, **stopped}, ledger.spent)
 
@@ -201,7 +202,7 @@ def _holders(tx: Transaction, tasks: set[int], busy: set[int]) -> dict[int, Hold
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
-    """A task at a glance."""
+    """A task in an overview."""
 
     id: int
     run: str | None
@@ -215,21 +216,21 @@ class WorkerView(Struct, frozen=True, kw_only=True):
     stage: str | None
     worker: str | None  # of its latest attempt
     attempt: int
-    started: float | None  # its attempt, if that has not ended
+    started: float | None  # start of its open attempt
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    runs: Mapping[str, Mapping[str, int]]  # how many tasks are in each state; "": of no run
+    runs: Mapping[str, Mapping[str, int]]  # number of tasks by state; "": of no run
     waiting: tuple[str, ...]  # runs that wait for a place
-    gates: Mapping[str, str]  # runs whose gate waits for a person, and why
-    tasks: tuple[WorkerView, ...]  # all but those that wait, are ready or have ended
-    stopped: Mapping[str, str]  # agents nobody may start, and why
-    drained: float | None  # since when nothing is admitted
+    gates: Mapping[str, str]  # runs whose gate waits for a person, with the reasons
+    tasks: tuple[WorkerView, ...]  # all tasks that are not waiting, ready or ended
+    stopped: Mapping[str, str]  # agents that must not start, with the reasons
+    drained: float | None  # when admissions were stopped
 
 
 @reads
 def overview(tx: Transaction, *, most: int) -> Overview:
-    """What has not ended, with the first `most` of what is at work or needs a person."""
+    """Read the work that has not ended, with the first `most` tasks at work or for a person."""
     runs = tx.all("unended_runs")
     counts: dict[str, dict[str, int]] = {row["id"]: {} for row in runs}
     for row in tx.all("counts_by_run"):

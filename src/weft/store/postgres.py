@@ -1,9 +1,9 @@
 """The PostgreSQL driver: one database, shared by the processes of many machines.
 
-Everything lives in the schema `weft`. A writing transaction first *writes* the row of
-`store`: reading it `FOR UPDATE` would not do, since under REPEATABLE READ a waiting reader
-goes on with its old snapshot. Written, the row makes writers take turns under every
-isolation level, and the losers of a race under the stricter ones are simply repeated.
+All tables live in the schema `weft`. A writing transaction first *writes* the row of `store`:
+reading it `FOR UPDATE` would not do, since under REPEATABLE READ a waiting reader continues with
+its old snapshot. The written row makes writers take turns under every isolation level; the losers
+of a race under the stricter levels are repeated.
 """
 
 from __future__ import annotations
@@ -31,36 +31,37 @@ from weft.store.wake import Listener, Listeners, Outward, Topic, wait_readable
 T = TypeVar("T")
 
 _CHANNELS: Final[Mapping[Topic, str]] = {"work": "weft_work", "events": "weft_events"}
-_ABSENT: Final = 5.0  # seconds without a word after which the server may have let go of a writer
+_ABSENT: Final = 5.0  # seconds of silence after which the server may have dropped a writer
 _REPEATABLE: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 _POOL: Final = "weft"
 _MIGRATION_LOCK: Final = 0x77656674
 _PATIENCE: Final = 30.0
 _NEXT_TURN: Final = "UPDATE store SET writes = writes + 1"
 _NO_JIT: Final = "SET LOCAL jit = off"
-"""With `enable_seqscan=off` the server takes each query for an expensive one, and would compile it
-to machine code at every call. Part of each transaction: a pooler may drop the session's options."""
+"""With `enable_seqscan=off` the server takes each query for an expensive query, and would compile
+it to machine code at every call. Part of each transaction: a pooler may drop the session's
+options."""
 _OPTIONS: Final = (
     "-c search_path=weft "
-    # A writer stopped in mid-transaction would stop everybody: the server lets go of it.
+    # A writer stopped inside its transaction would stop all writers: the server ends it.
     "-c idle_in_transaction_session_timeout=10s "
     "-c lock_timeout=30s "
-    # And of one whose machine has vanished.
+    # The server also ends a writer whose machine has vanished.
     "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
-    # Every query of ours is a few look-ups by index. The server's statistics come too late for
-    # tables that grow by a whole plan at once: it must not be led to read them from end to end.
+    # Every query is a few look-ups by index. The server's statistics come too late for tables that
+    # grow by a whole plan at once: they must not lead it to read whole tables.
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
     "-c plan_cache_mode=force_generic_plan"
 )
 
 
 class Postgres:
-    """A pool of connections, one per thread at work."""
+    """A pool of connections, one per working thread."""
 
     def __init__(
         self, url: str, *, next_turn: str = _NEXT_TURN, steps: texts.Steps | None = None
     ) -> None:
-        """`steps` are those of the schema that this program knows."""
+        """Connect and migrate; `steps` are the migrations that this program knows."""
         self.url = url
         self._secret, self.place = _place(url)
         self._queries = texts.queries("postgres")
@@ -87,7 +88,7 @@ class Postgres:
         logging.getLogger("psycopg.pool").addFilter(_concerns_others)
 
     def _settings(self) -> dict[str, Any]:
-        """What the URL asks of the server, then what weft needs; the last word wins."""
+        """Combine the options of the URL with weft's; the last setting of an option wins."""
         asked = psycopg.conninfo.conninfo_to_dict(self.url)
         return {
             "options": f"{asked.get('options', '')} {_OPTIONS}",
@@ -122,7 +123,7 @@ class Postgres:
                 for topic in outward.topics():
                     connection.execute(f"NOTIFY {_CHANNELS[topic]}")
                 if time.monotonic() - cursor.answered > _ABSENT:
-                    pipeline.sync()  # whether it let go of us is better known before the commit
+                    pipeline.sync()  # raises if the server ended this transaction
                 phase.committing = outward.changed
                 connection.execute("COMMIT" if outward.changed else "ROLLBACK")
             return result, outward
@@ -133,7 +134,7 @@ class Postgres:
         return result
 
     def _repeat(self, body: Callable[[psycopg.Connection[DictRow], _Phase], T]) -> T:
-        """Run a transaction; again if it lost a race, or its connection before it could commit."""
+        """Run a transaction; repeat it if it lost a race, or its connection before the commit."""
         give_up = time.monotonic() + _PATIENCE
         for tries in itertools.count(1):
             phase = _Phase()
@@ -145,10 +146,10 @@ class Postgres:
                         phase.lost = not _roll_back(connection)
                         raise
             except (psycopg.IntegrityError, psycopg.ProgrammingError):
-                raise  # a defect of weft, which must look like one
+                raise  # a defect of weft, which must look like a defect
             except (psycopg.Error, PoolTimeout) as error:
                 again = isinstance(error, _REPEATABLE) or (phase.lost and not phase.committing)
-                # Once more in any case: who was suspended inside comes back long after.
+                # At least twice: a process suspended inside a transaction comes back long after.
                 if not again or (tries > 1 and time.monotonic() > give_up):
                     raise self._explain(error) from error
                 time.sleep(random.uniform(0.001, 0.01))  # noqa: S311
@@ -166,7 +167,7 @@ class Postgres:
             return f"PostgreSQL {connection.info.server_version // 10000}"
 
     def check(self) -> str | None:
-        return None  # the server answers, and looks after its files itself
+        return None  # the server answers, and checks its files itself
 
     def close(self) -> None:
         if self._ears is not None:
@@ -187,7 +188,7 @@ class Postgres:
 
 
 def _roll_back(connection: psycopg.Connection[DictRow]) -> bool:
-    """Whether the connection is still good: that it broke may show only now."""
+    """Roll back; return False if the connection is broken, which may show only now."""
     try:
         if not connection.closed:
             connection.execute("ROLLBACK")
@@ -197,14 +198,14 @@ def _roll_back(connection: psycopg.Connection[DictRow]) -> bool:
 
 
 def _concerns_others(record: logging.LogRecord) -> bool:
-    """A pool reports each try to connect. Of ours we report once, as an error."""
+    """Hide the pool's report of each failed connection: weft reports it once, as an error."""
     return not (isinstance(record.args, tuple) and record.args[:1] == (_POOL,))
 
 
 class _Phase:
-    """How far a transaction came, which decides whether it may be repeated."""
+    """Progress of a transaction, which decides whether it may be repeated."""
 
-    committing = False  # COMMIT was sent: whether it arrived cannot be known
+    committing = False  # COMMIT was sent; it may or may not have arrived
     lost = False  # the connection broke
 
 
@@ -219,11 +220,11 @@ class _PostgresCursor:
         self._connection = connection
         self._pipeline = pipeline
         self._queries = queries
-        # Writes are kept back until somebody wants an answer. Sent at once, they would leave the
-        # server in the middle of a pipeline, where it waits for a stopped client for ever; one
-        # that is idle in a transaction lets go of it.
+        # Writes are kept back until an answer is needed. Sent at once, they would leave the server
+        # inside a pipeline, where it waits for a stopped client for ever; an idle transaction is
+        # ended by the server.
         self._kept: list[tuple[str, Mapping[str, Any] | None]] = [(text, None) for text in first]
-        self.answered = time.monotonic()  # when the server last did
+        self.answered = time.monotonic()  # time of the server's last answer
 
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
         return self._answer(query, parameters).fetchall()
@@ -242,7 +243,7 @@ class _PostgresCursor:
         return cursor
 
     def send(self) -> None:
-        """Send what was kept back."""
+        """Send the writes that were kept back."""
         for text, parameters in self._kept:
             self._connection.execute(text, parameters)
         self._kept.clear()
@@ -256,7 +257,7 @@ class _PostgresCursor:
 
 
 class _Ears:
-    """A thread with a connection of its own that turns notifications into rings."""
+    """A thread with its own connection that turns notifications into rings."""
 
     def __init__(
         self, connect: Callable[[], psycopg.Connection[DictRow]], listeners: Listeners
@@ -286,7 +287,7 @@ class _Ears:
             for channel in topic_of:
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             self._ready.set()
-            # Something may have happened while nobody listened.
+            # A change may have happened before the connection listened.
             for topic in _CHANNELS:
                 self._listeners.ring(topic)
             while not self._closed.is_set():
@@ -302,7 +303,7 @@ class _Ears:
 
 
 def _bound_transactions(connection: psycopg.Connection[DictRow]) -> None:
-    """Where the server can: no transaction outlives this, wherever its client was stopped."""
+    """Bound every transaction on servers that can, even if its client is stopped."""
     if connection.info.server_version >= 170000:
         connection.execute("SET transaction_timeout = '120s'")
 
@@ -384,11 +385,11 @@ def _find_version(connection: psycopg.Connection[DictRow]) -> Row | None:
 
 
 def _place(url: str) -> tuple[str, str]:
-    """The password in a URL, and where the URL leads, which is fit for messages."""
+    """Return the password in a URL, and its location without the password."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
-        # Its message quotes what it could not read, which may be the password.
+        # Its message quotes the unreadable text, which may be the password.
         raise InputError(
             "The store's URL cannot be read; write postgresql://user:password@host/database, "
             "with %-escapes for special characters."

@@ -1,4 +1,4 @@
-"""Why a task does not run: exactly what it waits for, by the same rules that admit it."""
+"""Reasons why a task does not run, by the same rules that admit it."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
 
 @reads
 def order(tx: Transaction, *, now: float, tenant: str | None = None) -> list[int]:
-    """The ready tasks, or one tenant's, in the order in which they are looked at, whatever holds
-    them up."""
+    """List the ready tasks, or a tenant's, in the order of admission, held up or not."""
     rows = tx.all("ready_tasks") if tenant is None else tx.all("ready_tasks_of", tenant=tenant)
     return [row["id"] for row in sorted(rows, key=lambda row: rank(tx, row, now))]
 
@@ -76,8 +75,8 @@ def order(tx: Transaction, *, now: float, tenant: str | None = None) -> list[int
 def queue(
     tx: Transaction, *, now: float, most: int, tenant: str | None = None
 ) -> tuple[list[tuple[Task, list[Wait]]], int]:
-    """The first of the ready tasks, or of one tenant's, in order, with what each waits for; and
-    how many there are."""
+    """Return the first ready tasks, or a tenant's, in order with the reasons why each waits; and
+    the number of all."""
     numbers = order(tx, now=now, tenant=tenant)
     rows = {row["id"]: row for row in tx.all("tasks", ids=encode_keys(map(str, numbers[:most])))}
     scene = AdmissionRows(tx, now)
@@ -115,7 +114,7 @@ def _before_admission(
 
 
 def _is_told(tx: Transaction, task: int, tenant: str | None) -> bool:
-    """Tell whether a tenant, or None for everybody, may know of a task."""
+    """Tell whether a tenant, or None for all tenants, may know of a task."""
     return tenant is None or get_row(tx, task)["tenant"] == tenant
 
 
@@ -131,7 +130,7 @@ def _file_wait(scene: AdmissionRows, pattern: str, holder: int, *, told: bool) -
 def _before_some_worker(
     scene: AdmissionRows, who: ReadyTask, kept_for: int | None, *, is_own: bool
 ) -> list[Wait]:
-    """Return the shortages at the worker that has the fewest. Room may be named as kept for the
+    """List the shortages at the worker that has the fewest. Capacity may be named as kept for the
     task `kept_for`; the repository's path is named if `is_own`."""
     places = [
         place
@@ -165,7 +164,7 @@ def _needed_worker(scene: AdmissionRows, who: ReadyTask, *, is_own: bool) -> str
 
 
 def _only_kept(scene: AdmissionRows, short: Shortage) -> bool:
-    """Whether there would be room were it not kept free for somebody."""
+    """Tell whether there would be room if none were kept free for another task."""
     return scene.ledger.used.get(short.resource, 0) + short.asked <= short.capacity
 
 

@@ -1,8 +1,7 @@
-"""Projections of a run's events: how far each has come, and which worker carries it out.
+"""Projections of a run's events: the progress of each, and the worker that carries it out.
 
-A projection brings something outside the store (a plan file, an issue tracker, a person, a branch)
-up to date with a run. Its row holds the number of the last event handled; only the holder of its
-lease may change the row.
+A projection brings a plan file, an issue tracker, a person or a branch up to date with a run. Its
+row holds the number of the last event handled; only the holder of its lease may change the row.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _KIND: Final = "projection"
 
 
 class NewProjection(Struct, frozen=True, kw_only=True):
-    """A projection as it is asked for."""
+    """A projection, as requested."""
 
     name: str
     host: str = ""  # the host of the plan file; empty: any host with the repository
@@ -37,7 +36,7 @@ class NewProjection(Struct, frozen=True, kw_only=True):
 
 
 class ProjectionState(Struct, frozen=True, kw_only=True):
-    """A projection as it is in the store."""
+    """A projection, as stored."""
 
     run: str
     name: str
@@ -47,9 +46,9 @@ class ProjectionState(Struct, frozen=True, kw_only=True):
     handled: int  # the number of the last event handled
     memory: tuple[str, ...]  # texts that it needs to resume
     tries: int  # failures since the last success
-    failure: str  # the last of them
+    failure: str  # the last failure
     skipped: Mapping[str, str]  # reasons of hosts that cannot carry it out
-    worker: str | None  # that carries it out now
+    worker: str | None  # the worker that carries it out now
 
 
 @writes
@@ -167,7 +166,7 @@ def advance_projection(
 def fail_projection(
     tx: Transaction, fence: int, run: str, name: str, *, failure: str, give_up: bool
 ) -> None:
-    """Record a try that failed; with `give_up` it is the last until somebody resumes the run."""
+    """Record a failed try; with `give_up` it is the last until the run is resumed."""
     _require_held(tx, fence, run, name)
     tx.run("fail_projection", run=run, name=name, failure=tx.redact(failure), open=not give_up)
     tx.ring()
@@ -175,7 +174,7 @@ def fail_projection(
 
 @writes
 def skip_projection(tx: Transaction, run: str, name: str, *, host: str, reason: str) -> None:
-    """Record why a host cannot carry a projection out."""
+    """Record why a host cannot carry out a projection."""
     row = tx.one("projection", run=run, name=name)
     if row is None:
         return

@@ -1,10 +1,10 @@
-"""The ready index: keeps the few tasks that an admission has to look at.
+"""The ready index: keeps the few tasks that an admission has to examine.
 
 Ready tasks lie in buckets (same origin, urgency and demand). Within a bucket, tasks that share a
-file exclude each other and stand in a *line* behind that file, in plan order. An admission looks
-only at the head of each line, since the tasks behind it may not start first. A head that runs into
-a held file is set aside under the holder until the holder's claims end. So no conflict is tested
-again at each admission, however many tasks wait.
+file exclude each other and stand in a *line* behind that file, in plan order. An admission examines
+only the head of each line, since the tasks behind it may not start first. A head that conflicts
+with a held file is set aside under the holder until the holder's claims end. So no conflict is
+tested again at each admission, however many tasks wait.
 
 A task stands in a single line although it may have many files. Earlier tasks of its plan that share
 its other files are found in `wants`, where every ready task of a run notes its files. Some heads
@@ -35,7 +35,7 @@ from weft.store.store import writes
 
 
 def settle(tx: Transaction, ids: Iterable[int], *, now: float) -> None:
-    """Make ready whichever of these tasks wait for nothing any more."""
+    """Make those of these tasks ready whose needs are met and whose last attempt has ended."""
     startable = _startable(tx, ids)
     alone = [row for row in startable if row["gang"] is None]
     gangs = {row["gang"] for row in startable if row["gang"] is not None}
@@ -56,7 +56,7 @@ def _startable(tx: Transaction, ids: Iterable[int]) -> Sequence[Row]:
 
 
 def _complete_gang(tx: Transaction, gang: str) -> Sequence[Row]:
-    """The waiting members of a gang if every one of them could start now, else nothing."""
+    """Return the waiting tasks of a gang if all of them could start now, else none."""
     waiting = [r["id"] for r in tx.all("gang_members", gang=gang) if r["state"] == State.WAITING]
     startable = _startable(tx, waiting)
     return startable if len(startable) == len(waiting) else []
@@ -70,7 +70,7 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
     holders = {row["task"] for row in tx.all("claim_holders")}
     placed = []
     for row in rows:
-        # Who goes on with files it holds waits for none, and must not wait behind who does.
+        # A task that already holds its files must not queue behind tasks that wait for theirs.
         goes_on = row["id"] in holders
         line = None if goes_on else _watch(row_records.files(row["files"]), popular)
         placed.append(
@@ -85,7 +85,7 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
         )
     heads = _best_of_each_line(rows, placed)
     for place in placed:
-        # In a bucket made just now the best of those who come is known to be the best.
+        # A bucket made just now holds no other task, so the best of these is the best.
         if place["bucket"] in buckets.fresh:
             place["head"] = place["head"] or place["id"] in heads
     tx.many("enqueue", placed)
@@ -102,11 +102,11 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
 
 
 def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> bool:
-    """A story holds what all its waiting subtasks want, or nothing.
+    """Let each story hold the files of all its waiting subtasks, or none.
 
-    A subtask that wants more than its story holds (it was sent back with more files, or
-    reopened) gets it for the story at once, or the story gives up what it holds: nobody waits
-    for claims while holding claims. Returns whether a story did.
+    A subtask that wants more than its story holds (it was sent back with more files, or reopened)
+    gets it for the story at once, or the story gives up its files: no task waits for claims while
+    holding claims. Return whether a story gave up its files.
     """
     broke_up = False
     subtasks = [row for row in rows if row["story"] is not None]
@@ -129,7 +129,7 @@ def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> 
 
 
 def _break_up(tx: Transaction, story: int, *, now: float) -> None:
-    """A story gives its files up; the candidates of its subtasks are to be made again."""
+    """Give up the files of a story and send its subtasks at the gate back."""
     for row in family(tx, story):
         if row["id"] == story:
             give_up(tx, row)
@@ -163,12 +163,12 @@ def drop_wants(tx: Transaction, row: Row) -> None:
 
 
 def _watch(files: tuple[str, ...], popular: Mapping[str, int]) -> str | None:
-    """The file to stand in line for: the one most others want too."""
+    """Choose the file to stand in line for: the file that most tasks want."""
     return max(files, key=lambda pattern: (popular[pattern], pattern)) if files else None
 
 
 class _Buckets:
-    """Finds or makes buckets, each looked up once per transaction."""
+    """Buckets, each looked up or made once per transaction."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -187,7 +187,7 @@ class _Buckets:
             "pinned": row["pinned"],
             "gang": row["gang"],
         }
-        # What a story holds does not bind its subtasks: they never wait behind whom it binds.
+        # A story's claims do not exclude its subtasks: they never wait behind excluded tasks.
         key = encode({**columns, "story": row["story"]})
         if key not in self._known:
             found = self._tx.one("find_bucket", key=key)
@@ -235,7 +235,7 @@ def leave(
     if row["line"] is not None:
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=None)
     if row["state"] == State.READY:
-        # Capacity may have been reserved for it, and later tasks of its plan waited for it.
+        # Capacity may have been reserved for it, and later tasks of its plan may wait for it.
         drop_wants(tx, row)
         tx.run("drop_reservation", task=row["id"])
         bring_back(tx, row["id"])
@@ -275,7 +275,7 @@ def step_aside(tx: Transaction, row: Row, held: Mapping[str, int], *, passable: 
 
 @writes
 def wake_due(tx: Transaction, *, now: float) -> None:
-    """What was parked or offered until now is ready again; what preferred somebody, for all."""
+    """Make parked tasks and unanswered offers whose time has come ready; end due preferences."""
     for row in tx.all("due", now=now):
         requeue(tx, row["id"], now=now)
         kind = "task_unparked" if row["state"] == State.PARKED else "offer_withdrawn"
@@ -285,7 +285,7 @@ def wake_due(tx: Transaction, *, now: float) -> None:
 
 
 def end_preference(tx: Transaction, row: Row, *, now: float) -> None:
-    """A task's first choice stayed busy or silent, or left: it is for everybody capable."""
+    """Release a task to every capable worker: its preferred worker stayed busy or left."""
     tx.run("set_pin", id=row["id"], pinned=None, until=None)
     if row["state"] == State.READY:
         requeue(tx, row["id"], now=now)
@@ -293,20 +293,20 @@ def end_preference(tx: Transaction, row: Row, *, now: float) -> None:
 
 
 def send_back(tx: Transaction, row: Row, *, now: float, reason: str) -> None:
-    """A task's candidate is no more: it is to be made again, and whoever built on it waits."""
+    """Requeue a task whose candidate is gone, and the tasks that built on it."""
     requeue(tx, row["id"], now=now, reason=reason)
     unsettle_dependents(tx, row["id"], now=now)
     tx.event("task_sent_back", now=now, run=row["run"], task=row["id"], reason=reason)
 
 
 def unsettle_dependents(tx: Transaction, task: int, *, now: float) -> None:
-    """A need is no longer met: whoever was ready because of it waits again."""
+    """Requeue the tasks that were ready because this task had met their need."""
     for row in tx.all("dependents_ready", task=task):
         requeue(tx, row["id"], now=now)
 
 
 def requeue(tx: Transaction, task: int, *, now: float, reason: str = "") -> None:
-    """Back among the waiting, and ready at once if nothing is in the way."""
+    """Make a task wait, and ready at once if its needs are met."""
     row = tx.one("task", id=task)
     assert row is not None
     leave(tx, row, State.WAITING, now=now, reason=reason)

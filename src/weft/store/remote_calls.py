@@ -1,7 +1,7 @@
-"""Functions called from afar: their arguments and answers as JSON, by their type hints.
+"""Calls by name: their arguments and results as JSON, by their type hints.
 
-What travels is a call by name, never code. The first parameter of such a function is given where
-it runs: a transaction, a project. How calls travel is left to `remote` and to the server.
+A call carries a name, never code. The first parameter of such a function is supplied where it runs:
+a transaction, a project. `remote_store` and the server carry the calls.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from weft.store.store import VERBS, Verb
 
 
 class Unreadable(Exception):
-    """What came is not what was to come."""
+    """JSON that is not of the expected type."""
 
 
 def all_verbs() -> Mapping[str, Verb]:
-    """Every verb of every module of the store."""
+    """Import every module of the store; return its verbs."""
     package = importlib.import_module("weft.store")
     for module in pkgutil.iter_modules(package.__path__, "weft.store."):
         importlib.import_module(module.name)
@@ -34,15 +34,15 @@ def all_verbs() -> Mapping[str, Verb]:
 
 
 def encode(value: object) -> bytes:
-    """JSON of a value: records as objects, all that can be gone through as lists."""
+    """Encode a value as JSON: records as objects, iterables as lists."""
     try:
         return msgspec.json.encode(value, enc_hook=plainly)
-    except UnicodeEncodeError:  # half of a character, as others may have written one
+    except UnicodeEncodeError:  # a lone surrogate, in the text of another program
         return json.dumps(msgspec.to_builtins(value, enc_hook=plainly)).encode()
 
 
 def plainly(value: object) -> object:
-    """What JSON has no word for, in words it has."""
+    """Convert a value that JSON cannot hold."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Iterable):
@@ -51,18 +51,18 @@ def plainly(value: object) -> object:
 
 
 def decode(data: bytes) -> Any:
-    """The other way, as far as JSON goes."""
+    """Decode JSON."""
     try:
         try:
             return msgspec.json.decode(data)
-        except msgspec.DecodeError:  # this one takes halves of characters
+        except msgspec.DecodeError:  # this decoder takes lone surrogates
             return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"it is not JSON: {error}") from error
 
 
 def convert(value: object, hint: Any) -> Any:
-    """What was decoded, as the type it was of."""
+    """Convert decoded JSON to the type of a hint."""
     try:
         return msgspec.convert(value, hint, str_keys=True)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -70,7 +70,7 @@ def convert(value: object, hint: Any) -> Any:
 
 
 def _has_nul(called: object) -> bool:
-    left = [called]  # no recursion: others decide how deep it goes
+    left = [called]  # no recursion: the caller decides the depth
     while left:
         match left.pop():
             case str(text) if "\0" in text:
@@ -90,10 +90,10 @@ def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
 def arguments_of(
     function: Callable[..., Any], called: object, given: Mapping[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call as the function wants them, but for its first.
+    """Return the arguments of a call without the first, converted to the function's types.
 
-    What is `given` goes before what the caller says of it: the time, since the clocks of others
-    may be wrong, and who asks.
+    Values in `given` replace the caller's: the time, since other clocks may be wrong, and the
+    identity.
     """
     match called:
         case {"args": list(args), "kwargs": dict(kwargs), **rest} if not rest:

@@ -1,6 +1,6 @@
-"""A store that is elsewhere: its verbs are carried out by a server.
+"""A store on a server: its verbs run there.
 
-To those who use it, it is a `Store`. Errors come back as what they were, in the same words.
+Its users see a `Store`. Errors come back with the same class and text.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ UNKNOWN: Final = "unknown_verb"
 
 _SOON: Final = 60.0  # seconds a verb may take
 _LONG: Final = 900.0  # seconds an operation may take: it may start programs
-_GIVEN_UP: Final = 120.0  # seconds, well before a server takes a key for a new one
+_GIVEN_UP: Final = 120.0  # seconds, well before a server forgets a key
 _HELD: Final = 20.0  # seconds a server holds a question for changes
 _REST: Final = 0.05  # seconds between two such questions
-_LATER: Final = 1.0  # seconds before asking again a server that was not there
+_LATER: Final = 1.0  # seconds before asking an absent server again
 
 
 class RemoteStore(Store):
-    """Sends verbs to a server. Safe to share between threads."""
+    """A store whose verbs are sent to a server. Threads may share it."""
 
-    def __init__(self, server: Server) -> None:  # nothing of a local store is here
+    def __init__(self, server: Server) -> None:  # it has no database
         self._client = Client(server)
         self._known: Tuning | None = None
         self._bells = _Bells(server)
-        self.redactor = SHAPES_ALONE  # whoever has the store sees to what is kept
+        self.redactor = SHAPES_ALONE  # the server redacts
 
     @property
     def url(self) -> str:
@@ -58,7 +58,7 @@ class RemoteStore(Store):
 
     @property
     def tuning(self) -> Tuning:
-        """The numbers the server works with."""
+        """The server's tuning."""
         if self._known is None:
             reply = self._client.send("GET", VERBS, seconds=_SOON)
             told = result_of(self._client.url, "verbs", reply, dict[str, Any])
@@ -82,7 +82,7 @@ class RemoteStore(Store):
         raise RuntimeError("Only verbs can be sent to a server, not transactions.")
 
     def listen(self, topic: Topic) -> Listener:
-        """A listener that is rung when the server says that there are new events."""
+        """Return a listener that is rung when the server reports new events."""
         return self._bells.listen(topic)
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class RemoteStore(Store):
 def carry_out(
     server: Server, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], answer: Any
 ) -> Any:
-    """Have a server carry out an operation, of which it may take its time."""
+    """Run an operation on a server, which may take long."""
     body, key = body_of(args, kwargs), _key()
     client = Client(server)
     end = time.monotonic() + _GIVEN_UP
@@ -102,7 +102,7 @@ def carry_out(
             reply = client.send("POST", f"{OPERATIONS}/{name}", body, seconds=_LONG, headers=key)
             try:
                 return result_of(server.url, name, reply, answer)
-            except StillAnswering as error:  # the connection was lost; what was asked for goes on
+            except StillAnswering as error:  # the connection was lost; the operation continues
                 if time.monotonic() > end:
                     raise NoAnswer(
                         f"{server.url} was asked, and went away before it answered: look whether "
@@ -114,7 +114,7 @@ def carry_out(
 
 
 def _key() -> dict[str, str]:
-    """By which the server knows a request that comes again."""
+    """Return the header by which the server recognises a repeated request."""
     return {"Idempotency-Key": secrets.token_hex(16)}
 
 
@@ -123,7 +123,7 @@ def body_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
 
 
 def result_of(url: str, name: str, reply: ServerReply, hint: Any) -> Any:
-    """What a server answered, or the error that it answered with."""
+    """Return the result in a server's reply; raise the error in it."""
     if reply.kind == "application/problem+json":
         _raise(url, name, reply)
     if reply.status != 200 or reply.kind != "application/json":
@@ -147,7 +147,7 @@ def _raise(url: str, name: str, reply: ServerReply) -> NoReturn:
             f"{url} does not take this token, or got none: put a valid one into WEFT_TOKEN or a "
             "file named by WEFT_TOKEN_FILE."
         )
-    if kind == UNKNOWN or said == "Not Found":  # the latter where there are no verbs at all
+    if kind == UNKNOWN or said == "Not Found":  # "Not Found": a server without verbs
         raise StoreError(
             f"The weft at {url} knows nothing of {name}: it is older or newer than this one "
             f"({__version__}); use the same version on both sides."
@@ -181,7 +181,7 @@ def _strange(url: str, why: str) -> NoAnswer:
 
 
 class _Bells:
-    """Asks the server for changes, as long as anybody listens, and rings."""
+    """Rings while the server reports changes, as long as there are listeners."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -209,7 +209,9 @@ class _Bells:
             try:
                 reply = client.send("GET", path, seconds=_HELD + _SOON)
                 last = int(result_of(client.url, "changes", reply, int))
-            except WeftError:  # whoever reads hears of it, and looks again by itself meanwhile
+            except (
+                WeftError
+            ):  # the caller's own request reports the error; waiters poll slowly meanwhile
                 self._over.wait(_LATER)
                 continue
             if last != seen:

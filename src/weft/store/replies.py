@@ -1,8 +1,9 @@
-"""Requests that may be sent again: who sends one chooses a key, and gets one answer for it.
+"""Replies to requests that may be repeated: the sender chooses a key, and gets a single reply for
+it.
 
-Where what was asked for is done in one transaction, its answer is kept in the same one, and there
-is nothing in between. What takes longer (a poll that waits, a plan that git must look at) is
-reserved first; a reservation whose server died is given up after a while.
+A request done in one transaction keeps its reply in the same transaction. A longer request (a poll
+that waits, a plan that git must read) is reserved first; the reservation of a dead server ends
+after a while.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from weft.errors import InputError, StillAnswering
 from weft.store.database import Transaction
 from weft.store.store import writes
 
-KEPT: Final = 86_400.0  # seconds for which an answer is remembered
-_GIVEN_UP: Final = 300.0  # seconds after which nobody is still answering
+KEPT: Final = 86_400.0  # seconds for which a reply is kept
+_GIVEN_UP: Final = 300.0  # seconds after which a reservation ends
 
 
 class RepeatableRequest(Struct, frozen=True, kw_only=True):
-    """A request, as far as its repetition must equal it."""
+    """The parts of a request that its repetition must equal."""
 
-    token: str  # whose
+    token: str  # the sender's
     key: str
-    request: str  # a digest of method, path and body
+    request: str  # digest of method, path and body
 
 
 class StoredReply(Struct, frozen=True, kw_only=True):
@@ -33,7 +34,8 @@ class StoredReply(Struct, frozen=True, kw_only=True):
 
 
 def find_reply(tx: Transaction, asked: RepeatableRequest, *, now: float) -> StoredReply | None:
-    """What was answered before. Raises if the key was used for something else, or just now."""
+    """Return the reply that was kept. Raise if the key was used for another request, or just
+    now."""
     row = tx.one("reply", token=asked.token, key=asked.key)
     if row is None or row["at"] <= now - KEPT:
         return None
@@ -49,7 +51,7 @@ def find_reply(tx: Transaction, asked: RepeatableRequest, *, now: float) -> Stor
 def keep_reply(
     tx: Transaction, asked: RepeatableRequest, reply: StoredReply | None, *, now: float
 ) -> None:
-    """Remember an answer; None: that somebody is at it."""
+    """Keep a reply, or None to reserve the request."""
     tx.run(
         "keep_reply",
         token=asked.token,
@@ -63,7 +65,7 @@ def keep_reply(
 
 @writes
 def reserve(tx: Transaction, asked: RepeatableRequest, *, now: float) -> StoredReply | None:
-    """Begin to answer; or what was answered before."""
+    """Reserve a request, or return the reply that was kept."""
     before = find_reply(tx, asked, now=now)
     if before is None:
         keep_reply(tx, asked, None, now=now)
@@ -74,7 +76,7 @@ def reserve(tx: Transaction, asked: RepeatableRequest, *, now: float) -> StoredR
 def fill(
     tx: Transaction, asked: RepeatableRequest, reply: StoredReply | None, *, now: float
 ) -> None:
-    """It was answered; None: it was not, and may be tried again."""
+    """Keep the reply of a reserved request; None releases it, so that it may be tried again."""
     if reply is None:
         tx.run("drop_reply", token=asked.token, key=asked.key)
     else:

@@ -1,4 +1,4 @@
-"""One wait for all loops: until the store rings, an event is set, or some seconds have passed."""
+"""A wait for all loops: until the store rings, an event is set, or some seconds have passed."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def demand(text: str) -> Mapping[str, int]:
 
 @functools.lru_cache(maxsize=4096)
 def placed_demand(text: str, worker: str, host: str) -> tuple[Mapping[str, int], str]:
-    """A demand as one worker would take it, and that as canonical JSON."""
+    """Return the demand of a task at a worker, also as canonical JSON."""
     resolved = capacity.resolve(demand(text), worker, host)
     return MappingProxyType(resolved), encode(resolved)
 
@@ -39,7 +39,7 @@ def files(text: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=256)
 def agents(text: str) -> Mapping[str, Mapping[str, object]]:
-    """What a worker said of its agents: by name, the file and its limit."""
+    """Return the agents of a worker: by name, the file and its limit."""
     return MappingProxyType(json.loads(text))
 
 
@@ -109,7 +109,7 @@ def event(row: Row) -> model.Event:
 
 
 def find_notice(row: Row) -> model.Notice | None:
-    """An event as the end of its task, if it is one."""
+    """Read an event as the end of its task; return None if it is not its end."""
     data = json.loads(row["data"])
     match row["kind"]:
         case "attempt_finished":

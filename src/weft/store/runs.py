@@ -1,4 +1,4 @@
-"""Runs: submitted whole, given a place among the running ones, ended."""
+"""Runs: submitted whole, started while there is room, ended."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def submit_run(
         refuse_unusable(resource, amount)
         tx.run("set_limit", resource=resource, capacity=amount, owner=f"run:{run.id}")
     numbers = add_tasks(tx, tasks, run=run.id, repo=run.repo, tenant=run.tenant, now=now)
-    # Its limits go with it; the log remembers what they were.
+    # The limits are dropped with the run; the log keeps their values.
     tx.event("run_submitted", now=now, run=run.id, tasks=len(numbers), limits=limits)
     target = [NewProjection(name=TARGET_BRANCH)] if run.target else []
     add_projections(tx, run.id, [*projections, *target])
@@ -135,7 +135,7 @@ def list_settings(tx: Transaction, run: str) -> dict[int, RunSettings]:
 
 
 def _limits_of(tx: Transaction, run: NewRun) -> dict[str, int]:
-    """The limits a run starts with: the store's templates, then what the run asks for."""
+    """Return the limits of a new run: the store's templates, then the run's own."""
     rows = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
     found = {f"gate:{run.id}": 1}
     for name, amount in rows.items():
@@ -177,7 +177,7 @@ def _end(tx: Transaction, run: str, *, now: float) -> None:
 
 @writes
 def end_finished(tx: Transaction, *, now: float) -> list[str]:
-    """End every running run whose tasks have all ended; returns them."""
+    """End every running run whose tasks have all ended; return them."""
     ended = []
     for row in tx.all("running_runs"):
         if tx.one("unended_task", run=row["id"]) is None:
@@ -190,15 +190,15 @@ def end_finished(tx: Transaction, *, now: float) -> list[str]:
 def cancel_run(
     tx: Transaction, run: str, *, now: float, reason: str = "cancelled"
 ) -> tuple[list[int], list[int]]:
-    """Cancel all of a run that has not ended, and end it.
+    """Cancel the tasks of a run that have not ended, and end the run.
 
-    Returns the tasks it cancelled, and those that are landing, which nobody can stop: with
-    them the run ends when they have.
+    Return the cancelled tasks, and those that are landing, which cannot be stopped: the run ends
+    after them.
     """
     if _get_row(tx, run)["state"] == "ended":
         return [], []
     landing = landing_tasks(tx, run)
-    # Stories before their subtasks: what is left of a story would ask to land without the rest.
+    # Stories before their subtasks: the rest of a story would ask to land without the others.
     found = sorted(_unended(tx, run), key=lambda row: (row["story"] is not None, row["id"]))
     cancelled = [row["id"] for row in found if row["id"] not in landing]
     for number in cancelled:
@@ -210,7 +210,7 @@ def cancel_run(
 
 @writes
 def set_target(tx: Transaction, run: str, branch: str) -> None:
-    """This branch, and no other, is to move to what a run lands."""
+    """Set the branch that moves to the landed work of a run."""
     _get_row(tx, run)
     tx.run("set_target", id=run, target=branch)
     add_projections(tx, run, [NewProjection(name=TARGET_BRANCH)])
@@ -220,7 +220,7 @@ def set_target(tx: Transaction, run: str, branch: str) -> None:
 def settle_target(
     tx: Transaction, run: str, branch: str, state: TargetState, text: str, *, now: float
 ) -> None:
-    """What came of the branch of a run that has ended; one that it no longer has is let be."""
+    """Record the result for the branch of an ended run; ignore a branch that was replaced since."""
     row = _get_row(tx, run)
     if row["target"] != branch or (row["target_state"], row["target_text"]) == (state, text):
         return
@@ -230,9 +230,9 @@ def settle_target(
 
 @writes
 def pause_run(tx: Transaction, run: str, *, now: float) -> list[int]:
-    """Keep all of a run from starting; returns the tasks that were paused.
+    """Keep the tasks of a run from starting; return the paused tasks.
 
-    What runs goes on to its end, and what is at the gate lands. A running task is paused too:
+    Attempts continue to their end, and entries at the gate land. A running task is paused too:
     neither its next stage nor its next attempt starts.
     """
     _get_row(tx, run)
@@ -241,7 +241,7 @@ def pause_run(tx: Transaction, run: str, *, now: float) -> list[int]:
 
 @writes
 def resume_run(tx: Transaction, run: str, *, now: float) -> list[int]:
-    """Let all that is paused of a run go on; returns those tasks."""
+    """Let the paused tasks of a run continue; return them."""
     _get_row(tx, run)
     return [row["id"] for row in _unended(tx, run) if resume(tx, row["id"], now=now)]
 
@@ -263,7 +263,7 @@ def no_run(run: str) -> NotFound:
 
 @writes
 def learn_paths(tx: Transaction, seconds: Mapping[int, float]) -> None:
-    """New estimates of the longest remaining path, by task."""
+    """Store new estimates of the longest remaining path, by task."""
     tx.many("set_path", [{"id": i, "path_seconds": s} for i, s in sorted(seconds.items())])
 
 
@@ -281,7 +281,7 @@ def list_runs(tx: Transaction) -> list[Run]:
 def page_runs(
     tx: Transaction, *, tenant: str | None, after: str | None, most: int
 ) -> tuple[list[Run], str | None]:
-    """Runs after one, newest first, and the one to ask on with; None: that was all."""
+    """Return a page of runs after a run, newest first, and the last of it, or None at the end."""
     if after is not None and tenant not in (None, _get_row(tx, after)["tenant"]):
         raise NotFound(f"There is no run {after}.")
     rows = tx.all("runs_after", tenant=tenant, after=after, most=most + 1)

@@ -1,8 +1,7 @@
-"""A weft server as its clients reach it: requests over HTTP, and what goes wrong with them.
+"""An HTTP client for weft servers, with errors for people.
 
-A request that only asks may be sent again; one that changes something carries a key, by which the
-server knows that it comes again. Redirects are not followed: they could lead the token anywhere.
-What a request means is left to `remote`.
+A request that only reads may be repeated; a request that writes carries a key, by which the server
+recognises the repetition. Redirects are not followed: they could lead the token anywhere.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from urllib.parse import urlsplit
 from weft import __version__
 from weft.errors import NoAnswer
 
-_PAUSES: Final = (0.1, 0.4)  # seconds before trying again
+_PAUSES: Final = (0.1, 0.4)  # seconds between tries
 _CONNECT: Final = 10.0  # seconds
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-_MOST: Final = 256 << 20  # bytes of an answer
+_MOST: Final = 256 << 20  # bytes of a reply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +37,12 @@ class Server:
 @dataclass(frozen=True, kw_only=True)
 class ServerReply:
     status: int
-    kind: str  # its media type
+    kind: str  # media type
     data: bytes
 
 
 class Client:
-    """Requests to one server. Threads may share it; each request has a connection to itself."""
+    """Requests to a server. Threads may share it; each request has a connection to itself."""
 
     def __init__(self, server: Server, *, most: int = _MOST) -> None:
         self.url = server.url
@@ -74,9 +73,9 @@ class Client:
         seconds: float,
         headers: Mapping[str, str] = _NONE,
     ) -> ServerReply:
-        """Send a request that may arrive twice, and wait for the answer.
+        """Send a request that may arrive twice, and wait for the reply.
 
-        `seconds` bounds the whole answer, however slowly the server sends it.
+        `seconds` bounds the whole reply, however slowly the server sends it.
         """
         end = time.monotonic() + seconds
         for pause in (*_PAUSES, None):
@@ -87,14 +86,14 @@ class Client:
             except NoAnswer as error:
                 if pause is None or self._closed or not _may_be_back_soon(error.__cause__):
                     raise
-            except _Stale as error:  # the server let go of an idle connection, or is gone
+            except _Stale as error:  # the server closed an idle connection, or is gone
                 if pause is None or self._closed:
                     raise NoAnswer(f"{self.url} went away before it answered.") from error
             time.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
     def close(self) -> None:
-        """End everything, requests of other threads included."""
+        """Close all connections, including requests of other threads."""
         with self._lock:
             self._closed = True
             idle, busy = list(self._idle), list(self._busy)
@@ -102,7 +101,7 @@ class Client:
         for connection in idle:
             connection.close()
         for connection in busy:
-            _shut(connection)  # whoever waits there closes it
+            _shut(connection)  # the thread that waits there closes it
 
     def _new(self) -> HTTPConnection:
         if self._secure:

@@ -1,7 +1,7 @@
-"""Operations on the repository itself: with a server, it is the server that carries them out.
+"""Operations on the repository itself: with `--server` they run on the server.
 
 They read checkouts, branches, agent files or the output of agents, and so run where those are.
-Their first parameter is the place; the rest travels, as with verbs.
+Their first parameter is the project; the others travel, as with verbs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ServedProject(Protocol):
-    """A project: a repository on this machine, or one that a server has."""
+    """A project: a repository on this machine or on a server."""
 
     @property
     def root(self) -> Path: ...
@@ -39,11 +39,11 @@ Where = TypeVar("Where", bound=ServedProject)
 Operation = Callable[Concatenate[Where, P], T]
 
 HOSTED: Final[dict[str, Verb]] = {}
-"""Those of the modules imported so far."""
+"""The operations of the modules imported so far."""
 
 
 def hosted(kind: Kind) -> Callable[[Operation[Where, P, T]], Operation[Where, P, T]]:
-    """Make a function over a project an operation that a server carries out for others."""
+    """Make a function over a project an operation that can run on a server."""
 
     def decorate(function: Operation[Where, P, T]) -> Operation[Where, P, T]:
         name = name_of(function)
@@ -53,7 +53,7 @@ def hosted(kind: Kind) -> Callable[[Operation[Where, P, T]], Operation[Where, P,
         def operation(place: Where, /, *args: P.args, **kwargs: P.kwargs) -> T:
             if place.server is None:
                 return function(place, *args, **kwargs)
-            from weft.store.remote_calls import hints_of  # late, as what they import takes its time
+            from weft.store.remote_calls import hints_of  # late: its imports take time
             from weft.store.remote_store import carry_out
 
             answer = hints_of(function)["return"]

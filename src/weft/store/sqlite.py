@@ -28,12 +28,12 @@ _OLDEST: Final = (3, 35, 0)  # RETURNING
 
 
 class Sqlite:
-    """One connection, used by one thread at a time; transactions are short."""
+    """A connection, used by a single thread at a time; transactions are short."""
 
     def __init__(
         self, path: Path, *, patience: float = 30.0, steps: sql.Steps | None = None
     ) -> None:
-        """`steps` are those of the schema that this program knows."""
+        """Open the file; `steps` are the migrations that this program knows."""
         if sqlite3.sqlite_version_info < _OLDEST:
             raise StoreError(
                 f"Python's SQLite is {sqlite3.sqlite_version}; weft needs 3.35 or newer."
@@ -60,7 +60,7 @@ class Sqlite:
             connection = sqlite3.connect(
                 self.path,
                 isolation_level=None,
-                timeout=10.0,  # while it is opened
+                timeout=10.0,  # while the file is opened
                 check_same_thread=False,
                 cached_statements=256,
             )
@@ -70,7 +70,7 @@ class Sqlite:
             connection.execute("PRAGMA foreign_keys = OFF")
             self._migrate(connection)
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA busy_timeout = 0")  # from here on we wait ourselves
+            connection.execute("PRAGMA busy_timeout = 0")  # from here on `_retry_busy` waits
         except BaseException as error:
             connection.close()
             if isinstance(error, sqlite3.DatabaseError):
@@ -79,8 +79,8 @@ class Sqlite:
         return connection
 
     def _refuse_damaged(self) -> None:
-        """Look through a connection that cannot write: the first that can, and then fails, would
-        still copy what a crash left in the log into the damaged file when it is closed."""
+        """Read through a connection that cannot write. A connection that can write, and then fails,
+        would still copy the log of a crash into the damaged file when it is closed."""
         with self._explained():
             connection = sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro", uri=True)
             with closing(connection):
@@ -161,7 +161,7 @@ class Sqlite:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-        # Outside the transaction: whoever wakes must find the change.
+        # Outside the transaction: a process that wakes up must find the change.
         self.bells.ring(outward)
         return result
 
@@ -188,8 +188,8 @@ class Sqlite:
     def _retry_busy(self, action: Callable[[], T]) -> T:
         """Wait for the lock in short random steps.
 
-        SQLite's own waiting doubles its pauses up to 100 ms, which starves whoever came
-        early; ours stays near the length of a transaction.
+        SQLite doubles its pauses up to 100 ms, which starves the processes that came early; these
+        pauses stay near the length of a transaction.
         """
         give_up = time.monotonic() + self._patience
         while True:
@@ -203,7 +203,7 @@ class Sqlite:
                         f"The store {self.path} has been locked for {self._patience:.0f} s by "
                         "another process; try again, or look for a stopped weft process."
                     ) from error
-                from random import uniform  # late: it takes longer than most transactions
+                from random import uniform  # late: the import takes longer than most transactions
 
                 time.sleep(uniform(0.0002, 0.002))  # noqa: S311
 
@@ -212,7 +212,7 @@ class Sqlite:
         try:
             yield
         except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
-            raise  # a defect of weft, which must look like one
+            raise  # a defect of weft, which must look like a defect
         except sqlite3.DatabaseError as error:
             raise self._explain(error) from error
 
@@ -238,7 +238,7 @@ class _SqliteCursor:
         found = cursor.fetchall()
         if not found:
             return found
-        # sqlite3.Row would look each name up from the first column on, at every question.
+        # sqlite3.Row would search each name from the first column on, at every access.
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in found]
 
@@ -253,6 +253,6 @@ class _SqliteCursor:
 
 
 def _code(error: sqlite3.Error) -> int | None:
-    """The primary result code, without SQLite's extension in the upper bits."""
+    """Return the primary result code, without SQLite's extension in the upper bits."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF

@@ -1,9 +1,9 @@
-"""The file of a SQLite store, before SQLite sees it: made for its owner alone, known to be weft's.
+"""The file of a SQLite store, before SQLite opens it: private to its owner, and known to be weft's.
 
-POSIX drops every lock that a process has on a file as soon as the process closes any descriptor
-of that file. Were the header read while a connection of this process is open, that connection
-would go on without its locks, and another process that closes the store would delete the log it
-still writes to. So a file that is open here already is not looked at again.
+POSIX drops every lock that a process has on a file as soon as the process closes any descriptor of
+that file. If the header were read while a connection of this process is open, that connection would
+lose its locks, and another process that closes the store would delete the log it still writes to.
+So a file that is already open here is not read again.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from typing import Final
 
 from weft.errors import ForeignStore, StoreError
 
-APPLICATION_ID: Final = 0x77656674  # "weft", where SQLite keeps a file's type
+APPLICATION_ID: Final = 0x77656674  # "weft", in the header field for a file's type
 _HEADER: Final = struct.Struct(">16s52xI")  # magic, …, application id at offset 68
 
 _File = tuple[int, int]  # device and inode
 _open: Counter[_File] = Counter()
-_lock = threading.RLock()  # what is forgotten by the garbage collector is so at any moment
+_lock = threading.RLock()  # reentrant: the garbage collector may call `_forget` at any moment
 
 
 class StoreFile:
     """A store's file, from before it is opened until after it is closed."""
 
     def __init__(self, path: Path) -> None:
-        """Create it if there is none; refuse one of another program, and leave it alone."""
+        """Create a missing file; refuse a file of another program without changing it."""
         with _lock, _explained(path):
             _create(path)
             status = path.stat()
             file = (status.st_dev, status.st_ino)
-            # Empty: new, or made by another process at this moment.
+            # Empty: new, or just created by another process.
             self.is_new = status.st_size == 0
             if not _open[file] and not self.is_new:
                 _refuse_foreign(path)

@@ -1,4 +1,4 @@
-"""The store as its users hold it: a database, the numbers it works with, and wake-ups."""
+"""The store: a database, its verbs, its tuning and its listeners."""
 
 from __future__ import annotations
 
@@ -53,8 +53,6 @@ class Store:
         return self.database.url
 
     def call(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run a verb as a transaction of its own."""
-
         def work(tx: Transaction) -> Any:
             first = BoundStore(self, tx) if verb.takes_store else tx
             return verb.function(first, *args, **kwargs)
@@ -189,7 +187,7 @@ def open_store(
     try:
         row = store.read(lambda tx: tx.one("identity"))
         if row is None:
-            from weft.store.limit_table import start_with  # late: few commands need what it imports
+            from weft.store.limit_table import start_with  # late: few commands need its imports
 
             start_with(store, limits)
         _settle_place(store, "" if row is None else row["place"])
@@ -206,16 +204,16 @@ def _settle_place(store: Store, recorded: str) -> None:
     directory = Path(unquote(store.url.removeprefix("sqlite:///"))).resolve().parent
     inode = directory.stat().st_ino
     if recorded != f"{inode} {directory}":
-        from weft.store.copies import settle_place  # imported here: seldom needed
+        from weft.store.copies import settle_place  # late: seldom needed
 
         settle_place(store, directory, recorded)
 
 
 def open_reader(store: Store) -> Store | None:
-    """Another connection to a store in a file, for looks that wait for nobody.
+    """Open another connection to a store in a file, for reads that must not wait for a writer.
 
-    There a reader keeps up with any writer; whoever would have to wait all the same gets
-    `StoreBusy` at once. None where every look is a question to a server.
+    A read that would have to wait raises `StoreBusy` at once. Return None where every read is a
+    question to a server.
     """
     if not store.url.startswith("sqlite:///"):
         return None
@@ -238,5 +236,5 @@ def _driver(url: str) -> Database:
         from weft.store.postgres import Postgres  # late: half a command's start-up time
 
         return Postgres(url)
-    # Not a word of the URL: there may be a password in it, wherever.
+    # The URL is not quoted: it may hold a password.
     raise InputError("A store is named by a URL like sqlite:///… or postgresql://….")

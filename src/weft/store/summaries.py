@@ -1,4 +1,4 @@
-"""What people ask about many tasks at once: names, what asks to land, what it all cost."""
+"""Lists over many tasks: names, entries, costs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from weft.store.database import Row, Transaction, encode_keys
 from weft.store.store import reads
 from weft.store.tasks import numbers_in
 
-_SCANNED: Final = 1000  # tasks looked at in one go
+_SCANNED: Final = 1000  # tasks examined at once
 
 
 class Name(Struct, frozen=True, kw_only=True):
-    """What a task of a run is called."""
+    """The name of a task of a run."""
 
     task: int
     run: str
@@ -27,7 +27,7 @@ class Name(Struct, frozen=True, kw_only=True):
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """What the attempts of one agent at one task took."""
+    """The cost of an agent's attempts at a task."""
 
     task: int
     name: str
@@ -47,19 +47,19 @@ class RunBudget(Struct, frozen=True, kw_only=True):
 
 @reads
 def list_called(tx: Transaction, name: str) -> list[Task]:
-    """The tasks of a name in runs that have not ended."""
+    """List the tasks of a name in runs that have not ended."""
     return [row_records.task(row) for row in tx.all("tasks_called", name=name)]
 
 
 @reads
 def list_called_before(tx: Transaction, name: str) -> list[Task]:
-    """The tasks of a name in runs that have ended, the latest runs first."""
+    """List the tasks of a name in ended runs, the latest runs first."""
     return [row_records.task(row) for row in tx.all("tasks_called_before", name=name)]
 
 
 @reads
 def list_names(tx: Transaction) -> list[Name]:
-    """What the tasks of runs that have not ended are called, the latest runs first."""
+    """List the names of tasks of runs that have not ended, the latest runs first."""
     return [row_records.record(Name, row, task=row["id"]) for row in tx.all("names")]
 
 
@@ -67,10 +67,11 @@ def list_names(tx: Transaction) -> list[Name]:
 def list_summaries(
     tx: Transaction, which: Filter, *, after: int = 0, most: int
 ) -> tuple[list[Summary], int | None]:
-    """Tasks after a number, oldest first, and the number to ask on with; None: that was all.
+    """Return a page of tasks after a number, oldest first, and the number to continue from, or
+    None.
 
-    A bounded part of the tasks is looked at in one go, so that a page may have fewer than there
-    are, and even none, and still not be the last.
+    A bounded number of tasks is examined at once, so a page may be short, or even empty, and still
+    not be the last.
     """
     rows, more = _page(tx, which, after=after, most=most)
     return [row_records.summary(row) for row in rows], more
@@ -80,9 +81,9 @@ def list_summaries(
 def list_lines(
     tx: Transaction, which: Filter, *, after: int = 0, most: int
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """The same as the fields of `Summary`, by name and without records in between.
+    """Return the same page as dictionaries with the fields of `Summary`.
 
-    For those who only pass them on: nothing else is asked for as often.
+    Without records in between: this is the most frequent request over HTTP.
     """
     return _page(tx, which, after=after, most=most)
 
@@ -104,7 +105,7 @@ def _page(tx: Transaction, which: Filter, *, after: int, most: int) -> tuple[lis
 
 
 def _numbers(tx: Transaction, which: Filter, *, after: int) -> Sequence[Row]:
-    """The tasks to look at, by what leaves the fewest."""
+    """List the tasks to examine, by the most selective filter."""
     if which.worker is not None:
         return tx.all("numbers_with", worker=which.worker, after=after, most=_SCANNED)
     if which.created_by is not None:
@@ -118,19 +119,19 @@ def _numbers(tx: Transaction, which: Filter, *, after: int) -> Sequence[Row]:
 
 @reads
 def milestones(tx: Transaction, task: int) -> list[Event]:
-    """What happened to a task, without its admissions and what its agents said."""
+    """List the events of a task without its admissions and its agents' progress."""
     return [row_records.event(row) for row in tx.all("milestones_of_task", task=task)]
 
 
 @reads
 def list_open_entries(tx: Transaction) -> list[Entry]:
-    """All that asks to land, by run, in order of arrival."""
+    """List the open entries, by run, in order of arrival."""
     return [row_records.entry(row) for row in tx.all("open_entries")]
 
 
 @reads
 def list_costs(tx: Transaction, run: str | None) -> list[Cost]:
-    """What each task of a run took, by agent; of all that belongs to none without a run."""
+    """List the costs of a run's tasks by agent; without a run, of tasks that belong to none."""
     rows = tx.all("costs_of_the_rest") if run is None else tx.all("costs_of_run", run=run)
     return [row_records.record(Cost, row) for row in rows]
 
@@ -144,7 +145,7 @@ def get_budget(tx: Transaction, run: str) -> RunBudget:
 
 @reads
 def total_costs(tx: Transaction) -> dict[str, tuple[int, int]]:
-    """Tokens and micro-dollars that the attempts of each agent took."""
+    """Map each agent to the tokens and micro-dollars of its attempts."""
     return {
         row["agent"] or "none": (row["tokens"], row["micro_usd"])
         for row in tx.all("costs_by_agent")

@@ -1,4 +1,4 @@
-"""Tasks: submitted, and what people may do to them."""
+"""Tasks: submission, and the operations of people on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAUSABLE = frozenset({State.WAITING, State.READY, State.OFFERED, State.RUNNING,
 def submit(
     tx: Transaction, task: NewTask, *, repo: str, tenant: str = "default", now: float
 ) -> int:
-    """Submit one ad-hoc task; returns its number. It may need earlier tasks by number."""
+    """Submit an ad-hoc task, which may need earlier tasks by number; return its number."""
     newcomer = tx.value("last_task") + 1
     if tx.value("queue_length") >= tx.tuning.queue:
         _make_way(tx, task, newcomer, now=now)
@@ -34,7 +34,7 @@ def submit(
 
 
 def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> None:
-    """Evict the last in order from a full queue; refuse the newcomer if that is itself."""
+    """Evict the last task in order from a full queue; refuse the newcomer if it is the last."""
     queued = [
         QueueEntry(
             id=row["id"],
@@ -71,7 +71,7 @@ def add_tasks(
     tenant: str,
     now: float,
 ) -> dict[str, int]:
-    """Write tasks and what they need, all waiting; returns their numbers by name."""
+    """Write tasks and their needs, all waiting; return their numbers by name."""
     first = tx.value("last_task") + 1
     numbers = {task.name or f"t{first + n}": first + n for n, task in enumerate(tasks)}
     if len(numbers) != len(tasks):
@@ -127,7 +127,7 @@ def add_tasks(
 
 
 def _refuse_cycles(tasks: Sequence[NewTask], numbers: Mapping[str, int]) -> None:
-    """Tasks that need each other in a circle would all wait for ever."""
+    """Refuse tasks that need each other in a circle: all of them would wait for ever."""
     names = list(numbers)
     place = {name: index for index, name in enumerate(names)}
     successors: list[list[int]] = [[] for _ in names]
@@ -142,7 +142,8 @@ def _refuse_cycles(tasks: Sequence[NewTask], numbers: Mapping[str, int]) -> None
 
 
 def _number(tx: Transaction, name: str, numbers: dict[str, int], run: str | None) -> int:
-    """The task a reference means: of this submission, of the run, or by its number."""
+    """Return the number of a referenced task: of this submission, of the run, or a number
+    itself."""
     if name in numbers:
         return numbers[name]
     row = None
@@ -158,7 +159,7 @@ def _number(tx: Transaction, name: str, numbers: dict[str, int], run: str | None
 def _refuse_what_never_fits(
     name: str, demand: Demand, limits: dict[str, int], places: Sequence[str]
 ) -> None:
-    """A demand above a capacity would wait for ever. A limit of 0 is a pause, not a size."""
+    """Refuse a demand above a capacity, which would wait for ever. A limit of 0 is a pause."""
     capacity.refuse_odd_amounts(demand, f"Task {name}")
     for resource, amount in demand.items():
         if resource == f"worker:{HERE}":
@@ -178,7 +179,7 @@ def _refuse_what_never_fits(
 def _possible_gangs(
     tasks: Sequence[NewTask], limits: dict[str, int], places: Sequence[str]
 ) -> set[str]:
-    """The groups whose members could ever start together; those of others are ordinary tasks."""
+    """Return the gangs whose tasks could ever start together; the others become ordinary tasks."""
     gangs: dict[str, list[NewTask]] = {}
     for task in tasks:
         if task.gang is not None:
@@ -220,8 +221,8 @@ def no_task(task: int) -> NotFound:
 
 
 def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) -> None:
-    """A terminal state reached without an attempt's outcome. A running process keeps its
-    amounts until it has ended; its later effects are refused."""
+    """End a task without an outcome of an attempt. A running process keeps its amounts until it has
+    ended; its later effects are refused."""
     ready.leave(tx, row, state, now=now, reason=reason)
     give_up(tx, row)
     tx.run(
@@ -241,14 +242,14 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
     if row["gang"] is not None:
         rest = tx.all("gang_members", gang=row["gang"])
         ready.settle(tx, [one["id"] for one in rest], now=now)
-        for one in rest:  # its files may have been what held them up
+        for one in rest:  # its files may have excluded them
             tx.run("look_at", id=one["id"])
     tx.wake()
 
 
 @writes
 def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled") -> bool:
-    """Cancel a task that has not ended; False if it had, which changes nothing."""
+    """Cancel a task; return False, without a change, if it had ended."""
     row = get_row(tx, task)
     if State(row["state"]) in TERMINAL:
         return False
@@ -258,14 +259,14 @@ def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled")
 
 
 def _refuse_landing(tx: Transaction, row: Row) -> None:
-    """What is landing cannot be stopped any more, nor the story whose last part that is."""
+    """Refuse to stop a task that is landing, or a story whose last subtask is landing."""
     if row["run"] is not None and row["id"] in landing_tasks(tx, row["run"]):
         raise Refused(f"Task {row['id']} is landing and can no longer be stopped.")
 
 
 @writes
 def skip(tx: Transaction, task: int, *, now: float, reason: str = "skipped") -> bool:
-    """Count a task as met without doing it; False if it is done or skipped already."""
+    """Count a task as met without doing it; return False if it is done or skipped already."""
     row = get_row(tx, task)
     if row["state"] in (State.DONE, State.SKIPPED):
         return False
@@ -276,7 +277,7 @@ def skip(tx: Transaction, task: int, *, now: float, reason: str = "skipped") -> 
 
 @writes
 def retry(tx: Transaction, task: int, *, now: float) -> bool:
-    """Reopen a task that ended or is blocked; False if it is already under way."""
+    """Reopen a task that ended or is blocked; return False if it is already under way."""
     row = get_row(tx, task)
     if row["state"] == State.DONE:
         raise AlreadyEnded(f"Task {task} is done; submit a new one to change it again.")
@@ -286,7 +287,7 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
     if run is not None and run["state"] == "ended":
         raise Refused(f"Run {row['run']} has ended; submit its tasks as a new run.")
     tx.event("task_reopened", now=now, run=row["run"], task=task, was=row["state"])
-    tx.run("forget_failures", task=task)  # a person looked at them: a pattern starts anew
+    tx.run("forget_failures", task=task)  # a person has seen the failures: a pattern starts anew
     ready.requeue(tx, task, now=now)
     if row["state"] == State.SKIPPED:
         ready.unsettle_dependents(tx, task, now=now)
@@ -295,7 +296,7 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
 
 @writes
 def approve(tx: Transaction, task: int, *, now: float, note: str = "") -> bool:
-    """A person has done, or agreed to, what a task asks of a person; False if it had ended."""
+    """Mark a person's task as done or agreed to; return False if it had ended."""
     row = get_row(tx, task)
     if State(row["state"]) in TERMINAL:
         return False
@@ -312,10 +313,10 @@ def approve(tx: Transaction, task: int, *, now: float, note: str = "") -> bool:
 
 @writes
 def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
-    """A person says no; returns where the task goes.
+    """Reject a task for a person; return its new state.
 
-    What is asked of a person is blocked, and what needs it waits. What is at the gate goes back
-    to be made again, with the reason in its prompt; that counts as no failure.
+    A task for a person is blocked, and its dependents wait. A task at the gate goes back to be made
+    again, with the reason in its prompt; that counts as no failure.
     """
     row = get_row(tx, task)
     state = State(row["state"])
@@ -341,9 +342,9 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
 
 @writes
 def pause(tx: Transaction, task: int, *, now: float) -> bool:
-    """Keep a task from starting. Its claims stay; one that runs is left to its worker.
+    """Keep a task from starting. Its claims stay; its running attempt continues.
 
-    False for one that has ended, is at the gate, or cannot start by itself anyway.
+    Return False for a task that has ended, is at the gate, or cannot start by itself anyway.
     """
     row = get_row(tx, task)
     if row["state"] not in _PAUSABLE:
@@ -355,7 +356,7 @@ def pause(tx: Transaction, task: int, *, now: float) -> bool:
 
 @writes
 def resume(tx: Transaction, task: int, *, now: float) -> bool:
-    """Let a paused task go on; False if it is not paused."""
+    """Let a paused task continue; return False if it is not paused."""
     row = get_row(tx, task)
     if row["state"] != State.PAUSED:
         return False
@@ -368,7 +369,7 @@ def resume(tx: Transaction, task: int, *, now: float) -> bool:
 
 
 def _runs(tx: Transaction, row: Row) -> bool:
-    """Whether its latest attempt goes on. A cancelled one may still have a process."""
+    """Tell whether its latest attempt continues. A cancelled attempt may still have a process."""
     attempt = tx.one("attempt", task=row["id"], number=row["attempt"])
     return attempt is not None and attempt["ended"] is None
 
@@ -380,7 +381,7 @@ def get_task(tx: Transaction, task: int) -> Task:
 
 @reads
 def find_next_due(tx: Transaction) -> float | None:
-    """When the time of the next parked task, unanswered offer or preference comes, if any does."""
+    """Return the time of the next parked task, unanswered offer or preference."""
     at: float | None = tx.value("next_due")
     return at
 
@@ -395,7 +396,7 @@ def find_task(tx: Transaction, run: str, name: str) -> Task | None:
 def list_tasks(
     tx: Transaction, states: Iterable[State] = tuple(State), *, after: int = 0, most: int = 1000
 ) -> list[Task]:
-    """Tasks in these states, oldest first; the next page follows the last one's number."""
+    """List tasks in these states, oldest first; the next page follows the last number."""
     found = [
         row["id"]
         for state in sorted(set(states))
@@ -415,31 +416,30 @@ def numbers_in(tx: Transaction, state: State, *, after: int, most: int) -> Seque
 
 @reads
 def list_run(tx: Transaction, run: str) -> list[Task]:
-    """Every task of a run, in the order of its plan."""
+    """List the tasks of a run in the order of its plan."""
     return [row_records.task(row) for row in tx.all("tasks_of_run", run=run)]
 
 
 @reads
 def list_run_attempts(tx: Transaction, run: str) -> list[Attempt]:
-    """Every attempt at a task of a run."""
     return [row_records.attempt(row) for row in tx.all("attempts_of_run", run=run)]
 
 
 @reads
 def list_run_states(tx: Transaction, run: str) -> dict[int, tuple[str, float]]:
-    """Where every task of a run is, and since when."""
+    """Map every task of a run to its state and the time it entered it."""
     return {row["id"]: (row["state"], row["since"]) for row in tx.all("states_of_run", run=run)}
 
 
 @reads
 def list_run_edges(tx: Transaction, run: str) -> list[tuple[int, int]]:
-    """What needs what in a run, as (task, need)."""
+    """List the needs within a run, as (task, need)."""
     return [(row["task"], row["needs"]) for row in tx.all("edges_of_run", run=run)]
 
 
 @reads
 def find_tasks(tx: Transaction, numbers: Iterable[int]) -> tuple[list[Task], list[Attempt]]:
-    """Some tasks as they are now, and every attempt at them."""
+    """Return some tasks as they are now, and every attempt at them."""
     ids = encode_keys(str(one) for one in numbers)
     return (
         [row_records.task(row) for row in tx.all("tasks", ids=ids)],
@@ -454,7 +454,7 @@ def list_attempts(tx: Transaction, task: int) -> list[Attempt]:
 
 @reads
 def list_needs(tx: Transaction, task: int) -> list[tuple[Task, str]]:
-    """What a task needs, each with the commit it left, if it left one."""
+    """List the needs of a task, each with the commit of its latest attempt or ""."""
     rows = tx.all("needs_of", task=task)
     return [(row_records.task(row), row["commit_left"] or "") for row in rows]
 

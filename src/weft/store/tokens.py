@@ -1,8 +1,8 @@
-"""Tokens: who may ask something of a server.
+"""Tokens that authorise requests to a server.
 
-A token's text is `weft_<id>_<secret>`. The secret is 32 random bytes, so a plain digest of it is
-as good as a slow one; the store keeps nothing else. One that was made for an attempt is valid
-while the lease of that attempt is open.
+A token's text is `weft_<id>_<secret>`. The secret is 32 random bytes, so a plain digest of it is as
+good as a slow digest; the store keeps only the digest. A token made for an attempt is valid while
+the lease of that attempt is open.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from weft.store.store import reads, writes
 SCOPES: Final = ("read", "work", "admin")
 
 _TEXT: Final = re.compile(r"weft_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
-_NOBODY: Final = hashlib.sha256(b"").hexdigest()  # of no secret: those are never empty
+_NOBODY: Final = hashlib.sha256(
+    b""
+).hexdigest()  # digest of an empty secret: secrets are never empty
 _LONGEST_NAME: Final = 100
 _AGENT: Final = re.compile(r"\*|[A-Za-z0-9][A-Za-z0-9_.-]{0,59}", re.ASCII)
 _MOST_AGENTS: Final = 100
@@ -66,7 +68,7 @@ def create_token(
         created=now,
         expires=expires,
     )
-    if fence is None:  # an attempt's own are told of by its admission
+    if fence is None:  # the token of an attempt is part of its admission
         tx.event(
             "token_created",
             now=now,
@@ -110,13 +112,13 @@ def _refuse_agents(scopes: frozenset[str], agents: frozenset[str]) -> None:
 
 @reads
 def list_tokens(tx: Transaction) -> list[Token]:
-    """All that people or programs were given; what attempts have of their own is left out."""
+    """List all tokens but those of attempts."""
     return [_token(row) for row in tx.all("tokens")]
 
 
 @reads
 def page_tokens(tx: Transaction, *, after: str | None, most: int) -> tuple[list[Token], str | None]:
-    """The same after one of them, and the one to ask on with; None: that was all."""
+    """Return a page of tokens after a token, and the last of it, or None at the end."""
     if after is not None:
         get_token_row(tx, after)
     rows = tx.all("tokens_after", after=after, most=most + 1)
@@ -126,7 +128,7 @@ def page_tokens(tx: Transaction, *, after: str | None, most: int) -> tuple[list[
 
 @writes
 def revoke_token(tx: Transaction, id: str, *, now: float) -> bool:
-    """Good for nothing from now on; False if that was so before."""
+    """Revoke a token; return False if it was revoked before."""
     get_token_row(tx, id)
     if not tx.count("revoke_token", id=id, now=now):
         return False
@@ -141,7 +143,7 @@ def is_token(text: str) -> bool:
 
 @reads
 def identify(tx: Transaction, text: str, *, now: float) -> Token:
-    """Whose token this is. Raises `Unauthenticated`, whatever is wrong with it."""
+    """Return the token of this text. Raise `Unauthenticated` for any text that is not valid."""
     match = _TEXT.fullmatch(text)
     id, secret = match.groups() if match else ("", "")
     row = tx.one("token", id=id)

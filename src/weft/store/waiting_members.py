@@ -1,4 +1,4 @@
-"""What has stirred for members that wait: looked at once for all of them, claiming nothing."""
+"""Work, offers and messages for waiting members: read once for all of them, claiming nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """A member as its wait depends on it: those who are equal in this are alike."""
+    """The facts about a member that decide which work it waits for."""
 
     capabilities: frozenset[str]
     tenant: str | None
@@ -32,11 +32,11 @@ class Stirrings(Struct, frozen=True, kw_only=True):
     heads: frozenset[Head]
     offered: frozenset[str]  # members with an offer
     addressed: frozenset[str]  # members with messages
-    ended: frozenset[tuple[str | None, str]]  # who sent tasks that have ended, and whose they were
-    last_event: int  # to look on from
-    due: float | None  # when something parked, offered or preferred is due
-    standings: Mapping[str, Standing]  # of the fresh ones, and of all if anything has stirred
-    senders: frozenset[str]  # fresh ones that sent tasks before, of whose ends they are told
+    ended: frozenset[tuple[str | None, str]]  # senders and tenants of tasks that have ended
+    last_event: int  # the event to continue from
+    due: float | None  # time of the next parked task, offer or preference
+    standings: Mapping[str, Standing]  # of the fresh members, or of all if there is news
+    senders: frozenset[str]  # fresh members that sent tasks before, and are told of their ends
 
 
 @reads
@@ -47,10 +47,10 @@ def look_for_members(
     waiting: Collection[str],
     after: int | None,
 ) -> Stirrings:
-    """What there may be for members; `after` is the last event looked at, None: all of them.
+    """Read the news for waiting members; `after` is the last event read, None: all.
 
-    Members are looked at one by one only if they have just come (`fresh`, with the name under
-    which each sends tasks), or something has stirred.
+    Members are read only if they have just come (`fresh`, with the name under which each sends
+    tasks), or there is news.
     """
     heads = frozenset(row_records.record(Head, row) for row in tx.all("swarm_heads"))
     offered = frozenset(row["offered_to"] for row in tx.all("offers_of", worker=None))

@@ -1,9 +1,9 @@
-"""Wake-ups: how a process that waits learns that the store has changed.
+"""Wake-ups: signals to waiting processes that the store has changed.
 
-A listener is a pipe with a topic. Threads of this process write a byte into it directly;
-other processes reach it through a named pipe (SQLite) or a notification (PostgreSQL).
-Waiting costs nothing, and what is lost when a writer dies between its commit and the ring
-is caught by the slow poll every waiter keeps as a net.
+A listener is a pipe with a topic. Threads of this process write a byte into it directly; other
+processes reach it through a named pipe (SQLite) or a notification (PostgreSQL). Waiting costs no
+time. A ring is lost if a writer dies between its commit and the ring; the slow poll of every waiter
+makes up for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Selector = getattr(selectors, "PollSelector", selectors.DefaultSelector)
 
 
 def wait_readable(seconds: float | None, *descriptors: int) -> bool:
-    """Whether one of the descriptors can be read within that time; None waits for ever."""
+    """Wait until a descriptor can be read; return False if the time passed. None waits for ever."""
     with _Selector() as selector:
         for descriptor in descriptors:
             selector.register(descriptor, selectors.EVENT_READ)
@@ -32,14 +32,14 @@ def wait_readable(seconds: float | None, *descriptors: int) -> bool:
 
 
 class Outward:
-    """What a transaction means to others: whether to keep it, and whom it concerns."""
+    """The effects of a transaction on other processes."""
 
     __slots__ = ("changed", "events", "work")
 
     def __init__(self) -> None:
-        self.changed = False  # something was written: commit
-        self.events = False  # there are new events to read
-        self.work = False  # something may have become admissible
+        self.changed = False  # it has written: commit
+        self.events = False  # there are new events
+        self.work = False  # a task may have become admissible
 
     def topics(self) -> list[Topic]:
         if not self.changed:
@@ -49,7 +49,7 @@ class Outward:
 
 
 class Listener:
-    """Waits for one topic. Closing it is the caller's duty: use it as a context manager."""
+    """A pipe that is rung for a topic. Close it: use it as a context manager."""
 
     def __init__(self, topic: Topic, home: Listeners, path: Path | None = None) -> None:
         self.topic = topic
@@ -60,7 +60,7 @@ class Listener:
             os.set_blocking(self._read, False)
             os.set_blocking(self._write, False)
         else:
-            # Nobody rings it, or takes it for abandoned, before it has its name and a reader.
+            # A pipe without its name and a reader must not be rung, or taken for abandoned.
             nameless = path.with_name(f".{path.name}")
             os.mkfifo(nameless, 0o600)
             # Open for both: a pipe that always has a writer never reports end of file.
@@ -72,11 +72,11 @@ class Listener:
         return self._read
 
     def ring(self) -> None:
-        with suppress(BlockingIOError):  # full of unread rings: it will wake all the same
+        with suppress(BlockingIOError):  # full of unread rings: it wakes anyway
             os.write(self._write, b"!")
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was rung within that time. All rings so far count as one."""
+        """Wait; return False if it was not rung within that time. All rings so far count as one."""
         return wait_readable(seconds, self._read) and self.drain()
 
     def drain(self) -> bool:
@@ -88,7 +88,7 @@ class Listener:
 
     def close(self) -> None:
         if not self._home.discard(self):
-            return  # closed before, by its store perhaps
+            return  # closed before, perhaps by its store
         if self._path is not None:
             self._path.unlink(missing_ok=True)
         for descriptor in {self._read, self._write}:
@@ -102,7 +102,7 @@ class Listener:
 
 
 class Listeners:
-    """The listeners of this process on one store."""
+    """The listeners of this process on a store."""
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
@@ -113,7 +113,7 @@ class Listeners:
             self._listeners.add(listener)
 
     def discard(self, listener: Listener) -> bool:
-        """Forget a listener; False if it was forgotten before."""
+        """Forget a listener; return False if it was forgotten before."""
         with self._lock:
             known = listener in self._listeners
             self._listeners.discard(listener)
@@ -151,9 +151,9 @@ class Bells:
         try:
             names = os.listdir(self._place)
         except FileNotFoundError:
-            return  # nobody ever waited here
+            return  # no process ever waited here
         except OSError as error:
-            # The change is committed: whoever waits finds it by its slow poll.
+            # The change is committed: waiting processes find it by their slow poll.
             _warn(f"cannot ring the bells in {self._directory}: {error}")
             return
         for name in names:
@@ -165,7 +165,7 @@ class Bells:
 
 
 def _warn(what: str) -> None:
-    import logging  # late: nearly every command gets by without it
+    import logging  # late: nearly every command does without it
 
     logging.getLogger(__name__).warning(what)
 
@@ -184,7 +184,7 @@ def _ring_path(path: str) -> None:
             _warn(f"cannot ring {path}: {error}")
         return
     try:
-        with suppress(BlockingIOError, BrokenPipeError):  # full, or closed in this moment
+        with suppress(BlockingIOError, BrokenPipeError):  # full, or closed at this moment
             os.write(descriptor, b"!")
     finally:
         os.close(descriptor)

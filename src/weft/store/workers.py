@@ -1,4 +1,4 @@
-"""Workers: register, give signs of life, leave. Status is derived, never stored."""
+"""Workers: registration, signs of life, departure. Status is derived, never stored."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from weft.store.store import reads, writes
 def register(
     tx: Transaction, worker: NewWorker, *, now: float, stated: Mapping[str, Stated]
 ) -> None:
-    """A worker comes, comes back or reloads, and sets the limits it owns.
+    """Register a worker, new or back, and set the limits it owns.
 
-    Refused if it insists on other limits than the store has (`stated`), goes by other times
-    than those at work, or reads another file than a present worker with another
-    `max_concurrency` for the same agent.
+    Refuse a worker whose configured limits (`stated`) differ from the store's, whose times differ
+    from those at work, or whose agent file gives another `max_concurrency` than the file of a
+    present worker.
     """
     if worker.slots < 1:
         raise InputError(f"Worker {worker.id} needs at least 1 slot, not {worker.slots}.")
@@ -63,10 +63,10 @@ _TIMES = ("lease", "heartbeat", "gone_after", "drift", "kill_grace")
 
 
 def agree_on_times(tx: Transaction, worker: str) -> None:
-    """Everybody at work judges death by the same times; who comes first says by which.
+    """Require that all workers judge death by the same times; the first worker sets them.
 
-    A reaper with a shorter patience than the watchdog beside an agent could free the lease of
-    an agent that still runs.
+    A reaper with a shorter patience than the watchdog beside an agent could free the lease of an
+    agent that still runs.
     """
     mine = encode({name: float(getattr(tx.tuning, name)) for name in _TIMES})
     theirs = tx.value("times")
@@ -88,7 +88,7 @@ def agree_on_times(tx: Transaction, worker: str) -> None:
 
 
 def _refuse_taken_name(tx: Transaction, worker: NewWorker) -> None:
-    """Its open leases are judged where it is: it may not turn up elsewhere before they end."""
+    """Refuse an id whose open leases belong to another host: they are judged there."""
     row = tx.one("worker", id=worker.id)
     if row is None or (row["host"], row["boot"]) == (worker.host, worker.boot):
         return
@@ -108,7 +108,9 @@ def _agents(worker: NewWorker) -> dict[str, dict[str, object]]:
 def _refuse_other_agent_files(tx: Transaction, worker: NewWorker) -> None:
     mine = _agents(worker)
     for row in tx.all("workers_present"):
-        file_read = row["agents"] is not None and row["token"] is None  # members read none
+        file_read = (
+            row["agents"] is not None and row["token"] is None
+        )  # members read no agent files
         theirs = row_records.agents(row["agents"]) if file_read else {}
         for name in mine.keys() & theirs.keys():
             other = theirs[name]
@@ -123,13 +125,14 @@ def _refuse_other_agent_files(tx: Transaction, worker: NewWorker) -> None:
 
 @writes
 def heartbeat(tx: Transaction, worker: str, *, now: float) -> bool:
-    """A sign of life; False if the worker was found dead or has left, and must register anew."""
+    """Record a sign of life; return False if the worker has departed and must register again."""
     return tx.count("heartbeat", id=worker, now=now) > 0
 
 
 @writes
 def depart(tx: Transaction, worker: str, *, now: float) -> None:
-    """A worker leaves, or was found dead. Its leases become suspect at once, not free."""
+    """Record that a worker has left or was found dead. Its leases become suspect at once, not
+    free."""
     if not tx.count("depart", id=worker, now=now):
         return
     tx.run("suspect_worker", worker=worker)
@@ -141,7 +144,7 @@ def depart(tx: Transaction, worker: str, *, now: float) -> None:
 
 
 def _forget_empty_host(tx: Transaction, worker: str) -> None:
-    """A host's limits go with the last worker on it; those who come back state them anew."""
+    """Drop a host's limits with its last worker; a worker that comes back states them again."""
     row = tx.one("worker", id=worker)
     assert row is not None
     host = row["host"]
@@ -152,14 +155,15 @@ def _forget_empty_host(tx: Transaction, worker: str) -> None:
 
 @reads
 def list_workers(tx: Transaction, *, now: float) -> list[Worker]:
-    """Workers that have not left, with their capacity and status."""
+    """List the workers that have not left, with their capacity and status."""
     ledger = Ledger(tx, now)
     return [_worker(tx, row, _capacity(ledger, row), now) for row in tx.all("workers_present")]
 
 
 @reads
 def list_serving(tx: Transaction, repo: str, *, now: float) -> list[Worker]:
-    """Workers that take whatever is ready in a repository, those included that may be dead."""
+    """List the workers that take the ready tasks of a repository, including those that may be
+    dead."""
     ledger = Ledger(tx, now)
     return [
         _worker(tx, row, _capacity(ledger, row), now)
@@ -202,7 +206,7 @@ def get_worker(tx: Transaction, worker: str, *, now: float) -> Worker:
 
 @reads
 def find_workers(tx: Transaction, ids: Iterable[str], *, now: float) -> dict[str, Worker]:
-    """Workers by id, those that have left included; unknown ids are left out."""
+    """Map ids to workers, including those that have left; unknown ids are missing."""
     ledger = Ledger(tx, now)
     rows = [tx.one("worker", id=one) for one in sorted(ids)]
     return {

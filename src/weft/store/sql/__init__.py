@@ -1,8 +1,8 @@
 """The SQL of the store, as named queries and numbered migrations.
 
-Every query lives in a `.sql` file beside this one, under a line `-- name: …` and comments
-that say what it is for. The text is written once with `:name` parameters; the few words in
-which the two databases differ are replaced here, by rules short enough to be listed.
+Every query lives in a `.sql` file beside this module, under a line `-- name: …` and a comment that
+says its purpose. The text is written once with `:name` parameters; the few differences between the
+two databases are replaced here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 Dialect = Literal["sqlite", "postgres"]
 Steps = tuple[tuple[int, tuple[str, ...]], ...]
-"""The schema's history: numbers from 1 on, each with the statements that lead there."""
+"""The schema's history: numbers from 1 on, each with its statements."""
 
 _HERE: Final = Path(__file__).parent
 _FILES: Final = (
@@ -39,7 +39,7 @@ _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
 @functools.cache
 def queries(dialect: Dialect) -> dict[str, str]:
-    """Every named query, in the spelling of one database driver."""
+    """Read every named query, in the spelling of a database driver."""
     found: dict[str, str] = {}
     for file in _FILES:
         for name, text in _split(_read(file)):
@@ -51,7 +51,7 @@ def queries(dialect: Dialect) -> dict[str, str]:
 
 @functools.cache
 def migrations(dialect: Dialect) -> Steps:
-    """The numbered steps of the schema, each as its single statements."""
+    """Read the migrations, each split into statements."""
     steps = []
     for file in sorted(_HERE.joinpath("migrations").iterdir()):
         if file.name.endswith(".sql"):
@@ -64,7 +64,6 @@ def migrations(dialect: Dialect) -> Steps:
 
 
 def digest(steps: Steps, version: int) -> str:
-    """Return the digest of the migrations up to a version."""
     text = [" ".join(one.split()) for number, its in steps if number <= version for one in its]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
