@@ -16,17 +16,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from bench.figures import figure
-from weft.gate.policy.check_records import (
-    Check,
-    GateScene,
-    GateStep,
-    PlannedLanding,
-    Purpose,
-    QueuedCandidate,
-    Verdict,
-)
+from weft.gate.policy.gate_records import Check, GateState, GateStep, Purpose
 from weft.gate.policy.next_step import step
-from weft.gate.policy.odds import estimate
+from weft.model import CheckVerdict, Entry, GateRows, Landing
 
 _SEEDS = 100
 _RETRIES = (Purpose.RETRY, Purpose.BLAME)
@@ -46,41 +38,95 @@ def courses(count: int, odds: float, slots: int) -> list[Course]:
 
 
 def _settle(chance: random.Random, count: int, odds: float, slots: int) -> Course:
-    queue = tuple(QueuedCandidate(id=str(number), base="0") for number in range(count))
-    bad = {one.id for one in queue if chance.random() < odds}
-    scene = GateScene(tip="0", queue=queue, slots=slots, odds=estimate(()))
-    outcomes: list[bool] = []
+    entries = tuple(_entry(str(number)) for number in range(count))
+    bad = {entry.id for entry in entries if chance.random() < odds}
+    state = GateState(rows=_rows(entries), tip="0", slots=slots)
     runs = wall = 0
-    while scene.queue:
-        plan = step(scene)
-        outcomes += [False] * len(plan.land) + [True] * len(plan.reject)
+    while state.queue:
+        plan = step(state)
         runs += sum(check.purpose not in _RETRIES for check in plan.start)
-        scene = replace(_follow(scene, plan), odds=estimate(outcomes))
+        state = _follow(state, plan)
         if not (plan.land or plan.reject or plan.cancel):
             wall += 1
-            ended = tuple(_verdict(check, bad) for check in scene.running)
-            scene = replace(scene, running=(), verdicts=scene.verdicts + ended)
-    assert {one.id for landing in scene.landings for one in landing.candidates}.isdisjoint(bad)
+            ended = tuple(_verdict(check, bad) for check in state.running)
+            rows = replace(state.rows, verdicts=state.rows.verdicts + ended)
+            state = replace(state, running=(), rows=rows)
+    assert {entry for landing in state.rows.landings for entry in landing.entries}.isdisjoint(bad)
     return Course(runs=runs, wall=wall)
 
 
-def _follow(scene: GateScene, plan: GateStep) -> GateScene:
-    landed = tuple(one for one in scene.queue if one.id in plan.land)
-    gone = {*plan.land, *(one.candidate for one in plan.reject)}
-    tip = f"{scene.tip}+" if landed else scene.tip
-    landing = PlannedLanding(old=scene.tip, new=tip, candidates=landed)
-    return replace(
-        scene,
-        tip=tip,
-        landings=(*scene.landings, landing) if landed else scene.landings,
-        queue=tuple(one for one in scene.queue if one.id not in gone),
-        running=(*(one for one in scene.running if one not in plan.cancel), *plan.start),
+def _follow(state: GateState, plan: GateStep) -> GateState:
+    rejected = {rejection.entry for rejection in plan.reject}
+    tip = f"{state.tip}+" if plan.land else state.tip
+    landings = (_landing(state.tip, tip, plan.land),) if plan.land else ()
+    rows = replace(
+        state.rows,
+        entries=tuple(
+            replace(entry, state="landed") if entry.id in plan.land else entry
+            for entry in state.rows.entries
+            if entry.id not in rejected
+        ),
+        landings=state.rows.landings + landings,
+        rejected=(*state.rows.rejected, *([False] * len(plan.land)), *([True] * len(rejected))),
+    )
+    running = (*(check for check in state.running if check not in plan.cancel), *plan.start)
+    return replace(state, rows=rows, tip=tip, running=running)
+
+
+def _rows(entries: tuple[Entry, ...]) -> GateRows:
+    return GateRows(
+        entries=entries,
+        verdicts=(),
+        conflicts=(),
+        landings=(),
+        rejected=(),
+        revision=1,
+        blocked="",
+        ended=False,
     )
 
 
-def _verdict(check: Check, bad: set[str]) -> Verdict:
-    passed = bad.isdisjoint(check.candidates)
-    return Verdict(base=check.base, candidates=check.candidates, passed=passed)
+def _entry(name: str) -> Entry:
+    return Entry(
+        id=name,
+        run="r",
+        state="queued",
+        looked_at=False,
+        base="0",
+        story=None,
+        tasks=(),
+        work=(),
+        needs=frozenset(),
+        alone=False,
+    )
+
+
+def _landing(old: str, new: str, entries: tuple[str, ...]) -> Landing:
+    return Landing(
+        run="r",
+        sequence=1,
+        old=old,
+        new=new,
+        tree="",
+        entries=entries,
+        commits=(),
+        revision=1,
+        every_commit=False,
+        state="landed",
+    )
+
+
+def _verdict(check: Check, bad: set[str]) -> CheckVerdict:
+    return CheckVerdict(
+        base=check.base,
+        combination=check.combination,
+        purpose=check.purpose,
+        tree="",
+        check_id="",
+        commands=(),
+        passed=bad.isdisjoint(check.combination),
+        seconds=1,
+    )
 
 
 def fewest_runs(count: int, odds: float) -> float:

@@ -19,7 +19,7 @@ from weft.config import Config, GateSettings, RunSettings
 from weft.gate.commits import LandingCommit, commit_chain
 from weft.gate.gate_loop import Gate
 from weft.gate.merge import MergeCandidate, merge
-from weft.git.object_store import open_plumbing
+from weft.git.object_store import open_object_store
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
 from weft.project.site import Site
 from weft.store import open_store
@@ -125,13 +125,13 @@ def _ratio(edits: dict[int, dict[str, str]]) -> float:
 
 
 def _merge_without_worktree(repository: Path, base: str, branches: list[str]) -> str:
-    with open_plumbing(repository) as plumbing:
+    with open_object_store(repository) as objects:
         candidates = [MergeCandidate(commit=branch, base=base) for branch in branches]
-        steps = merge(plumbing, base, candidates)
+        steps = merge(objects, base, candidates)
         landings = [
             LandingCommit(tree=one.tree, candidates=(one.candidate.commit,)) for one in steps
         ]
-        return commit_chain(plumbing, base, landings, committed=1)[-1]
+        return commit_chain(objects, base, landings, committed=1)[-1]
 
 
 def _own_edits(number: int) -> dict[str, str]:

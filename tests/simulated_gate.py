@@ -1,7 +1,7 @@
-"""A gate without git: candidates with known faults, checks that end in any order, and a judge.
+"""A gate without git: entries with known faults, and checks that end in any order.
 
-It does what the real gate does around `step`: merges, runs checks in slots, answers a tree it
-has seen from its cache, lands and rejects. What must never be false is asserted at each move.
+It does the work of the real gate around `step`: merges, runs checks in slots, answers a known tree
+from its cache, lands and rejects. It asserts the gate's invariants at each move.
 """
 
 from __future__ import annotations
@@ -10,24 +10,91 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from weft.gate.policy.check_records import (
+from msgspec.structs import replace
+
+from weft.gate.policy.gate_records import (
     Check,
     Combination,
-    Conflict,
-    GateScene,
+    GateState,
     GateStep,
-    PlannedLanding,
     Purpose,
-    QueuedCandidate,
     Rejection,
     RejectionReason,
-    Verdict,
 )
-from weft.gate.policy.odds import estimate
+from weft.model import CheckVerdict, Entry, GateRows, Landing, MergeConflict
 
-Step = Callable[[GateScene], GateStep]
+Step = Callable[[GateState], GateStep]
 Pair = frozenset[str]
 _FOR_LANDING = (Purpose.SEARCH, Purpose.UNION)
+
+
+def make_entry(
+    name: str, base: str, needs: Iterable[str] = (), *, alone: bool = False, landed: bool = False
+) -> Entry:
+    return Entry(
+        id=name,
+        run="r",
+        state="landed" if landed else "queued",
+        looked_at=False,
+        base=base,
+        story=None,
+        tasks=(),
+        work=(),
+        needs=frozenset(needs),
+        alone=alone,
+    )
+
+
+def make_verdict(base: str, combination: Combination, *, passed: bool) -> CheckVerdict:
+    return CheckVerdict(
+        base=base,
+        combination=combination,
+        purpose="search",
+        tree="",
+        check_id="",
+        commands=(),
+        passed=passed,
+        seconds=1,
+    )
+
+
+def make_conflict(base: str, entry: str, others: Combination = ()) -> MergeConflict:
+    return MergeConflict(base=base, entry=entry, others=others, report="")
+
+
+def make_landing(old: str, new: str, entries: Combination) -> Landing:
+    return Landing(
+        run="r",
+        sequence=1,
+        old=old,
+        new=new,
+        tree="",
+        entries=entries,
+        commits=(),
+        revision=1,
+        every_commit=False,
+        state="landed",
+    )
+
+
+def make_rows(
+    entries: Iterable[Entry],
+    *,
+    verdicts: Iterable[CheckVerdict] = (),
+    conflicts: Iterable[MergeConflict] = (),
+    landings: Iterable[Landing] = (),
+    rejected: Iterable[bool] = (),
+) -> GateRows:
+    return GateRows(
+        entries=tuple(entries),
+        verdicts=tuple(verdicts),
+        conflicts=tuple(conflicts),
+        landings=tuple(landings),
+        rejected=tuple(rejected),
+        revision=1,
+        blocked="",
+        ended=False,
+    )
 
 
 class Broken(AssertionError):
@@ -57,11 +124,11 @@ class Gate:
     step: Step
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     tip: str = "tip0"
-    queue: list[QueuedCandidate] = field(default_factory=list)
-    arrived: list[QueuedCandidate] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
-    conflicts: list[Conflict] = field(default_factory=list)
-    landings: list[PlannedLanding] = field(default_factory=list)
+    queue: list[Entry] = field(default_factory=list)
+    arrived: list[Entry] = field(default_factory=list)
+    verdicts: list[CheckVerdict] = field(default_factory=list)
+    conflicts: list[MergeConflict] = field(default_factory=list)
+    landings: list[Landing] = field(default_factory=list)
     running: list[Check] = field(default_factory=list)
     rejected: dict[str, Rejection] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
@@ -72,25 +139,25 @@ class Gate:
     cache: dict[frozenset[str], list[bool]] = field(default_factory=dict)
 
     def arrive(self, name: str, needs: Iterable[str] = (), *, alone: bool = False) -> None:
-        """Queue a candidate; what it needs has to be here or to have landed."""
+        """Queue an entry, unless it needs an entry that is neither queued nor landed."""
         wanted = set(needs)
-        for one in self.arrived:
-            if one.id in wanted:
-                wanted |= one.needs
+        for earlier in self.arrived:
+            if earlier.id in wanted:
+                wanted |= earlier.needs
         unlanded = frozenset(wanted.difference(self.landed))
-        if not unlanded <= {one.id for one in self.queue}:
+        if not unlanded <= {entry.id for entry in self.queue}:
             return
-        candidate = QueuedCandidate(id=name, base=self.tip, needs=unlanded, alone=alone)
-        self.queue.append(candidate)
-        self.arrived.append(candidate)
+        entry = make_entry(name, self.tip, unlanded, alone=alone)
+        self.queue.append(entry)
+        self.arrived.append(entry)
 
     def cancel(self, name: str) -> None:
-        if any(one.id == name for one in self.queue):
+        if any(entry.id == name for entry in self.queue):
             self.cancelled.add(name)
             self._leave(name)
 
     def crash(self) -> None:
-        """Only what was recorded is left."""
+        """Lose the running checks; only recorded facts are left."""
         self.running.clear()
 
     def somebody_moves_trunk(self) -> None:
@@ -107,27 +174,27 @@ class Gate:
             return
         promise(known in ([], [False]), "checked again what was known")
         passed = not self.faults.fail(tree)
-        if passed and not known and self.faults.flaky.intersection(check.candidates):
+        if passed and not known and self.faults.flaky.intersection(check.combination):
             passed = self.chance.random() < 0.5
         known.append(passed)
         self._record(check, passed)
 
-    def scene(self) -> GateScene:
-        return GateScene(
-            tip=self.tip,
-            queue=tuple(self.queue),
-            slots=self.slots,
-            odds=estimate(self.outcomes),
-            verdicts=tuple(self.verdicts),
-            conflicts=tuple(self.conflicts),
-            landings=tuple(self.landings),
-            running=tuple(self.running),
+    def state(self) -> GateState:
+        landed = set(self.landed)
+        entries = (replace(entry, state="landed") for entry in self.arrived if entry.id in landed)
+        rows = make_rows(
+            (*entries, *self.queue),
+            verdicts=self.verdicts,
+            conflicts=self.conflicts,
+            landings=self.landings,
+            rejected=self.outcomes,
         )
+        return GateState(rows=rows, tip=self.tip, slots=self.slots, running=tuple(self.running))
 
     def settle_down(self) -> None:
         """Follow the plan until only the end of a running check could change it."""
         for _ in range(100_000):
-            plan = self.step(self.scene())
+            plan = self.step(self.state())
             if not self._follow(plan):
                 break
         else:
@@ -145,13 +212,13 @@ class Gate:
             self.running.remove(check)
         for rejection in plan.reject:
             self._reject(rejection)
-        for name in plan.wait:
+        for name in plan.stranded:
             self._strand(name)
         if plan.land:
             self._land(plan.land)
         for check in plan.start:
             self._start(check)
-        return bool(plan.cancel or plan.reject or plan.wait or plan.land or plan.start)
+        return bool(plan.cancel or plan.reject or plan.stranded or plan.land or plan.start)
 
     def _start(self, check: Check) -> None:
         promise(len(self.running) < self.slots, "more checks than slots")
@@ -172,7 +239,7 @@ class Gate:
         tree = self.contents[self.tip] | set(names)
         promise(True in self.cache.get(tree, []), "landed a tree that never passed")
         promise(not self.faults.fail(tree), "trunk is red")
-        queued = {one.id: one for one in self.queue}
+        queued = {entry.id: entry for entry in self.queue}
         promise(len(set(names)) == len(names), "landed twice")
         promise(queued.keys() >= set(names), "landed one that is not queued")
         before = set(self.landed)
@@ -183,25 +250,26 @@ class Gate:
         promise(not alone or len(names) == 1, "landed in a batch though it must be alone")
         new = f"tip{len(self.contents)}"
         self.contents[new] = tree
-        landing = PlannedLanding(
-            old=self.tip, new=new, candidates=tuple(queued[name] for name in names)
-        )
-        self.landings.append(landing)
+        self.landings.append(make_landing(self.tip, new, names))
         self.tip = new
         self.outcomes += [False] * len(names)
         for name in names:
             self._leave(name)
 
     def _reject(self, rejection: Rejection) -> None:
-        name, combination = rejection.candidate, rejection.combination
-        promise(any(one.id == name for one in self.queue), "rejected one that is not queued")
+        name, combination = rejection.entry, rejection.combination
+        promise(any(entry.id == name for entry in self.queue), "rejected one that is not queued")
         promise(combination[-1] == name, "the culprit is not the last of its combination")
         tree = self.contents[rejection.base] | set(combination)
         if rejection.reason is RejectionReason.CONFLICT:
             promise(any(clash <= tree and name in clash for clash in self.faults.clashes), "merges")
         elif not self.faults.flaky.intersection(tree):
             promise(self.faults.fail(tree), "rejected for a combination that passes")
-            failed = [one for one in self.verdicts if name in one.candidates and not one.passed]
+            failed = [
+                verdict
+                for verdict in self.verdicts
+                if name in verdict.combination and not verdict.passed
+            ]
             promise(len(failed) >= 2, "rejected without a retry")
             self._judge_smallest(rejection)
         self.rejected[name] = rejection
@@ -209,16 +277,16 @@ class Gate:
         self._leave(name)
 
     def _judge_smallest(self, rejection: Rejection) -> None:
-        """No other of the combination can be left out, except for one that others need."""
-        needs = {one.id: one.needs for one in self.arrived}
+        """Check that no entry of the combination can be left out, unless another needs it."""
+        needs = {entry.id: entry.needs for entry in self.arrived}
         combination = set(rejection.combination)
-        for one in rejection.combination[:-1]:
-            if not any(one in needs[other] for other in combination):
-                rest = self.contents[rejection.base] | (combination - {one})
+        for name in rejection.combination[:-1]:
+            if not any(name in needs[dependent] for dependent in combination):
+                rest = self.contents[rejection.base] | (combination - {name})
                 promise(not self.faults.fail(rest), "a smaller combination fails as well")
 
     def _strand(self, name: str) -> None:
-        needs = next(one.needs for one in self.queue if one.id == name)
+        needs = next(entry.needs for entry in self.queue if entry.id == name)
         gone = self.rejected.keys() | self.cancelled | self.stranded
         promise(needs & gone, "sent to wait though all it needs is here")
         self.stranded.add(name)
@@ -226,35 +294,35 @@ class Gate:
 
     def _judge_combination(self, check: Check) -> None:
         inside = self.contents[check.base]
-        for name in check.candidates:
-            one = next(one for one in self.arrived if one.id == name)
-            promise(one.needs <= inside, "checked without what it needs")
+        for name in check.combination:
+            entry = next(entry for entry in self.arrived if entry.id == name)
+            promise(entry.needs <= inside, "checked without what it needs")
             inside = inside | {name}
-        together = set(check.candidates) - self.contents[self.tip]
-        for one in self.queue:
-            if one.alone and one.id in together and check.purpose in _FOR_LANDING:
-                promise(together - one.needs == {one.id}, "checked in a batch though alone")
+        together = set(check.combination) - self.contents[self.tip]
+        for entry in self.queue:
+            if entry.alone and entry.id in together and check.purpose in _FOR_LANDING:
+                promise(together - entry.needs == {entry.id}, "checked in a batch though alone")
 
-    def _find_conflict(self, check: Check) -> Conflict | None:
+    def _find_conflict(self, check: Check) -> MergeConflict | None:
         base = self.contents[check.base]
-        for place, name in enumerate(check.candidates):
-            earlier = check.candidates[:place]
+        for place, name in enumerate(check.combination):
+            earlier = check.combination[:place]
             partners = {o for clash in self.faults.clashes if name in clash for o in clash - {name}}
             if partners & base:
-                return Conflict(base=check.base, candidate=name, others=())
-            if others := tuple(one for one in earlier if one in partners):
-                return Conflict(base=check.base, candidate=name, others=others[:1])
+                return make_conflict(check.base, name)
+            if others := tuple(entry for entry in earlier if entry in partners):
+                return make_conflict(check.base, name, others[:1])
         return None
 
     def _record(self, check: Check, passed: bool) -> None:
-        self.verdicts.append(Verdict(base=check.base, candidates=check.candidates, passed=passed))
+        self.verdicts.append(make_verdict(check.base, check.combination, passed=passed))
 
-    def _tree(self, check: Check | Verdict) -> frozenset[str]:
-        return self.contents[check.base] | set(check.candidates)
+    def _tree(self, check: Check) -> frozenset[str]:
+        return self.contents[check.base] | set(check.combination)
 
     def _leave(self, name: str) -> None:
-        self.queue = [one for one in self.queue if one.id != name]
+        self.queue = [entry for entry in self.queue if entry.id != name]
 
     @property
     def landed(self) -> list[str]:
-        return [one.id for landing in self.landings for one in landing.candidates]
+        return [entry for landing in self.landings for entry in landing.entries]

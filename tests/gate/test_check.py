@@ -15,7 +15,7 @@ import pytest
 from gate.gate_run import RUN, Stage, drive, gate_site, task
 from weft import git
 from weft.config import WorkspaceSettings
-from weft.gate.check_run import judge, point_of
+from weft.gate.check_run import find_telling_line, read_exit
 from weft.model import TaskRequest
 from weft.process.agent_process import Exit, StopReason
 from weft.store import Store
@@ -58,8 +58,8 @@ def test_falsy_error_counted_as_success() -> None:
     def weakened(ended: Exit | None) -> bool:
         return not (ended and ended.code)
 
-    assert judge(PASSED, "").passed
-    assert [how for how, ended in FAILED.items() if judge(ended, "").passed] == []
+    assert read_exit(PASSED, "").passed
+    assert [how for how, ended in FAILED.items() if read_exit(ended, "").passed] == []
     assert len([how for how, ended in FAILED.items() if weakened(ended)]) > 1
 
 
@@ -75,7 +75,7 @@ def test_falsy_error_counted_as_success() -> None:
     ],
 )
 def test_one_line_of_a_failed_checks_output_tells_most(output: str, point: str) -> None:
-    assert point_of(output) == point
+    assert find_telling_line(output) == point
 
 
 def test_a_command_may_be_a_list_of_words(stage: Stage) -> None:

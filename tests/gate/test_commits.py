@@ -7,7 +7,7 @@ import pytest
 from gate.repositories import File, Repository
 from weft.gate.commits import LandingCommit, commit_chain, tree_of
 from weft.gate.merge import MergeCandidate, merge
-from weft.git.object_store import open_plumbing
+from weft.git.object_store import open_object_store
 
 NOON = 1_700_040_000
 
@@ -27,8 +27,8 @@ def commit_as(
 
 
 def landed(repository: Repository, tip: str, *landings: LandingCommit) -> tuple[str, ...]:
-    with open_plumbing(repository.path) as plumbing:
-        return commit_chain(plumbing, tip, landings, committed=NOON)
+    with open_object_store(repository.path) as objects:
+        return commit_chain(objects, tip, landings, committed=NOON)
 
 
 def message(repository: Repository, commit: str) -> str:
@@ -43,16 +43,16 @@ def base(repository: Repository) -> str:
 def test_candidates_become_a_chain_of_one_commit_each(repository: Repository, base: str) -> None:
     one = commit_as(repository, "Ann <ann@example.org>", b"one\n", b"1", base)
     two = commit_as(repository, "Bob <bob@example.org>", b"two\n", b"2", base)
-    with open_plumbing(repository.path) as plumbing:
+    with open_object_store(repository.path) as objects:
         candidates = [MergeCandidate(commit=name, base=base) for name in (one, two)]
-        steps = merge(plumbing, base, candidates)
+        steps = merge(objects, base, candidates)
         chain = commit_chain(
-            plumbing,
+            objects,
             base,
             [LandingCommit(tree=step.tree, candidates=(step.candidate.commit,)) for step in steps],
             committed=NOON,
         )
-        assert [tree_of(plumbing, name) for name in chain] == [step.tree for step in steps]
+        assert [tree_of(objects, name) for name in chain] == [step.tree for step in steps]
     shown = repository.git("log", "--reverse", "--format=%an %ae %ad|%cn %ct|%P|%s", *chain[-1:])
     assert shown.split("\n")[1:] == [
         f"Ann ann@example.org Sun Sep 13 13:56:40 2020 +0130|weft {NOON}|{base}|one",
@@ -164,6 +164,6 @@ def test_replacing_a_commit_does_not_fool_the_look_at_its_tree(
     other = repository.commit({b"other": File(b"other\n")})
     true = repository.tree(base)
     repository.git("replace", base, other)
-    with open_plumbing(repository.path) as plumbing:
-        assert tree_of(plumbing, base) == true
+    with open_object_store(repository.path) as objects:
+        assert tree_of(objects, base) == true
     assert repository.tree(base) != true

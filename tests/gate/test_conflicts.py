@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from gate.repositories import File, Files, Judge, Repository
-from weft.gate.conflicts import MOST_TEXT, ConflictKind, FileConflict, report
+from weft.gate.conflicts import MOST_TEXT, ConflictKind, FileConflict, describe
 from weft.gate.merge import MergeCandidate, MergeStep, merge
-from weft.git.object_store import open_plumbing
+from weft.git.object_store import open_object_store
 
 TEXT = b"".join(b"line %d\n" % number for number in range(20))
 FILE = File(TEXT)
@@ -131,8 +131,8 @@ def clash(repository: Repository, one: Clash) -> MergeStep:
     base = repository.commit(one.base)
     tip, own = repository.commits([(one.trunk, [base]), (one.candidate, [base])])
     candidate = MergeCandidate(commit=own, base=base)
-    with open_plumbing(repository.path) as plumbing:
-        (step,) = merge(plumbing, tip, [candidate])
+    with open_object_store(repository.path) as objects:
+        (step,) = merge(objects, tip, [candidate])
     assert step.tree == repository.tree(tip), "a conflict leaves trunk's tree as it was"
     return step
 
@@ -143,7 +143,7 @@ def test_each_way_to_clash_has_its_kind(shared: Repository, name: str) -> None:
     step = clash(shared, one)
     assert one.kind in {conflict.kind for conflict in step.conflicts}
     assert any(one.path in conflict.paths for conflict in step.conflicts)
-    assert str(one.kind) in report(step.conflicts)
+    assert str(one.kind) in describe(step.conflicts)
 
 
 @pytest.mark.parametrize("name", ["two edits of one line", "a file against a link"])
@@ -159,7 +159,7 @@ def test_the_report_shows_the_contested_lines_and_calls_the_sides_by_name(
     shared: Repository,
 ) -> None:
     step = clash(shared, CLASHES["two edits of one line"])
-    text = report(step.conflicts)
+    text = describe(step.conflicts)
     for part in ("<<<<<<< trunk", "ours", "=======", "theirs", ">>>>>>> candidate", "line 7"):
         assert part in text
     assert "line 2" not in text.replace("line 20", ""), "far lines are left out"
@@ -175,7 +175,7 @@ def test_a_report_is_bounded_however_much_clashes(shared: Repository) -> None:
         path="f",
     )
     conflicts = clash(shared, one).conflicts * 20
-    assert MOST_TEXT / 2 < len(report(conflicts)) < MOST_TEXT + 100
+    assert MOST_TEXT / 2 < len(describe(conflicts)) < MOST_TEXT + 100
 
 
 @pytest.mark.parametrize("name", [b"new\nline", b'quo"te\t', b"\xff\xfe", b"\x1b[31mred", b" "])
@@ -193,7 +193,7 @@ def test_hostile_names_are_exact_in_the_record_and_harmless_in_the_text(
     (conflict,) = clash(shared, one).conflicts
     assert conflict.paths == (path.decode(errors="surrogateescape"),)
     assert "theirs" in conflict.hunks
-    text = report([conflict])
+    text = describe([conflict])
     text.encode()  # no surrogates left
     assert "\x1b" not in text
     assert text.splitlines()[0].startswith("content conflict in d\\n\\xfd/")
@@ -201,4 +201,4 @@ def test_hostile_names_are_exact_in_the_record_and_harmless_in_the_text(
 
 def test_a_conflict_without_paths_is_a_sentence() -> None:
     alone = FileConflict(kind=ConflictKind.UNRELATED, paths=(), text="No common history.")
-    assert report([alone]) == "No common history.\n"
+    assert describe([alone]) == "No common history.\n"

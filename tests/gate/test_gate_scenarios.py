@@ -17,7 +17,7 @@ import pytest
 from gate.gate_run import RUN, WORKER, Stage, drive, gate_site, make_project, marked_processes, task
 from store_helpers import caught, snapshot, weaken
 from weft.errors import Refused
-from weft.gate.check_run import CheckResult, CheckRun, Command, bury
+from weft.gate.check_run import CheckResult, CheckRun, Command, end_orphaned_check
 from weft.model import CheckVerdict
 from weft.process import agent_process as process
 from weft.process.agent_process import Spawn
@@ -174,7 +174,7 @@ def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 check = kind(site, fence, RUN)
-                group.start_soon(check.carry_out, tree, stage.base, [("sh", "-c", stubborn)])
+                group.start_soon(check.check, tree, stage.base, [("sh", "-c", stubborn)])
                 while not (home / "alive").exists():
                     await anyio.sleep(0.02)
                 scope.cancel()
@@ -185,7 +185,7 @@ def test_abort_settles_pool_early(stage: Stage, home: Path) -> None:
         assert marked_processes(stage.store) == []
         anyio.run(play, Hasty, site, 1002)
         assert marked_processes(stage.store) != []
-        assert bury(site, RUN, 1002) is not None
+        assert end_orphaned_check(site, RUN, 1002) is not None
         assert marked_processes(stage.store) == []
 
 
@@ -203,8 +203,8 @@ def test_a_check_that_another_worker_buries_meanwhile_is_no_error(stage: Stage) 
             for _ in range(40):
                 with suppress(FileNotFoundError):
                     (directory / "1").mkdir(parents=True, exist_ok=True)
-                bury(site, RUN, 2000)
+                end_orphaned_check(site, RUN, 2000)
         finally:
             over.set()
         removing.result()
-        assert bury(site, RUN, 2000) is not None
+        assert end_orphaned_check(site, RUN, 2000) is not None

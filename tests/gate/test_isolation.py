@@ -14,7 +14,7 @@ from gate.repositories import ENVIRONMENT, File, Files, Judge, Repository, Verdi
 from weft.gate.conflicts import ConflictKind
 from weft.gate.merge import MergeCandidate, MergeStep, merge
 from weft.git import GitFailed
-from weft.git.object_store import MissingCommit, open_plumbing
+from weft.git.object_store import MissingCommit, open_object_store
 
 TEXT = b"".join(b"line %d\n" % number for number in range(20))
 FILE = File(TEXT)
@@ -25,8 +25,8 @@ def edited(line: int, word: bytes) -> File:
 
 
 def merge_all(repository: Repository, tip: str, *candidates: tuple[str, str]) -> list[MergeStep]:
-    with open_plumbing(repository.path) as plumbing:
-        return list(merge(plumbing, tip, [MergeCandidate(commit=c, base=b) for c, b in candidates]))
+    with open_object_store(repository.path) as objects:
+        return list(merge(objects, tip, [MergeCandidate(commit=c, base=b) for c, b in candidates]))
 
 
 def kinds(step: MergeStep) -> list[ConflictKind]:
@@ -241,8 +241,8 @@ def test_a_worktree_and_a_bare_repository_do_as_well(
     expected = merge_all(repository, tip, (own, base))
     repository.git("worktree", "add", "-q", "--detach", str(tmp_path / "worktree"), tip)
     for path in (tmp_path / "worktree", repository.path / ".git"):
-        with open_plumbing(path) as plumbing:
-            assert list(merge(plumbing, tip, [MergeCandidate(commit=own, base=base)])) == expected
+        with open_object_store(path) as objects:
+            assert list(merge(objects, tip, [MergeCandidate(commit=own, base=base)])) == expected
 
 
 def test_a_stranger_is_refused_and_the_others_go_on(repository: Repository) -> None:
@@ -306,17 +306,17 @@ def test_case_only_clashes_count_where_the_target_cannot_tell_them_apart(
         {b"src/F": FILE},
     )
     candidates = [MergeCandidate(commit=c, base=base) for c in (lower, upper, renamed)]
-    with open_plumbing(repository.path) as plumbing:
-        assert all(step.clean for step in merge(plumbing, base, candidates))
-        steps = merge(plumbing, base, candidates, ignores_case=True)
+    with open_object_store(repository.path) as objects:
+        assert all(step.clean for step in merge(objects, base, candidates))
+        steps = merge(objects, base, candidates, ignores_case=True)
     assert [kinds(step) for step in steps] == [[], [ConflictKind.CASE, ConflictKind.CASE], []]
     assert {one.paths for one in steps[1].conflicts} == {
         ("SRC", "src"),
         ("src/README", "src/readme"),
     }
     repository.git("config", "core.ignorecase", "true")
-    with open_plumbing(repository.path) as plumbing:
-        assert merge(plumbing, base, candidates) == steps
+    with open_object_store(repository.path) as objects:
+        assert merge(objects, base, candidates) == steps
 
 
 def test_a_crafted_path_is_refused_as_git_merge_would(repository: Repository) -> None:

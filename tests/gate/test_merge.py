@@ -16,16 +16,16 @@ from weft.gate.conflicts import ConflictKind
 from weft.gate.merge import MergeCandidate, merge
 from weft.gate.merge_guess import guess
 from weft.gate.merge_inputs import read_deltas, read_snapshot
-from weft.git.merge_tree import ask, ask_one
-from weft.git.object_store import Plumbing, open_plumbing
+from weft.git.merge_tree import merge_pair, merge_pairs
+from weft.git.object_store import ObjectStore, open_object_store
 
 _EXAMPLES = 1000 if "WEFT_CHAOS" in os.environ else 8
 _TEXT = b"".join(b"line %d\n" % number for number in range(60))
 
 
 def merged(repository: Repository, tip: str, candidates: Sequence[MergeCandidate]) -> list[Verdict]:
-    with open_plumbing(repository.path) as plumbing:
-        return [Verdict(one.tree, one.clean) for one in merge(plumbing, tip, candidates)]
+    with open_object_store(repository.path) as objects:
+        return [Verdict(one.tree, one.clean) for one in merge(objects, tip, candidates)]
 
 
 def with_line(number: int) -> bytes:
@@ -59,12 +59,12 @@ def test_every_candidate_alone_is_what_git_merge_makes_of_it(
 
 
 def unconfirmed(
-    plumbing: Plumbing, tip: str, candidates: Sequence[MergeCandidate]
+    objects: ObjectStore, tip: str, candidates: Sequence[MergeCandidate]
 ) -> list[Verdict]:
     """The weakened gate: guesses taken at their word, which is a union of deltas."""
-    deltas = read_deltas(plumbing, [(one.base, one.commit) for one in candidates])
+    deltas = read_deltas(objects, [(one.base, one.commit) for one in candidates])
     paths = [change.path for delta in deltas for change in delta]
-    snapshot = read_snapshot(plumbing, tip, paths)
+    snapshot = read_snapshot(objects, tip, paths)
     verdicts = []
     for delta in deltas:
         guessed = guess(snapshot, delta, {})
@@ -89,9 +89,9 @@ def test_a_union_of_disjoint_deltas_is_not_enough_where_a_directory_was_renamed(
     )
     candidates = on(first, [renames, adds])
     expected = Judge(shared).merge(first, candidates)
-    with open_plumbing(shared.path) as plumbing:
-        steps = merge(plumbing, first, candidates)
-        weakened = unconfirmed(plumbing, shared.tree(first), on_trees(shared, candidates))
+    with open_object_store(shared.path) as objects:
+        steps = merge(objects, first, candidates)
+        weakened = unconfirmed(objects, shared.tree(first), on_trees(shared, candidates))
     assert [Verdict(one.tree, one.clean) for one in steps] == expected
     assert [one.kind for one in steps[1].conflicts] == [ConflictKind.DIRECTORY_RENAME]
     assert weakened != expected, "the judge must notice what the weakened gate overlooks"
@@ -109,10 +109,10 @@ def test_random_histories_catch_a_gate_that_does_not_confirm_its_guesses(
 ) -> None:
     for seed in range(500):
         history = make_history(shared, random.Random(seed))
-        with open_plumbing(shared.path) as plumbing:
-            steps = merge(plumbing, history.tip, history.candidates)
+        with open_object_store(shared.path) as objects:
+            steps = merge(objects, history.tip, history.candidates)
             guesses = unconfirmed(
-                plumbing, shared.tree(history.tip), on_trees(shared, history.candidates)
+                objects, shared.tree(history.tip), on_trees(shared, history.candidates)
             )
         if any(
             guessed.clean and guessed != Verdict(step.tree, step.clean)
@@ -157,8 +157,8 @@ def test_asking_one_at_a_time_gives_the_same_answers(shared: Repository) -> None
         pairs.append((commits[0], commits[1]))
     unrelated = shared.commit({b"x": File(b"x")})
     pairs.append((base, unrelated))
-    with open_plumbing(shared.path) as plumbing:
-        assert list(ask(plumbing, pairs)) == [ask_one(plumbing, *pair) for pair in pairs]
+    with open_object_store(shared.path) as objects:
+        assert list(merge_pairs(objects, pairs)) == [merge_pair(objects, *pair) for pair in pairs]
 
 
 def test_what_was_written_is_sound(repository: Repository) -> None:

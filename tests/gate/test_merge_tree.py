@@ -11,7 +11,7 @@ from gate.repositories import File, Repository
 from weft.gate.conflicts import ConflictKind
 from weft.gate.merge import MergeCandidate, MergeStep, merge
 from weft.git import GitFailed
-from weft.git.object_store import open_plumbing
+from weft.git.object_store import open_object_store
 
 TEXT = b"".join(b"line %d\n" % number for number in range(40))
 
@@ -28,8 +28,8 @@ def seven(repository: Repository) -> tuple[str, list[MergeCandidate]]:
 def merge_all(
     repository: Repository, tip: str, candidates: list[MergeCandidate]
 ) -> tuple[MergeStep, ...]:
-    with open_plumbing(repository.path) as plumbing:
-        return merge(plumbing, tip, candidates)
+    with open_object_store(repository.path) as objects:
+        return merge(objects, tip, candidates)
 
 
 def put_in_front(place: Path, monkeypatch: pytest.MonkeyPatch, when_merging: str) -> None:

@@ -11,23 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from simulated_gate import Broken, Faults, Gate, Step
-from weft.gate.policy import bisection
-from weft.gate.policy.check_records import (
+from simulated_gate import (
+    Broken,
+    Faults,
+    Gate,
+    Step,
+    make_conflict,
+    make_entry,
+    make_landing,
+    make_rows,
+    make_verdict,
+)
+from weft.gate.policy.gate_records import (
     Check,
-    Conflict,
-    GateScene,
+    GateState,
     GateStep,
-    PlannedLanding,
     Purpose,
-    QueuedCandidate,
     Rejection,
     RejectionReason,
-    Verdict,
 )
 from weft.gate.policy.next_step import step, step_every_commit
-from weft.gate.policy.odds import FIRST_GUESS, estimate
-from weft.gate.policy.survey import in_order, survey
+from weft.gate.policy.odds import FIRST_GUESS, batch_size, estimate_odds, split_point
+from weft.gate.policy.queue_analysis import analyse_queue, sort_by_needs
 
 
 def names(count: int) -> list[str]:
@@ -84,7 +89,7 @@ def judge_end(gate: Gate) -> None:
     assert len(landed) == len(set(landed))
     # What was never suspected or held back lands in order.
     if not (gate.faults.flaky or gate.faults.clashes or any(one.alone for one in gate.arrived)):
-        order = [one.id for one in in_order(gate.arrived) if one.id in blameless(gate)]
+        order = [one.id for one in sort_by_needs(gate.arrived) if one.id in blameless(gate)]
         assert [one for one in landed if one in order] == order
 
 
@@ -153,42 +158,38 @@ def test_where_every_commit_must_pass_each_was_checked_by_itself(seed: int) -> N
     gate.run_to_the_end()
     for landing in gate.landings:
         tree = gate.contents[landing.old]
-        for one in landing.candidates:
-            tree = tree | {one.id}
+        for entry in landing.entries:
+            tree = tree | {entry}
             assert True in gate.cache[tree]
 
 
-def lands_what_was_found_good_apart(scene: GateScene) -> GateStep:
-    found = survey(scene)
-    good = tuple(takewhile(lambda one: one in found.proven, found.front))
-    return replace(step(scene), land=good)
+def lands_what_was_found_good_apart(state: GateState) -> GateStep:
+    queue = analyse_queue(state)
+    good = tuple(takewhile(lambda entry: entry in queue.proven, queue.front))
+    return replace(step(state), land=good)
 
 
-def takes_any_tip_for_this_one(scene: GateScene) -> GateStep:
-    here = tuple(replace(one, base=scene.tip) for one in scene.verdicts)
-    return step(replace(scene, verdicts=here))
+def takes_any_tip_for_this_one(state: GateState) -> GateStep:
+    here = tuple(replace(verdict, base=state.tip) for verdict in state.rows.verdicts)
+    return step(replace(state, rows=replace(state.rows, verdicts=here)))
 
 
-def rejects_at_once(scene: GateScene) -> GateStep:
-    plan = step(scene)
-    retried = [one for one in plan.start if one.purpose is Purpose.RETRY]
+def rejects_at_once(state: GateState) -> GateStep:
+    plan = step(state)
+    retried = [check for check in plan.start if check.purpose is Purpose.RETRY]
     return replace(
         plan,
-        start=tuple(one for one in plan.start if one not in retried),
+        start=tuple(check for check in plan.start if check not in retried),
         reject=tuple(
-            Rejection(
-                candidate=one.candidates[-1],
-                reason=RejectionReason.RED,
-                base=one.base,
-                combination=one.candidates,
-            )
-            for one in retried
+            Rejection(reason=RejectionReason.RED, base=check.base, combination=check.combination)
+            for check in retried
         ),
     )
 
 
-def forgets_needs(scene: GateScene) -> GateStep:
-    return step(replace(scene, queue=tuple(replace(one, needs=frozenset()) for one in scene.queue)))
+def forgets_needs(state: GateState) -> GateStep:
+    entries = tuple(replace(entry, needs=frozenset()) for entry in state.rows.entries)
+    return step(replace(state, rows=replace(state.rows, entries=entries)))
 
 
 @pytest.mark.parametrize(
@@ -252,26 +253,31 @@ def test_one_that_is_bad_by_itself_is_named_alone() -> None:
 
 
 def test_a_flake_is_tried_again_and_lands() -> None:
-    candidate = QueuedCandidate(id="a", base="t")
-    failed = Verdict(base="t", candidates=("a",), passed=False)
-    scene = GateScene(tip="t", queue=(candidate,), slots=1, odds=0.1, verdicts=(failed,))
-    retry = Check(base="t", candidates=("a",), nth=1, purpose=Purpose.RETRY)
-    assert step(scene).start == (retry,)
-    plan = step(replace(scene, verdicts=(failed, replace(failed, passed=True))))
-    assert plan.land == ("a",)
-    plan = step(replace(scene, verdicts=(failed, failed)))
-    assert [one.candidate for one in plan.reject] == ["a"]
+    failed = make_verdict("t", ("a",), passed=False)
+    rows = make_rows([make_entry("a", "t")], verdicts=[failed])
+    state = GateState(rows=rows, tip="t", slots=1)
+    retry = Check(base="t", combination=("a",), nth=1, purpose=Purpose.RETRY)
+    assert step(state).start == (retry,)
+    passed = replace(rows, verdicts=(failed, replace(failed, passed=True)))
+    assert step(replace(state, rows=passed)).land == ("a",)
+    plan = step(replace(state, rows=replace(rows, verdicts=(failed, failed))))
+    assert [rejection.entry for rejection in plan.reject] == ["a"]
 
 
 def test_one_in_conflict_is_held_back_until_the_other_landed_or_left() -> None:
-    a, b = QueuedCandidate(id="a", base="t"), QueuedCandidate(id="b", base="t")
-    conflict = Conflict(base="t", candidate="b", others=("a",))
-    scene = GateScene(tip="t", queue=(a, b), slots=4, odds=0.1, conflicts=(conflict,))
-    assert {one.candidates for one in step(scene).start} == {("a",)}
-    landing = PlannedLanding(old="t", new="t1", candidates=(a,))
-    (rejection,) = step(replace(scene, queue=(b,), tip="t1", landings=(landing,))).reject
+    a, b = make_entry("a", "t"), make_entry("b", "t")
+    conflicts = [make_conflict("t", "b", ("a",))]
+    state = GateState(rows=make_rows([a, b], conflicts=conflicts), tip="t", slots=4)
+    assert {check.combination for check in step(state).start} == {("a",)}
+    landed = make_rows(
+        [replace(a, state="landed"), b],
+        conflicts=conflicts,
+        landings=[make_landing("t", "t1", ("a",))],
+    )
+    (rejection,) = step(GateState(rows=landed, tip="t1", slots=4)).reject
     assert (rejection.reason, rejection.combination) == (RejectionReason.CONFLICT, ("a", "b"))
-    assert {one.candidates for one in step(replace(scene, queue=(b,))).start} == {("b",)}
+    left = GateState(rows=make_rows([b], conflicts=conflicts), tip="t", slots=4)
+    assert {check.combination for check in step(left).start} == {("b",)}
 
 
 def test_what_needs_a_rejected_one_goes_back_to_wait() -> None:
@@ -287,11 +293,11 @@ def test_what_needs_a_rejected_one_goes_back_to_wait() -> None:
 
 def test_the_order_is_by_needs_and_then_by_arrival() -> None:
     queue = [
-        QueuedCandidate(id="late", base="t", needs=frozenset({"base"})),
-        QueuedCandidate(id="other", base="t"),
-        QueuedCandidate(id="base", base="t"),
+        make_entry("late", "t", {"base"}),
+        make_entry("other", "t"),
+        make_entry("base", "t"),
     ]
-    assert [one.id for one in in_order(queue)] == ["other", "base", "late"]
+    assert [entry.id for entry in sort_by_needs(queue)] == ["other", "base", "late"]
 
 
 def test_a_tree_that_was_seen_costs_nothing_again() -> None:
@@ -305,39 +311,36 @@ def test_a_tree_that_was_seen_costs_nothing_again() -> None:
 
 
 def test_what_was_checked_on_a_tip_somebody_replaced_counts_for_nothing() -> None:
-    queue = (QueuedCandidate(id="a", base="t"),)
-    passed = Verdict(base="t", candidates=("a",), passed=True)
-    running = Check(base="t", candidates=("a",))
-    scene = GateScene(
-        tip="t", queue=queue, slots=1, odds=0.1, verdicts=(passed,), running=(running,)
-    )
-    assert step(scene).land == ("a",)
-    plan = step(replace(scene, tip="foreign"))
+    passed = make_verdict("t", ("a",), passed=True)
+    running = Check(base="t", combination=("a",))
+    rows = make_rows([make_entry("a", "t")], verdicts=[passed])
+    state = GateState(rows=rows, tip="t", slots=1, running=(running,))
+    assert step(state).land == ("a",)
+    plan = step(replace(state, tip="foreign"))
     assert not plan.land
     assert plan.cancel == (running,)
     assert [one.base for one in plan.start] == ["foreign"]
 
 
 def test_a_check_that_runs_stays_exact_when_what_it_starts_with_lands() -> None:
-    a, b, c = (QueuedCandidate(id=one, base="t") for one in "abc")
-    landing = PlannedLanding(old="t", new="t1", candidates=(a, b))
-    passed = Verdict(base="t", candidates=("a", "b", "c"), passed=True)
-    scene = GateScene(
-        tip="t1", queue=(c,), slots=1, odds=0.1, verdicts=(passed,), landings=(landing,)
-    )
-    assert step(scene).land == ("c",)
-    other = replace(passed, candidates=("b", "c"))
-    assert not step(replace(scene, verdicts=(other,))).land
+    entries = [make_entry(name, "t", landed=name != "c") for name in "abc"]
+    passed = make_verdict("t", ("a", "b", "c"), passed=True)
+    landings = [make_landing("t", "t1", ("a", "b"))]
+    rows = make_rows(entries, verdicts=[passed], landings=landings)
+    state = GateState(rows=rows, tip="t1", slots=1)
+    assert step(state).land == ("c",)
+    without_a = replace(passed, combination=("b", "c"))
+    assert not step(replace(state, rows=replace(rows, verdicts=(without_a,)))).land
 
 
 def test_no_slots_means_no_checks() -> None:
-    scene = GateScene(tip="t", queue=(QueuedCandidate(id="a", base="t"),), slots=0, odds=0.1)
-    assert step(scene) == GateStep()
+    state = GateState(rows=make_rows([make_entry("a", "t")]), tip="t", slots=0)
+    assert step(state) == GateStep()
 
 
 @pytest.mark.parametrize(("odds", "size"), [(0.5, 1), (0.3, 2), (0.1, 7), (0.05, 14), (0.01, 69)])
 def test_a_batch_passes_about_every_other_time(odds: float, size: int) -> None:
-    assert bisection.batch_size(odds) == size
+    assert batch_size(odds) == size
 
 
 @pytest.mark.parametrize(
@@ -347,15 +350,15 @@ def test_a_batch_passes_about_every_other_time(odds: float, size: int) -> None:
 def test_a_failed_batch_is_split_where_the_culprit_is_as_likely_before_as_after(
     odds: list[float], first: int
 ) -> None:
-    assert bisection.halves(odds) == first
+    assert split_point(odds) == first
 
 
 def test_the_odds_start_at_a_guess_and_follow_what_was_seen() -> None:
-    assert estimate([]) == pytest.approx(FIRST_GUESS)
-    assert 0.1 < estimate([True]) < 0.2
-    assert estimate([True] * 300) == 0.5
-    assert estimate([False] * 300) < 0.02
-    assert estimate([True] * 100 + [False] * 100) < estimate([False] * 100 + [True] * 100)
+    assert estimate_odds([]) == pytest.approx(FIRST_GUESS)
+    assert 0.1 < estimate_odds([True]) < 0.2
+    assert estimate_odds([True] * 300) == 0.5
+    assert estimate_odds([False] * 300) < 0.02
+    assert estimate_odds([True] * 100 + [False] * 100) < estimate_odds([False] * 100 + [True] * 100)
 
 
 def test_one_slot_needs_hardly_more_checks_than_theory_allows() -> None:

@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from gate.gate_run import RUN, WORKER, Stage, gate_site, marked_processes
 from gate.test_gate_scenarios import Hasty
 from wait_until import PATIENCE
-from weft.gate.check_pool import CheckJob, CheckPool, Debts, _Under
-from weft.gate.check_run import CheckResult, bury
-from weft.gate.policy.check_records import Check
+from weft.gate.check_pool import CheckJob, CheckPool, RunningCheck, UnreleasedLeases
+from weft.gate.check_run import CheckResult, end_orphaned_check
+from weft.gate.policy.gate_records import Check
 from weft.model import NewWorker
 from weft.process import process_table
 from weft.project.site import Site
@@ -51,7 +51,7 @@ class End(Struct, frozen=True):
 
 class Answer(Struct, frozen=True):
     job: CheckJob
-    found: CheckResult
+    result: CheckResult
     alive: list[int]  # processes of that check when it was answered for
 
 
@@ -85,13 +85,13 @@ class Bench:
         name = f"c{next(self._numbers)}"
         begin = f"{wish.child}echo {name}; touch {self._home / name}"
         command = ("sh", "-c", f"{begin}; sleep {wish.pause}; exit {wish.code}")
-        about = Check(base=self._base, candidates=(name,))
+        check = Check(base=self._base, combination=(name,))
         return CheckJob(
-            about=about, tree=f"{self._base}^{{tree}}", commands=(command,), way="", brought=""
+            check=check, tree=f"{self._base}^{{tree}}", commands=(command,), check_id="", files=""
         )
 
     def has_begun(self, job: CheckJob) -> bool:
-        return (self._home / job.about.candidates[0]).exists()
+        return (self._home / job.check.combination[0]).exists()
 
     def living(self, fence: int) -> list[int]:
         marker = self.site.check_marker(fence)
@@ -102,19 +102,19 @@ class Bench:
         answers: list[Answer] = []
         failed: list[Exception] = []
 
-        def settle(job: CheckJob, found: CheckResult) -> None:
-            answers.append(Answer(job, found, self.living(self.fences[job.about])))
+        def record(job: CheckJob, result: CheckResult) -> None:
+            answers.append(Answer(job, result, self.living(self.fences[job.check])))
 
         with anyio.CancelScope() as scope:
             try:
                 async with anyio.create_task_group() as group:
-                    debts = Debts(self.site)
-                    calls = {"settle": settle, "fail": failed.append, "ring": lambda: None}
-                    pool = kind(self.site, WORKER, RUN, group, debts, **calls)  # type: ignore[arg-type]  # as named
+                    leases = UnreleasedLeases(self.site)
+                    calls = {"record": record, "fail": failed.append, "ring": lambda: None}
+                    pool = kind(self.site, WORKER, RUN, group, leases, **calls)  # type: ignore[arg-type]  # as named
                     for job in jobs:
                         known = set(pool.fences)
                         assert await pool.start(job)
-                        [self.fences[job.about]] = set(pool.fences) - known
+                        [self.fences[job.check]] = set(pool.fences) - known
                     await self._end(pool, jobs, end, scope)
             except* Trouble:
                 assert end.how == "break"
@@ -124,7 +124,7 @@ class Bench:
     async def _end(
         self, pool: CheckPool, jobs: list[CheckJob], end: End, scope: anyio.CancelScope
     ) -> None:
-        order = [job.about for job in jobs]
+        order = [job.check for job in jobs]
         with anyio.fail_after(PATIENCE):
             while not end.early and not all(map(self.has_begun, jobs)):
                 assert list(pool.running) == [one for one in order if one in pool.running]
@@ -143,13 +143,13 @@ class Bench:
         assert marked_processes(self.store) == []
         assert [one for one in list_open(self.store) if one.kind == "check"] == []
         assert [one.alive for one in answers] == [[]] * len(answers)
-        told = {one.job.about: one.found for one in answers}
-        assert len(told) == len(answers), "one was answered for twice"
+        results = {answer.job.check: answer.result for answer in answers}
+        assert len(results) == len(answers), "a check was answered twice"
         for job, wish in zip(jobs, wished, strict=True):
-            if job.about in told:
-                found = told[job.about]
-                assert found.passed == (wish.code == 0)
-                assert found.output.splitlines()[0] == job.about.candidates[0]
+            if job.check in results:
+                result = results[job.check]
+                assert result.passed == (wish.code == 0)
+                assert result.output.splitlines()[0] == job.check.combination[0]
             else:
                 assert end.how != "wait"
                 assert end.how != "cancel" or job is jobs[0]
@@ -193,8 +193,8 @@ def test_checks_of_a_worker_that_left_take_slots_until_they_have_ended(
 
     async def try_to_start(site: Site) -> bool:
         async with anyio.create_task_group() as group:
-            calls = {"settle": lambda job, found: None, "fail": print, "ring": lambda: None}
-            pool = CheckPool(site, WORKER, RUN, group, Debts(site), **calls)  # type: ignore[arg-type]  # as named
+            calls = {"record": lambda job, result: None, "fail": print, "ring": lambda: None}
+            pool = CheckPool(site, WORKER, RUN, group, UnreleasedLeases(site), **calls)  # type: ignore[arg-type]  # as named
             return await pool.start(Bench(stage, site, home).job(Wish(0, 0)))
         raise AssertionError("a task group is left by its end only")
 
@@ -207,9 +207,9 @@ def test_checks_of_a_worker_that_left_take_slots_until_they_have_ended(
 class Early(CheckPool):
     """A pool that leaves a cancelled check to itself."""
 
-    async def _see_through(self, job: CheckJob, under: _Under) -> None:
-        check = Hasty(self._site, under.fence, self._run)
-        await super()._see_through(job, replace(under, check=check))
+    async def _complete(self, job: CheckJob, running: RunningCheck) -> None:
+        check = Hasty(self._site, running.fence, self._run)
+        await super()._complete(job, replace(running, run=check))
 
 
 class ByEnding(CheckPool):
@@ -219,23 +219,25 @@ class ByEnding(CheckPool):
         vars(self).setdefault("jobs", []).append(job)
         return await super().start(job)
 
-    async def _see_through(self, job: CheckJob, under: _Under) -> None:
-        found = await under.check.carry_out(job.tree, job.about.base, job.commands)
-        await run_sync(self._settle, vars(self)["jobs"].pop(0), found)
-        await self._debts.settle(under.fence)
-        del self._under[job.about]
+    async def _complete(self, job: CheckJob, running: RunningCheck) -> None:
+        result = await running.run.check(job.tree, job.check.base, job.commands)
+        await run_sync(self._record, vars(self)["jobs"].pop(0), result)
+        await self._leases.release(running.fence)
+        del self._checks[job.check]
 
 
 class Twofaced(CheckPool):
     """A pool that answers when the first command has, and not when its processes have ended."""
 
-    async def _see_through(self, job: CheckJob, under: _Under) -> None:
+    async def _complete(self, job: CheckJob, running: RunningCheck) -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(super()._see_through, job, under)
-            found = CheckResult(passed=True, seconds=1, output=job.about.candidates[0])
-            while job.about in self._under and not self._site.check_directory(under.fence).exists():
+            group.start_soon(super()._complete, job, running)
+            result = CheckResult(passed=True, seconds=1, output=job.check.combination[0])
+            while (
+                job.check in self._checks and not self._site.check_directory(running.fence).exists()
+            ):
                 await anyio.sleep(0.02)
-            await run_sync(self._settle, job, found)
+            await run_sync(self._record, job, result)
 
 
 @pytest.mark.parametrize(("kind", "end"), [(Early, LEAVE), (ByEnding, WAIT), (Twofaced, WAIT)])
@@ -243,4 +245,4 @@ def test_a_weakened_pool_is_caught(bench: Bench, kind: type[CheckPool], end: End
     with pytest.raises(AssertionError):
         bench.judge(kind, APART, end)
     for fence in bench.fences.values():
-        assert bury(bench.site, RUN, fence) is not None
+        assert end_orphaned_check(bench.site, RUN, fence) is not None

@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weft.git.scratch import scratch_directory
+from weft.git.disk import scratch_directory
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from weft.git.scratch import scratch_directory
+from weft.git.disk import scratch_directory
 with scratch_directory(Path(sys.argv[1])) as place:
     (place / "file").write_text("x")
     os.kill(os.getpid(), signal.SIGKILL)

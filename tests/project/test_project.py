@@ -12,7 +12,7 @@ import pytest
 
 from repositories import git, make_repository
 from weft.errors import InputError
-from weft.git import locate
+from weft.git import get_directories
 from weft.project import project
 
 
@@ -135,7 +135,7 @@ def none_at_all(root: Path) -> Path:
 def test_a_project_is_where_git_says(tmp_path: Path, arrange: Callable[[Path], Path]) -> None:
     directory = arrange(make_repository(tmp_path / "project"))
     try:
-        said = locate(directory)
+        said = get_directories(directory)
     except InputError as refused:
         with pytest.raises(type(refused)):
             project.find(directory, {})

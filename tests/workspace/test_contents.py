@@ -12,7 +12,7 @@ import pytest
 from repositories import make_repository
 from wait_until import wait_until
 from weft.config import WorkspaceSettings
-from weft.workspace import Brought
+from weft.workspace import SetupFiles
 
 IO = Path("/proc/self/io")
 SETTINGS = WorkspaceSettings(copy=(".env", "data/"), link=("deps", "model"))
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 def name(root: Path) -> str:
     """As somebody sees it who comes now."""
-    return Brought(root, SETTINGS).name()
+    return SetupFiles(root, SETTINGS).name()
 
 
 def rewrite(path: Path, text: str) -> None:
@@ -80,7 +80,7 @@ def test_whatever_changes_has_another_name(root: Path, change: Callable[[Path], 
 def test_a_change_is_seen_by_who_has_looked_before(root: Path) -> None:
     for path in (root / ".env", root / "data" / "deep" / "rows"):
         os.utime(path, (1, 1))
-    brought = Brought(root, SETTINGS)
+    brought = SetupFiles(root, SETTINGS)
     first = brought.name()
     rewrite(root / ".env", "KEY=2\n")
     assert not brought.keeps(first)
@@ -92,14 +92,14 @@ def test_equal_content_has_an_equal_name_wherever_it_is(root: Path, tmp_path: Pa
     copied = WorkspaceSettings(copy=SETTINGS.copy)
     shutil.copytree(root, tmp_path / "other", symlinks=True)
     os.utime(tmp_path / "other" / ".env", (1, 1))
-    assert Brought(tmp_path / "other", copied).name() == Brought(root, copied).name()
+    assert SetupFiles(tmp_path / "other", copied).name() == SetupFiles(root, copied).name()
 
 
 @pytest.mark.skipif(not IO.exists(), reason="this kernel does not tell how much is read")
 def test_a_file_is_read_again_only_after_a_change(root: Path) -> None:
     size = 1_000_000
     (root / ".env").write_text("1" * size)
-    brought = Brought(root, SETTINGS)
+    brought = SetupFiles(root, SETTINGS)
     first = brought.name()
 
     def is_read() -> bool:
@@ -117,18 +117,18 @@ def bytes_read() -> int:
 
 
 def test_what_never_rests_gets_a_name_of_its_own_and_keeps_it(root: Path) -> None:
-    brought = Brought(root, SETTINGS)
+    brought = SetupFiles(root, SETTINGS)
     seen = []
     for number in range(9):
         (root / ".env").write_text(f"KEY={number}\n")
         seen.append(brought.name())
     assert len(set(seen)) == 5
     assert brought.keeps(seen[-1])
-    assert seen[-1] not in (name(root), Brought(root, SETTINGS).name())
+    assert seen[-1] not in (name(root), SetupFiles(root, SETTINGS).name())
 
 
 def test_changes_with_rest_between_them_are_all_followed(root: Path) -> None:
-    brought = Brought(root, SETTINGS)
+    brought = SetupFiles(root, SETTINGS)
     for number in range(9):
         (root / ".env").write_text(f"KEY={number}\n")
         found = brought.name()
@@ -137,7 +137,7 @@ def test_changes_with_rest_between_them_are_all_followed(root: Path) -> None:
 
 
 def test_nothing_that_is_named_needs_to_be_there(root: Path) -> None:
-    gone = Brought(root, WorkspaceSettings(copy=("no", "such/thing"), link=("neither",)))
+    gone = SetupFiles(root, WorkspaceSettings(copy=("no", "such/thing"), link=("neither",)))
     assert gone.name() == gone.name()
     os.mkfifo(root / "data" / "pipe")  # not opened: nobody would answer
     assert name(root)

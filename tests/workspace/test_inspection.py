@@ -12,7 +12,7 @@ from repositories import commit_all, git, is_kept, make_repository, prepare, wri
 from weft import workspace
 from weft.config import WorkspaceSettings
 from weft.errors import WorkspaceError
-from weft.git.deletion import delete_tree
+from weft.git.disk import delete_tree
 from weft.workspace import (
     Terms,
     Unkeepable,

@@ -18,7 +18,15 @@ from repositories import (
     write,
 )
 from weft.git import Update, list_refs, update_refs
-from weft.workspace import LeftoverReport, Workspace, attach, clean, discard, release, survey
+from weft.workspace import (
+    LeftoverReport,
+    Workspace,
+    attach,
+    clean,
+    discard,
+    list_leftovers,
+    release,
+)
 from weft.workspace.names import BRANCHES
 from weft.workspace.release import POOL, remove
 from weft.workspace.workspace_records import WorkspacePhase, WorkspacePool
@@ -259,7 +267,7 @@ def test_a_survey_says_what_cleaning_does_and_does_nothing(root: Path) -> None:
     wanted = prepare(root, attempt=3)
     wanted.close()
     before = git(root, "for-each-ref"), sorted((root / ".git" / "weft").rglob("*"))
-    told = survey(root, wanted=[wanted.branch])
+    told = list_leftovers(root, wanted=[wanted.branch])
     assert (git(root, "for-each-ref"), sorted((root / ".git" / "weft").rglob("*"))) == before
     done = clean(root, wanted=[wanted.branch])
     assert told == LeftoverReport(freed=done.freed, kept=done.kept)

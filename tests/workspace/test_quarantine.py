@@ -25,7 +25,7 @@ def place(root: Path) -> Workspace:
     git(root, "config", "remote.origin.url", "https://me:secret@example.org/x.git")
     git(root, "tag", "-m", "annotated", "v1")
     place = prepare(root)
-    quarantine.lay(place)
+    quarantine.make_quarantine(place)
     return place
 
 

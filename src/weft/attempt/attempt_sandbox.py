@@ -58,7 +58,7 @@ def confine(
         chosen,
         writable=(
             prepared.path,
-            quarantine.lay(prepared),
+            quarantine.make_quarantine(prepared),
             temporary,
             *map(Path, (*own, *named, *files)),
         ),

@@ -76,7 +76,7 @@ def free_workspaces(site: Site, staying: Staying) -> None:
     They are listed before the leases are: a lease is there before its workspace, and does not
     come back once it has ended.
     """
-    handed = dict(workspace.handed_out(site.root))
+    handed = dict(workspace.list_handed_out(site.root))
     prefix = site.marker_prefix
     mine = {owner: branch for owner, branch in handed.items() if owner.startswith(prefix)}
     for branch in workspace.find_copied(site.root):
@@ -113,7 +113,7 @@ def _free(site: Site, branch: str, staying: Staying) -> None:
     except InUse:
         return  # whoever ended it is about to do the same
     except (WeftError, OSError) as error:  # a full disk, say: it is tried again
-        if branch in dict(workspace.handed_out(site.root)).values():
+        if branch in dict(workspace.list_handed_out(site.root)).values():
             staying.tell(branch, str(error))
         return
     if obstacle is not None:

@@ -26,7 +26,7 @@ from weft.store import Store
 from weft.store.leases import note_changes
 from weft.store.runs import list_runs
 from weft.workspace import Fingerprint
-from weft.workspace.own_writes import list_written
+from weft.workspace.own_writes import list_own_writes
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def _own_files(site: Site, order: Order) -> list[str]:
         for run in list_runs(site.store)
         if run.state != "ended" or run.id == order.run
     ]
-    written = [*plans, *list_written(site.common, order.started)]
+    written = [*plans, *list_own_writes(site.common, order.started)]
     # A new version is first written beside the file it replaces.
     beside = [one.parent / f".{one.name[:100]}.weft-" for one in written]
     found = [escape(one) for one in _within(site.root, [*written, *store_files(site.store)])]

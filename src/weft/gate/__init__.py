@@ -1,5 +1,6 @@
-"""The gate: what becomes of candidates between their last attempt and trunk.
+"""The gate: the way of candidates from their last attempt to trunk.
 
-`merge` puts candidates onto a tip without a working tree, `conflicts` says why one does not
-fit, `commits` turns merged trees into the commits that land.
+`gate_loop` takes and keeps a run's gate; `holder` does its turns. A turn reads rows, asks `policy`
+for the next step, merges (`combination`, `merge`), checks (`check_pool`, `check_run`) and lands
+(`commits`, `trunk`). `proof` verifies landings afterwards.
 """

@@ -1,7 +1,7 @@
-"""The checks that run at one time under one holder of a gate.
+"""The checks that run at a time under the holder of a gate.
 
-Each has a lease, which ends when the last of its processes has. So does the pool: whoever
-leaves its task group, for whatever reason, leaves nothing running behind.
+Each check has a lease, which ends with the last of its processes. When the pool's task group ends,
+for any reason, no process of its checks is left.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from anyio.to_thread import run_sync
 from msgspec import Struct
 
 from weft.errors import Refused, StoreError
-from weft.gate.check_run import CheckResult, CheckRun, Command, Forsaken
-from weft.gate.policy import check_records as policy
+from weft.gate.check_run import CheckLost, CheckResult, CheckRun, Command
+from weft.gate.policy.gate_records import Check
 from weft.model import Lease, LeaseState
 from weft.project.site import Site
 from weft.store.leases import list_open, release, take
@@ -27,31 +27,29 @@ log = logging.getLogger(__name__)
 
 
 class CheckJob(Struct, frozen=True, kw_only=True):
-    """A tree to check, what to run on it, and what its verdict will be about."""
+    """A tree to check and the commands to run on it."""
 
-    about: policy.Check
+    check: Check
     tree: str
     commands: tuple[Command, ...]
-    way: str
-    brought: str  # what names the rest of what the check will find
+    check_id: str
+    files: str  # the name of the set-up files that the check will find
 
 
-class _Under(Struct, frozen=True, kw_only=True):
-    """A check under way."""
-
-    check: CheckRun
+class RunningCheck(Struct, frozen=True, kw_only=True):
+    run: CheckRun
     fence: int
     scope: anyio.CancelScope
 
 
-class Debts:
-    """Leases that are to be released, which the store may be unable to do just now."""
+class UnreleasedLeases:
+    """Leases to release, which the store may be unable to do at the moment."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._fences: set[int] = set()
 
-    async def settle(self, *more: int) -> None:
+    async def release(self, *more: int) -> None:
         self._fences.update(more)
         for fence in sorted(self._fences):
             with anyio.CancelScope(shield=True):
@@ -73,62 +71,66 @@ class CheckPool:
         worker: str,
         run: str,
         group: TaskGroup,
-        debts: Debts,
+        leases: UnreleasedLeases,
         *,
-        settle: Callable[[CheckJob, CheckResult], None],
+        record: Callable[[CheckJob, CheckResult], None],
         fail: Callable[[Exception], None],
         ring: Callable[[], None],
     ) -> None:
-        """`settle` writes a verdict down, `fail` that none can be had; both in threads."""
+        """`record` writes a verdict, `fail` blocks the gate after an error; both run in threads.
+
+        `ring` is called when a check has ended.
+        """
         self._site = site
         self._worker = worker
         self._run = run
         self._group = group
-        self._debts = debts
-        self._settle = settle
+        self._leases = leases
+        self._record = record
         self._fail = fail
         self._ring = ring
-        self._under: dict[policy.Check, _Under] = {}
+        self._checks: dict[Check, RunningCheck] = {}
 
     @property
-    def running(self) -> tuple[policy.Check, ...]:
-        """Every check that has a process, those that are being ended included."""
-        return tuple(self._under)
+    def running(self) -> tuple[Check, ...]:
+        """Every check that has a process, also while it is being ended."""
+        return tuple(self._checks)
 
     @property
     def fences(self) -> list[int]:
-        return [one.fence for one in self._under.values()]
+        return [running.fence for running in self._checks.values()]
 
     @property
     def is_full(self) -> bool:
-        return len(self._under) >= self._site.config.gate.slots
+        return len(self._checks) >= self._site.config.gate.slots
 
     async def start(self, job: CheckJob) -> bool:
-        """Start a check; False if there is no room, and whoever makes some will ring."""
-        fence = await run_sync(self._take, job.about.candidates)
+        """Start a check; return False if there is no room yet."""
+        fence = await run_sync(self._take, job.check.combination)
         if fence is None:
             return False
-        check = CheckRun(self._site, fence, self._run)
-        under = _Under(check=check, fence=fence, scope=anyio.CancelScope())
-        self._under[job.about] = under
-        self._group.start_soon(self._see_through, job, under)
+        running = RunningCheck(
+            run=CheckRun(self._site, fence, self._run), fence=fence, scope=anyio.CancelScope()
+        )
+        self._checks[job.check] = running
+        self._group.start_soon(self._complete, job, running)
         return True
 
-    def cancel(self, about: policy.Check) -> None:
-        if about in self._under:
-            self._under[about].scope.cancel()
+    def cancel(self, check: Check) -> None:
+        if check in self._checks:
+            self._checks[check].scope.cancel()
 
     def renew(self, sent: float, lost: Collection[int]) -> None:
-        """The leases were renewed by a request sent at this boot time, except those lost."""
-        for one in self._under.values():
-            if one.fence in lost:
-                one.scope.cancel()
+        """Tell the watchdogs when the leases were renewed; cancel the checks of lost leases."""
+        for running in self._checks.values():
+            if running.fence in lost:
+                running.scope.cancel()
             else:
-                one.check.renew(sent)
+                running.run.renew(sent)
 
     def _take(self, entries: Sequence[str]) -> int | None:
         store, now = self._site.store, time.time()
-        if len(self._unended(now)) >= self._site.config.gate.slots:
+        if len(self._list_unended(now)) >= self._site.config.gate.slots:
             return None
         return take(
             store,
@@ -140,38 +142,37 @@ class CheckPool:
             entries=entries,
         )
 
-    def _unended(self, now: float) -> list[Lease]:
-        """The checks of this run that run, or soon will have ended, whoever started them.
+    def _list_unended(self, now: float) -> list[Lease]:
+        """List the checks of this run that run or are sure to end, on any worker.
 
-        Those of a worker that hangs may stay for ever: they keep what they hold of the limits,
-        but keep nobody from checking.
+        The checks of a worker that hangs may stay for ever: they keep their amounts, but no slot.
         """
-        found = [
-            one
-            for one in list_open(self._site.store)
-            if (one.kind, one.holder) == ("check", self._run)
+        leases = [
+            lease
+            for lease in list_open(self._site.store)
+            if (lease.kind, lease.holder) == ("check", self._run)
         ]
-        workers = find_workers(self._site.store, {str(one.worker) for one in found}, now=now)
+        workers = find_workers(self._site.store, {str(lease.worker) for lease in leases}, now=now)
         return [
-            one
-            for one in found
-            if one.state is LeaseState.HELD or workers[str(one.worker)].left is not None
+            lease
+            for lease in leases
+            if lease.state is LeaseState.HELD or workers[str(lease.worker)].left is not None
         ]
 
-    async def _see_through(self, job: CheckJob, under: _Under) -> None:
+    async def _complete(self, job: CheckJob, running: RunningCheck) -> None:
         try:
-            with under.scope:
-                found = await under.check.carry_out(job.tree, job.about.base, job.commands)
-            if not under.scope.cancelled_caught:
-                await run_sync(self._settle, job, found)
-        except Forsaken:
-            log.warning("a check of run %s was forsaken and is run again", self._run)
+            with running.scope:
+                result = await running.run.check(job.tree, job.check.base, job.commands)
+            if not running.scope.cancelled_caught:
+                await run_sync(self._record, job, result)
+        except CheckLost:
+            log.warning("a watchdog ended check %s of run %s", running.fence, self._run)
         except (Refused, StoreError) as error:
-            log.warning("a check of run %s came to nothing: %s", self._run, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, a person is told
-            # Neither passed nor failed: blaming a candidate for a full disk would be wrong.
+            log.warning("check %s of run %s has no verdict: %s", running.fence, self._run, error)
+        except Exception as error:  # noqa: BLE001 - a person has to see any other error
+            # Neither a pass nor a failure: an entry is not to blame for a full disk.
             await run_sync(self._fail, error)
         finally:
-            await self._debts.settle(under.fence)
-            del self._under[job.about]
+            await self._leases.release(running.fence)
+            del self._checks[job.check]
             self._ring()

@@ -1,8 +1,7 @@
-"""One check: commands run on a tree, in a workspace of their own, to a verdict.
+"""A check: commands that run on a tree, in their own workspace, until a verdict.
 
-Exit code 0 of every command is a pass, and nothing else is: what cannot be started, takes too
-long or is killed has failed. Whatever a command leaves running is ended with it, before anybody
-learns the verdict. When and what to check is the gate's to say.
+Only exit code 0 of every command is a pass: a command that cannot start, takes too long or is
+killed has failed. Processes that a command leaves are ended before its verdict is known.
 """
 
 from __future__ import annotations
@@ -48,24 +47,22 @@ log = logging.getLogger(__name__)
 
 _TAIL: Final = 16_000  # bytes of output that are kept
 _ENDED: Final = "It ended with "
-_FRAMES: Final = (_ENDED, "make: ", "make[")  # lines that say no more than that it failed
-_POINT: Final = 120  # characters of the line that tells most
+_FRAMES: Final = (_ENDED, "make: ", "make[")  # lines without a cause
+_LINE: Final = 120  # characters of the telling line
 _OUTPUT: Final = 64 << 20  # bytes a command may print
-_PATIENCE: Final = 1.0  # seconds for which to wait for the end of what was killed
+_PATIENCE: Final = 1.0  # seconds to wait for the end of killed processes
 
 Command = tuple[str, ...]
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
-    """How a check ended."""
-
     passed: bool
     seconds: float
     output: str
 
 
-class Forsaken(Exception):
-    """weft was silent for too long, and its watchdog ended the check: nobody can tell."""
+class CheckLost(Exception):
+    """The watchdog ended a check because its weft was silent for too long: there is no verdict."""
 
 
 def commands_of(gate: Command | None, tasks: Iterable[Task]) -> tuple[Command, ...]:
@@ -75,12 +72,10 @@ def commands_of(gate: Command | None, tasks: Iterable[Task]) -> tuple[Command, .
 
 
 def check_id(
-    commands: Sequence[Command], config: Config, environment: Mapping[str, str], brought: str
+    commands: Sequence[Command], config: Config, environment: Mapping[str, str], files: str
 ) -> str:
-    """Names a way of checking: two trees checked in one way can be compared.
-
-    `brought` names what workspaces get besides their tree.
-    """
+    """Return the id of a check: verdicts with the same id are about the same commands, settings,
+    machine and set-up files (`files` is their name)."""
     if not commands:
         return UNCHECKED
     settings = config.workspace
@@ -88,7 +83,7 @@ def check_id(
         commands,
         sorted(environment.items()),
         (settings.copy, settings.link, settings.setup),
-        brought,
+        files,
         platform.machine(),
         platform.system(),
         sys.version_info[:2],
@@ -97,12 +92,12 @@ def check_id(
 
 
 def environment(config: Config, own: Mapping[str, str]) -> dict[str, str]:
-    """What checks see of the user's environment: as little as agents do."""
+    """Return the environment of checks, as small as that of agents."""
     return build_environment(own, asked=config.gate.env, given={"WEFT_CHECK": "1"})
 
 
-def judge(ended: Exit | None, output: str) -> CheckResult:
-    """What the end of a command says. None: its time was up."""
+def read_exit(ended: Exit | None, output: str) -> CheckResult:
+    """Return the result of a command; `ended` is None after a timeout."""
     if ended is None:
         why = "It took too long and was ended."
     elif ended.unstarted:
@@ -120,16 +115,17 @@ def judge(ended: Exit | None, output: str) -> CheckResult:
     return CheckResult(passed=False, seconds=0, output=f"{output}\n{why}".lstrip("\n"))
 
 
-def point_of(output: str) -> str:
-    """The line of a failed check's output that tells most: the last that is no mere frame."""
-    lines = [one.strip() for one in output.splitlines() if any(map(str.isalnum, one))]
-    telling = [one for one in lines if not one.startswith(_FRAMES)]
-    found = (telling or lines or [""])[-1]
-    return found if len(found) <= _POINT else found[: _POINT - 1] + "…"
+def find_telling_line(output: str) -> str:
+    """Return the line of a failed check's output that is most likely the cause: the last, without
+    lines that only repeat the failure."""
+    lines = [line.strip() for line in output.splitlines() if any(map(str.isalnum, line))]
+    telling = [line for line in lines if not line.startswith(_FRAMES)]
+    last = (telling or lines or [""])[-1]
+    return last if len(last) <= _LINE else last[: _LINE - 1] + "…"
 
 
 class CheckRun:
-    """A check under way. Leave it by its end, or cancel it; either way nothing is left of it."""
+    """A check with its workspace and processes, all of which end with it or its cancellation."""
 
     def __init__(self, site: Site, fence: int, run: str) -> None:
         self._site = site
@@ -141,20 +137,20 @@ class CheckRun:
         self._started = 0  # commands, each with a directory of its own
 
     def renew(self, sent: float) -> None:
-        """Tell the watchdog of what runs that the lease was renewed at this boot time."""
+        """Tell the watchdog that the lease was renewed at this boot time."""
         if self._running is not None:
             try:
                 self._running.renew(sent)
             except OSError as error:
-                log.warning("the watchdog of check %s cannot be told: %s", self._fence, error)
+                log.warning("could not renew the watchdog of check %s: %s", self._fence, error)
 
-    async def carry_out(self, tree: str, base: str, commands: Sequence[Command]) -> CheckResult:
-        """Check a tree that is to follow `base`; raises `Forsaken` if nobody can tell."""
+    async def check(self, tree: str, base: str, commands: Sequence[Command]) -> CheckResult:
+        """Check a tree that is to follow `base`; raise `CheckLost` if its watchdog ended it."""
         started = time.monotonic()
         if not commands:
             return CheckResult(passed=True, seconds=0.001, output="No check is configured.")
-        found = await self._check(tree, base, commands)
-        return replace(found, seconds=max(0.001, time.monotonic() - started))
+        result = await self._check(tree, base, commands)
+        return replace(result, seconds=max(0.001, time.monotonic() - started))
 
     async def _check(self, tree: str, base: str, commands: Sequence[Command]) -> CheckResult:
         try:
@@ -162,7 +158,7 @@ class CheckRun:
                 await self._set_up(place)
                 return await self._run_all(place, commands)
         except SetUpFailed as error:
-            # The candidates broke it, unless it fails without them too: nobody can tell then.
+            # The entries broke the set-up, unless it fails on the base too: then this raises.
             bare = await run_sync(git.get_commit, self._site.root, base)
             async with self._workspace(bare.tree, base) as place:
                 await self._set_up(place)
@@ -207,8 +203,8 @@ class CheckRun:
     def _clear(self, place: Workspace) -> None:
         try:
             workspace.discard(place)
-        except (WeftError, OSError) as error:  # the verdict is none the worse for that
-            log.warning("the workspace of check %s stays: %s", self._fence, error)
+        except (WeftError, OSError) as error:
+            log.warning("could not discard the workspace of check %s: %s", self._fence, error)
         shutil.rmtree(self._directory, ignore_errors=True)
 
     async def _set_up(self, place: Workspace) -> None:
@@ -220,19 +216,19 @@ class CheckRun:
             )
         )
         if settings.setup:
-            found = await self._run(place, settings.setup, settings.timeout)
-            if not found.passed:
-                raise SetUpFailed(f"The set-up command failed.\n{found.output}")
+            result = await self._run(place, settings.setup, settings.timeout)
+            if not result.passed:
+                raise SetUpFailed(f"The set-up command failed.\n{result.output}")
 
     async def _run_all(self, place: Workspace, commands: Sequence[Command]) -> CheckResult:
         for command in commands:
-            found = await self._run(place, command, self._site.config.gate.timeout)
-            if not found.passed:
+            result = await self._run(place, command, self._site.config.gate.timeout)
+            if not result.passed:
                 break
-        return found
+        return result
 
     async def _run(self, place: Workspace, command: Command, seconds: float) -> CheckResult:
-        """One command, to the end of the last process it started."""
+        """Run a command until the end of the last process that it started."""
         self._started += 1
         spawn = Spawn(
             argv=command,
@@ -256,14 +252,16 @@ class CheckRun:
                 await self._running.stop()
             self._running = None
         if ended is not None and ended.why is StopReason.FORSAKEN:
-            raise Forsaken
-        return judge(ended, _tail(spawn.directory, self._site.store.redactor))
+            raise CheckLost
+        return read_exit(ended, _tail(spawn.directory, self._site.store.redactor))
 
     async def _start(self, spawn: Spawn) -> Running:
         try:
-            return await run_sync(_start, spawn, self._site)
+            return await run_sync(
+                lambda: process.start(spawn, self._site.launcher, renewed=boottime())
+            )
         except (LaunchFailed, OSError):
-            # Its wrapper may have been about to begin: nothing is left, and nothing comes after.
+            # Its wrapper may be about to start the command.
             if (spawn.directory / attempt_files.ATTEMPT).exists():
                 await process.attach(spawn.directory).stop()
             raise
@@ -275,21 +273,17 @@ def _changed(root: Path, base: str, commit: str) -> list[str]:
     return [quote(path) for change in changes for path in change.paths]
 
 
-def _start(spawn: Spawn, site: Site) -> Running:
-    return process.start(spawn, site.launcher, renewed=boottime())
+def end_orphaned_check(site: Site, run: str, fence: int) -> str | None:
+    """End a check whose worker has died, and discard its workspace.
 
-
-def bury(site: Site, run: str, fence: int) -> str | None:
-    """Put an end to a check whose worker has died; the proof, once nothing is left of it.
-
-    To be called again until then. Nobody is left who would hear its verdict.
+    Return the proof of its end, or None if a process is left: then call again.
     """
     directory = site.check_directory(fence)
     marker = site.check_marker(fence)
     try:
         commands = sorted(directory.iterdir()) if directory.is_dir() else []
-        places = [*(one for one in commands if one.is_dir()), directory]
-        if not all(_is_ended(one, marker) for one in places):
+        places = [*(place for place in commands if place.is_dir()), directory]
+        if not all(_is_ended(place, marker) for place in places):
             return None
     except FileNotFoundError:  # another worker has just cleared it away
         return None
@@ -299,7 +293,7 @@ def bury(site: Site, run: str, fence: int) -> str | None:
 
 
 def _is_ended(directory: Path, marker: str) -> bool:
-    """Whether a command has come to its end, now or by being killed."""
+    """Kill the processes of a command; return whether all have ended."""
     give_up = time.monotonic() + _PATIENCE
     while not is_proved_dead(directory, marker):
         if time.monotonic() > give_up:
@@ -315,12 +309,12 @@ def _kill(directory: Path, marker: str) -> None:
         running.kill()
         running.close()
     else:
-        for one in find_strays(directory, marker):
-            process_table.send_signal(one, signal.SIGKILL)
+        for stray in find_strays(directory, marker):
+            process_table.send_signal(stray, signal.SIGKILL)
 
 
 def _tail(directory: Path, hide: Redactor) -> str:
-    """The end of what a command printed, errors last, without secrets."""
+    """Return the end of a command's output, errors last, without secrets."""
     most = _TAIL // 2
     parts = []
     for name in (attempt_files.STDOUT, attempt_files.STDERR):

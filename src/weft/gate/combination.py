@@ -1,4 +1,4 @@
-"""Combinations of entries as trees, and the fewest of them that do not go together."""
+"""Merges of several entries, and the fewest entries that conflict."""
 
 from __future__ import annotations
 
@@ -8,67 +8,70 @@ from msgspec import Struct
 
 from weft.gate.conflicts import FileConflict
 from weft.gate.merge import MergeCandidate, MergeStep, merge
-from weft.git.object_store import Plumbing
+from weft.git.object_store import ObjectStore
 from weft.model import Entry
 
-Steps = list[tuple[MergeStep, ...]]
-"""Of each entry, what became of its commits on top of those before."""
+EntrySteps = list[tuple[MergeStep, ...]]
+"""The merged commits of each entry, on top of the entries before it."""
 
 
-class Clash(Struct, frozen=True, kw_only=True):
-    """An entry that does not merge once the others are merged, none of which can be left out."""
+class EntryConflict(Struct, frozen=True, kw_only=True):
+    """An entry that does not merge after the others, none of which can be left out."""
 
     entry: Entry
     others: tuple[Entry, ...]
     conflicts: tuple[FileConflict, ...]
 
 
-def combine(plumbing: Plumbing, base: str, entries: Sequence[Entry]) -> Steps | Clash:
-    """The steps of each entry on top of those before it, unless one does not merge."""
-    steps = _merge(plumbing, base, entries)
+def combine(
+    objects: ObjectStore, base: str, entries: Sequence[Entry]
+) -> EntrySteps | EntryConflict:
+    """Merge entries on a base, in their order."""
+    steps = _merge(objects, base, entries)
     for number, entry in enumerate(entries):
         if _conflicts(steps[number]):
-            return _find_clash(plumbing, base, entries[:number], entry)
+            return _find_fewest(objects, base, entries[:number], entry)
     return steps
 
 
-def _find_clash(plumbing: Plumbing, base: str, before: Sequence[Entry], entry: Entry) -> Clash:
-    """Find, latest first, those without which the entry merges."""
+def _find_fewest(
+    objects: ObjectStore, base: str, before: Sequence[Entry], entry: Entry
+) -> EntryConflict:
+    """Find, latest first, the entries without which an entry merges."""
     kept: set[str] = set()
     last = len(before)
-    while not (found := _try(plumbing, base, before, kept, entry)) and last:
+    while not (conflicts := _try(objects, base, before, kept, entry)) and last:
         passes = 0
         while last - passes > 1:
             middle = (passes + last) // 2
-            first = kept.union(one.id for one in before[:middle])
-            if _try(plumbing, base, before, first, entry):
+            first = kept.union(earlier.id for earlier in before[:middle])
+            if _try(objects, base, before, first, entry):
                 last = middle
             else:
                 passes = middle
         last -= 1
         kept |= {before[last].id, *before[last].needs}
-    return Clash(
-        entry=entry,
-        others=tuple(one for one in before if one.id in kept),
-        conflicts=found,
-    )
+    others = tuple(earlier for earlier in before if earlier.id in kept)
+    return EntryConflict(entry=entry, others=others, conflicts=conflicts)
 
 
 def _try(
-    plumbing: Plumbing, base: str, before: Sequence[Entry], wanted: Collection[str], entry: Entry
+    objects: ObjectStore, base: str, before: Sequence[Entry], wanted: Collection[str], entry: Entry
 ) -> tuple[FileConflict, ...]:
-    """Where an entry conflicts with the wanted ones of those before it."""
-    others = [one for one in before if one.id in wanted]
-    return _conflicts(_merge(plumbing, base, [*others, entry])[-1])
+    """Return the conflicts of an entry with the wanted entries before it."""
+    others = [earlier for earlier in before if earlier.id in wanted]
+    return _conflicts(_merge(objects, base, [*others, entry])[-1])
 
 
 def _conflicts(steps: Sequence[MergeStep]) -> tuple[FileConflict, ...]:
     return tuple(conflict for step in steps for conflict in step.conflicts)
 
 
-def _merge(plumbing: Plumbing, base: str, entries: Sequence[Entry]) -> Steps:
+def _merge(objects: ObjectStore, base: str, entries: Sequence[Entry]) -> EntrySteps:
     candidates = [
-        MergeCandidate(commit=one, base=on) for entry in entries for one, on in entry.work
+        MergeCandidate(commit=commit, base=made_on)
+        for entry in entries
+        for commit, made_on in entry.work
     ]
-    steps = iter(merge(plumbing, base, candidates))
+    steps = iter(merge(objects, base, candidates))
     return [tuple(next(steps) for _ in entry.work) for entry in entries]

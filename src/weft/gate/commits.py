@@ -1,7 +1,6 @@
-"""From merged trees to the commits that land: one per candidate, or one per story.
+"""The commits that land, made from merged trees: one per candidate, or one per story.
 
-Built only when it is decided what lands; the same input gives the same ids, so a landing that
-was interrupted can be built again. Moving trunk is left to whoever holds the gate.
+The same input gives the same ids, so an interrupted landing can be built again.
 """
 
 from __future__ import annotations
@@ -12,43 +11,44 @@ from typing import Final
 from msgspec import Struct
 
 from weft.git import split_trailers
-from weft.git.object_store import Plumbing
-from weft.git.objects import Object, commit, identify, read_commit
+from weft.git.object_store import ObjectStore
+from weft.git.objects import Object, identify, make_commit, read_commit
 
 _COMMITTER: Final = b"weft <weft@localhost>"
 
 
 class LandingCommit(Struct, frozen=True, kw_only=True):
-    """One commit to be: a merged tree and whose work it is."""
+    """A merged tree and the candidates whose work it holds."""
 
     tree: str
-    candidates: tuple[str, ...]  # commits; author, date and message are the last one's
-    message: str | None = None  # in place of that message, for a story
-    trailers: tuple[tuple[str, str], ...] = ()  # to be added: ("Weft-Task", "7")
+    candidates: tuple[str, ...]  # commits; the last gives author, date and message
+    message: str | None = None  # replaces that message, for a story
+    trailers: tuple[tuple[str, str], ...] = ()  # added: ("Weft-Task", "7")
 
 
 def commit_chain(
-    plumbing: Plumbing, tip: str, landings: Sequence[LandingCommit], *, committed: int
+    objects: ObjectStore, tip: str, landings: Sequence[LandingCommit], *, committed: int
 ) -> tuple[str, ...]:
-    """Write one commit per landing, each on the one before, the first on the tip.
+    """Write a chain of commits on the tip and return their ids.
 
     `committed` is the committer's date in seconds since 1970.
     """
-    candidates = list(dict.fromkeys(name for one in landings for name in one.candidates))
-    found = dict(zip(candidates, plumbing.read_commits(candidates), strict=True))
+    candidates = list(dict.fromkeys(id for landing in landings for id in landing.candidates))
+    contents = dict(zip(candidates, objects.read_commits(candidates), strict=True))
     chain: dict[str, Object] = {}
     parent = tip
     for landing in landings:
-        one = _build(landing, [found[name] for name in landing.candidates], parent, committed)
-        parent = identify(one, tip)
-        chain[parent] = one
-    plumbing.write(chain)
+        sources = [contents[id] for id in landing.candidates]
+        commit = _build(landing, sources, parent, committed)
+        parent = identify(commit, tip)
+        chain[parent] = commit
+    objects.write(chain)
     return tuple(chain)
 
 
-def tree_of(plumbing: Plumbing, commit: str) -> str:
-    """The tree a commit really holds, whatever replacements the repository knows."""
-    (content,) = plumbing.read_commits([commit])
+def tree_of(objects: ObjectStore, commit: str) -> str:
+    """Return the tree of a commit, without the repository's replacements."""
+    (content,) = objects.read_commits([commit])
     return read_commit(content)[0][b"tree"].decode()
 
 
@@ -60,12 +60,16 @@ def _build(landing: LandingCommit, sources: Sequence[bytes], parent: str, commit
         message, encoding = landing.message.encode(errors="surrogateescape"), None
     text, _ = split_trailers(message)
     trailers = [
-        *(line for one in (*(one for _, one in read), message) for line in split_trailers(one)[1]),
+        *(
+            line
+            for original in (*(original for _, original in read), message)
+            for line in split_trailers(original)[1]
+        ),
         *_co_authors([head[b"author"] for head, _ in read]),
         *(f"{key}: {' '.join(value.split())}".encode() for key, value in landing.trailers),
     ]
     paragraphs = (text, b"\n".join(dict.fromkeys(trailers)))
-    return commit(
+    return make_commit(
         tree=landing.tree,
         parents=(parent,),
         author=headers[b"author"],
@@ -76,6 +80,6 @@ def _build(landing: LandingCommit, sources: Sequence[bytes], parent: str, commit
 
 
 def _co_authors(authors: Sequence[bytes]) -> list[bytes]:
-    """A trailer for everyone but the last, who is the author."""
+    """Return a trailer for each author but the last, who is the author of the commit."""
     people = [author[: author.rindex(b">") + 1] for author in authors]
-    return [b"Co-authored-by: " + one for one in people if one != people[-1]]
+    return [b"Co-authored-by: " + person for person in people if person != people[-1]]

@@ -1,7 +1,7 @@
-"""Why a candidate does not fit, as records and as a text for people and for the next prompt.
+"""Conflicts of a merge, as records and as a text for people and for the next prompt.
 
-Git's own findings are translated; what git does not look for (case-only clashes, paths no
-checkout may contain) is added by `merge`.
+These are git's findings. `merge` adds conflicts that git does not look for: paths that differ in
+case only, and paths that no checkout may contain.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.git.merge_tree import Answer, ConflictStage, MergeMessage
+from weft.git.merge_tree import ConflictStage, MergeAnswer, MergeMessage
 from weft.git.objects import SUBMODULE, SYMLINK
 
 MOST_TEXT: Final = 16_000
-"""Characters of a report: enough for an agent to see what it met, little of its context."""
+"""Characters of a report: enough for an agent, and little of its context."""
 _MOST_HUNK: Final = 4_000
 _CONTEXT: Final = 3
 
@@ -33,7 +33,7 @@ class ConflictKind(StrEnum):
     RENAME_DELETE = "rename/delete"
     RENAME_ADD = "rename/add"
     DIRECTORY_RENAME = "directory rename"
-    CASE = "case"  # two paths that a case-insensitive file system takes for one
+    CASE = "case"  # two paths that are the same file on a case-insensitive file system
     PATH = "path"  # a path no checkout may contain, such as `.git/config`
     UNRELATED = "unrelated"  # no common history with trunk
     OTHER = "other"  # a kind that a newer git knows
@@ -41,9 +41,9 @@ class ConflictKind(StrEnum):
 
 class FileConflict(Struct, frozen=True, kw_only=True):
     kind: ConflictKind
-    paths: tuple[str, ...]  # bytes that are no UTF-8 as surrogates, as the file system has them
-    text: str  # what happened, in a sentence
-    hunks: str = ""  # the contested lines between conflict markers, if there are any
+    paths: tuple[str, ...]  # bytes that are no UTF-8 as surrogates
+    text: str  # a sentence
+    hunks: str = ""  # the lines between conflict markers, if there are any
 
 
 _KINDS: Final = {
@@ -62,31 +62,32 @@ _FAMILIES: Final = {
 }
 
 
-def find_conflicts(answer: Answer, names: Mapping[str, str]) -> list[FileConflict]:
-    """What git found, one record per finding. `names` stands in for commit ids in texts."""
-    findings = [one for one in answer.messages if one.kind.startswith("CONFLICT")]
+def find_conflicts(answer: MergeAnswer, names: Mapping[str, str]) -> list[FileConflict]:
+    """Return git's findings; in texts, `names` replace commit ids."""
+    findings = [message for message in answer.messages if message.kind.startswith("CONFLICT")]
     binary = {
-        path for one in findings if _kind_of(one.kind) is ConflictKind.BINARY for path in one.paths
+        path
+        for finding in findings
+        if _kind_of(finding.kind) is ConflictKind.BINARY
+        for path in finding.paths
     }
     conflicts: dict[FileConflict, None] = {}
-    for one in findings:
-        kind = _refine(_kind_of(one.kind), one, answer.stages)
-        if kind is ConflictKind.CONTENT and binary.intersection(one.paths):
-            continue  # git says both of a binary file
-        paths = tuple(as_text(path) for path in one.paths)
-        conflicts[FileConflict(kind=kind, paths=paths, text=_sentence(one.text, names))] = None
-    if not conflicts:
-        paths = tuple(dict.fromkeys(as_text(stage.path) for stage in answer.stages))
-        return [
-            FileConflict(
-                kind=ConflictKind.OTHER, paths=paths, text="git could not merge these paths."
-            )
-        ]
-    return list(conflicts)
+    for finding in findings:
+        kind = _refine(_kind_of(finding.kind), finding, answer.stages)
+        if kind is ConflictKind.CONTENT and binary.intersection(finding.paths):
+            continue  # git reports a binary file as both kinds
+        paths = tuple(map(as_text, finding.paths))
+        conflicts[FileConflict(kind=kind, paths=paths, text=_sentence(finding.text, names))] = None
+    if conflicts:
+        return list(conflicts)
+    paths = tuple(dict.fromkeys(as_text(stage.path) for stage in answer.stages))
+    return [
+        FileConflict(kind=ConflictKind.OTHER, paths=paths, text="git could not merge these paths.")
+    ]
 
 
 def find_hunks(merged: bytes, names: Mapping[str, str]) -> str:
-    """The parts of a merged file that stand between conflict markers, with a few lines around."""
+    """Return the parts of a merged file between conflict markers, with a few lines around."""
     lines = merged.splitlines(keepends=True)
     shown: list[str] = []
     size = after = 0
@@ -103,7 +104,7 @@ def find_hunks(merged: bytes, names: Mapping[str, str]) -> str:
 
 
 def _marked(lines: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """First and last line of each conflict."""
+    """Yield the first and last line number of each conflict."""
     start: int | None = None
     for number, line in enumerate(lines):
         if line.startswith(b"<<<<<<<"):
@@ -113,15 +114,14 @@ def _marked(lines: Sequence[bytes]) -> Iterator[tuple[int, int]]:
             start = None
 
 
-def report(conflicts: Sequence[FileConflict], most: int = MOST_TEXT) -> str:
-    """All of it as one readable text of bounded size."""
+def describe(conflicts: Sequence[FileConflict], most: int = MOST_TEXT) -> str:
+    """Return a readable text of bounded size."""
     parts = []
-    for one in conflicts:
-        where = ", ".join(_shown(path) for path in one.paths)
-        part = f"{one.kind} conflict in {where}\n  {one.text}\n" if where else f"{one.text}\n"
-        if one.hunks:
-            part += "".join(f"  | {line}\n" for line in one.hunks.splitlines())
-        parts.append(part)
+    for conflict in conflicts:
+        where = ", ".join(map(_printable, conflict.paths))
+        text = f"{conflict.text}\n"
+        part = f"{conflict.kind} conflict in {where}\n  {text}" if where else text
+        parts.append(part + "".join(f"  | {line}\n" for line in conflict.hunks.splitlines()))
     return _cut("\n".join(parts), most)
 
 
@@ -145,7 +145,7 @@ def _kind_of(finding: str) -> ConflictKind:
 def _refine(
     kind: ConflictKind, finding: MergeMessage, stages: Sequence[ConflictStage]
 ) -> ConflictKind:
-    """Git calls everything it merges by content `contents`; the sides tell what it was."""
+    """Tell submodules, links and modes apart, which git calls `contents` too."""
     if kind is not ConflictKind.CONTENT:
         return kind
     sides = [stage for stage in stages if stage.path in finding.paths]
@@ -160,11 +160,11 @@ def _refine(
 
 
 def _sentence(text: bytes, names: Mapping[str, str]) -> str:
-    """Git's message without its `CONFLICT (…):`, which the kind already says."""
+    """Return git's message without its `CONFLICT (…):`, which the kind repeats."""
     whole = _decoded(text, names).strip()
     if whole.startswith("CONFLICT") and ": " in whole:
         whole = whole.partition(": ")[2]
-    return _shown(whole)
+    return _printable(whole)
 
 
 def _decoded(text: bytes, names: Mapping[str, str]) -> str:
@@ -174,10 +174,10 @@ def _decoded(text: bytes, names: Mapping[str, str]) -> str:
     return decoded
 
 
-def _shown(path: str) -> str:
-    """A path as it can be printed: control characters and stray bytes escaped."""
-    plain = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in plain)
+def _printable(text: str) -> str:
+    """Escape control characters and stray bytes."""
+    plain = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in plain)
 
 
 def _cut(text: str, most: int) -> str:

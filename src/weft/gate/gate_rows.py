@@ -1,95 +1,55 @@
-"""What the rows of a gate mean to `policy.batches`, and what its rejections say. Pure."""
+"""Selections from the rows of a gate. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from weft.gate.policy import odds
-from weft.gate.policy.check_records import (
-    Check,
-    Conflict,
-    GateScene,
-    PlannedLanding,
-    QueuedCandidate,
-    Rejection,
-    Verdict,
-)
+from msgspec.structs import replace
+
 from weft.gate.policy.evidence import Trunk
+from weft.gate.policy.gate_records import Rejection
 from weft.model import CheckVerdict, Entry, GateRows, MergeConflict
 
-MERGE = "merge"
-"""Stands for a way of checking where a combination did not even merge, which fails any check."""
+MERGE: Final = "merge"
+"""The check id of a combination that did not merge, which fails any check."""
 
-WayOf = Callable[[Sequence[Entry]], str]
-"""Names the way in which a combination has to be checked today."""
+CheckIdOf = Callable[[Sequence[Entry]], str]
+"""Names the present commands, environment and files for the check of a combination."""
 
 
-def scene(
-    rows: GateRows, tip: str, *, slots: int, running: Sequence[Check], way_of: WayOf
-) -> GateScene:
-    """All that the next step depends on. What was checked in another way no longer counts, nor
-    what was checked together with entries that have gone."""
-    entries = {one.id: one for one in rows.entries}
+def drop_stale_verdicts(rows: GateRows, check_id_of: CheckIdOf) -> GateRows:
+    """Leave out verdicts of other commands, and those with entries that have left the gate."""
+    entries = {entry.id: entry for entry in rows.entries}
     current = [
-        one
-        for one in rows.verdicts
-        if entries.keys() >= set(one.combination)
-        and one.check_id in (MERGE, way_of([entries[name] for name in one.combination]))
+        verdict
+        for verdict in rows.verdicts
+        if entries.keys() >= set(verdict.combination)
+        and verdict.check_id
+        in (MERGE, check_id_of([entries[entry] for entry in verdict.combination]))
     ]
-    return GateScene(
-        tip=tip,
-        queue=tuple(
-            _candidate(one, tip)
-            for one in rows.entries
-            if one.state == "queued" and not one.looked_at
-        ),
-        slots=slots,
-        odds=odds.estimate(rows.rejected),
-        verdicts=tuple(
-            Verdict(base=one.base, candidates=one.combination, passed=one.passed) for one in current
-        ),
-        conflicts=tuple(
-            Conflict(base=one.base, candidate=one.entry, others=one.others)
-            for one in rows.conflicts
-        ),
-        landings=_landings(rows, entries),
-        running=tuple(running),
-    )
+    return replace(rows, verdicts=tuple(current))
 
 
 def find_failure(rejection: Rejection, rows: GateRows, tip: str) -> CheckVerdict | None:
-    """The latest failed check of what a rejection names, on whichever tip it was run."""
-    trunk = Trunk(tip, _landings(rows, {one.id: one for one in rows.entries}))
+    """Return the latest failed check of a rejected combination, on any tip with the same tree."""
+    trunk = Trunk(tip, rows.landings)
     wanted = trunk.tree(rejection.base, rejection.combination)
-    found = [
-        one
-        for one in rows.verdicts
-        if not one.passed and one.base in trunk and trunk.tree(one.base, one.combination) == wanted
-    ]
-    return found[-1] if found else None
+    failures = (
+        verdict
+        for verdict in reversed(rows.verdicts)
+        if not verdict.passed
+        and verdict.base in trunk
+        and trunk.tree(verdict.base, verdict.combination) == wanted
+    )
+    return next(failures, None)
 
 
 def find_conflict(rejection: Rejection, rows: GateRows) -> MergeConflict | None:
-    *others, entry = rejection.combination
-    for one in rows.conflicts:
-        if (one.base, one.entry, one.others) == (rejection.base, entry, tuple(others)):
-            return one
+    for conflict in rows.conflicts:
+        if (conflict.base, (*conflict.others, conflict.entry)) == (
+            rejection.base,
+            rejection.combination,
+        ):
+            return conflict
     return None
-
-
-def _candidate(entry: Entry, tip: str) -> QueuedCandidate:
-    return QueuedCandidate(
-        id=entry.id, base=entry.base or tip, needs=entry.needs, alone=entry.alone
-    )
-
-
-def _landings(rows: GateRows, entries: dict[str, Entry]) -> tuple[PlannedLanding, ...]:
-    return tuple(
-        PlannedLanding(
-            old=one.old,
-            new=one.new,
-            candidates=tuple(_candidate(entries[entry], one.old) for entry in one.entries),
-        )
-        for one in rows.landings
-        if one.state == "landed"
-    )

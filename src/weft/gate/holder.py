@@ -1,7 +1,7 @@
-"""One holder's time at the gate of a run: merge, check, reject and land, until it is lost.
+"""The turns of a process that holds a run's gate: merge, check, reject and land.
 
-Each turn rereads the rows, lets `policy.batches` say what follows, and does it. There is no
-state but the rows and the checks that run, so another process can take over at any moment.
+Each turn rereads the rows, asks `gate.policy` for the next step, and does it. All state is in the
+rows and the running checks, so another process can take the gate over at any moment.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,26 +19,24 @@ from msgspec import Struct
 from weft import git
 from weft.attempt.briefing import title
 from weft.errors import Refused, StaleFence, StoreError, WeftError
-from weft.gate import check_run as checks
-from weft.gate import trunk
-from weft.gate.check_pool import CheckJob, CheckPool, Debts
-from weft.gate.check_run import CheckResult, Command, point_of
-from weft.gate.combination import Clash, Steps, combine
-from weft.gate.conflicts import report
-from weft.gate.gate_rows import MERGE, find_conflict, find_failure, scene
+from weft.gate import check_run, trunk
+from weft.gate.check_pool import CheckJob, CheckPool, UnreleasedLeases
+from weft.gate.check_run import CheckResult, Command
+from weft.gate.combination import EntryConflict, EntrySteps, combine
+from weft.gate.conflicts import describe
+from weft.gate.gate_rows import MERGE, drop_stale_verdicts, find_conflict, find_failure
 from weft.gate.policy import next_step
-from weft.gate.policy.check_records import (
+from weft.gate.policy.gate_records import (
     Check,
     Combination,
-    GateScene,
+    GateState,
     GateStep,
-    Purpose,
     Rejection,
     RejectionReason,
 )
-from weft.gate.policy.first_checks import first_checks
-from weft.gate.trunk import Fault
-from weft.git.object_store import Plumbing
+from weft.gate.policy.queue_analysis import TRIALS
+from weft.gate.trunk import CrashPoint
+from weft.git.object_store import ObjectStore
 from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task
 from weft.process.process_identity import boottime
 from weft.project.site import Site
@@ -56,118 +53,116 @@ from weft.store.gate import (
 from weft.store.leases import renew
 from weft.store.runs import get_run
 from weft.store.tasks import get_task
-from weft.workspace import Brought
+from weft.workspace import SetupFiles
 from weft.workspace.names import trunk_ref
 
 log = logging.getLogger(__name__)
 
-_TRIALS: Final = (Purpose.RETRY, Purpose.BLAME)
 
-
-class _Seen(Struct, frozen=True, kw_only=True):
-    """The rows at one moment, where trunk was, and what checks were brought."""
+class _GateView(Struct, frozen=True, kw_only=True):
+    """The rows, the tip of trunk and the name of the set-up files at a moment."""
 
     rows: GateRows
     tip: str
-    brought: str
+    files: str
 
-    def named(self, combination: Sequence[str]) -> list[Entry]:
-        entries = {one.id: one for one in self.rows.entries}
-        return [entries[one] for one in combination]
+    def entries(self, combination: Combination) -> list[Entry]:
+        entries = {entry.id: entry for entry in self.rows.entries}
+        return [entries[id] for id in combination]
 
 
-class Tenure:
+class GateHolder:
     def __init__(
         self,
         site: Site,
         worker: str,
         run: str,
         fence: int,
-        plumbing: Plumbing,
+        objects: ObjectStore,
         group: TaskGroup,
-        debts: Debts,
+        leases: UnreleasedLeases,
         *,
         block: Callable[[Exception], None],
-        at: Fault,
+        at: CrashPoint,
     ) -> None:
-        """Serve a run's gate under a fence; `site` has the settings of that run."""
+        """Hold a run's gate under a fence; `site` has the settings of that run."""
         self._site = site
         self._run = run
         self._fence = fence
-        self._plumbing = plumbing
+        self._objects = objects
         self._at = at
         self._block = block
-        self._firsts: set[Check] = set()  # checks of what is looked at before it lands
-        self._opened = False  # trunk was seen to be where it should be
+        self._opened = False  # trunk was seen at its recorded commit
         self._tasks: dict[int, Task] = {}  # as submitted: their names and their own checks
-        self._brought = Brought(site.root, site.config.workspace)
-        self._ways: dict[tuple[tuple[Command, ...], str], str] = {}
-        self._merged: dict[tuple[str, Combination], Steps | Clash] = {}
+        self._files = SetupFiles(site.root, site.config.workspace)
+        self._check_ids: dict[tuple[tuple[Command, ...], str], str] = {}
+        self._merged: dict[tuple[str, Combination], EntrySteps | EntryConflict] = {}
         self.changed = anyio.Event()  # set when a check has ended
         self._pool = CheckPool(
             site,
             worker,
             run,
             group,
-            debts,
-            settle=self._settle,
+            leases,
+            record=self._record_result,
             fail=self._fail,
             ring=self._ring,
         )
 
     def _ring(self) -> None:
-        self.changed.set()
+        self.changed.set()  # each turn has another event
 
     def _fail(self, error: Exception) -> None:
         self._merged.clear()  # `git gc` may have removed its objects
         self._block(error)
 
     async def renew(self) -> bool:
-        """Give a sign of life; False if the gate is somebody else's by now."""
+        """Renew the leases; return False if another process has the gate by now."""
         sent = boottime()
         fences = [self._fence, *self._pool.fences]
         try:
             lost = await run_sync(lambda: renew(self._site.store, fences, now=time.time()))
         except StoreError as error:
-            log.warning("the gate of run %s gave no sign of life: %s", self._run, error)
+            log.warning("the gate of run %s could not renew its leases: %s", self._run, error)
             return True
         self._pool.renew(sent, lost)
         return self._fence not in lost
 
-    async def turn(self) -> bool:
-        """Do what follows from the rows, until nothing does; False if that is all for now."""
+    async def take_turn(self) -> bool:
+        """Do the steps that follow from the rows until none is left; return False if the gate has
+        to be left."""
         while True:
-            seen = await run_sync(self._look)
-            if seen is None:
+            view = await run_sync(self._read)
+            if view is None:
                 return False
-            plan = await run_sync(self._plan, seen)
-            if not await self._follow(plan, seen) and not await self._check_first(seen):
+            step = await run_sync(self._plan, view)
+            if not await self._follow(step, view):
                 return True
 
-    def _look(self) -> _Seen | None:
+    def _read(self) -> _GateView | None:
         """Read the gate's rows; first finish a landing that a dead holder left half-done.
 
-        Return None if there is nothing to do, or if the run's settings have changed: the next
-        holder of the gate reads them anew.
+        Return None if the gate is blocked or its run ended, or if the run's settings have changed:
+        the next holder of the gate reads them anew.
         """
         store, run = self._site.store, self._run
         rows = read_open(store, run)
         for landing in rows.landings:
             if landing.state == "intended" and not rows.blocked:
                 trunk.roll_forward(
-                    store, self._site.root, self._plumbing, self._fence, landing, at=self._at
+                    store, self._site.root, self._objects, self._fence, landing, at=self._at
                 )
                 rows = read_open(store, run)
         settings = self._site.settings
         if rows.blocked or rows.ended or settings is None or settings.revision != rows.revision:
             return None
         tip = self._find_tip(rows)
-        if any(one.state == "queued" and one.base is None for one in rows.entries):
+        if any(entry.state == "queued" and entry.base is None for entry in rows.entries):
             see_entries(store, self._fence, run, tip)
-        return _Seen(rows=rows, tip=tip, brought=self._brought.name())
+        return _GateView(rows=rows, tip=tip, files=self._files.name())
 
     def _find_tip(self, rows: GateRows) -> str:
-        """Where trunk is; refuses to go on if that is not where it was left."""
+        """Return the tip of trunk; block the gate if trunk is not at its recorded commit."""
         root = self._site.root
         if rows.landings:
             expected = rows.landings[-1].new
@@ -175,8 +170,8 @@ class Tenure:
             expected = self._base
             if not self._opened:
                 trunk.open_trunk(root, self._run, expected)
-        if self._opened and not any(one.state == "queued" for one in rows.entries):
-            return expected  # nobody asks
+        if self._opened and not any(entry.state == "queued" for entry in rows.entries):
+            return expected  # spares a call of git while the queue is empty
         where = git.find_ref(root, trunk_ref(self._run))
         if where != expected:
             trunk.refuse_foreign(self._site.store, self._fence, self._run, expected, where)
@@ -185,238 +180,207 @@ class Tenure:
 
     @functools.cached_property
     def _base(self) -> str:
-        """The commit the run began at."""
         return git.get_commit(self._site.root, get_run(self._site.store, self._run).base).id
 
-    def _plan(self, seen: _Seen) -> GateStep:
-        now = self._scene(seen)
-        every = self._site.config.gate.every_commit
-        return next_step.step_every_commit(now) if every else next_step.step(now)
-
-    def _scene(self, seen: _Seen) -> GateScene:
-        return scene(
-            seen.rows,
-            seen.tip,
-            slots=self._site.config.gate.slots,
-            running=[one for one in self._pool.running if one not in self._firsts],
-            way_of=lambda entries: self._way(self._commands(entries), seen.brought),
+    def _plan(self, view: _GateView) -> GateStep:
+        gate = self._site.config.gate
+        state = GateState(
+            rows=drop_stale_verdicts(
+                view.rows, lambda entries: self._check_id(self._commands(entries), view.files)
+            ),
+            tip=view.tip,
+            slots=gate.slots,
+            running=self._pool.running,
         )
+        return next_step.step_every_commit(state) if gate.every_commit else next_step.step(state)
 
-    async def _follow(self, plan: GateStep, seen: _Seen) -> bool:
-        """Do what a plan says; whether the rows have changed by that."""
-        for check in plan.cancel:
+    async def _follow(self, step: GateStep, view: _GateView) -> bool:
+        """Do a step; return whether the rows have changed by that."""
+        for check in step.cancel:
             self._pool.cancel(check)
-        for rejection in plan.reject:
-            await run_sync(self._reject, rejection, seen)
-        for one in plan.wait:
-            await run_sync(self._strand, one)
-        changed = bool(plan.reject or plan.wait)
-        if plan.land:
-            await run_sync(self._land, plan.land, seen)
-            changed = True
-        for check in plan.start:
+        for entry in step.pass_on:
+            await run_sync(self._pass_on, entry)
+        for rejection in step.reject:
+            await run_sync(self._reject, rejection, view)
+        for entry in step.stranded:
+            await run_sync(self._strand, entry)
+        if step.land:
+            await run_sync(self._land, step.land, view)
+        changed = bool(step.pass_on or step.reject or step.stranded or step.land)
+        for check in step.start:
             if self._pool.is_full:
                 break
-            job = await run_sync(self._prepare, check, seen)
+            job = await run_sync(self._prepare, check, view)
             if job is None:
                 changed = True
             elif not await self._pool.start(job):
                 break
         return changed
 
-    async def _check_first(self, seen: _Seen) -> bool:
-        """Check what is to be looked at, and pass on what passes; whether the rows changed."""
-        self._firsts.intersection_update(self._pool.running)
-        waiting = [one for one in seen.rows.entries if one.state == "queued" and one.looked_at]
-        if not waiting:
-            return False
-        facts = self._scene(seen)
-        room = self._site.config.gate.slots - len(self._pool.running)
-        first = first_checks(
-            [(one.id, one.base or seen.tip) for one in waiting],
-            facts.verdicts,
-            facts.conflicts,
-            self._pool.running,
-            room,
-        )
-        for entry in first.pass_on:
-            await run_sync(self._pass_on, entry)
-        for rejection in first.reject:
-            await run_sync(self._reject, rejection, seen)
-        changed = bool(first.pass_on or first.reject)
-        for check in first.start:
-            job = await run_sync(self._prepare, check, seen)
-            if job is None:
-                changed = True
-            elif await self._pool.start(job):
-                self._firsts.add(check)
-        return changed
-
     def _pass_on(self, entry: str) -> None:
         pass_on(self._site.store, self._fence, self._run, entry, now=time.time())
 
-    def _reject(self, rejection: Rejection, seen: _Seen) -> None:
+    def _reject(self, rejection: Rejection, view: _GateView) -> None:
         self._at("rejecting")
-        reason = self._explain(rejection, seen)
-        self._send_back(rejection.combination, rejection.reason.value, reason)
+        self._send_back(rejection.combination, rejection.reason, self._explain(rejection, view))
 
     def _strand(self, entry: str) -> None:
-        self._send_back(
-            [entry], RejectionReason.CONFLICT.value, "What it was built on is not there."
-        )
+        self._send_back([entry], RejectionReason.CONFLICT, "What it was built on is not there.")
 
-    def _send_back(self, combination: Sequence[str], kind: str, reason: str) -> None:
+    def _send_back(self, combination: Sequence[str], kind: RejectionReason, reason: str) -> None:
         store = self._site.store
-        reject(store, self._fence, self._run, combination, kind, reason, now=time.time())
+        reject(store, self._fence, self._run, combination, kind.value, reason, now=time.time())
 
-    def _explain(self, rejection: Rejection, seen: _Seen) -> str:
-        """What the next attempt is told."""
-        *before, _ = seen.named(rejection.combination)
-        others = ", ".join(self._get_task(task).name for one in before for task in one.tasks)
+    def _explain(self, rejection: Rejection, view: _GateView) -> str:
+        """Return the text for the next attempt."""
+        *before, _ = view.entries(rejection.combination)
+        others = ", ".join(self._get_task(task).name for entry in before for task in entry.tasks)
         if rejection.reason is RejectionReason.CONFLICT:
-            conflict = find_conflict(rejection, seen.rows)
+            conflict = find_conflict(rejection, view.rows)
             after = f"after {others}" if others else "with what has landed since it was begun"
             return f"It does not merge {after}: {conflict.report if conflict else 'git says no.'}"
-        failure = find_failure(rejection, seen.rows, seen.tip)
+        failure = find_failure(rejection, view.rows, view.tip)
         output = get_output(self._site.store, self._run, failure.number) if failure else ""
         together = f" together with {others}, which came first, and pass without" if others else ""
-        point = point_of(output)
-        return f"Its checks fail{together}{f': {point}' if point else '.'}\n{output}"
+        line = check_run.find_telling_line(output)
+        return f"Its checks fail{together}{f': {line}' if line else '.'}\n{output}"
 
-    def _land(self, combination: Combination, seen: _Seen) -> None:
-        entries = seen.named(combination)
-        steps = self._combine(seen.tip, entries)
-        if isinstance(steps, Clash) or not self._have_passed(steps, combination, seen):
+    def _land(self, combination: Combination, view: _GateView) -> None:
+        entries = view.entries(combination)
+        steps = self._combine(view.tip, entries)
+        if isinstance(steps, EntryConflict) or not self._have_passed(steps, combination, view):
             raise WeftError(f"The tree of {', '.join(combination)} never passed; it cannot land.")
         chain = [
-            (entry, trunk.commits_of(entry, its, self._story(entry)))
-            for entry, its in zip(entries, steps, strict=True)
+            (entry, trunk.commits_of(entry, its_steps, self._story_title(entry)))
+            for entry, its_steps in zip(entries, steps, strict=True)
         ]
-        store, root = self._site.store, self._site.root
         try:
             trunk.land(
-                store,
-                root,
-                self._plumbing,
+                self._site.store,
+                self._site.root,
+                self._objects,
                 self._fence,
                 self._run,
-                tip=seen.tip,
+                tip=view.tip,
                 chain=chain,
-                revision=seen.rows.revision,
+                revision=view.rows.revision,
                 every_commit=self._site.config.gate.every_commit,
                 at=self._at,
             )
         except StaleFence:
             raise
-        except Refused as refused:  # cancelled just now: what remains is another matter
+        except Refused as refused:  # an entry was just cancelled: the next turn lands the rest
             log.info("run %s: %s", self._run, refused)
         self._merged.clear()
 
-    def _have_passed(self, steps: Steps, combination: Combination, seen: _Seen) -> bool:
+    def _have_passed(self, steps: EntrySteps, combination: Combination, view: _GateView) -> bool:
         """Tell whether the tree to land passed, and with `every_commit` the tree of each commit."""
         whole = len(combination)
         lengths = range(1, whole + 1) if self._site.config.gate.every_commit else (whole,)
         return all(
-            self._has_passed(steps[length - 1][-1].tree, combination[:length], seen)
+            self._has_passed(steps[length - 1][-1].tree, combination[:length], view)
             for length in lengths
         )
 
-    def _has_passed(self, tree: str, combination: Combination, seen: _Seen) -> bool:
+    def _has_passed(self, tree: str, combination: Combination, view: _GateView) -> bool:
         """Tell whether exactly this tree passed the present check of these entries.
 
         In the verdict, entries that have landed since may stand before them.
         """
         return any(
-            one.passed
-            and one.tree == tree
-            and one.combination[-len(combination) :] == combination
-            and one.check_id == self._way(self._commands(seen.named(one.combination)), seen.brought)
-            for one in seen.rows.verdicts
+            verdict.passed
+            and verdict.tree == tree
+            and verdict.combination[-len(combination) :] == combination
+            and verdict.check_id
+            == self._check_id(self._commands(view.entries(verdict.combination)), view.files)
+            for verdict in view.rows.verdicts
         )
 
-    def _story(self, entry: Entry) -> str | None:
-        """What to call a story that is to be one commit; None where it is one per task."""
+    def _story_title(self, entry: Entry) -> str | None:
+        """Return the title of a story that becomes a single commit; None for one per task."""
         gate = self._site.config.gate
-        # Only the last of a story's commits is the tree that was checked.
+        # Of a story's commits, only the tree of the last was checked.
         whole = gate.squash == "story" or gate.every_commit
         return title(self._get_task(entry.story)) if entry.story is not None and whole else None
 
-    def _prepare(self, check: Check, seen: _Seen) -> CheckJob | None:
-        """What to run for a check; None if its verdict is clear without, and written down."""
-        combination = seen.named(check.candidates)
-        merged = self._combine(check.base, combination)
+    def _prepare(self, check: Check, view: _GateView) -> CheckJob | None:
+        """Merge a combination and return the commands to run on it.
+
+        Return None after recording a verdict that needs no run: a conflict, or a known pass.
+        """
+        entries = view.entries(check.combination)
+        merged = self._combine(check.base, entries)
         self._at("merged")
-        if isinstance(merged, Clash):
-            self._record_clash(check, merged)
+        if isinstance(merged, EntryConflict):
+            self._record_conflict(check, merged)
             return None
-        commands = self._commands(combination)
-        way = self._way(commands, seen.brought)
+        commands = self._commands(entries)
+        check_id = self._check_id(commands, view.files)
         tree = merged[-1][-1].tree
-        job = CheckJob(about=check, tree=tree, commands=commands, way=way, brought=seen.brought)
-        output = find_pass(self._site.store, job.tree, way)
+        job = CheckJob(
+            check=check, tree=tree, commands=commands, check_id=check_id, files=view.files
+        )
+        output = find_pass(self._site.store, tree, check_id)
         if output is None:
             return job
         self._record(job, CheckResult(passed=True, seconds=0, output=output))
         return None
 
-    def _combine(self, base: str, entries: Sequence[Entry]) -> Steps | Clash:
-        key = (base, tuple(one.id for one in entries))
-        merged = self._merged.get(key)
-        if merged is None:
-            merged = self._merged[key] = combine(self._plumbing, base, entries)
-        return merged
+    def _combine(self, base: str, entries: Sequence[Entry]) -> EntrySteps | EntryConflict:
+        key = (base, tuple(entry.id for entry in entries))
+        if key not in self._merged:
+            self._merged[key] = combine(self._objects, base, entries)
+        return self._merged[key]
 
-    def _record_clash(self, check: Check, clash: Clash) -> None:
-        said = report(clash.conflicts)
-        if check.purpose in _TRIALS:
-            job = CheckJob(about=check, tree="", commands=(), way=MERGE, brought="")
-            self._record(job, CheckResult(passed=False, seconds=0, output=said))
+    def _record_conflict(self, check: Check, conflict: EntryConflict) -> None:
+        report = describe(conflict.conflicts)
+        if check.purpose in TRIALS:
+            job = CheckJob(check=check, tree="", commands=(), check_id=MERGE, files="")
+            self._record(job, CheckResult(passed=False, seconds=0, output=report))
             return
-        conflict = MergeConflict(
+        row = MergeConflict(
             base=check.base,
-            entry=clash.entry.id,
-            others=tuple(one.id for one in clash.others),
-            report=said,
+            entry=conflict.entry.id,
+            others=tuple(entry.id for entry in conflict.others),
+            report=report,
         )
-        record_conflict(self._site.store, self._fence, self._run, conflict, now=time.time())
+        record_conflict(self._site.store, self._fence, self._run, row, now=time.time())
 
     def _commands(self, entries: Sequence[Entry]) -> tuple[Command, ...]:
-        """The commands that a combination has to pass."""
         tasks = [self._get_task(task) for entry in entries for task in entry.tasks]
-        return checks.commands_of(self._site.config.gate.run, tasks)
+        return check_run.commands_of(self._site.config.gate.run, tasks)
 
-    def _way(self, commands: tuple[Command, ...], brought: str) -> str:
-        """What names these commands, run with what is brought."""
-        key = (commands, brought)
-        if key not in self._ways:
+    def _check_id(self, commands: tuple[Command, ...], files: str) -> str:
+        key = (commands, files)
+        if key not in self._check_ids:
             config = self._site.config
-            environment = checks.environment(config, self._site.environment)
-            self._ways[key] = checks.check_id(commands, config, environment, brought)
-        return self._ways[key]
+            environment = check_run.environment(config, self._site.environment)
+            self._check_ids[key] = check_run.check_id(commands, config, environment, files)
+        return self._check_ids[key]
 
     def _get_task(self, number: int) -> Task:
         if number not in self._tasks:
             self._tasks[number] = get_task(self._site.store, number)
         return self._tasks[number]
 
-    def _settle(self, job: CheckJob, found: CheckResult) -> None:
+    def _record_result(self, job: CheckJob, result: CheckResult) -> None:
         self._at("checked")
-        if not self._brought.keeps(job.brought):
-            # Nobody knows which of it this check got: its verdict would be in the wrong name.
-            log.info("run %s: what is copied has changed, a check is run again", self._run)
-            return
-        self._record(job, found)
+        if self._files.keeps(job.files):
+            self._record(job, result)
+        else:
+            # The check may have seen the old or the new files, so its id would be a guess.
+            log.info("run %s: copied files have changed, so a check is run again", self._run)
 
-    def _record(self, job: CheckJob, found: CheckResult) -> None:
+    def _record(self, job: CheckJob, result: CheckResult) -> None:
         verdict = CheckVerdict(
-            base=job.about.base,
-            combination=job.about.candidates,
-            purpose=job.about.purpose.value,
+            base=job.check.base,
+            combination=job.check.combination,
+            purpose=job.check.purpose.value,
             tree=job.tree,
-            check_id=job.way,
+            check_id=job.check_id,
             commands=job.commands,
-            passed=found.passed,
-            seconds=found.seconds,
+            passed=result.passed,
+            seconds=result.seconds,
         )
         store = self._site.store
-        record_verdict(store, self._fence, self._run, verdict, found.output, now=time.time())
+        record_verdict(store, self._fence, self._run, verdict, result.output, now=time.time())

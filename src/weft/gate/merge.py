@@ -1,13 +1,13 @@
-"""Putting candidates onto a tip, one after the other, without a working tree.
+"""Merges of candidates onto a tip, in order, without a working tree.
 
-Every verdict and every tree is git's own: `git merge-tree`, which shares its machinery with
-`git merge`. Starting that program once per candidate is what costs, and its batch mode cannot
-use one answer for the next question. So the trees in between are guessed (`guess`), all merges
-are asked at once on the guessed trees, and answers count as far as the guesses before them are
-what git answered. A wrong guess costs another round, never a wrong tree.
+Every verdict and every tree comes from `git merge-tree`, which shares its code with `git merge`.
+Starting that program for each candidate is the main cost, and its batch mode cannot use an answer
+for the next question. So `merge_guess` guesses the trees in between, a batch merges on the guessed
+trees, and an answer counts if all guesses before it were right. A wrong guess costs another round,
+never a wrong tree.
 
-A candidate's work is what it has over `base` and over what trunk's history already contains:
-git looks for the common ancestor of the candidate and of trunk with `base` merged into it.
+A candidate's work is its difference to `base`, without the part that trunk's history already
+contains: git finds the common ancestor of the candidate and of trunk with `base` merged into it.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from weft.gate.merge_inputs import (
     read_snapshot,
     read_texts,
 )
-from weft.git.memory_tree import MemoryTree, TreeEdit, case_clashes
-from weft.git.merge_tree import Answer, GaveUp, ask
-from weft.git.object_store import Plumbing
-from weft.git.objects import Object, commit, identify, read_commit
+from weft.git.memory_tree import MemoryTree, TreeEdit, find_case_twins
+from weft.git.merge_tree import MergeAnswer, MergeRefusal, merge_pairs
+from weft.git.object_store import ObjectStore
+from weft.git.objects import Object, identify, make_commit, read_commit
 
-_NOBODY: Final = b"weft <weft@localhost> 4102444800 +0000"
-"""Commits that only carry a question are dated in the future: git walks history by date, and a
-tip that seems old makes it walk far."""
+_AUTHOR: Final = b"weft <weft@localhost> 4102444800 +0000"
+"""The author of temporary commits, dated in the future: git walks history by date, and a tip that
+seems old makes it walk far."""
 
 
 class MergeCandidate(Struct, frozen=True, kw_only=True):
     commit: str
-    base: str  # what it was made on: a commit of trunk, or the candidate of a sibling
+    base: str  # the commit it was made on: of trunk, or the candidate of a sibling
 
 
 class MergeStep(Struct, frozen=True, kw_only=True):
-    """What became of a candidate, on top of all before it that fitted."""
+    """The merge of a candidate onto all candidates before it that merged."""
 
     candidate: MergeCandidate
-    tree: str  # trunk's tree after this step: that of the step before, if it conflicts
+    tree: str  # the tree after this step; in a conflict, the tree before it
     conflicts: tuple[FileConflict, ...] = ()
 
     @property
@@ -64,7 +64,7 @@ class MergeStep(Struct, frozen=True, kw_only=True):
 
 
 class _Work(Struct, frozen=True, kw_only=True):
-    """A candidate and what it changes; by path, nothing inferred."""
+    """A candidate and its changes by path, without renames."""
 
     candidate: MergeCandidate
     delta: tuple[TreeEdit, ...]
@@ -75,7 +75,7 @@ class _Work(Struct, frozen=True, kw_only=True):
 
 
 class _Question(Struct, frozen=True, kw_only=True):
-    """One merge to ask git for, and the tree that is thought to come out."""
+    """A merge to ask git for, and the guessed tree."""
 
     work: _Work
     ours: str  # a commit that holds the tree before this candidate
@@ -84,56 +84,57 @@ class _Question(Struct, frozen=True, kw_only=True):
 
 
 def merge(
-    plumbing: Plumbing,
+    objects: ObjectStore,
     tip: str,
     candidates: Sequence[MergeCandidate],
     *,
     ignores_case: bool | None = None,  # of the target's file system; None: as git is configured
 ) -> tuple[MergeStep, ...]:
-    """Put candidates onto the tip in this order, leaving out those that conflict.
+    """Merge candidates onto the tip in this order, without those that conflict.
 
-    Commits are named by their full ids. The trees are in the repository afterwards; no ref,
-    index or file of it is touched.
+    Commits are named by full ids. The trees are written to the repository; its references, index
+    and files stay as they are.
     """
-    folds = plumbing.ignores_case if ignores_case is None else ignores_case
-    tree, works = _read(plumbing, tip, candidates)
+    folds_case = objects.ignores_case if ignores_case is None else ignores_case
+    tree, works = _read(objects, tip, candidates)
     steps: list[MergeStep] = []
     ahead = len(works)
     while len(steps) < len(works):
         rest = works[len(steps) : len(steps) + ahead]
-        settled = _refuse_unsafe(rest[0], tree) or _settle(plumbing, tip, tree, rest, folds)
+        settled = _refuse_unsafe(rest[0], tree) or _merge_round(
+            objects, tip, tree, rest, folds_case
+        )
         steps += settled
         tree = steps[-1].tree
-        ahead = 2 * len(settled)  # few right guesses: ask for fewer
+        ahead = 2 * len(settled)  # after few right guesses, guess fewer
     return tuple(steps)
 
 
 def _read(
-    plumbing: Plumbing, tip: str, candidates: Sequence[MergeCandidate]
+    objects: ObjectStore, tip: str, candidates: Sequence[MergeCandidate]
 ) -> tuple[str, list[_Work]]:
-    commits = [tip, *(name for one in candidates for name in (one.base, one.commit))]
-    trees = [
-        read_commit(content)[0][b"tree"].decode() for content in plumbing.read_commits(commits)
-    ]
-    deltas = read_deltas(plumbing, list(zip(trees[1::2], trees[2::2], strict=True)))
+    commits = [tip, *(id for candidate in candidates for id in (candidate.base, candidate.commit))]
+    trees = [read_commit(content)[0][b"tree"].decode() for content in objects.read_commits(commits)]
+    deltas = read_deltas(objects, list(zip(trees[1::2], trees[2::2], strict=True)))
     works = [
-        _Work(candidate=one, delta=delta) for one, delta in zip(candidates, deltas, strict=True)
+        _Work(candidate=candidate, delta=delta)
+        for candidate, delta in zip(candidates, deltas, strict=True)
     ]
     return trees[0], works
 
 
-def _settle(
-    plumbing: Plumbing, tip: str, tree: str, works: Sequence[_Work], folds: bool
+def _merge_round(
+    objects: ObjectStore, tip: str, tree: str, works: Sequence[_Work], folds_case: bool
 ) -> list[MergeStep]:
-    """One round: guess, ask, and keep what follows from git's answers alone."""
-    place_attributes(plumbing, tree)
-    questions = _guess_ahead(plumbing, tip, tree, list(takewhile(_is_safe, works)))
+    """Guess trees, ask git, and return the steps whose guesses before them were right."""
+    place_attributes(objects, tree)
+    questions = _guess_ahead(objects, tip, tree, list(takewhile(_is_safe, works)))
     steps: list[MergeStep] = []
-    answers = ask(plumbing, [(one.ours, one.work.candidate.commit) for one in questions])
-    for question, answer in zip(questions, answers, strict=False):
-        step = _judge(plumbing, question, answer)
-        if folds and step.clean:
-            step = _refuse_case_clash(plumbing, question, step)
+    merges = [(question.ours, question.work.candidate.commit) for question in questions]
+    for question, answer in zip(questions, merge_pairs(objects, merges), strict=False):
+        step = _read_answer(objects, question, answer)
+        if folds_case and step.clean:
+            step = _refuse_case_clash(objects, question, step)
         steps.append(step)
         if step.tree != question.guessed.id:
             break
@@ -141,25 +142,25 @@ def _settle(
 
 
 def _guess_ahead(
-    plumbing: Plumbing, tip: str, tree: str, works: Sequence[_Work]
+    objects: ObjectStore, tip: str, tree: str, works: Sequence[_Work]
 ) -> list[_Question]:
-    """The questions of a round, with every object they speak of written."""
-    snapshot = read_snapshot(plumbing, tree, (path for work in works for path in work.paths))
-    texts = read_texts(plumbing, overlapping(snapshot, [work.delta for work in works]))
+    """Return the questions of a round, with all their objects written."""
+    snapshot = read_snapshot(objects, tree, (path for work in works for path in work.paths))
+    texts = read_texts(objects, overlapping(snapshot, [work.delta for work in works]))
     questions = []
     made: dict[str, Object] = {}
     for work in works:
         before = snapshot.id
-        asked = commit(
+        question_commit = make_commit(
             tree=before,
             parents=tuple(dict.fromkeys((tip, work.candidate.base))),
-            author=_NOBODY,
-            committer=_NOBODY,
+            author=_AUTHOR,
+            committer=_AUTHOR,
             message=b"",
         )
-        ours = identify(asked, before)
-        made[ours] = asked
-        # What cannot be guessed most likely conflicts, and then leaves the tree as it is.
+        ours = identify(question_commit, before)
+        made[ours] = question_commit
+        # A merge that cannot be guessed most likely conflicts, and then the tree stays.
         guessed = guess(snapshot, work.delta, texts)
         if guessed is not None:
             snapshot, new_texts = guessed
@@ -168,56 +169,58 @@ def _guess_ahead(
             made |= {id: Object("blob", text) for id, text in new_texts.items()}
         questions.append(_Question(work=work, ours=ours, before=before, guessed=snapshot))
         if changes_attributes(work.delta):
-            break  # the next ones are merged by other attributes
-    plumbing.write(made)
+            break  # later merges follow other attributes
+    objects.write(made)
     return questions
 
 
-def _judge(plumbing: Plumbing, question: _Question, answer: Answer | GaveUp) -> MergeStep:
+def _read_answer(
+    objects: ObjectStore, question: _Question, answer: MergeAnswer | MergeRefusal
+) -> MergeStep:
     candidate = question.work.candidate
-    if isinstance(answer, GaveUp):
+    if isinstance(answer, MergeRefusal):
         kind = ConflictKind.UNRELATED if answer.unrelated else ConflictKind.OTHER
         return _conflicted(question, [FileConflict(kind=kind, paths=(), text=answer.text)])
     if answer.clean:
         return MergeStep(candidate=candidate, tree=answer.tree)
     names = {question.ours: "trunk", candidate.commit: "candidate"}
     conflicts = find_conflicts(answer, names)
-    return _conflicted(question, _with_hunks(plumbing, answer.tree, conflicts, names))
+    return _conflicted(question, _with_hunks(objects, answer.tree, conflicts, names))
 
 
 def _with_hunks(
-    plumbing: Plumbing, tree: str, conflicts: Sequence[FileConflict], names: Mapping[str, str]
+    objects: ObjectStore, tree: str, conflicts: Sequence[FileConflict], names: Mapping[str, str]
 ) -> list[FileConflict]:
-    """Content conflicts with the contested lines, which git left in the merged file."""
-    contested = [one for one in conflicts if one.kind is ConflictKind.CONTENT]
-    files = plumbing.read([tree.encode() + b":" + as_bytes(one.paths[0]) for one in contested])
+    """Add the contested lines to content conflicts, which git left in the merged file."""
+    contested = [conflict for conflict in conflicts if conflict.kind is ConflictKind.CONTENT]
+    paths = [tree.encode() + b":" + as_bytes(conflict.paths[0]) for conflict in contested]
     hunks = {
-        one: find_hunks(file.content, names)
-        for one, file in zip(contested, files, strict=True)
+        conflict: find_hunks(file.content, names)
+        for conflict, file in zip(contested, objects.read(paths), strict=True)
         if file is not None
     }
-    return [replace(one, hunks=hunks.get(one, "")) for one in conflicts]
+    return [replace(conflict, hunks=hunks.get(conflict, "")) for conflict in conflicts]
 
 
-def _refuse_case_clash(plumbing: Plumbing, question: _Question, step: MergeStep) -> MergeStep:
-    """Git does not see paths that differ in case only."""
+def _refuse_case_clash(objects: ObjectStore, question: _Question, step: MergeStep) -> MergeStep:
+    """Return a conflict for added paths that differ in case only, which git does not see."""
     added = [change.path for change in question.work.delta if change.old is None]
     snapshot = question.guessed
     if step.tree != snapshot.id:
-        snapshot = read_snapshot(plumbing, step.tree, added)
+        snapshot = read_snapshot(objects, step.tree, added)
     conflicts = [
         FileConflict(
             kind=ConflictKind.CASE,
-            paths=(as_text(path), as_text(other)),
+            paths=(as_text(path), as_text(twin)),
             text="These paths differ in case only, and are one file on the target.",
         )
-        for path, other in case_clashes(snapshot, added)
+        for path, twin in find_case_twins(snapshot, added)
     ]
     return _conflicted(question, conflicts) if conflicts else step
 
 
 def _refuse_unsafe(work: _Work, tree: str) -> list[MergeStep]:
-    """A step for a candidate with paths that git would never check out, which it does merge."""
+    """Return a conflict for paths that git merges but would never check out."""
     conflicts = tuple(
         FileConflict(
             kind=ConflictKind.PATH,

@@ -1,8 +1,8 @@
-"""Guessing what a merge will come to, so that git can confirm many merges at once.
+"""Guesses of merged trees, so that git can confirm many merges at once. Pure.
 
-Pure. A guess is only ever a matter of speed: `merge` keeps nothing that git has not said itself.
-Deltas that meet nothing are put side by side; where two edit one text, the lines of the second
-go where their surroundings are found in the first.
+A guess only matters for speed: `merge` keeps no tree that git did not answer. Changes of different
+paths are put side by side; where two candidates edit a text, the lines of the second go where
+their surroundings are found in the first.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from weft.git.memory_tree import MemoryTree, TreeEdit
 from weft.git.objects import REGULAR, TREE, Object, TreeEntry, identify
 
 _CONTEXT = 3
-"""Lines around an edit that have to be found unchanged; git is content with fewer."""
+"""Lines around an edit that must be unchanged; git needs fewer."""
 _LINES = 500
-"""Texts that differ over more lines than this are left to git: comparing them costs more."""
+"""Texts that differ over more lines are left to git: comparing them costs more."""
 
 
 def guess(
     snapshot: MemoryTree, delta: Sequence[TreeEdit], texts: Mapping[str, bytes]
 ) -> tuple[MemoryTree, dict[str, bytes]] | None:
-    """The tree with this delta on it and the texts made on the way; None if it hardly fits.
+    """Return the tree with a delta on it and the new texts; None if it hardly fits.
 
-    `texts` holds the contents of blobs that may have to be blended, by id.
+    `texts` are the contents of blobs that may have to be blended, by id.
     """
     changes = []
     made: dict[str, bytes] = {}
@@ -41,12 +41,12 @@ def guess(
         entry, text = blended
         made[entry.id] = text
         changes.append(TreeEdit(path=change.path, old=current, new=entry))
-    changed = snapshot.changed(changes)
+    changed = snapshot.edit(changes)
     return None if changed is None else (changed, made)
 
 
 def overlapping(snapshot: MemoryTree, deltas: Sequence[Sequence[TreeEdit]]) -> set[str]:
-    """The ids of texts that guessing may have to blend."""
+    """Return the ids of texts that a guess may have to blend."""
     seen: dict[bytes, TreeEdit] = {}
     ids: set[str] = set()
     for delta in deltas:
@@ -55,12 +55,12 @@ def overlapping(snapshot: MemoryTree, deltas: Sequence[Sequence[TreeEdit]]) -> s
             current = snapshot.find(change.path)
             if first is not change or current != change.old:
                 entries = (current, first.old, first.new, change.old, change.new)
-                ids |= {one.id for one in entries if one and one.mode in REGULAR}
+                ids |= {entry.id for entry in entries if entry and entry.mode in REGULAR}
     return ids
 
 
 def blend(old: bytes, ours: bytes, new: bytes) -> bytes | None:
-    """`ours` with the edits from `old` to `new`, or None where their place is not plain."""
+    """Return `ours` with the edits from `old` to `new`; None if their place is ambiguous."""
     start, end = _differing(old, new)
     before = old[start : len(old) - end].splitlines(keepends=True)
     after = new[start : len(new) - end].splitlines(keepends=True)
@@ -83,8 +83,7 @@ def _blend_entries(
         return None
     if not current.mode == change.old.mode == change.new.mode in REGULAR:
         return None
-    held = [texts.get(one.id) for one in (change.old, current, change.new)]
-    old, ours, new = held
+    old, ours, new = (texts.get(entry.id) for entry in (change.old, current, change.new))
     if old is None or ours is None or new is None:
         return None
     text = blend(old, ours, new)
@@ -94,7 +93,7 @@ def _blend_entries(
 
 
 def _differing(old: bytes, new: bytes) -> tuple[int, int]:
-    """How much of the start and of the end is the same, less the lines of context."""
+    """Return how many bytes of start and end are the same, less the lines of context."""
     start = _common(old, new)
     end = min(_common(old[::-1], new[::-1]), min(len(old), len(new)) - start)
     for _ in range(_CONTEXT + 1):
@@ -104,12 +103,12 @@ def _differing(old: bytes, new: bytes) -> tuple[int, int]:
     return start + (start > 0), end
 
 
-def _common(one: bytes, other: bytes) -> int:
-    """The length of what both begin with."""
-    low, high = 0, min(len(one), len(other))
+def _common(old: bytes, new: bytes) -> int:
+    """Return the length of the common prefix."""
+    low, high = 0, min(len(old), len(new))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if old[low:middle] == new[low:middle]:
             low = middle
         else:
             high = middle - 1

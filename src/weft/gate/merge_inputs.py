@@ -1,5 +1,4 @@
-"""What a merge needs to know beforehand, read in few questions to git: deltas, trees, texts,
-attributes."""
+"""The inputs of a merge, read with few calls of git: deltas, trees, texts and attributes."""
 
 from __future__ import annotations
 
@@ -9,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from weft.git import GitFailed
-from weft.git.memory_tree import ROOT, MemoryTree, TreeEdit, above, split
-from weft.git.object_store import Plumbing, empty_tree
-from weft.git.objects import REGULAR, TreeEntry, read_tree
+from weft.git.memory_tree import ROOT, MemoryTree, TreeEdit, parents, split
+from weft.git.object_store import ObjectStore
+from weft.git.objects import REGULAR, TreeEntry, empty_tree, read_tree
 
 ATTRIBUTES: Final = b".gitattributes"
 _LARGEST_TEXT: Final = 1_000_000
@@ -20,65 +19,68 @@ _LONGEST_PATH: Final = 4096
 _RAW: Final = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
 
 
-def read_deltas(plumbing: Plumbing, trees: Sequence[tuple[str, str]]) -> list[tuple[TreeEdit, ...]]:
-    """What leads from the one tree to the other, for each pair."""
+def read_deltas(
+    objects: ObjectStore, trees: Sequence[tuple[str, str]]
+) -> list[tuple[TreeEdit, ...]]:
+    """Return the changes between the trees of each pair."""
     if not trees:
         return []
-    asked = "".join(f"{old} {new}\n" for old, new in trees).encode()
-    return list(_deltas(plumbing.run("diff-tree", "--stdin", *_RAW, stdin=asked)))
+    pairs = "".join(f"{old} {new}\n" for old, new in trees).encode()
+    return list(_deltas(objects.run("diff-tree", "--stdin", *_RAW, input=pairs)))
 
 
-def read_snapshot(plumbing: Plumbing, tree: str, paths: Iterable[bytes]) -> MemoryTree:
-    """The tree as far as it lies above these paths."""
-    directories = list(dict.fromkeys((ROOT, *(one for path in paths for one in above(path)))))
-    found = plumbing.read([tree.encode() + b":" + directory for directory in directories])
+def read_snapshot(objects: ObjectStore, tree: str, paths: Iterable[bytes]) -> MemoryTree:
+    """Return the part of a tree above these paths."""
+    directories = list(dict.fromkeys((ROOT, *(above for path in paths for above in parents(path)))))
+    trees = objects.read([tree.encode() + b":" + directory for directory in directories])
     return MemoryTree(
         id=tree,
         directories={
-            directory: read_tree(one.content, tree)
-            for directory, one in zip(directories, found, strict=True)
-            if one is not None and one.kind == "tree"
+            directory: read_tree(object.content, tree)
+            for directory, object in zip(directories, trees, strict=True)
+            if object is not None and object.kind == "tree"
         },
     )
 
 
-def read_texts(plumbing: Plumbing, ids: Iterable[str]) -> dict[str, bytes]:
-    """The contents of these blobs, the largest left out."""
-    sizes = plumbing.sizes(sorted(ids))
+def read_texts(objects: ObjectStore, ids: Iterable[str]) -> dict[str, bytes]:
+    """Return the contents of these blobs, without the largest."""
+    sizes = objects.sizes(sorted(ids))
     small = [id for id, size in sizes.items() if size <= _LARGEST_TEXT]
-    found = plumbing.read([id.encode() for id in small])
-    return {id: one.content for id, one in zip(small, found, strict=True) if one is not None}
+    blobs = objects.read([id.encode() for id in small])
+    return {id: blob.content for id, blob in zip(small, blobs, strict=True) if blob is not None}
 
 
-def place_attributes(plumbing: Plumbing, tree: str) -> None:
-    """Give git this tree's attributes to go by.
+def place_attributes(objects: ObjectStore, tree: str) -> None:
+    """Write the attributes of a tree for git, which reads them only from the working tree.
 
-    It reads them from the working tree alone, as `git merge` on that tree does; the user's
-    checkout may have any others.
+    The user's checkout may have others.
     """
-    held = plumbing.attributes or empty_tree(tree)
+    present = objects.attributes or empty_tree(tree)
     pattern = ":(glob)**/" + ATTRIBUTES.decode()
     changes = [
         change
-        for change in _changes(plumbing.run("diff-tree", *_RAW, held, tree, "--", pattern))
+        for change in _changes(objects.run("diff-tree", *_RAW, present, tree, "--", pattern))
         if is_safe(change.path)
     ]
     for change in changes:
         if _is_regular(change.old):
-            _remove(plumbing.tree, change.path)
-    new = [(one.path, one.new.id) for one in changes if one.new and _is_regular(one.new)]
-    contents = plumbing.read([id.encode() for _, id in new])
-    for (path, _), one in zip(new, contents, strict=True):
-        if one is None:
+            _remove(objects.view.tree, change.path)
+    new = [
+        (change.path, change.new.id) for change in changes if change.new and _is_regular(change.new)
+    ]
+    blobs = objects.read([id.encode() for _, id in new])
+    for (path, _), blob in zip(new, blobs, strict=True):
+        if blob is None:
             raise GitFailed(f"{os.fsdecode(path)} of {tree} is missing in the repository.")
-        place = plumbing.tree / os.fsdecode(path)
+        place = objects.view.tree / os.fsdecode(path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(one.content)
-    plumbing.attributes = tree
+        place.write_bytes(blob.content)
+    objects.attributes = tree
 
 
 def is_safe(path: bytes) -> bool:
-    """Whether it can be checked out: a crafted tree may name `.git`, or what no disk can hold."""
+    """Tell whether a path can be checked out; a crafted tree may name `.git` or a long path."""
     parts = path.split(b"/")
     return len(path) < _LONGEST_PATH and not any(
         len(part) > _LONGEST_NAME or part.lower() in (b"", b".", b"..", b".git") for part in parts
@@ -90,7 +92,7 @@ def changes_attributes(delta: Iterable[TreeEdit]) -> bool:
 
 
 def _is_regular(entry: TreeEntry | None) -> bool:
-    """Git reads attributes through no symbolic link."""
+    """Tell whether git reads attributes from an entry, which it does through no symlink."""
     return entry is not None and entry.mode in REGULAR
 
 
@@ -104,7 +106,7 @@ def _remove(tree: Path, path: bytes) -> None:
 
 
 def _deltas(output: bytes) -> Iterator[tuple[TreeEdit, ...]]:
-    """The answer begins each pair with a line that repeats it."""
+    """Parse the answer, in which each pair begins with a line that repeats it."""
     at = 0
     while at < len(output):
         at = output.index(b"\n", at) + 1

@@ -20,7 +20,7 @@ from weft.config import RunSettings, command_line
 from weft.gate.check_run import Command, commands_of
 from weft.gate.commits import tree_of
 from weft.gate.trunk import ref_name
-from weft.git.object_store import MissingCommit, Plumbing, open_plumbing
+from weft.git.object_store import MissingCommit, ObjectStore, open_object_store
 from weft.model import GateRows, Landing, State
 from weft.store import Store
 from weft.store.gate import read_gate
@@ -52,23 +52,25 @@ def prove(place: ServedProject, run: str) -> Proof:
 def verify(store: Store, repository: Path, run: str) -> Proof:
     rows = read_gate(store, run)
     settings = list_settings(store, run)
-    with open_plumbing(repository) as plumbing:
+    with open_object_store(repository) as objects:
         problems = [
             *_alternates(store, repository, run),
             *_trunk(store, repository, run, rows),
-            *_trees(plumbing, store, rows, settings),
-            *_commits(plumbing, repository, rows, settings),
+            *_trees(objects, store, rows, settings),
+            *_commits(objects, repository, rows, settings),
             *_once(store, rows),
         ]
-    landed = [one for one in rows.landings if one.state == "landed"]
-    tasks = {t for entry in rows.entries if entry.state == "landed" for t in entry.tasks}
-    checked = {one.tree for one in rows.verdicts if one.passed and one.checked}
+    landed = [landing for landing in rows.landings if landing.state == "landed"]
+    tasks = {task for entry in rows.entries if entry.state == "landed" for task in entry.tasks}
+    checked = {verdict.tree for verdict in rows.verdicts if verdict.passed and verdict.checked}
     return Proof(
         run=run,
         landings=len(landed),
         tasks=len(tasks),
-        unchecked=sum(one.tree not in checked for one in landed),
-        checks=tuple(one for one, _ in groupby(one.gate.run for one in settings.values())),
+        unchecked=sum(landing.tree not in checked for landing in landed),
+        checks=tuple(
+            command for command, _ in groupby(revision.gate.run for revision in settings.values())
+        ),
         problems=tuple(problems),
     )
 
@@ -107,48 +109,49 @@ def _trunk(store: Store, repository: Path, run: str, rows: GateRows) -> Iterator
 
 
 def _trees(
-    plumbing: Plumbing, store: Store, rows: GateRows, settings: Mapping[int, RunSettings]
+    objects: ObjectStore, store: Store, rows: GateRows, settings: Mapping[int, RunSettings]
 ) -> Iterator[str]:
-    """Compare the tree of each landing with the recorded tree, and with the commands it had to
-    pass."""
-    tasks = {one.id: one.tasks for one in rows.entries}
+    """Compare each landing with its recorded tree and with the commands it had to pass."""
+    tasks = {entry.id: entry.tasks for entry in rows.entries}
     for landing in rows.landings:
         try:
-            tree = tree_of(plumbing, landing.new)
+            tree = tree_of(objects, landing.new)
         except MissingCommit:
             yield f"commit {landing.new} of landing {landing.sequence} is not in the repository"
             continue
         if tree != landing.tree:
             yield f"landing {landing.sequence} holds the tree {tree}, not {landing.tree}"
-        asked = commands_of(
+        required = commands_of(
             settings[landing.revision].gate.run,
             [get_task(store, task) for entry in landing.entries for task in tasks[entry]],
         )
-        if landing.tree not in _passed(rows, asked):
-            yield _unpassed(landing, asked, rows)
+        if landing.tree not in _passed(rows, required):
+            yield _unpassed(landing, required, rows)
 
 
 def _passed(rows: GateRows, commands: Sequence[Command]) -> set[str]:
     """Return the trees that passed all of these commands."""
     return {
-        one.tree for one in rows.verdicts if one.passed and set(one.commands).issuperset(commands)
+        verdict.tree
+        for verdict in rows.verdicts
+        if verdict.passed and set(verdict.commands).issuperset(commands)
     }
 
 
-def _unpassed(landing: Landing, asked: Sequence[Command], rows: GateRows) -> str:
+def _unpassed(landing: Landing, required: Sequence[Command], rows: GateRows) -> str:
     which = f"the tree {landing.tree} of landing {landing.sequence}"
     ran = next((v.commands for v in rows.verdicts if v.passed and v.tree == landing.tree), None)
     if ran is None:
         return f"{which} never passed"
-    return f"{which} passed {_lines(ran)}, and its run asks for {_lines(asked)}"
+    return f"{which} passed {_lines(ran)}, and its run asks for {_lines(required)}"
 
 
 def _lines(commands: Sequence[Command]) -> str:
-    return " and ".join(f"`{command_line(one)}`" for one in commands) or "no check"
+    return " and ".join(f"`{command_line(command)}`" for command in commands) or "no check"
 
 
 def _commits(
-    plumbing: Plumbing, repository: Path, rows: GateRows, settings: Mapping[int, RunSettings]
+    objects: ObjectStore, repository: Path, rows: GateRows, settings: Mapping[int, RunSettings]
 ) -> Iterator[str]:
     """Look for the commit of each entry among the commits by which its landing moved trunk.
 
@@ -158,14 +161,14 @@ def _commits(
         try:
             moved = git.list_commits(repository, landing.old, landing.new)
         except git.GitFailed:
-            continue  # told of already: something of it is not in the repository
+            continue  # `_trees` reports the missing object
         for entry, commit in zip(landing.entries, landing.commits, strict=True):
             if commit not in moved:
                 yield f"commit {commit} of entry {entry} is not among those of its landing"
         passed = _passed(rows, commands_of(settings[landing.revision].gate.run, ()))
         for commit in moved if landing.every_commit else ():
-            tree = tree_of(plumbing, commit)
-            if tree not in passed and commit != landing.new:  # of that one it is told above
+            tree = tree_of(objects, commit)
+            if tree not in passed and commit != landing.new:  # `_trees` reports that tree
                 yield (
                     f"the tree {tree} of commit {commit} never passed, and in landing "
                     f"{landing.sequence} each had to"
@@ -173,7 +176,7 @@ def _commits(
 
 
 def _once(store: Store, rows: GateRows) -> Iterator[str]:
-    landed = Counter(entry for one in rows.landings for entry in one.entries)
+    landed = Counter(entry for landing in rows.landings for entry in landing.entries)
     for entry, times in landed.items():
         if times > 1:
             yield f"entry {entry} landed {times} times"

@@ -1,7 +1,7 @@
-"""Trunk: the run's branch, which nothing else moves.
+"""Trunk: the run's branch, which only the gate moves.
 
-A landing is written down, then the reference moves by compare-and-swap, then the rows follow.
-Cut short anywhere, it is rolled forward by whoever holds the gate next.
+A landing is recorded, then the reference moves by compare-and-swap, then the rows follow. After a
+crash anywhere, the next holder of the gate rolls the landing forward.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Final, NoReturn
 
 from weft import git
 from weft.errors import WeftError
-from weft.gate.commits import LandingCommit as Commit
-from weft.gate.commits import commit_chain, tree_of
+from weft.gate.commits import LandingCommit, commit_chain, tree_of
 from weft.gate.merge import MergeStep
 from weft.git import RefMoved, Update
-from weft.git.object_store import Plumbing
+from weft.git.object_store import ObjectStore
 from weft.model import Entry, Landing
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
@@ -27,37 +26,37 @@ from weft.workspace.names import landing_refs, trunk_ref
 from weft.workspace.worktree import find_checkout
 
 _PAUSES: Final = (0.05, 0.2, 0.5)
-"""Between tries to move trunk. Another git may have its files locked, and seldom for long."""
+"""Seconds between tries to move trunk. Another git may lock its files, seldom for long."""
 
-Fault = Callable[[str], None]
+CrashPoint = Callable[[str], None]
 """Called at each point where a crash must do no harm; tests crash there."""
 
 
-class Blocked(WeftError):
-    """The gate cannot go on without a person."""
+class GateBlocked(WeftError):
+    """The gate waits for a person."""
 
 
 def land(
     store: Store,
     repository: Path,
-    plumbing: Plumbing,
+    objects: ObjectStore,
     fence: int,
     run: str,
     *,
     tip: str,
-    chain: Sequence[tuple[Entry, Sequence[Commit]]],
+    chain: Sequence[tuple[Entry, Sequence[LandingCommit]]],
     revision: int,
     every_commit: bool,
-    at: Fault,
+    at: CrashPoint,
 ) -> None:
     """Land entries, each with the commits to make of it.
 
-    The caller has seen that the last tree passed the check in this revision of the run's settings;
-    with `every_commit`, that the tree of each commit did.
+    The caller has checked that the last tree passed under this revision of the run's settings, and
+    with `every_commit` that the tree of each commit passed.
     """
-    commits = [one for _, its in chain for one in its]
-    made = commit_chain(plumbing, tip, commits, committed=int(time.time()))
-    ends = accumulate(len(its) for _, its in chain)
+    commits = [commit for _, its_commits in chain for commit in its_commits]
+    made = commit_chain(objects, tip, commits, committed=int(time.time()))
+    ends = accumulate(len(its_commits) for _, its_commits in chain)
     _keep(repository, run, tip, made[-1])
     at("built")
     landing = intend(
@@ -74,7 +73,7 @@ def land(
         now=time.time(),
     )
     at("intended")
-    roll_forward(store, repository, plumbing, fence, landing, at=at)
+    roll_forward(store, repository, objects, fence, landing, at=at)
 
 
 def _keep(repository: Path, run: str, tip: str, new: str) -> None:
@@ -82,17 +81,18 @@ def _keep(repository: Path, run: str, tip: str, new: str) -> None:
     landing is recorded."""
     ref = f"{landing_refs(run)}{new}"
     kept = Update(ref=ref, old=git.find_ref(repository, ref), new=new)
-    git.keep_whole(repository, [kept], excluding=tip, why="weft: to land")
+    git.update_refs_to_whole(repository, [kept], excluding=tip, why="weft: to land")
 
 
-def commits_of(entry: Entry, steps: Sequence[MergeStep], story: str | None) -> list[Commit]:
-    """One commit per task, or one in all where it is to be told as that of a story."""
+def commits_of(entry: Entry, steps: Sequence[MergeStep], story: str | None) -> list[LandingCommit]:
+    """Return a commit per task, or a single commit under the title of a story."""
     trailers = (("Weft-Run", entry.run),)
     if story is not None:
         whole = tuple(step.candidate.commit for step in steps)
-        return [Commit(tree=steps[-1].tree, candidates=whole, message=story, trailers=trailers)]
+        tree = steps[-1].tree
+        return [LandingCommit(tree=tree, candidates=whole, message=story, trailers=trailers)]
     return [
-        Commit(tree=step.tree, candidates=(step.candidate.commit,), trailers=trailers)
+        LandingCommit(tree=step.tree, candidates=(step.candidate.commit,), trailers=trailers)
         for step in steps
     ]
 
@@ -100,14 +100,14 @@ def commits_of(entry: Entry, steps: Sequence[MergeStep], story: str | None) -> l
 def roll_forward(
     store: Store,
     repository: Path,
-    plumbing: Plumbing,
+    objects: ObjectStore,
     fence: int,
     landing: Landing,
     *,
-    at: Fault,
+    at: CrashPoint,
 ) -> None:
-    """Complete a landing that was written down, however far it had come."""
-    if tree_of(plumbing, landing.new) != landing.tree:
+    """Complete a recorded landing from any of its stages."""
+    if tree_of(objects, landing.new) != landing.tree:
         raise WeftError(f"Commit {landing.new} does not hold the tree that was checked.")
     _move(store, repository, fence, landing, at=at)
     at("moved")
@@ -115,7 +115,7 @@ def roll_forward(
     at("completed")
 
 
-def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: Fault) -> None:
+def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: CrashPoint) -> None:
     """Move trunk from the recorded old commit to the new commit, unless it was moved already."""
     ref = trunk_ref(landing.run)
     for pause in _PAUSES:
@@ -123,7 +123,7 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: F
         where = refs.pop(ref, None)
         done = [Update(ref=kept, old=new, new=None) for kept, new in refs.items()]
         if where != landing.old:
-            if where is not None and contains(repository, where, landing.new):
+            if where is not None and git.is_ancestor(repository, landing.new, where):
                 with contextlib.suppress(RefMoved):  # the process that moved trunk does this too
                     git.update_refs(repository, done)
                 return
@@ -142,8 +142,7 @@ def _move(store: Store, repository: Path, fence: int, landing: Landing, *, at: F
 
 
 def _refuse_checked_out(store: Store, repository: Path, fence: int, run: str) -> None:
-    """Block the gate while a person has trunk checked out: the files there would not follow
-    trunk."""
+    """Block the gate while a person has trunk checked out: those files would not follow trunk."""
     checkout = find_checkout(repository, trunk_ref(run))
     if checkout is not None:
         short = ref_name(run)
@@ -159,7 +158,7 @@ def _refuse_checked_out(store: Store, repository: Path, fence: int, run: str) ->
 def refuse_foreign(
     store: Store, fence: int, run: str, expected: str, where: str | None
 ) -> NoReturn:
-    """Somebody else moved trunk: nothing is overwritten, and a person has to look."""
+    """Block the gate because trunk is not at its recorded commit."""
     short = ref_name(run)
     block(
         store,
@@ -173,16 +172,11 @@ def refuse_foreign(
 
 def block(store: Store, fence: int, run: str, reason: str) -> NoReturn:
     block_gate(store, fence, run, reason, now=time.time())
-    raise Blocked(reason)
+    raise GateBlocked(reason)
 
 
 def ref_name(run: str) -> str:
     return trunk_ref(run).removeprefix("refs/heads/")
-
-
-def contains(repository: Path, commit: str, ancestor: str) -> bool:
-    """Whether a commit is another, or a descendant of it."""
-    return commit == ancestor or git.is_ancestor(repository, ancestor, commit)
 
 
 def open_trunk(repository: Path, run: str, base: str) -> None:
@@ -191,6 +185,6 @@ def open_trunk(repository: Path, run: str, base: str) -> None:
     if git.find_ref(repository, ref) is None:
         try:
             git.update_refs(repository, [Update(ref=ref, old=None, new=base)], why="weft: trunk")
-        except RefMoved:  # somebody else made it in this moment, or nobody can
+        except RefMoved:  # another process may have made it in this moment
             if git.find_ref(repository, ref) is None:
                 raise

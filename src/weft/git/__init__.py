@@ -1,19 +1,21 @@
-"""Questions and commands to git: one typed function each, NUL-separated, in a clean environment."""
+"""Questions and commands to git: a typed function each, in a clean environment."""
 
-from weft.git.git_command import GitFailed, GitView, call
+from weft.git.git_command import GitFailed
+from weft.git.git_view import GitView
+from weft.git.objects import split_trailers
 from weft.git.refs import (
     RefMoved,
     Update,
     find_checkouts,
     find_ref,
+    has_changes_of,
     is_ancestor,
     is_branch_name,
-    is_taken,
-    keep_whole,
     list_commits,
     list_refs,
-    unreachable,
+    list_unreachable,
     update_refs,
+    update_refs_to_whole,
 )
 from weft.git.repository import (
     OLDEST,
@@ -21,20 +23,19 @@ from weft.git.repository import (
     NoSuchCommit,
     NotARepository,
     common_directory,
-    create,
+    create_repository,
     find_tip,
     find_top_level,
     get_commit,
+    get_directories,
+    get_version,
     git_directory,
     has_commits,
     list_alternates,
-    locate,
-    settings,
+    list_tracked_files,
+    read_settings,
     top_level,
-    tracked_files,
-    version,
 )
-from weft.git.trailers import split_trailers
 from weft.git.trees import ChangeKind, FileChange, commit_tree, compare_trees
 
 __all__ = [
@@ -48,31 +49,30 @@ __all__ = [
     "NotARepository",
     "RefMoved",
     "Update",
-    "call",
     "commit_tree",
     "common_directory",
     "compare_trees",
-    "create",
+    "create_repository",
     "find_checkouts",
     "find_ref",
     "find_tip",
     "find_top_level",
     "get_commit",
+    "get_directories",
+    "get_version",
     "git_directory",
+    "has_changes_of",
     "has_commits",
     "is_ancestor",
     "is_branch_name",
-    "is_taken",
-    "keep_whole",
     "list_alternates",
     "list_commits",
     "list_refs",
-    "locate",
-    "settings",
+    "list_tracked_files",
+    "list_unreachable",
+    "read_settings",
     "split_trailers",
     "top_level",
-    "tracked_files",
-    "unreachable",
     "update_refs",
-    "version",
+    "update_refs_to_whole",
 ]

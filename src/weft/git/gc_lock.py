@@ -1,8 +1,8 @@
 """git's own lock of `git gc`, held while weft makes objects that no reference reaches yet.
 
 A `git gc --prune=now` deletes every such object, and `git gc` refuses to run while `gc.pid` in the
-git directory names a living process of this host and is younger than twelve hours. A lock of a
-process that died is no obstacle, neither to git nor to weft. `git prune` does not ask for it.
+git directory names a living process of this host and is younger than twelve hours. git and weft
+ignore the lock of a dead process. `git prune` ignores every lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 from weft.process import process_table
 
-_SECONDS: Final = 60.0  # for which a `git gc` that is under way is waited for
+_SECONDS: Final = 60.0  # wait for a running `git gc`
 _PAUSE: Final = 0.2
 
 
@@ -26,7 +26,7 @@ def hold(common: Path) -> bool:
     holder = _find_holder(common)
     if holder is not None and holder != os.getpid():
         return False
-    # Not by `gc.pid.lock`, as git does it: one that a killed weft left would stop every `git gc`.
+    # Without git's `gc.pid.lock`: a killed weft would leave it and so stop every `git gc`.
     draft = common / f"weft-gc.pid.{os.getpid()}.{threading.get_ident()}"
     draft.write_text(f"{os.getpid()} {socket.gethostname()}")
     draft.replace(common / "gc.pid")
@@ -34,12 +34,12 @@ def hold(common: Path) -> bool:
 
 
 def wait_and_hold(common: Path) -> bool:
-    """Hold the lock, after the end of a `git gc` that is under way."""
+    """Hold the lock after the end of a running `git gc`; False if another weft holds it."""
     end = time.monotonic() + _SECONDS
     while not hold(common):
         holder = _find_holder(common)
         if time.monotonic() > end or (holder is not None and not _is_git(holder)):
-            return False  # another weft's, which holds it for this one too
+            return False
         time.sleep(_PAUSE)
     return True
 

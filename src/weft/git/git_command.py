@@ -2,8 +2,7 @@
 
 Every command gets an environment without the caller's `GIT_*`, no housekeeping, no hooks, no file
 system monitor and no access to a remote: a missing object stays missing. In directories where an
-agent has worked, git runs through a `GitView`: a git directory of weft's own over the repository's
-objects. Only weft writes its configuration, so no filter, monitor or hook of an agent can run.
+agent has worked, git runs through a `GitView`.
 
 A git that dies (killed for lack of memory, say) is started again after a pause. That is safe for
 commands that only read, that write objects, or that replace a single index. Other commands pass
@@ -20,9 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP
-from typing import Final
-
-from msgspec import Struct, field
+from typing import Final, TypedDict, Unpack
 
 from weft import process
 from weft.errors import WeftError
@@ -30,8 +27,7 @@ from weft.errors import WeftError
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 60.0
-LONG: Final = 600.0
-"""For commands that touch every file of a working tree."""
+LONG: Final = 600.0  # for commands that touch every file of a working tree
 
 _PAUSES: Final = (0.1, 0.5, 2.0)
 """Seconds before a git that died is started again. Memory is seldom short for longer."""
@@ -44,7 +40,7 @@ _STARVED: Final = re.compile(
     re.IGNORECASE,
 )
 
-_SETTINGS: Final[Mapping[str, str]] = {
+SETTINGS: Final[Mapping[str, str]] = {
     "gc.auto": "0",
     "maintenance.auto": "false",
     "core.hooksPath": os.devnull,
@@ -57,45 +53,21 @@ _SETTINGS: Final[Mapping[str, str]] = {
 # name a program. git before 2.39.4 ignores the first variable, so every protocol is forbidden too.
 _OFFLINE: Final[Mapping[str, str]] = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 
-# How git takes stock of files: an agent's settings must not make it look away.
-_STRICT: Final[Mapping[str, str]] = {
-    "core.trustctime": "true",
-    "core.checkStat": "default",
-    "core.ignoreStat": "false",
-    "core.splitIndex": "false",
-    "core.safecrlf": "false",
-    "core.quotePath": "false",
-    "index.sparse": "false",
-    "advice.updateSparsePath": "false",
-}
-
 
 class GitFailed(WeftError):
-    """git refused a command."""
+    """A git command failed."""
 
 
-class GitView(Struct, frozen=True, kw_only=True):
-    """A working tree as seen through a git directory nobody but weft writes."""
+class CommandOptions(TypedDict, total=False):
+    """Optional arguments of `run`."""
 
-    directory: Path  # weft's own git directory: no refs, no objects, no hooks
-    objects: Path  # the repository's objects
-    tree: Path  # the working tree
-    index: Path
-    settings: Mapping[str, str] = field(default_factory=dict)
-    holds: tuple[int, ...] = ()  # locks that git keeps while it works there, even if weft dies
-    breaker: process.Breaker | None = None  # ends git commands of this view
-
-    def environment(self) -> dict[str, str]:
-        return {
-            "GIT_DIR": str(self.directory),
-            "GIT_OBJECT_DIRECTORY": str(self.objects),
-            "GIT_WORK_TREE": str(self.tree),
-            "GIT_INDEX_FILE": str(self.index),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            **as_variables({**_SETTINGS, **self.settings, **_STRICT}),
-        }
+    input: bytes
+    variables: Mapping[str, str]  # added to the clean environment
+    seconds: float
+    holds: Sequence[int]  # locks that git keeps while it works, even if weft dies
+    locks: Sequence[Path]  # files that only this command can have left when it died
+    repeat: bool  # after git died
+    breaker: process.Breaker | None
 
 
 def run(
@@ -109,35 +81,8 @@ def run(
     repeat: bool = True,
     breaker: process.Breaker | None = None,
 ) -> process.Completed:
-    """Run git in a directory and return its answer, also a failure; see `call`."""
-    return call(
-        directory,
-        *arguments,
-        input=input,
-        environment={**clean_environment(), **(variables or {})},
-        seconds=seconds,
-        holds=holds,
-        locks=locks,
-        repeat=repeat,
-        breaker=breaker,
-    )
-
-
-def call(
-    directory: Path,
-    *arguments: str,
-    environment: Mapping[str, str],
-    input: bytes = b"",
-    seconds: float = SECONDS,
-    holds: Sequence[int] = (),
-    locks: Sequence[Path] = (),
-    repeat: bool = True,
-    breaker: process.Breaker | None = None,
-) -> process.Completed:
-    """Run git with this environment alone; if it dies, run it again after a pause.
-
-    `locks` are files that only this command can have left behind when it died.
-    """
+    """Run git in a directory and return its answer, also a failure (see `CommandOptions`)."""
+    environment = {**clean_environment(), **(variables or {})}
     for last in tries() if repeat else (True,):
         try:
             done = process.run(
@@ -156,14 +101,22 @@ def call(
             continue
         if last or not has_died(done):
             break
-        log.warning("git %s died: %s", arguments[0], why_failed(done))
+        log.warning("git %s died: %s", arguments[0], failure_reason(done))
         for lock in locks:
             lock.unlink(missing_ok=True)
     return done
 
 
+def check_output(directory: Path, *arguments: str, **options: Unpack[CommandOptions]) -> str:
+    """Run git in a directory and return its output; raise GitFailed if it fails."""
+    done = run(directory, *arguments, **options)
+    if done.status != 0:
+        raise GitFailed(f"git {arguments[0]} failed: {failure_reason(done)}.")
+    return done.output
+
+
 def tries() -> Iterator[bool]:
-    """Yield before each try whether it is the last, with pauses in between."""
+    """Yield before each try whether it is the last; pause between tries."""
     for pause in _PAUSES:
         yield False
         time.sleep(pause)
@@ -171,64 +124,21 @@ def tries() -> Iterator[bool]:
 
 
 def has_died(done: process.Completed) -> bool:
-    """Tell whether git, or a program it started, was killed or ran out of memory."""
+    """Tell whether git, or a program that it started, was killed or ran out of memory."""
     if done.status < 0:
         return -done.status not in _OWN_FAULTS
     return done.status > 129 or (done.status != 0 and _STARVED.search(done.errors) is not None)
 
 
-def answer(
-    directory: Path,
-    *arguments: str,
-    input: bytes = b"",
-    variables: Mapping[str, str] | None = None,
-    seconds: float = SECONDS,
-    holds: Sequence[int] = (),
-    locks: Sequence[Path] = (),
-    breaker: process.Breaker | None = None,
-) -> str:
-    """What git answers; raises when it refuses."""
-    done = run(
-        directory,
-        *arguments,
-        input=input,
-        variables=variables,
-        seconds=seconds,
-        holds=holds,
-        locks=locks,
-        breaker=breaker,
-    )
-    if done.status != 0:
-        raise GitFailed(f"git {arguments[0]} failed: {why_failed(done)}.")
-    return done.output
-
-
-def through(view: GitView, *arguments: str, input: bytes = b"", seconds: float = LONG) -> str:
-    """What git answers about a view's working tree; raises when it refuses."""
-    return answer(
-        view.tree,
-        *arguments,
-        input=input,
-        variables=view.environment(),
-        seconds=seconds,
-        holds=view.holds,
-        locks=[view.index.with_name(f"{view.index.name}.lock")],
-        breaker=view.breaker,
-    )
-
-
-def split(output: str) -> list[str]:
-    """The parts of NUL-terminated output."""
+def split_nul(output: str) -> list[str]:
     return output.split("\0")[:-1]
 
 
-def join(paths: Iterable[str]) -> bytes:
-    """Paths as NUL-terminated input; bytes that are no text come back as they were."""
+def join_nul(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
-def why_failed(done: process.Completed) -> str:
-    """Return the reason that git gave, or the signal that ended it."""
+def failure_reason(done: process.Completed) -> str:
     if done.status < 0 and not done.errors.strip():
         return f"it was ended by signal {-done.status}"
     return first_line(done.errors)
@@ -249,7 +159,7 @@ def clean_environment() -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
         **_OFFLINE,
-        **as_variables(_SETTINGS),
+        **as_variables(SETTINGS),
     }
 
 

@@ -1,6 +1,6 @@
-"""A tree in memory, as far as candidates touch it: look up, change, and name what comes out.
+"""The part of a tree that candidates touch, in memory. Pure.
 
-Pure. Only directories above a touched path are held; everything else is carried along by id.
+It holds only the directories above a touched path; all others are known by their ids.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from weft.git.objects import (
     Object,
     TreeEntry,
     identify,
-    in_order,
     is_tree,
+    make_tree,
     read_entry,
-    spell,
-    tree,
+    sort_entries,
+    write_entry,
 )
 
 ROOT: Final = b""
 
 
 class TreeEdit(Struct, frozen=True, kw_only=True):
-    """One path of a delta; None where there is nothing."""
+    """The change of a path; None stands for a missing entry."""
 
     path: bytes
     old: TreeEntry | None
@@ -37,16 +37,17 @@ class TreeEdit(Struct, frozen=True, kw_only=True):
 
 class MemoryTree(Struct, frozen=True, kw_only=True):
     id: str
-    directories: Mapping[bytes, Entries]  # by path: those above every path asked about
-    made: Mapping[str, Object] = field(default_factory=dict)  # what the last change brought, by id
+    directories: Mapping[bytes, Entries]  # by path
+    made: Mapping[str, Object] = field(default_factory=dict)  # objects of the last edit, by id
 
     def find(self, path: bytes) -> TreeEntry | None:
         directory, name = split(path)
         whole = self.directories.get(directory, {}).get(name)
         return None if whole is None else read_entry(name, whole)
 
-    def changed(self, changes: Sequence[TreeEdit]) -> MemoryTree | None:
-        """The tree with every `new` in its place, or None where a file and a directory clash."""
+    def edit(self, changes: Sequence[TreeEdit]) -> MemoryTree | None:
+        """Return the edited tree; None if a file would take the place of a directory, or the other
+        way round."""
         edit = _Edit(self.directories)
         for change in changes:
             if change.new is None:
@@ -55,7 +56,7 @@ class MemoryTree(Struct, frozen=True, kw_only=True):
         for change in changes:
             if change.new is not None and not edit.put(change.path, change.new):
                 return None
-        made = edit.name(like=self.id)
+        made = edit.make_objects(like=self.id)
         return MemoryTree(
             id=next(reversed(made), self.id),
             directories={**self.directories, **edit.touched},
@@ -72,7 +73,7 @@ class _Edit:
         self.unsorted: set[bytes] = set()
 
     def open(self, path: bytes) -> dict[bytes, bytes]:
-        for directory in (*above(path), path):
+        for directory in (*parents(path), path):
             if directory not in self.touched:
                 self.touched[directory] = dict(self.directories.get(directory, {}))
         return self.touched[path]
@@ -82,7 +83,7 @@ class _Edit:
         self.open(directory).pop(name, None)
 
     def prune(self) -> None:
-        """Git keeps no empty directories."""
+        """Remove empty directories, which git does not keep."""
         for path in self._deepest_first():
             if path != ROOT and not self.touched[path]:
                 directory, name = split(path)
@@ -90,12 +91,12 @@ class _Edit:
                     del self.touched[directory][name]
 
     def put(self, path: bytes, entry: TreeEntry) -> bool:
-        """Whether there was room: nothing above is a file, nothing there is a directory."""
-        for directory in above(path):
+        """Put an entry; return False if a file is above the path, or a directory at it."""
+        for directory in parents(path):
             if directory != ROOT:
                 parent, name = split(directory)
-                held = self.open(parent).get(name)
-                if held is not None and not is_tree(held):
+                present = self.open(parent).get(name)
+                if present is not None and not is_tree(present):
                     return False
         directory, name = split(path)
         if is_tree(self.open(directory).get(name, b"")):
@@ -103,18 +104,18 @@ class _Edit:
         self._set(directory, name, entry)
         return True
 
-    def name(self, like: str) -> dict[str, Object]:
-        """Every touched directory as an object by its id, the root last."""
+    def make_objects(self, like: str) -> dict[str, Object]:
+        """Make an object of every touched directory; return them by id, the root last."""
         made: dict[str, Object] = {}
         for path in self._deepest_first():
             if path != ROOT and not self.touched[path]:
                 continue
             if path in self.unsorted:
-                self.touched[path] = in_order(self.touched[path])
-            one = tree(self.touched[path])
-            id = identify(one, like)
+                self.touched[path] = sort_entries(self.touched[path])
+            object = make_tree(self.touched[path])
+            id = identify(object, like)
             made.pop(id, None)
-            made[id] = one
+            made[id] = object
             if path != ROOT:
                 self._set(*split(path), TreeEntry(TREE, id))
         return made
@@ -122,20 +123,20 @@ class _Edit:
     def _set(self, directory: bytes, name: bytes, entry: TreeEntry) -> None:
         if name not in self.touched[directory]:
             self.unsorted.add(directory)
-        self.touched[directory][name] = spell(name, entry)
+        self.touched[directory][name] = write_entry(name, entry)
 
     def _deepest_first(self) -> list[bytes]:
         return sorted(self.touched, key=_depth, reverse=True)
 
 
 def split(path: bytes) -> tuple[bytes, bytes]:
-    """The directory a path lies in, and its name there."""
+    """Return a path's directory and name."""
     directory, _, name = path.rpartition(b"/")
     return directory, name
 
 
-def above(path: bytes) -> Iterator[bytes]:
-    """Every directory above a path, the root first."""
+def parents(path: bytes) -> Iterator[bytes]:
+    """Yield every directory above a path, the root first."""
     if path != ROOT:
         yield ROOT
     at = path.find(b"/")
@@ -144,18 +145,18 @@ def above(path: bytes) -> Iterator[bytes]:
         at = path.find(b"/", at + 1)
 
 
-def case_clashes(snapshot: MemoryTree, added: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-    """Added paths that some file systems cannot tell from another path, each with that one."""
-    clashes: dict[frozenset[bytes], tuple[bytes, bytes]] = {}
+def find_case_twins(snapshot: MemoryTree, added: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return added paths that some file systems take for another path, each with that path."""
+    pairs: dict[frozenset[bytes], tuple[bytes, bytes]] = {}
     for path in added:
-        for whole in (*above(path), path):
+        for whole in (*parents(path), path):
             directory, name = split(whole)
-            for other in snapshot.directories.get(directory, {}):
-                if other != name and _folded(other) == _folded(name):
+            for twin in snapshot.directories.get(directory, {}):
+                if twin != name and _folded(twin) == _folded(name):
                     prefix = directory + b"/" if directory else b""
-                    pair = (whole, prefix + other)
-                    clashes.setdefault(frozenset(pair), pair)
-    return list(clashes.values())
+                    pair = (whole, prefix + twin)
+                    pairs.setdefault(frozenset(pair), pair)
+    return list(pairs.values())
 
 
 def _folded(name: bytes) -> str:

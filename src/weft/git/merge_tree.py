@@ -1,4 +1,4 @@
-"""Asking `git merge-tree`: many merges in one go, answers as records."""
+"""Merges by `git merge-tree`, many with a single command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.git.object_store import Plumbing, output
+from weft.git.object_store import ObjectStore, output_bytes
 from weft.process import Completed
 
 _CRASHES: Final = frozenset({-SIGABRT, -SIGSEGV})
@@ -17,7 +17,7 @@ _UNKNOWN_OPTION: Final = 129
 
 
 class ConflictStage(Struct, frozen=True, kw_only=True):
-    """One side of a path git could not settle: 1 the base, 2 ours, 3 theirs."""
+    """A side of a path in conflict: 1 the base, 2 ours, 3 theirs."""
 
     mode: str
     id: str
@@ -31,64 +31,66 @@ class MergeMessage(Struct, frozen=True, kw_only=True):
     text: bytes
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class MergeAnswer(Struct, frozen=True, kw_only=True):
     clean: bool
-    tree: str  # with conflict markers in it, if it is not clean
+    tree: str  # has conflict markers unless it is clean
     stages: tuple[ConflictStage, ...]
     messages: tuple[MergeMessage, ...]
 
 
-class GaveUp(Struct, frozen=True, kw_only=True):
-    """Git refused this merge altogether, or crashed over it."""
+class MergeRefusal(Struct, frozen=True, kw_only=True):
+    """A merge that git refused or over which it crashed."""
 
-    unrelated: bool  # for want of common history
+    unrelated: bool  # without common history
     text: str
 
 
-def ask(plumbing: Plumbing, merges: Sequence[tuple[str, str]]) -> Iterator[Answer | GaveUp]:
-    """What comes out of merging the second commit of each pair into the first.
+def merge_pairs(
+    store: ObjectStore, merges: Sequence[tuple[str, str]]
+) -> Iterator[MergeAnswer | MergeRefusal]:
+    """Merge the second commit of each pair into the first and yield the answers in order.
 
-    In order; the answers may end early, but not before the first one.
+    The answers may end early, but not before the first.
     """
-    asked = "".join(f"{ours} {theirs}\n" for ours, theirs in merges).encode()
-    done = plumbing.attempt("merge-tree", "--write-tree", "--messages", "--stdin", stdin=asked)
-    if done.status == _UNKNOWN_OPTION:  # git 2.38 takes one merge at a time
-        yield from (ask_one(plumbing, ours, theirs) for ours, theirs in merges)
+    pairs = "".join(f"{ours} {theirs}\n" for ours, theirs in merges).encode()
+    done = store.attempt("merge-tree", "--write-tree", "--messages", "--stdin", input=pairs)
+    if done.status == _UNKNOWN_OPTION:  # git 2.38 does a single merge per command
+        yield from (merge_pair(store, ours, theirs) for ours, theirs in merges)
         return
     if done.status in _CRASHES:
-        # Git took the answers it already had with it: ask for less until it is one question.
+        # The crash lost the answers before it: ask for fewer until a single merge is left.
         few = merges[: len(merges) // 2]
-        yield from ask(plumbing, few) if few else (_gave_up(plumbing, merges[0][1], done),)
+        yield from merge_pairs(store, few) if few else (_refusal(store, merges[0][1], done),)
         return
-    answers = _read_answers(output(done)) if done.status >= 0 else []
+    answers = _read_answers(output_bytes(done)) if done.status >= 0 else []
     yield from answers
     if len(answers) < len(merges):
-        yield _gave_up(plumbing, merges[len(answers)][1], done)
+        yield _refusal(store, merges[len(answers)][1], done)
 
 
-def ask_one(plumbing: Plumbing, ours: str, theirs: str) -> Answer | GaveUp:
-    done = plumbing.attempt("merge-tree", "--write-tree", "--messages", "-z", ours, theirs)
+def merge_pair(store: ObjectStore, ours: str, theirs: str) -> MergeAnswer | MergeRefusal:
+    done = store.attempt("merge-tree", "--write-tree", "--messages", "-z", ours, theirs)
     if done.status not in (0, 1):
-        return _gave_up(plumbing, theirs, done)
+        return _refusal(store, theirs, done)
     clean = b"0" if done.status else b"1"
-    (answer,) = _read_answers(clean + b"\0" + output(done) + b"\0")
+    (answer,) = _read_answers(clean + b"\0" + output_bytes(done) + b"\0")
     return answer
 
 
-def _gave_up(plumbing: Plumbing, theirs: str, done: Completed) -> GaveUp:
+def _refusal(store: ObjectStore, theirs: str, done: Completed) -> MergeRefusal:
     """Return git's reason to refuse the merge; raise GitFailed if the merge is not the cause."""
     errors = done.errors.strip() or f"it ended with status {done.status}"
     if "unrelated histories" in errors:
-        return GaveUp(unrelated=True, text="The candidate has no common history with trunk.")
+        return MergeRefusal(unrelated=True, text="The candidate has no common history with trunk.")
     if done.status in _CRASHES:
-        return GaveUp(unrelated=False, text=f"git crashed while merging this: {errors}")
-    raise plumbing.failure(f"git cannot merge {theirs}: {errors}")
+        return MergeRefusal(unrelated=False, text=f"git crashed while merging this: {errors}")
+    raise store.failure(f"git cannot merge {theirs}: {errors}")
 
 
-def _read_answers(output: bytes) -> list[Answer]:
+def _read_answers(output: bytes) -> list[MergeAnswer]:
     fields = iter(output.split(b"\0")[:-1])
     return [
-        Answer(
+        MergeAnswer(
             clean=status == b"1",
             tree=next(fields).decode(),
             stages=tuple(_stages(fields)),
@@ -106,7 +108,7 @@ def _stages(fields: Iterator[bytes]) -> Iterator[ConflictStage]:
 
 
 def _messages(fields: Iterator[bytes]) -> Iterator[MergeMessage]:
-    # They end with an empty field, or with advice on submodules, which git puts in its place.
+    # The list ends with an empty field, or with advice on submodules in its place.
     while (count := next(fields)).isdigit():
         paths = tuple(next(fields) for _ in range(int(count)))
         yield MergeMessage(paths=paths, kind=next(fields).decode(), text=next(fields))

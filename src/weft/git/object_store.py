@@ -1,4 +1,4 @@
-"""Git on a repository's objects alone.
+"""git on the objects of a repository, without its configuration.
 
 A merge must give the same verdict on every host and run no program of the user's. So the gate's git
 works in its own git directory. It borrows the repository's objects (and its shallow boundary);
@@ -9,6 +9,7 @@ a missing object fails with advice.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,154 +17,122 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft import git, process
 from weft.errors import InputError
-from weft.git.git_command import GitFailed, as_variables, clean_environment, why_failed
-from weft.git.objects import Object, identify, pack
-from weft.git.scratch import scratch_directory
+from weft.git.disk import scratch_directory
+from weft.git.git_command import GitFailed, failure_reason
+from weft.git.git_view import GitView, run_in_view, write_git_directory
+from weft.git.objects import Object, make_pack
+from weft.git.repository import common_directory, read_settings
+from weft.process import Completed
 
-_PINNED: Final = {
-    "core.attributesFile": "/dev/null",  # read from the user's home even without configuration
-    "core.useReplaceRefs": "false",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-}
+# git reads this file from the user's home even without configuration.
+_NO_ATTRIBUTES: Final = {"core.attributesFile": os.devnull}
 _PARTIAL: Final = (
     "This repository is a partial clone, and weft fetches nothing while agents work; "
     "`git fetch --refetch --no-filter` brings the missing objects."
 )
-_LOOSE: Final = 100
-"""From so many objects on they stay one pack; git itself draws the line there for a push."""
-_SECONDS: Final = 600
+_LOOSE: Final = 100  # objects that are written loose; git draws the same line for a push
 
 
 class MissingCommit(InputError):
     """A commit is not in this repository."""
 
 
-class Plumbing(Struct, kw_only=True):
-    """Git on one repository's objects, for one user at a time."""
+class ObjectStore(Struct, kw_only=True):
+    """git on a repository's objects, for a single user at a time."""
 
-    tree: Path  # a working tree that holds attributes at most
-    attributes: str | None = None  # the tree whose attributes those are
-    environment: Mapping[str, str]
+    view: GitView  # its working tree holds only attributes
+    attributes: str | None = None  # the tree of those attributes
     advice: str = ""  # appended to the message of every failure
-    ignores_case: bool  # whether the repository lives where `A` and `a` are one file
+    ignores_case: bool  # on the repository's file system, `A` and `a` are the same file
 
-    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        done = self.attempt(*arguments, stdin=stdin)
+    def run(self, *arguments: str, input: bytes = b"") -> bytes:
+        done = self.attempt(*arguments, input=input)
         if done.status != 0:
-            said = done.errors.strip() or why_failed(done)
-            raise self.failure(f"git {arguments[0]} failed: {said}")
-        return output(done)
+            reason = done.errors.strip() or failure_reason(done)
+            raise self.failure(f"git {arguments[0]} failed: {reason}")
+        return output_bytes(done)
+
+    def attempt(self, *arguments: str, input: bytes = b"") -> Completed:
+        return run_in_view(self.view, *arguments, input=input)
 
     def failure(self, text: str) -> GitFailed:
         return GitFailed(f"{text} {self.advice}".rstrip())
 
-    def attempt(self, *arguments: str, stdin: bytes = b"") -> process.Completed:
-        return git.call(
-            self.tree, *arguments, environment=self.environment, seconds=_SECONDS, input=stdin
-        )
-
     def read(self, names: Sequence[bytes]) -> list[Object | None]:
-        """The objects of these names, in one go; None for what there is not."""
+        """Return the objects of these names; None for a missing object."""
         if not names:
             return []
-        answer = self.run("cat-file", "--batch", "-z", stdin=b"".join(n + b"\0" for n in names))
-        found: list[Object | None] = []
+        answer = self.run("cat-file", "--batch", "-z", input=b"".join(n + b"\0" for n in names))
+        objects: list[Object | None] = []
         at = 0
         for name in names:
-            # The name comes back as it was asked for, newlines and all.
+            # git repeats the name as it is, newlines included.
             if answer.startswith(name + b" missing\n", at):
-                found.append(None)
+                objects.append(None)
                 at += len(name) + len(b" missing\n")
                 continue
             end = answer.index(b"\n", at)
             _, kind, size = answer[at:end].split(b" ")
             at = end + 1 + int(size)
-            found.append(Object(kind.decode(), answer[end + 1 : at]))
+            objects.append(Object(kind.decode(), answer[end + 1 : at]))
             at += 1
-        return found
+        return objects
 
     def read_commits(self, commits: Sequence[str]) -> list[bytes]:
-        found = self.read([f"{one}^{{commit}}".encode() for one in commits])
         contents = []
-        for name, one in zip(commits, found, strict=True):
-            if one is None:
-                raise MissingCommit(f"{name} is not a commit of this repository.")
-            contents.append(one.content)
+        objects = self.read([f"{commit}^{{commit}}".encode() for commit in commits])
+        for commit, object in zip(commits, objects, strict=True):
+            if object is None:
+                raise MissingCommit(f"{commit} is not a commit of this repository.")
+            contents.append(object.content)
         return contents
 
     def sizes(self, ids: Sequence[str]) -> dict[str, int]:
         if not ids:
             return {}
-        asked = "".join(f"{one}\n" for one in ids).encode()
-        lines = self.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).splitlines()
-        return {one: int(line) for one, line in zip(ids, lines, strict=True) if line.isdigit()}
+        lines = self.run(
+            *("cat-file", "--batch-check=%(objectsize)"),
+            input="".join(f"{id}\n" for id in ids).encode(),
+        ).splitlines()
+        return {id: int(line) for id, line in zip(ids, lines, strict=True) if line.isdigit()}
 
     def write(self, objects: Mapping[str, Object]) -> None:
-        """Write these objects, by id, in one go."""
+        """Write objects, given by id, with a single command."""
         if not objects:
             return
-        stream = pack(objects.values(), like=next(iter(objects)))
+        pack = make_pack(objects.values(), like=next(iter(objects)))
         if len(objects) < _LOOSE:
-            self.run("unpack-objects", "-q", stdin=stream)
+            self.run("unpack-objects", "-q", input=pack)
         else:
-            self.run("index-pack", "--stdin", stdin=stream)
+            self.run("index-pack", "--stdin", input=pack)
 
 
 @contextmanager
-def open_plumbing(repository: Path) -> Iterator[Plumbing]:
-    common = git.common_directory(repository)
-    settings = git.settings(repository)
+def open_object_store(repository: Path) -> Iterator[ObjectStore]:
+    common = common_directory(repository)
+    settings = read_settings(repository)
     with scratch_directory(common) as place:
         directory, tree = place / "git", place / "tree"
-        _make_directory(directory, common, settings)
         tree.mkdir()
-        yield Plumbing(
-            tree=tree,
-            environment=_environment(directory, tree, common / "objects"),
-            advice=_PARTIAL if _is_partial(settings) else "",
+        write_git_directory(directory, settings)
+        if (common / "shallow").exists():
+            (directory / "shallow").symlink_to(common / "shallow")
+        partial = "extensions.partialclone" in settings or any(
+            key.endswith(".promisor") for key in settings
+        )
+        yield ObjectStore(
+            view=GitView(
+                directory=directory,
+                objects=common / "objects",
+                tree=tree,
+                index=directory / "index",
+                settings=_NO_ATTRIBUTES,
+            ),
+            advice=_PARTIAL if partial else "",
             ignores_case=settings.get("core.ignorecase") in ("true", "1", "yes", "on"),
         )
 
 
-def output(done: process.Completed) -> bytes:
-    """What the program printed, byte for byte."""
+def output_bytes(done: Completed) -> bytes:
     return done.output.encode(errors="surrogateescape")
-
-
-def empty_tree(like: str) -> str:
-    return identify(Object("tree", b""), like)
-
-
-def _is_partial(settings: Mapping[str, str]) -> bool:
-    return "extensions.partialclone" in settings or any(
-        key.endswith(".promisor") for key in settings
-    )
-
-
-def _make_directory(directory: Path, common: Path, settings: Mapping[str, str]) -> None:
-    for inner in ("objects", "refs"):
-        (directory / inner).mkdir(parents=True)
-    (directory / "HEAD").write_text("ref: refs/heads/none\n")
-    format = settings.get("extensions.objectformat")
-    (directory / "config").write_text(
-        "[core]\n\trepositoryFormatVersion = 1\n\tbare = false\n[extensions]\n"
-        + (f'\tobjectformat = "{format}"\n' if format else "")
-    )
-    if (common / "shallow").exists():
-        (directory / "shallow").symlink_to(common / "shallow")
-
-
-def _environment(directory: Path, tree: Path, objects: Path) -> dict[str, str]:
-    return {
-        **clean_environment(),
-        "GIT_DIR": str(directory),
-        "GIT_WORK_TREE": str(tree),
-        "GIT_OBJECT_DIRECTORY": str(objects),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_ATTR_NOSYSTEM": "1",
-        **as_variables(_PINNED),
-    }

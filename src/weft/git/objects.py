@@ -1,7 +1,7 @@
-"""Git's objects as bytes: trees, commits, and a pack that carries them. Pure.
+"""git's objects as bytes: trees, commits, and packs of them. Pure.
 
-Object ids are computed here, so a whole chain of trees and commits is known before anything
-is written, and written by one program. Paths and names are bytes: git knows no encoding.
+Object ids are computed here, so a whole chain of trees and commits is known before it is written,
+by a single command. Paths and names are bytes: git knows no encoding.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 TREE: Final = "40000"
@@ -19,8 +19,6 @@ SUBMODULE: Final = "160000"
 
 
 class TreeEntry(NamedTuple):
-    """What a directory holds under a name."""
-
     mode: str  # as trees write it: without leading zeros
     id: str
 
@@ -29,7 +27,8 @@ _ENTRY: Final = {
     size: re.compile(rb"([0-7]+ ([^\0]+)\0.{%d})" % size, re.DOTALL) for size in (20, 32)
 }
 Entries = Mapping[bytes, bytes]
-"""A directory by name, each entry as its tree object spells it, in that object's order."""
+"""A directory's entries by name, as bytes of its tree object and in its order."""
+_TRAILER: Final = re.compile(rb"[A-Za-z0-9-]+: .*")
 
 
 class Object(NamedTuple):
@@ -37,13 +36,17 @@ class Object(NamedTuple):
     content: bytes
 
 
-def identify(one: Object, like: str) -> str:
-    """The object's id, by the hash function that made the id `like`."""
-    digest = hashlib.sha256 if len(like) == 64 else _sha1
-    return digest(b"%s %d\0" % (one.kind.encode(), len(one.content)) + one.content).hexdigest()
+def identify(object: Object, like: str) -> str:
+    """Return an object's id, by the hash function that made the id `like`."""
+    head = b"%s %d\0" % (object.kind.encode(), len(object.content))
+    return _hash(head + object.content, like).hexdigest()
 
 
-def tree(entries: Entries) -> Object:
+def empty_tree(like: str) -> str:
+    return identify(Object("tree", b""), like)
+
+
+def make_tree(entries: Entries) -> Object:
     return Object("tree", b"".join(entries.values()))
 
 
@@ -52,12 +55,12 @@ def read_tree(content: bytes, like: str) -> dict[bytes, bytes]:
     return {name: whole for whole, name in pattern.findall(content)}
 
 
-def in_order(entries: Entries) -> dict[bytes, bytes]:
-    """As git sorts: directories as if their names ended in a slash."""
-    return dict(sorted(entries.items(), key=lambda one: one[0] + b"/" * is_tree(one[1])))
+def sort_entries(entries: Entries) -> dict[bytes, bytes]:
+    """Sort like git: directories as if their names ended in a slash."""
+    return dict(sorted(entries.items(), key=lambda pair: pair[0] + b"/" * is_tree(pair[1])))
 
 
-def spell(name: bytes, entry: TreeEntry) -> bytes:
+def write_entry(name: bytes, entry: TreeEntry) -> bytes:
     return b"%s %s\0%s" % (entry.mode.encode(), name, bytes.fromhex(entry.id))
 
 
@@ -70,7 +73,7 @@ def is_tree(whole: bytes) -> bool:
     return whole.startswith(b"40000 ")
 
 
-def commit(
+def make_commit(
     *,
     tree: str,
     parents: Sequence[str],
@@ -79,7 +82,7 @@ def commit(
     message: bytes,
     encoding: bytes | None = None,
 ) -> Object:
-    """A commit; author and committer carry their dates, as the object does."""
+    """Make a commit; author and committer end with their dates."""
     lines = [b"tree " + tree.encode()]
     lines += [b"parent " + parent.encode() for parent in parents]
     lines += [b"author " + author, b"committer " + committer]
@@ -89,34 +92,45 @@ def commit(
 
 
 def read_commit(content: bytes) -> tuple[dict[bytes, bytes], bytes]:
-    """The first value of each header, and the message."""
+    """Return the first value of each header, and the message."""
     head, _, message = content.partition(b"\n\n")
     headers: dict[bytes, bytes] = {}
     for line in head.split(b"\n"):
         name, _, value = line.partition(b" ")
-        if name:  # otherwise the continuation of a signature
+        if name:  # an empty name continues a signature
             headers.setdefault(name, value)
     return headers, message
 
 
-def pack(objects: Iterable[Object], like: str) -> bytes:
-    """A pack of whole objects, as git reads it from its standard input."""
-    held = list(objects)
-    parts = [b"PACK" + (2).to_bytes(4, "big") + len(held).to_bytes(4, "big")]
-    for one in held:
-        parts.append(_pack_header(one))
-        parts.append(zlib.compress(one.content, 1))
+def split_trailers(message: bytes) -> tuple[bytes, list[bytes]]:
+    """Split a message into its text and the `Key: value` lines of its last paragraph.
+
+    A subject that looks like a trailer is text.
+    """
+    text = message.strip(b"\n")
+    start = text.rfind(b"\n\n") + 2 if b"\n\n" in text else len(text)
+    lines = text[start:].split(b"\n")
+    if start < len(text) and all(map(_TRAILER.fullmatch, lines)):
+        return text[:start].rstrip(b"\n"), lines
+    return text, []
+
+
+def make_pack(objects: Collection[Object], like: str) -> bytes:
+    """Make a pack of whole objects, as git reads it from its standard input."""
+    parts = [b"PACK" + (2).to_bytes(4, "big") + len(objects).to_bytes(4, "big")]
+    for object in objects:
+        parts += (_pack_header(object), zlib.compress(object.content, 1))
     body = b"".join(parts)
-    return body + (hashlib.sha256 if len(like) == 64 else _sha1)(body).digest()
+    return body + _hash(body, like).digest()
 
 
 _PACK_KINDS: Final = {"commit": 1, "tree": 2, "blob": 3}
 
 
-def _pack_header(one: Object) -> bytes:
-    """Kind and size: four bits of the size first, then seven at a time."""
-    size = len(one.content)
-    current = _PACK_KINDS[one.kind] << 4 | size & 15
+def _pack_header(object: Object) -> bytes:
+    """Write kind and size: four bits of the size first, then seven at a time."""
+    size = len(object.content)
+    current = _PACK_KINDS[object.kind] << 4 | size & 15
     size >>= 4
     header = bytearray()
     while size:
@@ -127,5 +141,5 @@ def _pack_header(one: Object) -> bytes:
     return bytes(header)
 
 
-def _sha1(data: bytes) -> hashlib._Hash:
-    return hashlib.sha1(data, usedforsecurity=False)
+def _hash(data: bytes, like: str) -> hashlib._Hash:
+    return hashlib.new("sha256" if len(like) == 64 else "sha1", data, usedforsecurity=False)

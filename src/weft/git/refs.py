@@ -1,4 +1,4 @@
-"""References: read, compare-and-swap many at once, and what they do not reach."""
+"""References: questions, compare-and-swap of many at once, and commits that none reaches."""
 
 from __future__ import annotations
 
@@ -13,16 +13,24 @@ from typing import Final
 from msgspec import Struct
 
 from weft import process
-from weft.git.git_command import LONG, GitFailed, answer, has_died, run, tries, why_failed
+from weft.git.git_command import (
+    LONG,
+    GitFailed,
+    check_output,
+    failure_reason,
+    has_died,
+    run,
+    tries,
+)
 
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
-_HELD: Final = 1.0  # seconds a living git holds the lock of a reference at most
+_HELD: Final = 1.0  # seconds for which a living git locks a reference, at most
 _COARSE: Final = 0.1  # seconds by which file times may lag behind the clock
 
 
 class Update(Struct, frozen=True, kw_only=True):
-    """One reference moved from `old` to `new`; None is: there is none."""
+    """The move of a reference from `old` to `new`; None stands for a missing reference."""
 
     ref: str
     old: str | None
@@ -30,14 +38,14 @@ class Update(Struct, frozen=True, kw_only=True):
 
 
 class RefMoved(GitFailed):
-    """A reference is not where it was expected."""
+    """A reference is not at its expected commit."""
 
 
 def update_refs(repository: Path, updates: Sequence[Update], *, why: str = "weft") -> None:
-    """Move all of these references, or none if any of them is not where it was expected.
+    """Move all of these references, or none if any is not at its expected commit.
 
-    The reference itself is written: a symbolic reference that an agent made is not followed. A git
-    that dies meanwhile may have moved some or all of them, and may have left its locks.
+    A symbolic reference that an agent made is not followed. A git that dies may have moved some of
+    the references, and may have left its locks.
     """
     missing = list(updates)
     for last in tries():
@@ -52,9 +60,9 @@ def update_refs(repository: Path, updates: Sequence[Update], *, why: str = "weft
         locks = _find_locks(repository, missing, begun)
         time.sleep(_HELD if locks else 0)
         _remove_unchanged(locks)
-        now = list_refs(repository, *(one.ref for one in missing))
-        missing = [one for one in missing if now.get(one.ref) != one.new]
-    raise RefMoved(f"git did not move {missing[0].ref}: {why_failed(done)}")
+        now = list_refs(repository, *(update.ref for update in missing))
+        missing = [update for update in missing if now.get(update.ref) != update.new]
+    raise RefMoved(f"git did not move {missing[0].ref}: {failure_reason(done)}")
 
 
 def _update(repository: Path, updates: Sequence[Update], why: str) -> process.Completed:
@@ -70,19 +78,17 @@ def _update(repository: Path, updates: Sequence[Update], why: str) -> process.Co
 def _find_locks(
     repository: Path, updates: Sequence[Update], begun: float
 ) -> dict[Path, os.stat_result]:
-    """Return the lock files of these references that were made after the git that died had
-    started."""
-    common = Path(
-        answer(repository, "rev-parse", "--path-format=absolute", "--git-common-dir").strip("\n")
-    )
-    names = [*(f"{one.ref}.lock" for one in updates), "packed-refs.lock", "packed-refs.new"]
-    found = {}
+    """Return the lock files of these references that are newer than the start of a dead git."""
+    asked = ("rev-parse", "--path-format=absolute", "--git-common-dir")
+    common = Path(check_output(repository, *asked).strip("\n"))
+    names = [*(f"{update.ref}.lock" for update in updates), "packed-refs.lock", "packed-refs.new"]
+    locks = {}
     for path in (common / name for name in names):
         with contextlib.suppress(OSError):
             status = path.lstat()
             if status.st_mtime >= begun - _COARSE:
-                found[path] = status
-    return found
+                locks[path] = status
+    return locks
 
 
 def _remove_unchanged(locks: Mapping[Path, os.stat_result]) -> None:
@@ -104,18 +110,19 @@ def _line(update: Update) -> str:
 
 
 def list_refs(repository: Path, *prefixes: str) -> dict[str, str]:
-    """References beneath the prefixes, with what they point at; all without any prefix."""
-    found = answer(repository, "for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
-    return {ref: commit for commit, _, ref in (line.partition(" ") for line in found.splitlines())}
+    """Return the references below the prefixes with their commits; all without any prefix."""
+    shown = "--format=%(objectname) %(refname)"
+    lines = check_output(repository, "for-each-ref", shown, *prefixes).splitlines()
+    return {ref: commit for commit, _, ref in (line.partition(" ") for line in lines)}
 
 
 def find_ref(repository: Path, ref: str) -> str | None:
-    """What a full reference name points at."""
+    """Return the commit of a full reference name."""
     return list_refs(repository, ref).get(ref)
 
 
 def is_branch_name(repository: Path, name: str) -> bool:
-    """Whether a branch can be called so. What git would take for another one's name cannot."""
+    """Tell whether git accepts a branch name and reads it as it is."""
     if "\0" in name:
         return False
     done = run(repository, "check-ref-format", "--branch", name)
@@ -124,42 +131,49 @@ def is_branch_name(repository: Path, name: str) -> bool:
 
 def find_checkouts(repository: Path, ref: str) -> list[Path]:
     """Return the working trees that have a branch checked out, even a branch without a commit."""
-    entries = answer(repository, "worktree", "list", "--porcelain", "-z").split("\0\0")
-    lines = [entry.split("\0") for entry in entries]
-    return [Path(one[0].removeprefix("worktree ")) for one in lines if f"branch {ref}" in one]
+    entries = check_output(repository, "worktree", "list", "--porcelain", "-z").split("\0\0")
+    worktrees = [entry.split("\0") for entry in entries]
+    return [
+        Path(lines[0].removeprefix("worktree ")) for lines in worktrees if f"branch {ref}" in lines
+    ]
 
 
 def find_commits(repository: Path, ids: Iterable[str]) -> dict[str, str]:
-    """Those of the ids that are commits here, each with its tree."""
-    asked = sorted({one for one in ids if _ID.fullmatch(one) and one.strip("0")})
+    """Return the ids that are commits of the repository, each with its tree."""
+    asked = sorted({id for id in ids if _ID.fullmatch(id) and id.strip("0")})
     if not asked:
         return {}
-    answered = answer(
+    lines = check_output(
         repository,
         *("cat-file", "--batch-check=%(objectname) %(objecttype)"),
-        input="".join(f"{one}\n{one}^{{tree}}\n" for one in asked).encode(),
+        input="".join(f"{id}\n{id}^{{tree}}\n" for id in asked).encode(),
     ).splitlines()
-    pairs = zip(answered[::2], answered[1::2], strict=True)
-    return {one.split()[0]: tree.split()[0] for one, tree in pairs if one.endswith(" commit")}
+    pairs = zip(lines[::2], lines[1::2], strict=True)
+    return {
+        commit.split()[0]: tree.split()[0] for commit, tree in pairs if commit.endswith(" commit")
+    }
 
 
-def unreachable(
+def list_unreachable(
     repository: Path, tips: Collection[str], *, excluding: Collection[str] = ()
 ) -> dict[str, tuple[str, ...]]:
-    """Commits that the tips reach and no reference does, with their parents, newest first.
+    """Return the commits that only the tips reach, with their parents, newest first.
 
-    References named in `excluding` do not count as reaching anything.
+    References named in `excluding` do not count.
     """
     if not tips:
         return {}
-    others = [f"--exclude={ref}" for ref in excluding]
-    # `--glob` and not `--all`: the HEAD of the directory asked in may be the one to go.
-    found = answer(
+    lines = check_output(
         repository,
-        *("rev-list", "--topo-order", "--parents", "--stdin", "--not", *others, "--glob=refs/*"),
+        *("rev-list", "--topo-order", "--parents", "--stdin", *_not_reached_by(excluding)),
         input="".join(f"{tip}\n" for tip in tips).encode(),
-    )
-    return {line.split()[0]: tuple(line.split()[1:]) for line in found.splitlines()}
+    ).splitlines()
+    return {line.split()[0]: tuple(line.split()[1:]) for line in lines}
+
+
+def _not_reached_by(excluding: Collection[str], besides: Collection[str] = ()) -> list[str]:
+    # `--glob` and not `--all`: HEAD of this directory may be a reference to delete.
+    return ["--not", *besides, *(f"--exclude={ref}" for ref in excluding), "--glob=refs/*"]
 
 
 def lacks_objects(
@@ -174,58 +188,58 @@ def lacks_objects(
     References named in `excluding` do not count. Objects promised to a partial clone are not
     missing.
     """
-    others = [f"--exclude={ref}" for ref in excluding]
     done = run(
         repository,
         *("rev-list", "--objects", "--quiet", "--exclude-promisor-objects", "--stdin"),
-        *("--not", *besides, *others, "--glob=refs/*"),
+        *_not_reached_by(excluding, besides),
         input="".join(f"{tip}\n" for tip in tips).encode(),
         seconds=LONG,
     )
     return done.status != 0
 
 
-def keep_whole(
+def update_refs_to_whole(
     repository: Path, updates: Sequence[Update], *, excluding: str, why: str = "weft"
 ) -> None:
-    """Move references to new commits; if an object is missing, move them back and raise an error.
+    """Move references to new commits; if an object is missing, move them back and raise GitFailed.
 
-    Until a reference reaches the commits, a `git gc --prune=now` of the user's may remove their
+    Until a reference reaches the commits, a `git gc --prune=now` of the user may remove their
     objects. Objects of the commit `excluding` are not checked.
     """
     update_refs(repository, updates, why=why)
-    made = [one.new for one in updates if one.new is not None]
+    made = [update.new for update in updates if update.new is not None]
+    walk = ("rev-list", "--objects", "--quiet", *made, f"^{excluding}")
     try:
-        answer(repository, "rev-list", "--objects", "--quiet", *made, f"^{excluding}", seconds=LONG)
+        check_output(repository, *walk, seconds=LONG)
     except GitFailed:
-        back = [Update(ref=one.ref, old=one.new, new=one.old) for one in updates]
+        back = [Update(ref=update.ref, old=update.new, new=update.old) for update in updates]
         update_refs(repository, back, why="weft: not whole")
         raise
 
 
-def is_taken(directory: Path, tip: str) -> bool:
-    """Whether all that a commit brings is in the branch checked out there: by the same commits,
-    or by ones that make the same changes, as a cherry-pick does."""
+def has_changes_of(directory: Path, tip: str) -> bool:
+    """Tell whether the checked-out branch has all changes of a commit: by the same commits, or by
+    commits with the same changes, such as cherry-picks."""
     done = run(
         directory, *("rev-list", "--cherry-pick", "--right-only", "--max-count=1"), f"HEAD...{tip}"
     )
-    return done.status == 0 and not done.output  # without a commit nothing is taken
+    return done.status == 0 and not done.output
 
 
 def list_commits(repository: Path, old: str, new: str) -> list[str]:
-    """The commits by which a branch moved from `old` to `new`, first to last."""
-    found = answer(repository, "rev-list", "--reverse", "--first-parent", f"{old}..{new}")
-    return found.splitlines()
+    """List the commits by which a branch moved from `old` to `new`, first to last."""
+    walk = ("rev-list", "--reverse", "--first-parent", f"{old}..{new}")
+    return check_output(repository, *walk).splitlines()
 
 
-def heads(commits: dict[str, tuple[str, ...]]) -> list[str]:
-    """Those of the commits that no other of them descends from."""
+def find_heads(commits: dict[str, tuple[str, ...]]) -> list[str]:
+    """Return the commits that are parents of none of these commits."""
     inner = {parent for parents in commits.values() for parent in parents}
     return [commit for commit in commits if commit not in inner]
 
 
 def is_ancestor(repository: Path, ancestor: str, commit: str) -> bool:
-    """Whether a commit contains another, or is it."""
+    """Tell whether a commit contains `ancestor`, or is the same commit."""
     done = run(repository, "merge-base", "--is-ancestor", ancestor, commit)
     if done.status not in (0, 1):
         raise GitFailed(f"git cannot compare {ancestor} and {commit}: {done.errors.strip()}")

@@ -1,4 +1,4 @@
-"""Questions to git about a repository, one typed function each."""
+"""Questions to git about a repository."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft.errors import InputError
-from weft.git.git_command import answer, first_line, run, split
+from weft.git.git_command import check_output, first_line, join_nul, run, split_nul
 from weft.git.refs import Update, update_refs
 from weft.git.trees import commit_tree
 
@@ -41,56 +41,56 @@ class Commit(Struct, frozen=True, kw_only=True):
 _known: dict[tuple[Path, str], Commit] = {}
 
 
-def create(directory: Path) -> None:
-    """A new repository with one empty commit, untouched by the user's templates and hooks."""
+def create_repository(directory: Path) -> None:
+    """Make a repository with an empty commit, without the user's templates and hooks."""
     directory.mkdir(parents=True)
-    answer(directory, "init", "--quiet", "--template=", "--initial-branch=main")
-    tree = answer(directory, "mktree").strip()
-    who = {"name": "weft", "email": "weft@localhost", "date": "@0 +0000"}
-    first = commit_tree(directory, tree, (), "First", **who)
+    check_output(directory, "init", "--quiet", "--template=", "--initial-branch=main")
+    tree = check_output(directory, "mktree").strip()
+    author = {"name": "weft", "email": "weft@localhost", "date": "@0 +0000"}
+    first = commit_tree(directory, tree, (), "First", **author)
     update_refs(directory, [Update(ref="refs/heads/main", old=None, new=first)])
 
 
-def version() -> tuple[int, ...]:
-    """The installed git's version: (2, 39, 5)."""
-    found = re.search(r"(\d+(?:\.\d+)+)", run(Path.cwd(), "version").output)
-    return tuple(int(part) for part in found[1].split(".")) if found else ()
+def get_version() -> tuple[int, ...]:
+    """Return the version of the installed git: (2, 39, 5)."""
+    match = re.search(r"(\d+(?:\.\d+)+)", run(Path.cwd(), "version").output)
+    return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
 def top_level(directory: Path) -> Path:
-    """The root of the working tree this directory is in."""
+    """Return the root of the working tree of this directory."""
     return _path(directory, "--show-toplevel")
 
 
 def common_directory(directory: Path) -> Path:
-    """The git directory that all working trees of a repository share."""
+    """Return the git directory that all working trees of a repository share."""
     return _path(directory, "--git-common-dir")
 
 
 def git_directory(directory: Path) -> Path:
-    """The git directory of this working tree alone: the common one, or its entry there."""
+    """Return the git directory of this working tree: the common one, or its entry there."""
     return _path(directory, "--absolute-git-dir")
 
 
-def locate(directory: Path) -> tuple[Path, Path]:
-    """The root of the working tree a directory is in, and the git directory all of them share."""
+def get_directories(directory: Path) -> tuple[Path, Path]:
+    """Return the root of a directory's working tree and the common git directory."""
     asked = ("--path-format=absolute", "--show-toplevel", "--git-common-dir")
     done = run(directory, "rev-parse", *asked)
     lines = done.output.removesuffix("\n").split("\n")
-    if done.status != 0 or len(lines) != 2:  # refused, or there is a new line in a path
+    if done.status != 0 or len(lines) != 2:  # git refused, or a path contains a new line
         return top_level(directory), common_directory(directory)
     return Path(lines[0]), Path(lines[1])
 
 
 @lru_cache(maxsize=64)
 def find_top_level(directory: Path) -> Path | None:
-    """The root of the working tree this directory is in; a bare repository has none."""
-    inside = answer(directory, "rev-parse", "--is-inside-work-tree") == "true\n"
+    """Return the root of the working tree of this directory; None in a bare repository."""
+    inside = check_output(directory, "rev-parse", "--is-inside-work-tree") == "true\n"
     return top_level(directory) if inside else None
 
 
 def list_alternates(directory: Path) -> tuple[str, ...]:
-    """List the object stores that a repository borrows from, as it names them."""
+    """List the object stores that a repository borrows from, under its names for them."""
     try:
         file = common_directory(directory) / "objects" / "info" / "alternates"
         text = file.read_text(encoding="utf-8", errors="surrogateescape")
@@ -99,56 +99,53 @@ def list_alternates(directory: Path) -> tuple[str, ...]:
     return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
-def tracked_files(directory: Path) -> list[str]:
-    """Every file git tracks in this working tree, relative to its root."""
+def list_tracked_files(directory: Path) -> list[str]:
+    """List the tracked files of a working tree, relative to its root."""
     root = top_level(directory)
     done = run(root, "ls-files", "-z")
     if done.status != 0:
         raise InputError(f"git cannot list the files of {root}: {first_line(done.errors)}.")
-    return split(done.output)
+    return split_nul(done.output)
 
 
-def settings(directory: Path) -> dict[str, str]:
-    """The whole configuration as git reads it here; keys in lower case, the last value wins."""
-    found = {}
+def read_settings(directory: Path) -> dict[str, str]:
+    """Read the whole configuration of a directory; keys are in lower case, the last value wins."""
     without_ours = {"GIT_CONFIG_COUNT": "0"}
-    for entry in split(answer(directory, "config", "--list", "-z", variables=without_ours)):
-        key, _, value = entry.partition("\n")
-        found[key] = value
-    return found
+    listed = check_output(directory, "config", "--list", "-z", variables=without_ours)
+    entries = (entry.partition("\n") for entry in split_nul(listed))
+    return {key: value for key, _, value in entries}
 
 
 def has_commits(directory: Path) -> bool:
-    return bool(answer(directory, "rev-list", "--max-count=1", "--all"))
+    return bool(check_output(directory, "rev-list", "--max-count=1", "--all"))
 
 
 def get_commit(directory: Path, name: str) -> Commit:
-    """The commit a name or id stands for."""
+    """Return the commit of a name or id; raise NoSuchCommit without one."""
     return _get_known(directory, name) if _ID.fullmatch(name) else _read_commit(directory, name)
 
 
 def find_tip(directory: Path, ref: str) -> Commit | None:
-    """The commit a full reference name points at."""
+    """Return the commit of a full reference name."""
     shown = "%(refname)%00%(objectname)%00%(tree)%00%(parent)%00%(committerdate:raw)"
-    for line in answer(directory, "for-each-ref", f"--format={shown}", ref).splitlines():
+    for line in check_output(directory, "for-each-ref", f"--format={shown}", ref).splitlines():
         name, commit, tree, parents, date = line.split("\0")
         if name == ref and tree:
-            found = Commit(id=commit, tree=tree, parents=tuple(parents.split()), date=date)
+            tip = Commit(id=commit, tree=tree, parents=tuple(parents.split()), date=date)
             with _asking:
-                _known[directory, commit] = found
-            return found
+                _known[directory, commit] = tip
+            return tip
     return None
 
 
 def _get_known(directory: Path, name: str) -> Commit:
-    """What an id stands for never changes. Who asks at the same time waits for one answer."""
-    with _asking:
-        found = _known.get((directory, name))
-        if found is None:
-            found = _known[directory, name] = _read_commit(directory, name)
+    with _asking:  # threads that ask at the same time wait for a single answer
+        commit = _known.get((directory, name))
+        if commit is None:
+            commit = _known[directory, name] = _read_commit(directory, name)
         while len(_known) > _MOST_KNOWN:
             del _known[next(iter(_known))]
-        return found
+        return commit
 
 
 def _read_commit(directory: Path, name: str) -> Commit:
@@ -160,21 +157,20 @@ def _read_commit(directory: Path, name: str) -> Commit:
     return Commit(id=commit, tree=tree, parents=tuple(parents.split()), date=date)
 
 
-def ignored(directory: Path, paths: list[str]) -> set[str]:
-    """Those of the paths that git ignores in this working tree."""
-    done = run(directory, "check-ignore", "-z", "--stdin", input="\0".join([*paths, ""]).encode())
-    if done.status not in (0, 1):  # 1: none of them
+def find_ignored(directory: Path, paths: list[str]) -> set[str]:
+    """Return the paths that git ignores in this working tree."""
+    done = run(directory, "check-ignore", "-z", "--stdin", input=join_nul(paths))
+    if done.status not in (0, 1):  # 1: git ignores none
         raise InputError(f"git cannot tell what is ignored: {first_line(done.errors)}.")
-    return set(split(done.output))
+    return set(split_nul(done.output))
 
 
 def _path(directory: Path, question: str) -> Path:
-    """Asked again and again about one repository, which does not move meanwhile."""
     with _asking:
         return _ask_path(directory, question)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # a repository does not move while weft works on it
 def _ask_path(directory: Path, question: str) -> Path:
     done = run(directory, "rev-parse", "--path-format=absolute", question)
     if done.status != 0:

@@ -1,4 +1,4 @@
-"""Trees and commits: taking a working tree down, putting one up, comparing two."""
+"""Trees: comparing, checking out, and writing them from a working tree; and commits of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft.git.git_command import LONG, GitView, answer, join, split, through
+from weft.git.git_command import LONG, check_output, join_nul, split_nul
+from weft.git.git_view import GitView, view_output
 
 SYMLINK = 0o120000
 SUBMODULE = 0o160000
@@ -26,22 +27,21 @@ class ChangeKind(StrEnum):
 
 
 class FileChange(Struct, frozen=True, kw_only=True):
-    """How one path differs between two trees."""
+    """The difference of a path between two trees."""
 
     kind: ChangeKind
     path: str
-    source: str | None = None  # of a rename: what it was called before
+    source: str | None = None  # of a rename: the path before
     old_mode: int
     new_mode: int
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every path it touches."""
         return (self.path,) if self.source is None else (self.source, self.path)
 
 
 class Differences(Struct, frozen=True, kw_only=True):
-    """What a working tree holds other than its index says."""
+    """The paths in which a working tree differs from its index."""
 
     modified: tuple[str, ...]
     deleted: tuple[str, ...]
@@ -58,14 +58,22 @@ _KINDS = {
 
 
 def compare_trees(repository: Path, old: str, new: str) -> list[FileChange]:
-    """What differs between two trees or commits, renames recognised."""
-    words = iter(split(answer(repository, "diff-tree", "-r", "-z", "--raw", "-M", old, new)))
-    return list(_read_changes(words))
+    """Return the changes between two trees or commits, with renames."""
+    shown = ("-r", "-z", "--raw", "-M")
+    return list(
+        _read_changes(iter(split_nul(check_output(repository, "diff-tree", *shown, old, new))))
+    )
+
+
+def make_patch(repository: Path, old: str, new: str) -> bytes:
+    """Return a patch between two commits that does not depend on the user's `git diff`."""
+    shown = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary", "-M", "-p", "-r")
+    return os.fsencode(check_output(repository, "diff-tree", *shown, old, new, "--"))
 
 
 def _read_changes(words: Iterator[str]) -> Iterator[FileChange]:
     for word in words:
-        if not word.startswith(":"):  # the commit's own id, printed for a single commit
+        if not word.startswith(":"):  # git prints the id of a single commit first
             continue
         old_mode, new_mode, _, _, status = word[1:].split(" ")
         first = next(words)
@@ -79,26 +87,24 @@ def _read_changes(words: Iterator[str]) -> Iterator[FileChange]:
         )
 
 
-def differences(view: GitView) -> Differences:
-    """What the working tree holds other than the view's index; ignored files do not count."""
-    found: dict[str, dict[str, None]] = {"C": {}, "R": {}, "?": {}}
-    listed = through(view, "ls-files", "-z", "-t", "-m", "-d", "-o", "--exclude-standard")
-    for entry in split(listed):
-        found.setdefault(entry[0], {})[entry[2:]] = None
-    gone = {path for path in found["C"] if path in found["R"] or not _is_there(view.tree, path)}
+def compare_to_index(view: GitView) -> Differences:
+    """Compare the working tree with the view's index; ignored files do not count."""
+    paths: dict[str, dict[str, None]] = {"C": {}, "R": {}, "?": {}}
+    listed = view_output(view, "ls-files", "-z", "-t", "-m", "-d", "-o", "--exclude-standard")
+    for entry in split_nul(listed):
+        paths.setdefault(entry[0], {})[entry[2:]] = None
+    gone = {path for path in paths["C"] if path in paths["R"] or not _can_add(view.tree, path)}
     return Differences(
-        modified=tuple(path for path in found["C"] if path not in gone),
-        deleted=tuple({**found["R"], **dict.fromkeys(sorted(gone))}),
-        untracked=tuple(path for path in found["?"] if not path.endswith("/")),
-        nested=tuple(path.removesuffix("/") for path in found["?"] if path.endswith("/")),
+        modified=tuple(path for path in paths["C"] if path not in gone),
+        deleted=tuple({**paths["R"], **dict.fromkeys(sorted(gone))}),
+        untracked=tuple(path for path in paths["?"] if not path.endswith("/")),
+        nested=tuple(path.removesuffix("/") for path in paths["?"] if path.endswith("/")),
     )
 
 
-def _is_there(tree: Path, path: str) -> bool:
-    """Whether git could take the path up: git reads through a symlinked directory, weft does not.
-
-    A pipe, socket or device in the place of a file cannot be part of a tree either.
-    """
+def _can_add(tree: Path, path: str) -> bool:
+    """Tell whether a path can be part of a tree: no pipe, socket or device, and not below a
+    symlink, through which git would read."""
     above = tree
     for name in path.split("/")[:-1]:
         above = above / name
@@ -111,66 +117,70 @@ def _is_there(tree: Path, path: str) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)
 
 
-def take_up(view: GitView, found: Differences) -> None:
+def add_to_index(view: GitView, changed: Differences) -> None:
     """Write the differences into the view's index, and the files into the repository."""
-    if found.deleted:
-        through(view, "update-index", "-z", "--force-remove", "--stdin", input=join(found.deleted))
-    if found.modified or found.untracked:
-        paths = join((*found.modified, *found.untracked))
-        through(
-            view, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", input=paths
-        )
+    update = ("update-index", "-z")
+    if changed.deleted:
+        view_output(view, *update, "--force-remove", "--stdin", input=join_nul(changed.deleted))
+    if changed.modified or changed.untracked:
+        paths = join_nul((*changed.modified, *changed.untracked))
+        view_output(view, *update, "--add", "--remove", "--replace", "--stdin", input=paths)
 
 
 def write_tree(view: GitView) -> str:
-    """The tree of the view's index."""
-    return through(view, "write-tree", "--missing-ok").strip()
+    """Write the tree of the view's index and return its id."""
+    return view_output(view, "write-tree", "--missing-ok").strip()
 
 
-def ignored_files(view: GitView) -> list[str]:
-    """What lies in the working tree and is ignored; whole directories by their name and `/`."""
-    return split(through(view, "ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"))
+def list_ignored(view: GitView) -> list[str]:
+    """List the ignored files; a whole directory is its name with `/`."""
+    shown = ("-o", "-i", "--exclude-standard", "--directory")
+    return split_nul(view_output(view, "ls-files", "-z", *shown))
 
 
-def submodules(view: GitView) -> list[str]:
-    """The paths that the index says are submodules."""
-    entries = split(through(view, "ls-files", "-z", "--stage"))
-    return [entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")]
+def list_submodules(view: GitView) -> dict[str, str]:
+    """Return the paths of submodules in the index, each with its commit."""
+    entries = split_nul(view_output(view, "ls-files", "-z", "--stage"))
+    return {
+        entry.partition("\t")[2]: entry.split(" ")[1]
+        for entry in entries
+        if entry.startswith("160000 ")
+    }
 
 
-def skipped(view: GitView, paths: Iterable[str]) -> list[str]:
-    """Return the paths that the index marks as not checked out, even if a file lies there."""
+def list_skipped(view: GitView, paths: Iterable[str]) -> list[str]:
+    """Return the paths that the index marks as not checked out, even if a file is there."""
     wanted = set(paths)
     plain = replace(view, settings={**view.settings, "core.sparsecheckout": "false"})
-    entries = split(through(plain, "ls-files", "-z", "-t"))
+    entries = split_nul(view_output(plain, "ls-files", "-z", "-t"))
     return [entry[2:] for entry in entries if entry[0] == "S" and entry[2:] in wanted]
 
 
-def unmerged(view: GitView) -> list[str]:
-    """The paths that the index says are in conflict."""
-    entries = split(through(view, "ls-files", "-z", "--unmerged"))
+def list_unmerged(view: GitView) -> list[str]:
+    """List the paths that are in conflict in the index."""
+    entries = split_nul(view_output(view, "ls-files", "-z", "--unmerged"))
     return sorted({entry.partition("\t")[2] for entry in entries})
 
 
-def put_index(view: GitView, tree: str) -> None:
-    """Make the index what the tree says, and leave the files alone."""
-    through(view, "read-tree", tree)
+def reset_index(view: GitView, tree: str) -> None:
+    """Read a tree into the index, and leave the files alone."""
+    view_output(view, "read-tree", tree)
 
 
-def put_up(view: GitView, tree: str) -> None:
-    """Make tracked files what the tree says, whatever was there before."""
-    through(view, "read-tree", "--reset", "-u", tree)
+def check_out(view: GitView, tree: str) -> None:
+    """Write the files of a tree over all tracked files."""
+    view_output(view, "read-tree", "--reset", "-u", tree)
 
 
-def advance(view: GitView, old: str, new: str) -> None:
-    """Make tracked files what `new` says where it differs from `old`, which is there now."""
-    through(view, "read-tree", "-m", "-u", old, new)
+def switch_tree(view: GitView, old: str, new: str) -> None:
+    """Write the files in which two trees differ; `old` is checked out now."""
+    view_output(view, "read-tree", "-m", "-u", old, new)
 
 
 def remove_untracked(view: GitView, but: Iterable[str] = ()) -> None:
     """Remove every file that is not in the index, also ignored files and repositories, except
     matches of these patterns."""
-    through(view, "clean", "-ffdxq", *(f"--exclude={pattern}" for pattern in but))
+    view_output(view, "clean", "-ffdxq", *(f"--exclude={pattern}" for pattern in but))
 
 
 def commit_tree(
@@ -184,16 +194,16 @@ def commit_tree(
     date: str,
 ) -> str:
     """Write a commit; the same arguments give the same commit."""
-    who = {
-        f"GIT_{role}_{what}": value
+    people = {
+        f"GIT_{role}_{fact}": value
         for role in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", name), ("EMAIL", email), ("DATE", date))
+        for fact, value in (("NAME", name), ("EMAIL", email), ("DATE", date))
     }
-    return answer(
+    return check_output(
         repository,
         *("-c", "i18n.commitEncoding=UTF-8", "commit-tree", tree),
         *(word for parent in parents for word in ("-p", parent)),
         input=message.encode(errors="replace"),
-        variables=who,
+        variables=people,
         seconds=LONG,
     ).strip()

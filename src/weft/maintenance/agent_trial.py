@@ -63,7 +63,7 @@ def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
     prompt.prompt(agent, Briefing(task="trial", title=_TEXT, text=_TEXT, files=(FILE,)))
     with tempfile.TemporaryDirectory(prefix=f"weft-{agent.name}-") as name:
         root = Path(name).resolve() / "trial"
-        git.create(root)
+        git.create_repository(root)
         settings = (project.root / agent.file).read_text(encoding="utf-8-sig").splitlines()
         (root / AGENTS).mkdir(parents=True)
         (root / agent.file).write_text(

@@ -63,7 +63,7 @@ def survey(project: Project, *, branches: Branches, older_than: float) -> Cleanu
     """What `clean` would free and keep; nothing is changed."""
     plan = _decide(project, branches, older_than)
     living = old_attempts.find_living(plan.old)
-    done = workspace.survey(project.root, _AllBut(plan.going))
+    done = workspace.list_leftovers(project.root, _AllBut(plan.going))
     return _report(plan, done, living)
 
 
@@ -184,7 +184,7 @@ def _without_task(root: Path, tip: str | None, branches: Branches) -> str | None
 
 def _untaken(root: Path, tip: str | None, branches: Branches, what: str) -> str | None:
     """Why a branch stays; None if its work is in the branch the user is on, or it may go anyway."""
-    if branches is Branches.ALL or tip is None or git.is_taken(root, tip):
+    if branches is Branches.ALL or tip is None or git.has_changes_of(root, tip):
         return None
     return f"{what}, not in your branch yet"
 

@@ -50,7 +50,7 @@ def _programs() -> Iterator[Finding]:
     running = ".".join(str(part) for part in sys.version_info[:3])
     yield Finding(name="python", good=True, text=running)
     try:
-        installed = git.version()
+        installed = git.get_version()
     except WeftError as error:
         yield Finding(name="git", good=False, text=str(error))
         return

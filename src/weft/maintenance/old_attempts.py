@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import WorkspaceError
-from weft.git.deletion import delete_tree
+from weft.git.disk import delete_tree
 from weft.model import TERMINAL, Task
 from weft.process import attempt_files
 from weft.process.death_proof import find_strays, prove_dead

@@ -32,7 +32,7 @@ class Looks:
         files = workspace.settings_files(root)
         with self._reading:
             if self._settings is None or self._settings[0] != files:
-                self._settings = files, git.settings(root)
+                self._settings = files, git.read_settings(root)
             return self._settings[1]
 
     def soon(self, root: Path) -> Future[Fingerprint]:

@@ -150,4 +150,4 @@ def _is_own_directory(path: Path) -> bool:
 def _ask_git(directory: Path) -> tuple[Path, Path]:
     from weft import git
 
-    return git.locate(directory)
+    return git.get_directories(directory)

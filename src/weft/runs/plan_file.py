@@ -101,9 +101,9 @@ def write_over(path: Path, data: bytes, *, ours: Callable[[bytes], bool], kind: 
 
 
 def _remember(path: Path) -> None:
-    from weft.workspace.own_writes import remember_written  # late: most commands write nothing
+    from weft.workspace.own_writes import record_own_write  # late: most commands write nothing
 
-    remember_written(path)
+    record_own_write(path)
 
 
 def _real(path: Path) -> Path:

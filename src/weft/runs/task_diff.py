@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from weft import git
 from weft.errors import Refused
-from weft.git.patch import diff
+from weft.git.trees import make_patch
 from weft.model import State
 from weft.project.project import Project
 from weft.runs.control import called
@@ -52,4 +52,6 @@ def _find(root: Path, store: Store, name: str) -> TaskDiff:
 
 def _difference(root: Path, task: int, attempt: int | None, base: str, commit: str) -> TaskDiff:
     old, new = git.get_commit(root, base).id, git.get_commit(root, commit).id
-    return TaskDiff(task=task, attempt=attempt, base=old, commit=new, patch=diff(root, old, new))
+    return TaskDiff(
+        task=task, attempt=attempt, base=old, commit=new, patch=make_patch(root, old, new)
+    )

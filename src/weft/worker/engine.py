@@ -29,10 +29,10 @@ from weft import git
 from weft.attempt.orphans import Staying, free_workspaces, prove_dead
 from weft.config import Config
 from weft.errors import InputError, StoreError, WeftError, find_passing_fault
-from weft.gate.check_run import bury
+from weft.gate.check_run import end_orphaned_check
 from weft.gate.gate_loop import Gate
 from weft.gate.merge import MergeCandidate, merge
-from weft.git.object_store import open_plumbing
+from weft.git.object_store import open_object_store
 from weft.model import ONE_TASK, Grant, Lease, Run, TargetState, Worker
 from weft.process import cgroup, process_table, sandbox
 from weft.process.launcher import Launcher
@@ -100,9 +100,9 @@ def open_site(
 
 def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str:
     """What a subtask starts from: trunk, and on it what its siblings have done."""
-    with open_plumbing(root) as plumbing:
+    with open_object_store(root) as objects:
         steps = merge(
-            plumbing, tip, [MergeCandidate(commit=one, base=base) for one, base in candidates]
+            objects, tip, [MergeCandidate(commit=one, base=base) for one, base in candidates]
         )
     if any(not step.clean for step in steps):
         raise WeftError("What its siblings did does not merge with trunk any more.")
@@ -346,7 +346,9 @@ def _sweep(site: Site, scheduler: Scheduler, silence: Silence, place: ProcessPla
 def _prove_dead(site: Site, lease: Lease) -> str | None:
     proof = prove_dead(site, lease)
     if proof is not None and lease.kind == "check":
-        return bury(site, lease.holder, lease.fence)  # its commands may have outlived its worker
+        return end_orphaned_check(
+            site, lease.holder, lease.fence
+        )  # its commands may have outlived its worker
     return proof
 
 

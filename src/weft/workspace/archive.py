@@ -1,8 +1,10 @@
-"""Keeping what exists nowhere else, under `refs/weft/archive/<run>/<task>/<n>/<commit>`.
+"""The archive of work that exists only in a workspace.
 
-That is: files that are in no commit, contents that were only staged, and every commit the
-worktree ever stood on that no reference reaches. Doing it twice is doing it once: the same
-state gives the same commits, and those are reached by then.
+Its references are `refs/weft/archive/<run>/<task>/<n>/<commit>`.
+
+It keeps files that are in no commit, contents that were only staged, and every commit of the
+worktree that no reference reaches. Archiving twice is archiving once: the same state gives the
+same commits, which the references of the first time reach.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from msgspec import Struct
 from weft import git
 from weft.errors import WorkspaceError
 from weft.git import Update
-from weft.git.refs import find_commits, heads, lacks_objects, unreachable
+from weft.git.refs import find_commits, find_heads, lacks_objects, list_unreachable
 from weft.workspace import inspection, nested_repositories, quarantine, snapshot, worktree
 from weft.workspace.names import archive_ref
 from weft.workspace.workspace_records import Workspace
@@ -28,8 +30,8 @@ _ALL = 256 * 1024 * 1024
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    refs: tuple[str, ...] = ()  # what was archived now
-    obstacle: str | None = None  # why the workspace still holds what nothing else does
+    refs: tuple[str, ...] = ()  # new references
+    obstacle: str | None = None  # the reason why work exists only in the workspace
 
 
 def keep(workspace: Workspace) -> Kept:
@@ -39,9 +41,9 @@ def keep(workspace: Workspace) -> Kept:
     if mount is not None:
         return Kept(obstacle=f"Something is mounted at {mount}; unmount it: umount {mount}")
     inspection.disarm(workspace)
-    stands = _standing(workspace)
-    ids = {*written_ids(workspace.admin), *stands}
-    quarantine.take_in(workspace, ids)
+    tips = _list_tips(workspace)
+    ids = {*find_written_ids(workspace.admin), *tips}
+    quarantine.import_objects(workspace, ids)
     named = find_commits(workspace.common, ids)
     whole = find_whole(workspace.common, named, excluding=[workspace.branch])
     known = {commit: named[commit] for commit in whole}
@@ -49,17 +51,25 @@ def keep(workspace: Workspace) -> Kept:
     obstacle = None
     if worktree.is_present(workspace.slot):
         taken = snapshot.take(workspace)
-        trees = {known[commit] for commit in stands if commit in known}
-        head = next((commit for commit in stands if commit in known), None)
+        trees = {known[commit] for commit in tips if commit in known}
+        head = next((commit for commit in tips if commit in known), None)
         if head is None:
             raise WorkspaceError(f"The commit {workspace.base} is missing from the repository.")
-        made = [_commit(workspace, *one, head) for one in _uncommitted(workspace, taken, trees)]
-        obstacle = _obstacle(workspace, taken)
-    lost = heads(unreachable(workspace.common, [*known, *made]))
+        made = [
+            _commit(workspace, tree, message, head)
+            for tree, message in _list_uncommitted(workspace, taken, trees)
+        ]
+        nested = (
+            *taken.changed.nested,
+            *nested_repositories.list_filled_submodules(workspace),
+        )
+        works = (nested_repositories.find_work(workspace, path) for path in nested)
+        obstacle = next(filter(None, works), None)
+    lost = find_heads(list_unreachable(workspace.common, [*known, *made]))
     updates = [
         Update(ref=archive_ref(workspace.branch, commit), old=None, new=commit) for commit in lost
     ]
-    git.keep_whole(workspace.common, updates, excluding=workspace.base, why="weft: kept")
+    git.update_refs_to_whole(workspace.common, updates, excluding=workspace.base, why="weft: kept")
     return Kept(refs=tuple(update.ref for update in updates), obstacle=obstacle)
 
 
@@ -75,17 +85,19 @@ def find_whole(
     make `git gc` fail. Objects that the references in `excluding` reach are checked as well."""
     if not commits or not lacks_objects(common, commits, excluding=excluding):
         return list(commits)
-    return [one for one in commits if not lacks_objects(common, [one], excluding=excluding)]
+    return [
+        commit for commit in commits if not lacks_objects(common, [commit], excluding=excluding)
+    ]
 
 
 def drop_branches(
     common: Path, branches: Mapping[str, str], *, landed: Container[str] = ()
 ) -> tuple[str, ...]:
-    """Delete branches, given with their tips, all at once. Commits that only they reach are
-    archived, except those in `landed`, whose work trunk holds."""
+    """Delete branches, given with their tips, all at once. Archive commits that only they reach,
+    except those in `landed`, whose work is in trunk."""
     names = tuple(branches)
     existing = find_whole(common, find_commits(common, branches.values()), excluding=names)
-    lost = heads(unreachable(common, existing, excluding=names))
+    lost = find_heads(list_unreachable(common, existing, excluding=names))
     owner = {commit: branch for branch, commit in branches.items()}
     kept = [
         Update(ref=archive_ref(owner[commit], commit), old=None, new=commit)
@@ -97,19 +109,11 @@ def drop_branches(
     return tuple(update.ref for update in kept)
 
 
-def _obstacle(workspace: Workspace, taken: snapshot.Snapshot) -> str | None:
-    for path in (*taken.found.nested, *nested_repositories.populated_submodules(workspace)):
-        work = nested_repositories.find_work(workspace, path)
-        if work:
-            return work
-    return None
-
-
-def written_ids(admin: Path) -> set[str]:
-    """Every object id in the small files of a worktree's git entry: HEAD, its log, merges, …"""
-    found: set[str] = set()
+def find_written_ids(admin: Path) -> set[str]:
+    """Return every object id in the small files of a worktree's git entry: HEAD, its log, …"""
+    ids: set[str] = set()
     if not admin.is_dir() or admin.is_symlink():
-        return found
+        return ids
     read = 0
     for entry in inspection.walk(admin):
         inside = entry.path[len(str(admin)) :].split("/")[1:-1]
@@ -119,30 +123,30 @@ def written_ids(admin: Path) -> set[str]:
         read += len(text)
         if read > _ALL:
             raise WorkspaceError(f"The files in {admin} have more than {_ALL >> 20} MB.")
-        found.update(one.decode() for one in _ID.findall(text))
-    return found
+        ids.update(id.decode() for id in _ID.findall(text))
+    return ids
 
 
-def _standing(workspace: Workspace) -> list[str]:
-    """Where the worktree and its branch stand, and where they started."""
+def _list_tips(workspace: Workspace) -> list[str]:
+    """List the commits of the worktree's HEAD, of its branch and of its base."""
     head = _find_head(workspace)
     refs = git.list_refs(workspace.common, workspace.branch, *([head] if head else []))
     own = head and quarantine.find_tip(workspace, head)
-    found = (own, head and refs.get(head, head), refs.get(workspace.branch), workspace.base)
-    return [one for one in found if one]
+    tips = (own, head and refs.get(head, head), refs.get(workspace.branch), workspace.base)
+    return [tip for tip in tips if tip]
 
 
 def _find_head(workspace: Workspace) -> str | None:
-    """What the worktree's HEAD says: a reference or a commit."""
+    """Return the reference or commit in the worktree's HEAD."""
     text = inspection.read_file(workspace.admin / "HEAD", 4096).decode(errors="replace").strip()
-    found = _HEAD.fullmatch(text)  # an agent may have overwritten or removed the file
-    return found[1] if found else None
+    match = _HEAD.fullmatch(text)  # an agent may have overwritten or removed the file
+    return match[1] if match else None
 
 
-def _uncommitted(
+def _list_uncommitted(
     workspace: Workspace, taken: snapshot.Snapshot, known: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """The trees of the files and of the index that are in no commit yet, and what they are."""
+    """Yield the trees of the files and of the index that are in no commit, with messages."""
     staged = snapshot.find_staged_tree(workspace)
     if staged is not None and staged not in {*known, taken.tree} and is_whole(workspace, staged):
         yield staged, "weft: what was staged"
@@ -152,7 +156,7 @@ def _uncommitted(
 
 def _commit(workspace: Workspace, tree: str, message: str, head: str) -> str:
     parent = git.get_commit(workspace.common, head)
-    # Dated like its parent, so that a second time gives the same commit.
+    # The date of its parent, so that archiving again gives the same commit.
     return git.commit_tree(
         workspace.common,
         tree,

@@ -1,4 +1,4 @@
-"""Turning the final state of a workspace into one commit on its branch."""
+"""The candidate of an attempt: a single commit of the workspace's final state, on its branch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from weft import git
 from weft.git import Update
-from weft.git.refs import RefMoved, find_commits, heads, unreachable
+from weft.git.refs import RefMoved, find_commits, find_heads, list_unreachable
 from weft.workspace import snapshot
 from weft.workspace.archive import find_whole
 from weft.workspace.names import archive_ref
@@ -26,7 +26,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 class NoChange(Struct, frozen=True, kw_only=True):
-    """The workspace holds what its base holds."""
+    """A workspace with the files of its base."""
 
     tree: str
 
@@ -40,12 +40,11 @@ def candidate(
     date: str,
     tree: str | None = None,
 ) -> Candidate | NoChange:
-    """Make one commit, on the base, of all that is in the workspace, and put the branch there.
+    """Commit all files of the workspace on the base, and move the branch there.
 
-    `tree` is what `changes` found there, if it was asked; otherwise the files are looked at.
-    `date` is as git takes it (`1700000000 +0000`); equal arguments give an equal commit, so
-    doing it again after a crash changes nothing. What the branch held before, such as commits of
-    the agent's own, is archived in the same step.
+    `tree` is the tree of `changes`, if the caller has it. `date` has git's format
+    (`1700000000 +0000`); equal arguments give an equal commit, so repeating this after a crash
+    changes no reference. Commits that the branch held before are archived in the same step.
     """
     tree = tree or snapshot.take(workspace).tree
     if tree == workspace.base_tree:
@@ -59,7 +58,7 @@ def candidate(
         email=author.email,
         date=date,
     )
-    try:  # most agents leave their branch alone; whether this one did, git says while it moves
+    try:  # most agents leave their branch at the base
         _move(workspace, workspace.base, commit)
     except RefMoved:
         before = git.find_ref(workspace.common, workspace.branch)
@@ -69,15 +68,18 @@ def candidate(
 
 
 def _move(workspace: Workspace, before: str | None, commit: str) -> None:
-    stood = {before} - {None, workspace.base}  # the base is reached by the new commit too
-    tips = find_commits(workspace.common, [one for one in stood if one])
+    replaced = [] if before in (None, workspace.base) else [str(before)]
+    tips = find_commits(workspace.common, replaced)
     whole = find_whole(workspace.common, tips, excluding=[workspace.branch])
-    lost = heads(unreachable(workspace.common, whole, excluding=[workspace.branch]))
-    git.keep_whole(
+    lost = find_heads(list_unreachable(workspace.common, whole, excluding=[workspace.branch]))
+    git.update_refs_to_whole(
         workspace.common,
         [
             Update(ref=workspace.branch, old=before, new=commit),
-            *(Update(ref=archive_ref(workspace.branch, one), old=None, new=one) for one in lost),
+            *(
+                Update(ref=archive_ref(workspace.branch, commit), old=None, new=commit)
+                for commit in lost
+            ),
         ],
         excluding=workspace.base,
         why="weft: candidate",
@@ -85,7 +87,7 @@ def _move(workspace: Workspace, before: str | None, commit: str) -> None:
 
 
 def compose(message: str, trailers: Mapping[str, str]) -> str:
-    """A commit message that ends in these trailers."""
+    """Return a commit message that ends with these trailers."""
     text = message.replace("\0", "").strip() or "Work of an agent"
     lines = [f"{key}: {' '.join(value.split())}" for key, value in trailers.items()]
     _, before = git.split_trailers(text.encode(errors="replace"))

@@ -8,13 +8,14 @@ fetches none.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from weft import git
 from weft.errors import InputError
-from weft.git.git_command import GitView, answer, join, split, through
+from weft.git.git_command import check_output, join_nul, split_nul
+from weft.git.git_view import GitView, view_output
 
 _LFS: Final = "lfs"
 _POINTER: Final = "version https://git-lfs.github.com/spec/v1\n"
@@ -32,7 +33,7 @@ def lfs_settings(common: Path, settings: Mapping[str, str]) -> dict[str, str]:
         "filter.lfs.clean": "git-lfs clean -- %f",
         "filter.lfs.smudge": "git-lfs smudge -- %f",
         "lfs.storage": str(common / settings.get("lfs.storage", "lfs")),
-        # A missing object stays a pointer: nothing is fetched, whatever .lfsconfig says.
+        # A missing object stays a pointer: git-lfs fetches none, even if .lfsconfig asks for it.
         "lfs.url": "none://none",
         "lfs.skipdownloaderrors": "true",
         "lfs.transfer.maxretries": "1",
@@ -44,39 +45,39 @@ def find_raw(view: GitView, tree: str, paths: Iterable[str]) -> list[str]:
     asked = list(paths)
     if not asked:
         return []
-    told = split(
-        through(view, "check-attr", "-z", "--cached", "--stdin", "filter", input=join(asked))
-    )
-    kept = [path for path, value in zip(told[::3], told[2::3], strict=True) if value == _LFS]
-    return [path for path in kept if not _is_pointer(view, tree, path)]
+    query = ("check-attr", "-z", "--cached", "--stdin", "filter")
+    filters = _read_filters(view_output(view, *query, input=join_nul(asked)))
+    return [path for path, name in filters if name == _LFS and not _is_pointer(view, tree, path)]
+
+
+def _read_filters(answer: str) -> Iterator[tuple[str, str]]:
+    """Yield the paths and filters of an answer of `git check-attr`."""
+    fields = split_nul(answer)
+    return zip(fields[::3], fields[2::3], strict=True)
 
 
 def _is_pointer(view: GitView, tree: str, path: str) -> bool:
-    size = int(through(view, "cat-file", "-s", f"{tree}:{path}"))
+    size = int(view_output(view, "cat-file", "-s", f"{tree}:{path}"))
     if size > 1024:
         return False
-    return size == 0 or through(view, "cat-file", "blob", f"{tree}:{path}").startswith(_POINTER)
+    return size == 0 or view_output(view, "cat-file", "blob", f"{tree}:{path}").startswith(_POINTER)
 
 
 def refuse_filters(root: Path) -> None:
     """Raise `InputError` if files of a checkout go through a filter that weft cannot run."""
     if git.find_top_level(root) is None:
         return
-    files = git.tracked_files(root)
-    told = split(answer(root, "check-attr", "-z", "--stdin", "filter", input=join(files)))
-    used = {
-        value: path
-        for path, value in zip(told[::3], told[2::3], strict=True)
-        if value not in _NO_FILTER
-    }
+    files = git.list_tracked_files(root)
+    answer = check_output(root, "check-attr", "-z", "--stdin", "filter", input=join_nul(files))
+    used = {name: path for path, name in _read_filters(answer) if name not in _NO_FILTER}
     if _LFS in used and shutil.which("git-lfs") is None:
         raise InputError(
             f"{used[_LFS]} is kept in LFS, and there is no git-lfs here: agents would see and land "
             "it wrongly. Install git-lfs, then run `git lfs pull`."
         )
-    settings = git.settings(root)
+    settings = git.read_settings(root)
     for name, path in used.items():
-        programs = [f"filter.{name}.{what}" for what in ("clean", "smudge", "process")]
+        programs = [f"filter.{name}.{command}" for command in ("clean", "smudge", "process")]
         if name != _LFS and any(settings.get(key) for key in programs):
             raise InputError(
                 f"{path} goes through the filter {name!r} of your git, which weft does not run: "

@@ -1,13 +1,12 @@
-"""What must stay as it is while agents work: the user's checkout, branches, settings and hooks.
+"""Fingerprints of the user's checkout, branches, settings and hooks, which agents must not change.
 
-Taken before and after and compared in words. Looks at files the way git does (size, times), so
-it costs about as much as `git status`, and writes nothing into the repository.
+Two fingerprints are compared as sentences. Files are compared the way git does (size, times), which
+costs about as much as `git status` and leaves the repository as it is.
 
-Files that git neither tracks nor ignores are the user's too. git lists them anyway; a look at
-each costs 5 microseconds, and 3 more to keep. Hence a bound, for this is done before each start:
-of more than `_WATCHED` (10,000, say), only those at the top of the checkout are looked at, and of
-the rest is known whether any came or went; that costs what the listing does. Of repositories
-within the checkout is known that they are there.
+Untracked files are the user's too. git lists them anyway; the state of each costs 8 microseconds,
+before each start of an agent. So of more than `_WATCHED` untracked files, only those at the top of
+the checkout are compared, and the rest only by their names. Nested repositories are compared by
+their names.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from typing import Final
 
 from weft import git
 from weft.git import GitView
-from weft.git.git_command import through
-from weft.git.scratch import scratch_directory
-from weft.git.trees import differences
-from weft.workspace import worktree
+from weft.git.disk import scratch_directory
+from weft.git.git_view import view_output, write_git_directory
+from weft.git.trees import Differences, compare_to_index
 from weft.workspace.names import BRANCHES, TRUNKS
+from weft.workspace.worktree import checkout_settings
 
-_WATCHED: Final = 2_000  # untracked files that are looked at one by one
+_WATCHED: Final = 2_000  # untracked files whose states are compared
 _REPOSITORY: Final = "a repository"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    head: str  # what is checked out
-    index: str  # a digest of what is staged
+    head: str  # the checked-out branch or commit
+    index: str  # a digest of the staged files
     files: Mapping[str, str]  # tracked files that differ from the index
-    untracked: Mapping[str, str]  # what is neither tracked nor ignored
-    crowd: str  # a digest of its names where there is too much of it to look at each
-    refs: Mapping[str, str]  # branches, tags and the stash, weft's own apart
+    untracked: Mapping[str, str]
+    crowd: str  # a digest of the names of untracked files, if there are too many
+    refs: Mapping[str, str]  # branches, tags and the stash, without weft's
     settings: Mapping[str, str]  # digests of configuration and exclude files, by path
     hooks: Mapping[str, str]
     stat: str = field(default="", compare=False)  # of the index file
@@ -53,21 +52,25 @@ def fingerprint(
     settings: Mapping[str, str] | None = None,
     last: Fingerprint | None = None,
 ) -> Fingerprint:
-    """`settings` and `last`, an earlier look, spare git questions whose answers are known."""
+    """Take a fingerprint; `settings` and `last`, an earlier fingerprint, save calls of git."""
     directory = git.git_directory(repository)
     common = git.common_directory(repository)
-    settings = git.settings(repository) if settings is None else settings
+    settings = git.read_settings(repository) if settings is None else settings
     stat = _state(directory / "index")
     staged = last.index if last is not None and last.stat == stat else None
-    seen = _checkout(repository, directory, common, settings, staged)
+    root = git.find_top_level(repository)
+    index, changed = _compare_checkout(root, directory, common, settings, staged)
+    crowded = len(changed.untracked) > _WATCHED
+    watched = [path for path in changed.untracked if "/" not in path or not crowded]
+    top = root or repository
     refs = git.list_refs(repository, "refs/heads", "refs/tags", "refs/stash")
     hooks = Path(os.path.expanduser(settings.get("core.hookspath", "hooks")))
     return Fingerprint(
         head=_read(directory / "HEAD").strip(),
-        index=seen.index,
-        files=seen.files,
-        untracked=seen.untracked,
-        crowd=seen.crowd,
+        index=index,
+        files=_states(top, (*changed.modified, *changed.deleted)),
+        untracked=_states(top, watched) | dict.fromkeys(changed.nested, _REPOSITORY),
+        crowd=_digest("\0".join(changed.untracked)) if crowded else "",
         refs={ref: at for ref, at in refs.items() if not ref.startswith((BRANCHES, TRUNKS))},
         settings=settings_files(repository),
         hooks=dict(_digests(sorted(_files_in(common / hooks)))),
@@ -76,29 +79,31 @@ def fingerprint(
 
 
 def settings_files(repository: Path) -> dict[str, str]:
-    """Digests of the files in which a repository is configured, by path."""
+    """Return the digests of a repository's configuration files, by path."""
     directory, common = git.git_directory(repository), git.common_directory(repository)
-    return dict(_digests(_settings_files(directory, common)))
+    shared = [common / "config", common / "info" / "exclude", common / "info" / "attributes"]
+    own = [directory / "config.worktree", directory / "info" / "sparse-checkout"]
+    return dict(_digests([*shared, *own]))
 
 
 def compare(
     before: Fingerprint, after: Fingerprint, *, ours: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """What changed in between, one sentence each.
+    """Return a sentence for each difference.
 
-    `ours` are patterns of files in the checkout that weft writes itself: these say nothing.
+    `ours` are patterns of files in the checkout that weft writes itself: these do not count.
     """
-    found = []
+    changes = []
     if before.head != after.head:
-        found.append(f"The checkout was on {before.head} and is on {after.head}.")
+        changes.append(f"The checkout was on {before.head} and is on {after.head}.")
     if before.index != after.index:
-        found.append("What is staged changed.")
-    found += _compare("The file", _without(before.files, ours), _without(after.files, ours))
-    found += _compare_untracked(before, after, ours)
-    found += _compare("The reference", before.refs, after.refs)
-    found += _compare("The settings in", before.settings, after.settings)
-    found += _compare("The hook", before.hooks, after.hooks)
-    return tuple(found)
+        changes.append("What is staged changed.")
+    changes += _compare("The file", _without(before.files, ours), _without(after.files, ours))
+    changes += _compare_untracked(before, after, ours)
+    changes += _compare("The reference", before.refs, after.refs)
+    changes += _compare("The settings in", before.settings, after.settings)
+    changes += _compare("The hook", before.hooks, after.hooks)
+    return tuple(changes)
 
 
 def _compare_untracked(
@@ -107,9 +112,9 @@ def _compare_untracked(
     old, new = _without(before.untracked, ours), _without(after.untracked, ours)
     if before.crowd or after.crowd:
         old, new = _at_the_top(old), _at_the_top(new)
-    found = list(_compare("The untracked file", old, new))
-    yield from found
-    if before.crowd != after.crowd and not found:
+    changes = list(_compare("The untracked file", old, new))
+    yield from changes
+    if before.crowd != after.crowd and not changes:
         yield "Of the untracked files, which are too many to look at each, some came or went."
 
 
@@ -119,7 +124,7 @@ def _without(files: Mapping[str, str], ours: Collection[str]) -> Mapping[str, st
     return {
         name: state
         for name, state in files.items()
-        if not any(fnmatchcase(name, one) for one in ours)
+        if not any(fnmatchcase(name, pattern) for pattern in ours)
     }
 
 
@@ -127,52 +132,33 @@ def _at_the_top(files: Mapping[str, str]) -> dict[str, str]:
     return {name: state for name, state in files.items() if "/" not in name}
 
 
-def _compare(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+def _compare(kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
     for name in sorted({*before, *after}):
         if before.get(name) == after.get(name):
             continue
-        if what == "The file":
+        if kind == "The file":
             how = "changed in the checkout"
         elif name not in before:
             how = "is new"
         else:
             how = "changed" if name in after else "is gone"
-        yield f"{what} {name!r} {how}."
+        yield f"{kind} {name!r} {how}."
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Checkout:
-    """The part of a fingerprint that is about files."""
-
-    index: str
-    files: dict[str, str]
-    untracked: dict[str, str]
-    crowd: str
-
-
-def _checkout(
-    repository: Path,
+def _compare_checkout(
+    root: Path | None,
     directory: Path,
     common: Path,
     settings: Mapping[str, str],
     staged: str | None,
-) -> _Checkout:
-    """`staged`, a digest of the index, is found out unless it is given."""
-    root = git.find_top_level(repository)
+) -> tuple[str, Differences]:
+    """Return the digest of the index (`staged` if given) and the changed files."""
     if root is None or not (directory / "index").exists():
-        return _Checkout(index="", files={}, untracked={}, crowd="")
+        return "", Differences(modified=(), deleted=(), untracked=(), nested=())
     with scratch_directory(common) as place:
         view = _view(place, root, directory, common, settings)
-        staged = staged or _digest(through(view, "ls-files", "-z", "--stage"))
-        found = differences(view)
-    crowded = len(found.untracked) > _WATCHED
-    watched = [one for one in found.untracked if "/" not in one or not crowded]
-    return _Checkout(
-        index=staged,
-        files=_states(root, (*found.modified, *found.deleted)),
-        untracked=_states(root, watched) | dict.fromkeys(found.nested, _REPOSITORY),
-        crowd=_digest("\0".join(found.untracked)) if crowded else "",
-    )
+        staged = staged or _digest(view_output(view, "ls-files", "-z", "--stage"))
+        return staged, compare_to_index(view)
 
 
 def _digest(text: str) -> str:
@@ -182,20 +168,20 @@ def _digest(text: str) -> str:
 def _view(
     place: Path, root: Path, directory: Path, common: Path, settings: Mapping[str, str]
 ) -> GitView:
-    # A copy keeps the index's time, by which git knows the files it must look into.
+    # With its time: git compares it with the times of the files.
     shutil.copy2(directory / "index", place / "index")
     for shared in directory.glob("sharedindex.*"):
         shutil.copy2(shared, place / shared.name)
-    worktree.write_git_directory(place, settings)
+    write_git_directory(place, settings)
     with contextlib.suppress(FileNotFoundError):
         shutil.copy2(common / "info" / "exclude", place / "info" / "exclude")
-    carried = worktree.carried(settings)
+    checkout = checkout_settings(settings)
     return GitView(
         directory=place,
         objects=common / "objects",
         tree=root,
         index=place / "index",
-        settings={key: value for key, value in carried.items() if key.startswith("core.")},
+        settings={key: value for key, value in checkout.items() if key.startswith("core.")},
     )
 
 
@@ -210,11 +196,6 @@ def _state(path: Path | str) -> str:
     except OSError:
         return "gone"
     return f"{status.st_mode:o} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
-
-
-def _settings_files(directory: Path, common: Path) -> list[Path]:
-    shared = [common / "config", common / "info" / "exclude", common / "info" / "attributes"]
-    return [*shared, directory / "config.worktree", directory / "info" / "sparse-checkout"]
 
 
 def _files_in(directory: Path) -> Iterator[Path]:

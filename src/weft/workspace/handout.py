@@ -1,8 +1,8 @@
-"""Handing out workspaces: a free one renewed where that is safe, a new one otherwise.
+"""Hand-out of workspaces: a free workspace is renewed where that is safe, or a new one is made.
 
-Choosing, writing the record and creating the branch happen while registering, one process at a
-time; files are checked out afterwards, all at once. A process that dies in between leaves a
-record in the phase `making`, which the next one to come starts over from.
+A single process at a time chooses a workspace, writes its record and creates the branch; files are
+checked out afterwards, in parallel. A process that dies in between leaves a record in the phase
+`making`, and the next process starts it over.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft import git
-from weft.errors import BranchTaken, InputError, InUse, WorkspaceError
+from weft.errors import BranchTaken, InputError, WorkspaceError
 from weft.git import Commit, GitFailed, Update
 from weft.workspace import archive, worktree
 from weft.workspace.locks import Lock, handed_on
 from weft.workspace.names import BRANCHES
+from weft.workspace.nested_repositories import fill_submodules
 from weft.workspace.setup import normalise, tear_down
-from weft.workspace.submodules import fill_submodules
 from weft.workspace.workspace_records import (
     Record,
     Slot,
@@ -30,6 +30,7 @@ from weft.workspace.workspace_records import (
     Workspace,
     WorkspacePhase,
     WorkspacePool,
+    lock_branch,
     registering,
     try_lock,
     write_record,
@@ -59,9 +60,11 @@ def prepare(
     terms = terms or Terms()
     if not branch.startswith(BRANCHES):
         raise InputError(f"{branch!r} is no branch of an attempt; those start with {BRANCHES}.")
-    pool = WorkspacePool(common=git.common_directory(repository))
+    pool = WorkspacePool.of(repository)
     commit = _get_base(repository, base)
-    settings = worktree.carried(git.settings(repository) if settings is None else settings)
+    settings = worktree.checkout_settings(
+        git.read_settings(repository) if settings is None else settings
+    )
     if claims and worktree.is_sparse(settings):
         settings["core.sparsecheckoutcone"] = "false"  # a cone cannot contain single files
     slot, lock, old, kept = _register(pool, branch, commit, settings, terms, preferred)
@@ -69,8 +72,8 @@ def prepare(
         record = slot.get_record()
         admin = worktree.admin_directory(slot, record)
         assert admin is not None
-        worktree.lay_view(slot, settings, git.git_directory(repository), claims)
-        view = slot.look(settings, lock, breaker=terms.breaker)
+        worktree.write_view(slot, settings, git.git_directory(repository), claims)
+        view = slot.git_view(settings, lock, breaker=terms.breaker)
         if old is None:
             worktree.fill(slot, view, commit.tree, admin=admin)
         else:
@@ -85,26 +88,20 @@ def prepare(
 
 def attach(repository: Path, branch: str, *, terms: Terms | None = None) -> Workspace:
     """Return the workspace on a branch that another process prepared and released."""
-    pool = WorkspacePool(common=git.common_directory(repository))
-    for slot, named in pool.registered():
-        if named.branch != branch:
-            continue
-        lock = try_lock(slot)
-        if lock is None:
-            raise InUse(f"The workspace of {branch} is in use.")
-        record = slot.find_record()
-        if record is not None and record.branch == branch and record.phase is WorkspacePhase.READY:
+    locked = lock_branch(WorkspacePool.of(repository), branch)
+    if locked is not None:
+        slot, record, lock = locked
+        if record.phase is WorkspacePhase.READY:
             return Workspace.of(slot, record, lock, terms or Terms())
         lock.close()
     raise WorkspaceError(f"There is no workspace of {branch}; prepare one.")
 
 
-def handed_out(repository: Path) -> list[tuple[str, str]]:
-    """The workspaces that somebody was handed, as owner and branch."""
-    pool = WorkspacePool(common=git.common_directory(repository))
+def list_handed_out(repository: Path) -> list[tuple[str, str]]:
+    """List owner and branch of each workspace that is handed out."""
     return [
         (record.owner, record.branch)
-        for _, record in pool.registered()
+        for _, record in WorkspacePool.of(repository).registered()
         if record.phase is WorkspacePhase.READY and record.branch is not None
     ]
 
@@ -112,7 +109,7 @@ def handed_out(repository: Path) -> list[tuple[str, str]]:
 def find_copied(repository: Path) -> list[str]:
     """Return the branches of workspaces that were handed out before the repository was copied
     here."""
-    pool = WorkspacePool(common=git.common_directory(repository))
+    pool = WorkspacePool.of(repository)
     return [
         record.branch
         for _, record in pool.registered()
@@ -190,7 +187,7 @@ def _make(slot: Slot, branch: str, commit: Commit, locks: Sequence[Lock]) -> str
 
 
 def _refusal(slot: Slot, branch: str, error: GitFailed) -> WorkspaceError:
-    """Why the branch could not be made; the record no longer claims it."""
+    """Reset the record and return the error of a branch that could not be made."""
     slot.write_record(_NEW)
     if git.find_ref(slot.pool.common, branch) is not None:
         return BranchTaken(f"The branch {branch} exists already; use another attempt's.")
@@ -251,17 +248,17 @@ def _add_slot(pool: WorkspacePool) -> tuple[Slot, Lock]:
     number = 1
     while True:
         slot = pool.slot(number)
-        # A directory that is there without a record is somebody else's.
+        # A directory without a record is not weft's.
         if not os.path.lexists(slot.directory):
             lock = try_lock(slot)
             if lock is not None:
-                _found(slot)
+                _create(slot)
                 return slot, lock
         number += 1
 
 
-def _found(slot: Slot) -> None:
-    """Bring a workspace's directory into being together with its record."""
+def _create(slot: Slot) -> None:
+    """Make a workspace's directory at once with its record."""
     slot.pool.trash.mkdir(exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=slot.pool.trash))
     write_record(fresh, _NEW)
@@ -269,13 +266,13 @@ def _found(slot: Slot) -> None:
 
 
 def _start_over(slot: Slot, record: Record) -> None:
-    """Remove what a workspace that is not ready left, its branch included if it made no commit."""
-    worktree.take_apart(slot, record)
-    disown(slot, record)
+    """Remove the files of a workspace that is not ready, and its branch if that has no commit."""
+    worktree.remove_files(slot, record)
+    drop_unused_branch(slot, record)
 
 
-def disown(slot: Slot, record: Record) -> None:
-    """Delete the branch of a workspace on which nothing was done."""
+def drop_unused_branch(slot: Slot, record: Record) -> None:
+    """Delete the branch of a workspace if it is still at the base."""
     if record.branch is None or record.base is None:
         return
     if git.find_ref(slot.pool.common, record.branch) == record.base:

@@ -39,20 +39,21 @@ class Unkeepable(WorkspaceError):
 
 def inspect(workspace: Workspace) -> None:
     """Raise `Unkeepable` if git could not read the workspace in bounded time."""
-    for path, what in _traps(workspace):
-        raise Unkeepable(f"{_shown(workspace, path)} is {what}, which git would wait for.")
+    for path, kind in _traps(workspace):
+        shown = _cut(path.removeprefix(f"{workspace.path}/"))
+        raise Unkeepable(f"{shown} is {kind}, which git would wait for.")
 
 
 def disarm(workspace: Workspace) -> None:
-    """Remove pipes, sockets and devices that git would wait for; they hold nothing."""
+    """Remove pipes, sockets and devices that git would wait for; they hold no work."""
     for path, _ in list(_traps(workspace)):
         os.unlink(path)
 
 
-def weigh(workspace: Workspace, found: Differences) -> None:
+def refuse_too_large(workspace: Workspace, changed: Differences) -> None:
     """Raise `Unkeepable` if the changed files are too many or too large, or the disk has no
     room."""
-    paths = (*found.modified, *found.untracked)
+    paths = (*changed.modified, *changed.untracked)
     if len(paths) > CHANGED:
         raise Unkeepable(
             f"{len(paths)} files differ from the base, more than the {CHANGED} that weft takes up; "
@@ -70,10 +71,10 @@ def weigh(workspace: Workspace, found: Differences) -> None:
                 f"{path} has {_mb(size)} MB, more than max_file_mb = {most} of [workspace] allows."
             )
         total += size
-    weigh_against_disk(workspace, total)
+    refuse_without_room(workspace, total)
 
 
-def weigh_against_disk(workspace: Workspace, total: int) -> None:
+def refuse_without_room(workspace: Workspace, total: int) -> None:
     """Raise `Unkeepable` if this many more bytes would leave too little room on the disk."""
     place = os.statvfs(workspace.common)
     left = place.f_bavail * place.f_frsize
@@ -96,7 +97,7 @@ def find_mount(directory: Path) -> str | None:
     top = os.path.realpath(directory) + os.sep
     for line in lines:
         # Blanks and similar characters are written as three octal digits.
-        place = os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), line.split()[4]))
+        place = os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), line.split()[4]))
         if place.startswith(top):
             return place
     return None
@@ -110,7 +111,7 @@ def refuse_mounts(directory: Path) -> None:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """Read a regular file of bounded size; return nothing if it is missing, larger or of another
+    """Read a regular file of bounded size; return b"" if it is missing, larger or of another
     kind."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -164,7 +165,7 @@ def _traps(workspace: Workspace) -> Iterator[tuple[str, str]]:
         if entry.name in _OPENED or "/.git/" in entry.path[len(root) :]:
             yield from _trap(entry)
             if entry.name == ".git" and os.path.dirname(entry.path) != root:
-                yield from _led_to(entry)
+                yield from _linked_traps(entry)
     if workspace.admin.is_dir() and not workspace.admin.is_symlink():
         for entry in walk(workspace.admin):
             yield from _trap(entry)
@@ -183,8 +184,8 @@ def _trap(entry: os.DirEntry[str]) -> Iterator[tuple[str, str]]:
         raise Unkeepable(f"{entry.path} has {_mb(status.st_size)} MB.")
 
 
-def _led_to(entry: os.DirEntry[str]) -> Iterator[tuple[str, str]]:
-    """Do the same for the git directory that a `.git` file or link leads to."""
+def _linked_traps(entry: os.DirEntry[str]) -> Iterator[tuple[str, str]]:
+    """Yield the traps in the git directory to which a `.git` file or link leads."""
     text = read_file(Path(entry.path), 4096)
     target = os.fsdecode(text.removeprefix(b"gitdir:").strip()) if text else entry.path
     directory = os.path.join(os.path.dirname(entry.path), target)
@@ -197,10 +198,6 @@ def _kind(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "a pipe"
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
-
-
-def _shown(workspace: Workspace, path: str) -> str:
-    return _cut(path.removeprefix(f"{workspace.path}/"))
 
 
 def _cut(path: str) -> str:

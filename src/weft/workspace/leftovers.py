@@ -1,7 +1,7 @@
-"""Freeing what workspaces left behind: a look at what would go, and the deed.
+"""Unused workspaces, branches and trash: a list of them, and their removal.
 
-Only what weft registered is touched, only what nobody uses or still wants, and only after
-everything that exists nowhere else was kept.
+weft removes only workspaces that it registered, that no process uses and no task wants, after it
+has archived work that exists nowhere else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +19,9 @@ from msgspec import Struct
 from weft import git
 from weft.errors import WeftError, WorkspaceError
 from weft.git import RefMoved, Update
-from weft.git.deletion import delete_tree
+from weft.git.disk import delete_tree
 from weft.workspace import archive
-from weft.workspace.handout import disown
+from weft.workspace.handout import drop_unused_branch
 from weft.workspace.locks import Lock
 from weft.workspace.names import ARCHIVE, BRANCHES
 from weft.workspace.release import remove
@@ -39,10 +39,12 @@ from weft.workspace.workspace_records import (
 log = logging.getLogger(__name__)
 
 _TRIES: Final = 8
+_IDLE: Final = "no workspace is on it"
+_DELETED: Final = "it was deleted already"
 
 
 class Leftover(Struct, frozen=True, kw_only=True):
-    """A workspace or branch, and why it goes or stays."""
+    """A workspace or branch, and the reason why it goes or stays."""
 
     name: str
     why: str
@@ -50,34 +52,24 @@ class Leftover(Struct, frozen=True, kw_only=True):
 
 
 class LeftoverReport(Struct, frozen=True, kw_only=True):
-    freed: tuple[Leftover, ...]  # or would be freed, in a survey
+    freed: tuple[Leftover, ...]  # or to be freed
     kept: tuple[Leftover, ...]
-    archived: tuple[str, ...] = ()  # references that now keep what was freed
+    archived: tuple[str, ...] = ()  # new references to archived work
 
     @property
     def bytes(self) -> int:
         return sum(item.bytes for item in self.freed)
 
 
-def survey(repository: Path, wanted: Container[str] = ()) -> LeftoverReport:
-    """What `clean` would free and keep; nothing is changed.
+def list_leftovers(repository: Path, wanted: Container[str] = ()) -> LeftoverReport:
+    """Report what `clean` would free and keep, without a change.
 
-    Whether a workspace holds a repository with work of its own only turns out when cleaning.
+    It does not find nested repositories with their own work, for which `clean` keeps a workspace.
     """
-    pool = WorkspacePool(common=git.common_directory(repository))
-    freed: list[Leftover] = []
-    kept: list[Leftover] = []
-    for slot, _ in pool.registered():
-        lock = try_lock(slot)
-        if lock is not None:
-            lock.close()
-        stays = "it is in use" if lock is None else _stays(slot, wanted)
-        (freed if stays is None else kept).append(_item(slot, stays or "nobody uses it"))
-    branches = _idle_branches(pool, wanted)
-    freed += [Leftover(name=branch, why="no workspace is on it") for branch in branches]
-    trash = [
-        Leftover(name=str(at), why="it was deleted already", bytes=size(at)) for at in _trash(pool)
-    ]
+    pool = WorkspacePool.of(repository)
+    freed, kept = _free_slots(pool, wanted, lambda slot, lock: None)
+    freed += [Leftover(name=branch, why=_IDLE) for branch in _idle_branches(pool, wanted)]
+    trash = [Leftover(name=str(at), why=_DELETED, bytes=size(at)) for at in _list_trash(pool)]
     freed += [item for item in trash if item.bytes]
     return LeftoverReport(freed=tuple(freed), kept=tuple(kept))
 
@@ -94,34 +86,42 @@ def clean(
     Work that exists nowhere else is archived first; trunk holds all work of the commits in
     `landed`.
     """
-    pool = WorkspacePool(common=git.common_directory(repository))
-    freed: list[Leftover] = []
-    kept: list[Leftover] = []
+    pool = WorkspacePool.of(repository)
     archived: list[str] = []
-    for slot, _ in pool.registered():
-        lock = try_lock(slot)
-        if lock is None:
-            kept.append(_item(slot, "it is in use"))
-            continue
-        try:
-            item = _item(slot, "nobody uses it")
-            stays = _stays(slot, wanted) or _try_to_empty(slot, lock, archived, terms or Terms())
-        finally:
-            lock.close()
-        if stays is None:
-            freed.append(item)
-        else:
-            kept.append(_item(slot, stays))
+    freed, kept = _free_slots(
+        pool, wanted, lambda slot, lock: _try_to_empty(slot, lock, archived, terms or Terms())
+    )
     dropped = _drop_idle_branches(pool, wanted, archived, landed)
     _drop_landed_archives(pool, landed)
-    freed += [Leftover(name=branch, why="no workspace is on it") for branch in dropped]
+    freed += [Leftover(name=branch, why=_IDLE) for branch in dropped]
     freed += _empty_trash(pool)
     return LeftoverReport(freed=tuple(freed), kept=tuple(kept), archived=tuple(archived))
 
 
-def _stays(slot: Slot, wanted: Container[str]) -> str | None:
-    record = slot.find_record()
-    return "its task still wants it" if record is not None and record.branch in wanted else None
+def _free_slots(
+    pool: WorkspacePool, wanted: Container[str], empty: Callable[[Slot, Lock], str | None]
+) -> tuple[list[Leftover], list[Leftover]]:
+    """Call `empty` on each unused workspace; return those it freed, and those that stay.
+
+    `empty` returns the reason why a workspace stays.
+    """
+    freed: list[Leftover] = []
+    kept: list[Leftover] = []
+    for slot, _ in pool.registered():
+        lock = try_lock(slot)
+        if lock is None:
+            kept.append(_describe(slot, "it is in use"))
+            continue
+        with contextlib.closing(lock):
+            item = _describe(slot, "nobody uses it")
+            record = slot.find_record()
+            is_wanted = record is not None and record.branch in wanted
+            reason = "its task still wants it" if is_wanted else empty(slot, lock)
+        if reason is None:
+            freed.append(item)
+        else:
+            kept.append(_describe(slot, reason))
+    return freed, kept
 
 
 def _try_to_empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> str | None:
@@ -140,18 +140,17 @@ def _empty(slot: Slot, lock: Lock, archived: list[str], terms: Terms) -> str | N
         return None
     if record.phase is WorkspacePhase.READY:
         tear_down(slot, terms)
-        # The lock stays with the caller, who closes it.
         kept = archive.keep(Workspace.of(slot, record, lock, terms))
         archived += kept.refs
         if kept.obstacle is not None:
             return kept.obstacle
-    disown(slot, record)
+    drop_unused_branch(slot, record)
     remove(slot)
     return None
 
 
 def _idle_branches(pool: WorkspacePool, wanted: Container[str]) -> dict[str, str]:
-    """Branches of attempts that no workspace and no task needs.
+    """Return the branches of attempts that no workspace and no task needs.
 
     Branches are listed before records are read: a workspace has its record before its branch.
     """
@@ -179,35 +178,35 @@ def _drop_idle_branches(
         branches = _idle_branches(pool, wanted)
         try:
             archived += archive.drop_branches(pool.common, branches, landed=landed)
-        except RefMoved:  # another cleaner was faster with one of them: look again
+        except RefMoved:  # another cleaner was faster with a branch: list again
             continue
         return list(branches)
     return []
 
 
-def _trash(pool: WorkspacePool) -> list[Path]:
-    return sorted(found for one in pool.trashes for found in one.parent.glob(f"{one.name}*"))
+def _list_trash(pool: WorkspacePool) -> list[Path]:
+    return sorted(path for trash in pool.trashes for path in trash.parent.glob(f"{trash.name}*"))
 
 
 def _empty_trash(pool: WorkspacePool) -> list[Leftover]:
     with registering(pool):
-        # Nobody's fresh directory is in there now; who is about to discard makes a new one.
+        # No fresh directory of another process is in the trash now; a discard makes a new trash.
         for trash in pool.trashes:
             if trash.is_dir():
                 os.rename(trash, tempfile.mkdtemp(dir=trash.parent, prefix=f"{trash.name}-"))
     items = []
-    for path in _trash(pool):
-        item = Leftover(name=str(path), why="it was deleted already", bytes=size(path))
+    for path in _list_trash(pool):
+        item = Leftover(name=str(path), why=_DELETED, bytes=size(path))
         try:
             delete_tree(path)
         except WorkspaceError as error:
-            log.warning("%s stays: %s", path, error)
+            log.warning("could not delete %s: %s", path, error)
         else:
             items.append(item)
     return [item for item in items if item.bytes]
 
 
-def _item(slot: Slot, why: str) -> Leftover:
+def _describe(slot: Slot, why: str) -> Leftover:
     record = slot.find_record()
     branch = record.branch if record is not None else None
     name = f"{slot.directory}" + (f" ({branch})" if branch else "")
@@ -215,7 +214,7 @@ def _item(slot: Slot, why: str) -> Leftover:
 
 
 def size(path: Path) -> int:
-    """What a directory takes on disk, in bytes; links are not followed."""
+    """Return the bytes of a directory on disk, without following links."""
     total = 0
     waiting = [path]
     while waiting:
@@ -226,5 +225,5 @@ def size(path: Path) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
         except OSError:
-            continue  # deleted, too deep, or unreadable: it counts as nothing
+            continue  # deleted, too deep, or unreadable
     return total

@@ -1,4 +1,4 @@
-"""Locks that end with whoever holds them: nothing to expire, nothing to clean up after a death."""
+"""Locks that end with the processes that hold them, so none has to expire or be cleaned up."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 class Lock:
-    """A lock that is held until every copy of its file number is closed, in whatever process."""
+    """A lock that is held until every copy of its file number is closed, in any process."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def fileno(self) -> int:
-        """The number to hand to a process that is to hold the lock too."""
+        """Return the file number that a child process inherits to hold the lock too."""
         return self._number
 
     def wait(self) -> None:
@@ -38,7 +38,7 @@ class Lock:
 
 @contextlib.contextmanager
 def handed_on(lock: Lock) -> Iterator[None]:
-    """The lock goes to whoever called, unless something fails."""
+    """Leave the lock to the caller; close it on an error."""
     try:
         yield
     except BaseException:

@@ -1,9 +1,9 @@
-"""Names of branches and archive references: any id gives a valid one, distinct from all others.
+"""Names of branches and archive references: every id has a valid and unique name.
 
 Only lower-case letters, digits, `-`, `_` and single inner dots stand for themselves; every other
-byte is `%` and two digits. Upper case is written so too, since some file systems keep references
-that differ in case in one file. The empty id is `%`; a very long one is cut and ends in `%-` and
-a digest, neither of which any other name contains.
+byte is `%` and two digits. So are upper-case letters, since some file systems keep references that
+differ in case in the same file. The empty id is `%`. A very long id is cut and ends with `%-` and a
+digest, which no other name contains.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _BRANCH: Final = re.compile(r"refs/heads/weft-work/([^/]+/[^/]+/[0-9]+)")
 
 
 def branch_ref(run: str, task: str, attempt: int) -> str:
-    """The full reference of an attempt's branch: `refs/heads/weft-work/<run>/<task>/<n>`."""
+    """Return the branch of an attempt: `refs/heads/weft-work/<run>/<task>/<n>`."""
     return f"{BRANCHES}{component(run)}/{component(task)}/{attempt}"
 
 
 def trunk_ref(run: str) -> str:
-    """The full reference of a run's trunk: `refs/heads/weft/<run>`."""
+    """Return the trunk of a run: `refs/heads/weft/<run>`."""
     return TRUNKS + component(run)
 
 
@@ -38,26 +38,26 @@ def landing_refs(run: str) -> str:
 
 
 def check_ref(run: str, fence: int) -> str:
-    """The full reference of a check's branch. No task's name is written like this one."""
+    """Return the branch of a check, which is no branch of a task."""
     return f"{BRANCHES}{component(run)}/%check/{fence}"
 
 
 def archive_ref(branch: str, commit: str) -> str:
-    """Where a commit of that branch's attempt is kept; the same commit always at the same place."""
-    found = _BRANCH.fullmatch(branch)
-    place = found[1] if found else component(branch.removeprefix("refs/heads/"))
+    """Return the reference that keeps a commit of a branch's attempt."""
+    match = _BRANCH.fullmatch(branch)
+    place = match[1] if match else component(branch.removeprefix("refs/heads/"))
     return f"{ARCHIVE}{place}/{commit}"
 
 
 def component(text: str) -> str:
-    """One component of a reference name that stands for this text alone."""
+    """Return the component of a reference name that stands for this text alone."""
     data = text.encode("utf-8", errors="surrogatepass")
     if not data:
         return "%"
     encoded = "".join(_encode(data, place) for place in range(len(data)))
     if len(encoded) <= _LONGEST:
         return encoded
-    # A digest of 128 bits: ids so long are made by programs, not chosen to collide.
+    # 128 bits are enough: programs make such ids, and none is chosen to collide.
     cut = re.sub(r"%[0-9a-f]?\Z|\.\Z", "", encoded[: _LONGEST - 34])
     return f"{cut}%-{hashlib.sha256(data).hexdigest()[:32]}"
 

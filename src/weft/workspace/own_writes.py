@@ -1,4 +1,4 @@
-"""Files in the user's checkout that commands of weft wrote there at the user's request.
+"""Files in the user's checkout that commands of weft wrote at the user's request.
 
 They are recorded beside the workspaces, so that no worker takes such a file for an agent's change.
 """
@@ -14,10 +14,10 @@ from typing import Final
 from weft import git
 from weft.errors import WeftError
 
-_LARGEST: Final = 1 << 18  # bytes of notes, of which only the latest matter
+_LARGEST: Final = 1 << 18  # bytes of notes
 
 
-def remember_written(path: Path) -> None:
+def record_own_write(path: Path) -> None:
     """Record that weft is about to write a file, if a worker may be comparing the checkout."""
     with suppress(WeftError, OSError):
         notes = _notes(git.common_directory(path.parent))
@@ -29,7 +29,7 @@ def remember_written(path: Path) -> None:
             file.write(json.dumps([time.time(), str(path.resolve())]) + "\n")
 
 
-def list_written(common: Path, since: float) -> list[Path]:
+def list_own_writes(common: Path, since: float) -> list[Path]:
     """Return the files that weft wrote since a time."""
     try:
         lines = _notes(common).read_text(encoding="utf-8").splitlines()

@@ -1,10 +1,10 @@
-"""A separate git directory for a sandboxed agent, which writes nothing into the repository's.
+"""A separate git directory for a sandboxed agent, which cannot write into the repository's.
 
-The quarantine borrows the repository's objects and starts with a copy of its references. Everything
-that the agent's git writes (objects, references, index, logs, settings) stays in it. A candidate is
-made from the files of the workspace and needs none of that. Before the workspace is given back,
-weft takes in the agent's own commits and staged files: weft's git packs them, hashes and checks
-every object anew, and refuses them if an object they need is missing.
+The quarantine borrows the repository's objects and starts with a copy of its references. All that
+the agent's git writes (objects, references, index, logs, settings) stays in it. A candidate is made
+from the files of the workspace and needs none of that. Before the workspace is released, weft
+imports the agent's own commits and staged files: weft's git packs them, hashes and checks every
+object anew, and refuses them if an object they need is missing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from msgspec.structs import replace
 
 from weft import git
 from weft.errors import WeftError
-from weft.git.git_command import LONG, answer, split
+from weft.git.disk import write_whole
+from weft.git.git_command import LONG, check_output, split_nul
+from weft.git.git_view import write_git_directory
 from weft.workspace import inspection, worktree
-from weft.workspace.workspace_records import Workspace, write_whole
+from weft.workspace.workspace_records import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -43,17 +45,17 @@ SHARED: Final = ("objects", "hooks", "modules", "lfs")
 """Parts of the repository's git directory that an agent in quarantine still reads."""
 
 
-def lay(workspace: Workspace) -> Path:
+def make_quarantine(workspace: Workspace) -> Path:
     """Give the agent of a workspace its own git directory; return its path."""
     directory, common = workspace.slot.quarantine, workspace.common
     if os.path.lexists(directory):
         worktree.discard(workspace.slot.pool, directory)
-    worktree.write_git_directory(directory, workspace.settings)
+    write_git_directory(directory, workspace.settings)
     write_whole(directory / "config", _config(_settings(workspace)))
     (directory / "objects" / "info").mkdir(parents=True)
     (directory / "objects" / "pack").mkdir()
     write_whole(directory / "objects" / "info" / "alternates", f"{common / 'objects'}\n")
-    refs = answer(common, "for-each-ref", "--format=%(objectname) %(refname)")
+    refs = check_output(common, "for-each-ref", "--format=%(objectname) %(refname)")
     write_whole(directory / "packed-refs", refs)
     write_whole(directory / "HEAD", f"ref: {workspace.branch}\n")
     copies = {
@@ -71,12 +73,12 @@ def lay(workspace: Workspace) -> Path:
 
 
 def _settings(workspace: Workspace) -> list[tuple[str, str]]:
-    listed = answer(
+    listed = check_output(
         workspace.common,
         *("config", "--local", "--includes", "--list", "-z"),
         variables={"GIT_CONFIG_COUNT": "0"},
     )
-    pairs = [entry.partition("\n")[::2] for entry in split(listed)]
+    pairs = [entry.partition("\n")[::2] for entry in split_nul(listed)]
     carried = [
         (key, _PASSWORD.sub(r"\1", value))
         for key, value in pairs
@@ -122,8 +124,8 @@ def find_tip(workspace: Workspace, ref: str) -> str | None:
     return inspection.read_file(directory / ref, 100).decode(errors="replace").strip() or None
 
 
-def take_in(workspace: Workspace, ids: Iterable[str]) -> None:
-    """Bring the agent's own commits and staged files into the repository, if they are whole."""
+def import_objects(workspace: Workspace, ids: Iterable[str]) -> None:
+    """Copy the agent's own commits and staged files into the repository, if they are whole."""
     objects = workspace.slot.quarantine / "objects"
     if not objects.is_dir():
         return
@@ -132,7 +134,7 @@ def take_in(workspace: Workspace, ids: Iterable[str]) -> None:
             return
         (objects / "info" / "alternates").unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(dir=workspace.slot.directory) as place:
-            _take_in(workspace, objects, ids, Path(place))
+            _import(workspace, objects, ids, Path(place))
     except (WeftError, OSError) as error:
         log.warning(
             "the commits and staged files of %s are incomplete: %s", workspace.branch, error
@@ -142,33 +144,33 @@ def take_in(workspace: Workspace, ids: Iterable[str]) -> None:
 def _has_objects(workspace: Workspace, objects: Path) -> bool:
     """Tell whether a quarantine contains objects; raise if git could hang on its files."""
     size = 0
-    found = False
+    has_objects = False
     for entry in inspection.walk(objects):
         if entry.is_dir(follow_symlinks=False):
             continue
         if not entry.is_file(follow_symlinks=False):
             raise WeftError(f"{entry.path} is no file.")
         size += entry.stat(follow_symlinks=False).st_size
-        found = found or os.path.basename(os.path.dirname(entry.path)) != "info"
-    inspection.weigh_against_disk(workspace, size)
-    return found
+        has_objects = has_objects or os.path.basename(os.path.dirname(entry.path)) != "info"
+    inspection.refuse_without_room(workspace, size)
+    return has_objects
 
 
-def _take_in(workspace: Workspace, objects: Path, ids: Iterable[str], place: Path) -> None:
+def _import(workspace: Workspace, objects: Path, ids: Iterable[str], place: Path) -> None:
     reading = _environment(workspace, objects, alternates=workspace.common / "objects")
     commits = _commits(workspace, reading, ids)
-    reached = answer(
+    reached = check_output(
         workspace.common,
         *("rev-list", "--objects", "--no-object-names", "--stdin"),
-        input="".join(f"{one}\n" for one in [*commits, f"^{workspace.base}"]).encode(),
+        input="".join(f"{commit}\n" for commit in [*commits, f"^{workspace.base}"]).encode(),
         variables=reading,
         seconds=LONG,
     ).split()
     wanted = {*reached, *_staged(workspace, reading, place)}
-    packed = answer(
+    packed = check_output(
         workspace.common,
         *("pack-objects", "--local", "--non-empty", "-q", str(place / "pack")),
-        input="".join(f"{one}\n" for one in sorted(wanted)).encode(),
+        input="".join(f"{id}\n" for id in sorted(wanted)).encode(),
         variables=reading,
         seconds=LONG,
     ).split()
@@ -176,7 +178,7 @@ def _take_in(workspace: Workspace, objects: Path, ids: Iterable[str], place: Pat
         pack = place / f"pack-{name}.pack"
         pack.with_suffix(".idx").unlink()
         # Hashes every object anew, and refuses objects that name missing objects.
-        answer(
+        check_output(
             workspace.common,
             *("index-pack", "--strict", str(pack)),
             variables=_environment(workspace, workspace.common / "objects"),
@@ -199,13 +201,13 @@ def _environment(
 
 def _commits(workspace: Workspace, reading: Mapping[str, str], ids: Iterable[str]) -> list[str]:
     asked = sorted(ids)
-    lines = answer(
+    lines = check_output(
         workspace.common,
         *("cat-file", "--batch-check=%(objectname) %(objecttype)"),
-        input="".join(f"{one}\n" for one in asked).encode(),
+        input="".join(f"{id}\n" for id in asked).encode(),
         variables=reading,
     ).splitlines()
-    return [one for one, line in zip(asked, lines, strict=True) if line.endswith(" commit")]
+    return [id for id, line in zip(asked, lines, strict=True) if line.endswith(" commit")]
 
 
 def _staged(workspace: Workspace, reading: Mapping[str, str], place: Path) -> Iterator[str]:
@@ -215,16 +217,16 @@ def _staged(workspace: Workspace, reading: Mapping[str, str], place: Path) -> It
         return
     shutil.copyfile(index, place / "index")
     with contextlib.suppress(git.GitFailed):  # a broken index stages nothing
-        listed = answer(
+        listed = check_output(
             workspace.common,
             *("ls-files", "-z", "--stage"),
             variables={**reading, "GIT_INDEX_FILE": str(place / "index")},
         )
-        blobs = {one.split()[1] for one in split(listed) if not one.startswith("160000")}
-        lines = answer(
+        blobs = {entry.split()[1] for entry in split_nul(listed) if not entry.startswith("160000")}
+        lines = check_output(
             workspace.common,
             *("cat-file", "--batch-check=%(objectname)"),
-            input="".join(f"{one}\n" for one in sorted(blobs)).encode(),
+            input="".join(f"{id}\n" for id in sorted(blobs)).encode(),
             variables=reading,
         ).splitlines()
         yield from itertools.filterfalse(lambda line: line.endswith(" missing"), lines)

@@ -1,4 +1,4 @@
-"""Giving a workspace back: what it holds is kept first, then it is clean and free again."""
+"""Release of workspaces: archive their work, then make them clean and free."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft import git
-from weft.errors import InUse, WorkspaceError
+from weft.errors import WorkspaceError
 from weft.git import GitFailed, Update
 from weft.workspace import archive, inspection, worktree
 from weft.workspace.archive import Kept
-from weft.workspace.handout import disown
+from weft.workspace.handout import drop_unused_branch
 from weft.workspace.setup import normalise, tear_down
 from weft.workspace.workspace_records import (
     Slot,
@@ -22,18 +22,17 @@ from weft.workspace.workspace_records import (
     Workspace,
     WorkspacePhase,
     WorkspacePool,
-    try_lock,
+    lock_branch,
 )
 
-POOL: Final = 16
-"""How many free workspaces are kept to be used again; more are removed."""
+POOL: Final = 16  # free workspaces to keep
 
 
 def release(workspace: Workspace) -> Kept:
-    """Keep what exists nowhere else, then make the workspace free for others.
+    """Archive work that exists nowhere else, then make the workspace free.
 
-    The branch stays if it has a commit of its own. If something cannot be kept elsewhere the
-    workspace is left as it is, and `Kept.obstacle` says why.
+    The branch stays if it has a commit of its own. If work cannot be archived, the workspace stays
+    as it is, and `Kept.obstacle` is the reason.
     """
     with workspace:
         tear_down(workspace.slot, workspace.terms)
@@ -44,7 +43,7 @@ def release(workspace: Workspace) -> Kept:
 
 
 def discard(workspace: Workspace) -> None:
-    """Make a workspace free for others and keep nothing of it, its branch neither."""
+    """Make a workspace free and delete its branch, without an archive."""
     with workspace:
         tear_down(workspace.slot, workspace.terms)
         _drop_branch(workspace.slot, workspace.branch)
@@ -53,19 +52,13 @@ def discard(workspace: Workspace) -> None:
 
 def discard_abandoned(repository: Path, branch: str, *, terms: Terms | None = None) -> None:
     """Discard the workspace on a branch whose user has died, even if it is half-made."""
-    pool = WorkspacePool(common=git.common_directory(repository))
-    for slot, named in pool.registered():
-        if named.branch != branch:
-            continue
-        lock = try_lock(slot)
-        if lock is None:
-            raise InUse(f"The workspace of {branch} is in use.")
+    locked = lock_branch(WorkspacePool.of(repository), branch)
+    if locked is not None:
+        slot, _, lock = locked
         with contextlib.closing(lock):
-            record = slot.find_record()
-            if record is not None and record.branch == branch:
-                tear_down(slot, terms or Terms())
-                _drop_branch(slot, branch)
-                remove(slot)
+            tear_down(slot, terms or Terms())
+            _drop_branch(slot, branch)
+            remove(slot)
 
 
 def _drop_branch(slot: Slot, branch: str) -> None:
@@ -77,17 +70,17 @@ def _drop_branch(slot: Slot, branch: str) -> None:
 def _free(workspace: Workspace) -> None:
     slot = workspace.slot
     record = slot.get_record()
-    # From here on the files are worth nothing: whoever comes after a crash starts over.
+    # All work is archived: after a crash, the next user of the workspace starts over.
     slot.write_record(replace(record, phase=WorkspacePhase.MAKING))
     admin = worktree.admin_directory(slot, record)
-    disown(slot, record)
+    drop_unused_branch(slot, record)
     record = replace(record, phase=WorkspacePhase.MAKING, branch=None)
     slot.write_record(record)
     if (
         admin is None
         or not worktree.is_present(slot)
         or not worktree.is_recyclable(record.settings)
-        or _free_ones(slot) >= POOL
+        or _count_free(slot.pool) >= POOL
     ):
         remove(slot)
         return
@@ -96,18 +89,18 @@ def _free(workspace: Workspace) -> None:
         keep = [normalise(name) for name in workspace.terms.rules.keep]
         kept = worktree.reset(slot, record, admin, workspace.view(), keep)
     except (GitFailed, OSError, WorkspaceError):
-        # What cannot be made clean is made anew by whoever comes next.
-        worktree.take_apart(slot, record)
+        # The next user makes the files anew.
+        worktree.remove_files(slot, record)
         return
     slot.write_record(replace(record, phase=WorkspacePhase.FREE, kept=kept))
 
 
-def _free_ones(slot: Slot) -> int:
-    return sum(record.phase is WorkspacePhase.FREE for _, record in slot.pool.registered())
+def _count_free(pool: WorkspacePool) -> int:
+    return sum(record.phase is WorkspacePhase.FREE for _, record in pool.registered())
 
 
 def remove(slot: Slot) -> None:
-    """Remove a workspace that holds nothing of value; its lock is held by the caller."""
-    worktree.take_apart(slot, slot.find_record())
+    """Remove a workspace without unarchived work; the caller holds its lock."""
+    worktree.remove_files(slot, slot.find_record())
     if os.path.lexists(slot.directory):
         worktree.discard(slot.pool, slot.directory)

@@ -1,8 +1,7 @@
-"""Setting a workspace up: ignored files the project needs, and one command.
+"""Set-up of a workspace: ignored files that the project needs, and a command.
 
-Runs every time a workspace is prepared, since preparing removes all that git does not track;
-so there is nothing left over to be stale. Which ports it gets is the store's to lease; only
-their variables are named here.
+It runs every time a workspace is prepared, since that removes all untracked files; so no file can
+be stale.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from msgspec.structs import replace
 from weft import paths, process
 from weft.config import WorkspaceSettings
 from weft.errors import SetUpFailed
-from weft.git.repository import find_top_level, ignored
+from weft.git.repository import find_ignored, find_top_level
 from weft.workspace.workspace_records import Slot, Terms, Workspace
-from weft.workspace.worktree import quote
+from weft.workspace.worktree import quote_pattern
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ _TAIL: Final = 2000  # characters of output shown with a failure
 
 
 def port_variables(ports: Sequence[int]) -> dict[str, str]:
-    """The variables that tell programs in a workspace which ports are theirs alone."""
+    """Return the variables that tell programs in a workspace their own ports."""
     if not ports:
         return {}
     numbered = {f"WEFT_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
@@ -43,7 +42,7 @@ def set_up(
     repository: Path,
     environment: Mapping[str, str],
 ) -> None:
-    """Bring ignored files from the user's checkout and run the set-up command."""
+    """Copy and link ignored files of the user's checkout, and run the set-up command."""
     if settings.teardown:
         variables = {
             key: value for key, value in environment.items() if key.startswith("WEFT_PORT")
@@ -55,7 +54,7 @@ def set_up(
     if names:
         root = _get_root(repository)
         _refuse_unignored(root, names)
-        # Before they are there: nothing brought along may ever become part of a candidate.
+        # Excluded before they exist, so that they never become part of a candidate.
         _exclude(workspace, names)
         for name in names[: len(settings.copy)]:
             _copy(_source(root, name), _destination(workspace.path, name))
@@ -98,7 +97,7 @@ def tear_down(slot: Slot, terms: Terms) -> None:
 
 
 def normalise(name: str) -> str:
-    """A path of [workspace] as it is meant."""
+    """Normalise a path of [workspace]; raise SetUpFailed for a pattern."""
     path = paths.normalise(name.rstrip("/"))
     if not paths.is_literal(path):
         raise SetUpFailed(f"[workspace] names {name!r}; write plain paths, without wildcards.")
@@ -113,9 +112,9 @@ def _get_root(repository: Path) -> Path:
 
 
 def _refuse_unignored(root: Path, names: list[str]) -> None:
-    known = ignored(root, names)
+    ignored = find_ignored(root, names)
     for name in names:
-        if name not in known:
+        if name not in ignored:
             raise SetUpFailed(
                 f"[workspace] names {name!r}, which git does not ignore here; commit it, or list "
                 "it in .gitignore."
@@ -123,10 +122,10 @@ def _refuse_unignored(root: Path, names: list[str]) -> None:
 
 
 def _exclude(workspace: Workspace, names: list[str]) -> None:
-    """Have weft's own eyes pass over them: `node_modules/` would not match a link of that name."""
+    """Exclude paths from weft's view: a rule `node_modules/` does not match a link of that name."""
     info = workspace.slot.view / "info" / "exclude"
     with info.open("a", encoding="utf-8") as file:
-        file.write("\n" + "".join(f"/{quote(name)}\n" for name in names))
+        file.write("\n" + "".join(f"/{quote_pattern(name)}\n" for name in names))
 
 
 def _source(root: Path, name: str) -> Path:
@@ -149,7 +148,7 @@ def _destination(tree: Path, name: str) -> Path:
 
 
 def _refuse_links(root: Path, name: str) -> None:
-    """A symlinked directory on the way could lead out of the repository."""
+    """Raise if a directory above a path is a symlink, which could lead out of the repository."""
     above = root
     for part in name.split("/")[:-1]:
         above = above / part

@@ -5,12 +5,12 @@
         locks/7             held by the user of workspace 7 and its child processes
         7/record.json       the record; a directory without a record is not weft's
         7/weft-7/           the working tree
-        7/view/, 7/index    weft's own view (git.View), which no agent's git uses
+        7/view/, 7/index    weft's own git view, which no agent's git uses
         7/quarantine/       the separate git directory of a sandboxed agent
         trash/              renamed to here first, then deleted
 
-Locks are never deleted, so that nobody can hold one that others no longer see; records are
-replaced whole, so that nobody can read half of one.
+Locks are never deleted: a process could otherwise hold a lock that others no longer see. Records
+are replaced whole, so a reader never sees half a record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -28,17 +27,18 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from weft.config import WorkspaceSettings
-from weft.errors import WorkspaceError
-from weft.git import GitView
+from weft.errors import InUse, WorkspaceError
+from weft.git import GitView, common_directory
+from weft.git.disk import write_whole
 from weft.process import Breaker
 from weft.workspace.filters import lfs_settings
 from weft.workspace.locks import Lock
 
 
 class WorkspacePhase(StrEnum):
-    MAKING = "making"  # what is there is of no value: half made, or kept elsewhere already
+    MAKING = "making"  # without value: half-made, or its work is archived
     READY = "ready"  # handed out: it may hold work that exists nowhere else
-    FREE = "free"  # clean, to be used again
+    FREE = "free"  # clean
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -48,8 +48,8 @@ class Record(Struct, frozen=True, kw_only=True):
     tree: str | None = None  # that commit's tree, which `index` matches
     admin: str | None = None  # its entry among the repository's worktrees
     settings: Mapping[str, str] = field(default_factory=dict)  # the view's, from before the agent
-    owner: str = ""  # whom it was handed to; means something to callers only
-    home: str = ""  # the git directory it was made in; a copy or move makes another
+    owner: str = ""  # a text of the caller
+    home: str = ""  # the git directory it was made in; a copied repository has another
     kept: Mapping[str, str] = field(default_factory=dict)  # directories and their locks' digests
     to_tear_down: Mapping[str, str] | None = None  # variables of its set-up, until the teardown ran
 
@@ -59,13 +59,17 @@ class WorkspacePool(Struct, frozen=True, kw_only=True):
 
     common: Path  # the common git directory
 
+    @classmethod
+    def of(cls, repository: Path) -> WorkspacePool:
+        return cls(common=common_directory(repository))
+
     @property
     def directory(self) -> Path:
         return self.common / "weft" / "workspaces"
 
     @property
     def home(self) -> str:
-        """Return the git directory by inode and path. Workspaces name it in their files."""
+        """The git directory by inode and path. Workspaces name it in their files."""
         return f"{self.common.stat().st_ino} {self.common}"
 
     @property
@@ -78,15 +82,14 @@ class WorkspacePool(Struct, frozen=True, kw_only=True):
 
     @property
     def trashes(self) -> tuple[Path, Path]:
-        """Return the trash on the workspaces' file system, and git's trash if that is on
-        another."""
+        """The trash on the workspaces' file system, and the trash on that of git."""
         return self.trash, self.common / "weft-trash"
 
     def trash_beside(self, path: Path) -> Path:
         """Return a trash path on the file system of a path, so that renaming works."""
-        ours, others = self.trashes
+        ours, beside_git = self.trashes
         alike = os.stat(path.parent).st_dev == os.stat(self.directory).st_dev
-        place = ours if alike else others
+        place = ours if alike else beside_git
         place.mkdir(parents=True, exist_ok=True)
         return place
 
@@ -94,7 +97,7 @@ class WorkspacePool(Struct, frozen=True, kw_only=True):
         return Slot(pool=self, number=number)
 
     def registered(self) -> list[tuple[Slot, Record]]:
-        """Everything that has a record, in order, as it was when looked at."""
+        """List the workspaces that have a record, in order."""
         try:
             names = os.listdir(self.directory)
         except FileNotFoundError:
@@ -149,7 +152,7 @@ class Slot(Struct, frozen=True, kw_only=True):
     def write_record(self, record: Record) -> None:
         write_record(self.directory, record)
 
-    def look(
+    def git_view(
         self,
         settings: Mapping[str, str],
         lock: Lock,
@@ -180,17 +183,17 @@ class Terms(Struct, frozen=True, kw_only=True):
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
-    """One attempt's place to work, and the lock that says it is used.
+    """The checkout of an attempt, and the lock of its user.
 
-    Hand `lock.fileno()` to the agent's wrapper, and the workspace stays taken for as long as the
-    agent lives, whatever becomes of weft.
+    The agent's wrapper inherits `lock.fileno()`, so the workspace stays locked while the agent
+    lives, even if weft dies.
     """
 
     slot: Slot
     branch: str  # full reference
     base: str
     base_tree: str
-    entry: Path  # the repository's entry of this worktree, unless an agent removed it
+    entry: Path  # the repository's entry of this worktree; an agent may have removed it
     settings: Mapping[str, str] = field(default_factory=dict)
     lock: Lock
     terms: Terms
@@ -221,15 +224,15 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
     @property
     def admin(self) -> Path:
-        """Return the directory in which the agent's git keeps HEAD, index and logs."""
+        """The directory in which the agent's git keeps HEAD, index and logs."""
         quarantine = self.slot.quarantine
         return quarantine if quarantine.is_dir() else self.entry
 
     def view(self, index: Path | None = None) -> GitView:
-        return self.slot.look(self.settings, self.lock, index, self.terms.breaker)
+        return self.slot.git_view(self.settings, self.lock, index, self.terms.breaker)
 
     def close(self) -> None:
-        """Let go without freeing it: another process may go on with it (`attach`)."""
+        """Unlock without freeing: another process may continue with it (`attach`)."""
         self.lock.close()
 
     def __enter__(self) -> Workspace:
@@ -248,20 +251,8 @@ def write_record(directory: Path, record: Record) -> None:
     write_whole(directory / "record.json", json.dumps(asdict(record)))
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file at once: a reader sees the old text or the new one."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
 def try_lock(slot: Slot) -> Lock | None:
-    """Lock a workspace; None if somebody uses it."""
+    """Lock a workspace; return None if it is in use."""
     lock = Lock(slot.pool.locks / str(slot.number))
     if lock.attempt():
         return lock
@@ -269,9 +260,24 @@ def try_lock(slot: Slot) -> Lock | None:
     return None
 
 
+def lock_branch(pool: WorkspacePool, branch: str) -> tuple[Slot, Record, Lock] | None:
+    """Lock the workspace on a branch; return None without one, raise InUse if it is in use."""
+    for slot, record in pool.registered():
+        if record.branch != branch:
+            continue
+        lock = try_lock(slot)
+        if lock is None:
+            raise InUse(f"The workspace of {branch} is in use.")
+        current = slot.find_record()
+        if current is not None and current.branch == branch:
+            return slot, current, lock
+        lock.close()
+    return None
+
+
 @contextlib.contextmanager
 def registering(pool: WorkspacePool) -> Iterator[Lock]:
-    """Nobody else registers a workspace meanwhile; short."""
+    """Keep other processes from registering a workspace; hold it shortly."""
     lock = Lock(pool.locks / "pool")
     try:
         lock.wait()

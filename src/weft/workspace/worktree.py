@@ -1,8 +1,7 @@
-"""A workspace's files: made, renewed, reset and taken apart as a linked worktree of git.
+"""The files of a workspace: a linked worktree of git that is made, renewed, reset and removed.
 
-This is all that knows how a working tree comes about; another way to get one (an overlay over a
-shared lower tree, say) would be a second module with the same functions. Callers hold the
-workspace's lock and see to its record.
+Another kind of working tree (an overlay over a shared lower tree, say) would be a second module
+with the same functions. Callers hold the workspace's lock and write its record.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from typing import Final
 
 from weft import paths
 from weft.git import GitFailed, GitView
-from weft.git.deletion import delete_tree
-from weft.git.git_command import answer, has_died, run, tries, why_failed
+from weft.git.disk import delete_tree, write_whole
+from weft.git.git_command import check_output, failure_reason, has_died, run, tries
+from weft.git.git_view import write_git_directory
 from weft.git.refs import Update, find_checkouts, update_refs
-from weft.git.repository import common_directory
-from weft.git.trees import advance, put_up, remove_untracked, submodules
+from weft.git.trees import check_out, list_submodules, remove_untracked, switch_tree
 from weft.workspace import dependencies, inspection
-from weft.workspace.workspace_records import Record, Slot, WorkspacePool, write_whole
+from weft.workspace.workspace_records import Record, Slot, WorkspacePool
 
-# What of the user's configuration decides how files look; nothing here can start a program.
-_CARRIED: Final = (
+# Settings of the user that decide the content of files; none can start a program.
+_CHECKOUT_SETTINGS: Final = (
     *("core.autocrlf", "core.eol", "core.filemode", "core.symlinks", "core.ignorecase"),
     *("core.precomposeunicode", "core.protecthfs", "core.protectntfs", "core.excludesfile"),
     *("core.sparsecheckout", "core.sparsecheckoutcone", "extensions.objectformat"),
@@ -38,8 +37,8 @@ _TRUE: Final = ("true", "yes", "on", "1", "")
 _ADMIN: Final = ("HEAD", "commondir", "gitdir", "index", "reftable")
 
 
-def carried(settings: Mapping[str, str]) -> dict[str, str]:
-    return {key: settings[key] for key in _CARRIED if key in settings}
+def checkout_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    return {key: settings[key] for key in _CHECKOUT_SETTINGS if key in settings}
 
 
 def is_sparse(settings: Mapping[str, str]) -> bool:
@@ -47,16 +46,14 @@ def is_sparse(settings: Mapping[str, str]) -> bool:
 
 
 def is_recyclable(settings: Mapping[str, str]) -> bool:
-    """Whether git keeps nothing else about a worktree that an agent could have changed.
-
-    Sparse patterns and settings per worktree are git's to lay down: such a one is made anew.
-    """
+    """Tell whether weft can renew all that git keeps about a worktree: a worktree with sparse
+    patterns or its own settings is made anew."""
     own = settings.get("extensions.worktreeconfig", "false").lower() in _TRUE
     return not own and not is_sparse(settings)
 
 
 def admin_directory(slot: Slot, record: Record) -> Path | None:
-    """Where git keeps this worktree's HEAD and index; None if that is gone."""
+    """Return git's directory of this worktree's HEAD and index; None if it is gone."""
     if record.admin is None:
         return None
     directory = slot.pool.common / "worktrees" / record.admin
@@ -70,14 +67,15 @@ def is_present(slot: Slot) -> bool:
 def find_checkout(repository: Path, ref: str) -> Path | None:
     """Return the working tree in which a person has a branch checked out. Workspaces do not
     count: agents may check out any branch there."""
-    ours = WorkspacePool(common=common_directory(repository)).directory
-    found = (one for one in find_checkouts(repository, ref) if not one.is_relative_to(ours))
-    return next(found, None)
+    ours = WorkspacePool.of(repository).directory
+    checkouts = find_checkouts(repository, ref)
+    return next((path for path in checkouts if not path.is_relative_to(ours)), None)
 
 
-def lay_view(slot: Slot, settings: Mapping[str, str], source: Path, claims: Iterable[str]) -> None:
-    """Write weft's own git directory, with the user's excludes; `source` is the user's git
-    directory.
+def write_view(
+    slot: Slot, settings: Mapping[str, str], source: Path, claims: Iterable[str]
+) -> None:
+    """Write weft's own git directory, with the excludes of the user's git directory `source`.
 
     A sparse checkout is widened by the claimed paths.
     """
@@ -100,26 +98,14 @@ def _widening(claim: str) -> str:
     """Return the sparse-checkout pattern that includes a claim, or the claim's directory."""
     parts = claim.split("/")
     plain = list(itertools.takewhile(paths.is_literal, parts))
-    whole = "/".join(quote(part) for part in plain)
+    whole = "/".join(map(quote_pattern, plain))
     return f"/{whole}" if len(plain) == len(parts) else f"/{whole}/" if plain else "/*"
 
 
-def write_git_directory(directory: Path, settings: Mapping[str, str]) -> None:
-    """Make a directory one that git takes for its own, without refs, objects or hooks."""
-    (directory / "info").mkdir(parents=True, exist_ok=True)
-    (directory / "refs").mkdir(exist_ok=True)
-    format = settings.get("extensions.objectformat")
-    version = f"1\n[extensions]\n\tobjectformat = {format}\n" if format else "0\n"
-    write_whole(
-        directory / "config", f"[core]\n\tbare = false\n\trepositoryformatversion = {version}"
-    )
-    write_whole(directory / "HEAD", "ref: refs/heads/none\n")
-
-
 def make(slot: Slot, branch: str, commit: str, holds: Sequence[int]) -> str:
-    """Make an empty worktree on a new branch; returns its name among git's worktrees.
+    """Make an empty worktree on a new branch; return its name among git's worktrees.
 
-    To be called while registering: git fails when several are made at once.
+    Call it while registering: git fails when several are made at once.
     """
     update_refs(slot.pool.common, [Update(ref=branch, old=None, new=commit)])
     if _has_plain_entries(slot.pool):
@@ -130,22 +116,22 @@ def make(slot: Slot, branch: str, commit: str, holds: Sequence[int]) -> str:
         done = run(slot.pool.common, *add, holds=holds, repeat=False)
         if last or not has_died(done):
             break
-        take_apart(slot, None)
+        remove_files(slot, None)
     if done.status != 0:
-        raise GitFailed(f"git worktree failed: {why_failed(done)}.")
+        raise GitFailed(f"git worktree failed: {failure_reason(done)}.")
     text = (slot.tree / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     return Path(text.removeprefix("gitdir: ").strip()).name
 
 
 def _has_plain_entries(pool: WorkspacePool) -> bool:
-    """Whether git keeps nothing about a worktree but three small files."""
+    """Tell whether git keeps only three small files about a worktree."""
     return (
         not (pool.common / "reftable").exists() and not (pool.common / "config.worktree").exists()
     )
 
 
 def _make_entry(slot: Slot, branch: str) -> str:
-    """All that `git worktree add --no-checkout` would write, without starting it."""
+    """Write the files of `git worktree add --no-checkout`, without starting git."""
     entries = slot.pool.common / "worktrees"
     entries.mkdir(exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=slot.pool.trash_beside(entries / slot.tree.name)))
@@ -167,8 +153,8 @@ def _write_entry(entry: Path, slot: Slot, head: str | None = None) -> None:
 
 def fill(slot: Slot, view: GitView, tree: str, *, admin: Path) -> None:
     """Check a tree out into an empty worktree."""
-    _forget_index(slot)
-    put_up(view, tree)
+    _remove_index(slot)
+    check_out(view, tree)
     _hand_over_index(slot, admin)
 
 
@@ -182,33 +168,33 @@ def renew(
     branch: str,
     kept: Mapping[str, str],
 ) -> None:
-    """Move a clean worktree from a tree to another, on a branch that exists.
+    """Move a clean worktree from a tree to another, on an existing branch.
 
     Directories in `kept` stay while the lock files beside them are unchanged.
     """
-    _put_head(slot, admin, branch)
+    _write_head(slot, admin, branch)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     if old != new:
         try:
-            advance(view, old, new)
-        except GitFailed:  # the files differ from the index: a git died half-way, say
-            put_up(view, new)
+            switch_tree(view, old, new)
+        except GitFailed:  # the files differ from the index, for example after a git died
+            check_out(view, new)
     still = dependencies.unchanged(kept, dependencies.lock_digests(slot.tree, kept))
-    remove_untracked(view, [f"/{quote(name)}" for name in still])
+    remove_untracked(view, [f"/{quote_pattern(name)}" for name in still])
     _hand_over_index(slot, admin)
 
 
-def _put_head(slot: Slot, admin: Path, branch: str) -> None:
-    if not _has_plain_entries(slot.pool):
-        answer(slot.tree, "symbolic-ref", "HEAD", branch, variables={"GIT_DIR": str(admin)})
-    else:  # all that git would do, without starting it
+def _write_head(slot: Slot, admin: Path, branch: str) -> None:
+    if _has_plain_entries(slot.pool):  # writes the file as git would, without starting it
         write_whole(admin / "HEAD", f"ref: {branch}\n")
+    else:
+        check_output(slot.tree, "symbolic-ref", "HEAD", branch, variables={"GIT_DIR": str(admin)})
 
 
 def reset(
     slot: Slot, record: Record, admin: Path, view: GitView, keep: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Make the working tree and its git entry as clean as new, whatever an agent left there.
+    """Make the working tree and its git entry as clean as new.
 
     Directories in `keep` stay unless the lock files beside them changed. Return the directories
     that stayed, each with the digest of its lock files.
@@ -230,20 +216,20 @@ def reset(
 
 
 def _reset_files(slot: Slot, view: GitView, tree: str, before: Mapping[str, str]) -> dict[str, str]:
-    put_up(view, tree)
-    # git cleans neither inside a submodule nor what only looks like one.
-    for path in submodules(view):
+    check_out(view, tree)
+    # git cleans neither a submodule nor a directory that looks like a submodule.
+    for path in list_submodules(view):
         if (view.tree / path).is_dir() and os.listdir(view.tree / path):
             discard(slot.pool, view.tree / path)
             (view.tree / path).mkdir()
     kept = dependencies.unchanged(before, dependencies.lock_digests(slot.tree, before))
-    remove_untracked(view, [f"/{quote(name)}" for name in kept])
+    remove_untracked(view, [f"/{quote_pattern(name)}" for name in kept])
     return kept
 
 
-def quote(name: str) -> str:
+def quote_pattern(name: str) -> str:
     """Return a path as a pattern that matches that path alone."""
-    return "".join(f"\\{one}" if one in "\\*?[]! #" else one for one in name)
+    return "".join(f"\\{char}" if char in "\\*?[]! #" else char for char in name)
 
 
 def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
@@ -257,31 +243,31 @@ def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
     if link.is_dir() or link.is_symlink():
         discard(slot.pool, link)
     write_whole(link, f"gitdir: {admin}\n")
-    # Detached, so that nobody is kept from checking that branch out.
+    # Detached: git refuses to check out a branch that another worktree has.
     if _has_plain_entries(slot.pool):
         write_whole(admin / "HEAD", f"{commit}\n")
     else:
         detach = ("update-ref", "--no-deref", "HEAD", commit)
-        answer(slot.tree, *detach, variables={"GIT_DIR": str(admin)})
+        check_output(slot.tree, *detach, variables={"GIT_DIR": str(admin)})
     if (admin / "logs").exists():
         discard(slot.pool, admin / "logs")
 
 
-def take_apart(slot: Slot, record: Record | None) -> None:
+def remove_files(slot: Slot, record: Record | None) -> None:
     """Remove the working tree and its git entry; the record stays."""
     inspection.refuse_mounts(slot.directory)
     admin = None if record is None else admin_directory(slot, record)
     if admin is not None:
         discard(slot.pool, admin)
-    _forget_admin_of(slot)
+    _remove_unrecorded_entry(slot)
     for place in (slot.tree, slot.quarantine):
         if os.path.lexists(place):
             discard(slot.pool, place)
-    _forget_index(slot)
+    _remove_index(slot)
 
 
-def _forget_admin_of(slot: Slot) -> None:
-    """Remove the git entry of a making that ended before its name was written down."""
+def _remove_unrecorded_entry(slot: Slot) -> None:
+    """Remove the git entry of a worktree whose maker died before it recorded the name."""
     entries = slot.pool.common / "worktrees"
     for entry in entries.glob(f"{slot.tree.name}*"):
         with contextlib.suppress(OSError):
@@ -291,7 +277,7 @@ def _forget_admin_of(slot: Slot) -> None:
 
 
 def discard(pool: WorkspacePool, path: Path) -> None:
-    """Delete a file or directory, whatever its permissions; from outside it is gone at once."""
+    """Delete a file or directory with any permissions; it disappears at once."""
     while True:
         try:
             place = Path(tempfile.mkdtemp(dir=pool.trash_beside(path)))
@@ -305,7 +291,7 @@ def discard(pool: WorkspacePool, path: Path) -> None:
         except FileNotFoundError:
             if not os.path.lexists(path):
                 return
-            # Somebody emptied the trash in between.
+            # Another process emptied the trash in between.
     delete_tree(place)
 
 
@@ -318,13 +304,13 @@ def _make_writable(path: Path) -> None:
             os.chmod(entry.path, stat.S_IRWXU)
 
 
-def _forget_index(slot: Slot) -> None:
+def _remove_index(slot: Slot) -> None:
     for name in ("index", "index.lock", "taken", "taken.lock"):
         (slot.directory / name).unlink(missing_ok=True)
 
 
 def _hand_over_index(slot: Slot, admin: Path) -> None:
-    """Give the agent's git an index of its own; weft's stays where no agent's git writes."""
+    """Give the agent's git a copy of weft's index, which no agent's git writes."""
     (admin / "index.lock").unlink(missing_ok=True)
     fresh = admin / "index.handed"
     shutil.copy2(slot.index, fresh)  # with its time: see snapshot

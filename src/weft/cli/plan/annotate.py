@@ -57,7 +57,7 @@ def command(directory: Path, file: str, write: bool, as_json: bool) -> int:
 
 def _repository(directory: Path) -> list[str] | None:
     try:
-        return git.tracked_files(directory)
+        return git.list_tracked_files(directory)
     except (NotARepository, ProgramMissing):
         return None
 

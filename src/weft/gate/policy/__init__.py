@@ -1,1 +1,1 @@
-"""The decisions of the gate. Pure: entries and verdicts in, the next step out."""
+"""The decisions of the gate. Pure: rows and running checks in, the next step out."""

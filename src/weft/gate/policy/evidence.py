@@ -1,9 +1,8 @@
-"""What the recorded verdicts say, whatever trunk did in between.
+"""The recorded verdicts, made comparable across landings.
 
-Landing candidates moves the tip, but the tree of *a, b, c* on the old tip is the tree of *c* on
-the tip that *a, b* made. Combinations are therefore brought to one form, on the newest base that
-describes the same tree, before they are compared. What was checked on a base that does not lead
-to the tip is forgotten: somebody else moved trunk.
+A landing moves the tip, but the tree of *a, b, c* on the old tip is the tree of *c* on the tip
+that *a, b* made. So combinations are compared in one form, on the newest base with the same tree.
+Verdicts on a base that does not lead to the tip are ignored: weft did not move trunk there.
 """
 
 from __future__ import annotations
@@ -12,49 +11,45 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from weft.gate.policy.check_records import (
-    Check,
-    Combination,
-    PlannedLanding,
-    QueuedCandidate,
-    Verdict,
-)
+from weft.gate.policy.gate_records import Check, Combination
+from weft.model import CheckVerdict, Landing
 
 Tree = tuple[str, Combination]
-"""A combination on a base, in the one form that stands for its tree."""
+"""A base and a combination, in the one form that stands for their tree."""
 
 
 class Trunk:
     """The landings that lead to the tip."""
 
-    def __init__(self, tip: str, landings: Sequence[PlannedLanding]) -> None:
+    def __init__(self, tip: str, landings: Sequence[Landing]) -> None:
         self.tip = tip
-        arrived = {landing.new: landing for landing in landings}
-        self._next: dict[str, tuple[Combination, str]] = {}
-        self.landed: dict[str, QueuedCandidate] = {}
+        by_tip = {landing.new: landing for landing in landings if landing.state == "landed"}
+        self._next: dict[str, Landing] = {}
+        self.landed: set[str] = set()
         base = tip
-        while (landing := arrived.get(base)) is not None and landing.old not in self._next:
+        while (landing := by_tip.get(base)) is not None and landing.old not in self._next:
             base = landing.old
-            self._next[base] = tuple(one.id for one in landing.candidates), landing.new
-            self.landed.update((one.id, one) for one in landing.candidates)
-        self.root = base  # the oldest tip from which these landings lead here
+            self._next[base] = landing
+            self.landed.update(landing.entries)
+        self.root = base  # the oldest tip from which these landings lead to the newest
 
     def __contains__(self, base: str) -> bool:
         return base == self.tip or base in self._next
 
-    def tree(self, base: str, candidates: Combination) -> Tree:
-        """The one form of a combination on a base of this trunk."""
+    def tree(self, base: str, combination: Combination) -> Tree:
         while base != self.tip:
-            landed, new = self._next[base]
-            if candidates[: len(landed)] != landed:
+            landing = self._next[base]
+            size = len(landing.entries)
+            if combination[:size] != landing.entries:
                 break
-            base, candidates = new, candidates[len(landed) :]
-        return base, candidates
+            base, combination = landing.new, combination[size:]
+        return base, combination
 
-    def landed_between(self, base: str, later: str) -> Iterator[str]:
+    def list_landed(self, base: str, later: str) -> Iterator[str]:
+        """Yield the entries that landed between two tips."""
         while base not in (later, self.tip):
-            landed, base = self._next[base]
-            yield from landed
+            yield from self._next[base].entries
+            base = self._next[base].new
 
 
 class Tally(Struct):
@@ -67,45 +62,47 @@ class Tally(Struct):
 
 
 class CheckFailure(Struct, frozen=True):
-    """A tree that failed while its first `passing` candidates pass without the rest."""
+    """A tree that failed, although its first `passing` entries pass without the rest."""
 
     base: str
-    candidates: Combination
+    combination: Combination
     passing: int
 
     @property
     def tree(self) -> Tree:
-        return self.base, self.candidates
+        return self.base, self.combination
 
     @property
     def suspects(self) -> Combination:
-        """One of them is the first culprit."""
-        return self.candidates[self.passing :]
+        """The entries among which the first culprit is."""
+        return self.combination[self.passing :]
 
-    def fails_in(self, candidates: Combination) -> bool:
-        """Whether a combination is sure to fail for the same cause."""
-        return set(self.candidates) <= set(candidates)
+    def fails_in(self, combination: Combination) -> bool:
+        """Tell whether a combination is sure to fail for the same cause."""
+        return set(self.combination) <= set(combination)
 
 
 class Evidence:
-    def __init__(self, trunk: Trunk, verdicts: Sequence[Verdict]) -> None:
+    """The verdicts on each tree."""
+
+    def __init__(self, trunk: Trunk, verdicts: Sequence[CheckVerdict]) -> None:
         self.trunk = trunk
         self._tallies: dict[Tree, Tally] = {}
         for verdict in verdicts:
             if verdict.base in trunk:
-                tree = trunk.tree(verdict.base, verdict.candidates)
+                tree = trunk.tree(verdict.base, verdict.combination)
                 tally = self._tallies.setdefault(tree, Tally())
                 tally.passed += verdict.passed
                 tally.failed += not verdict.passed
 
     def tree_of(self, check: Check) -> Tree:
-        return self.trunk.tree(check.base, check.candidates)
+        return self.trunk.tree(check.base, check.combination)
 
     def tally(self, tree: Tree) -> Tally:
         return self._tallies.get(tree) or Tally()
 
     def passed(self, tree: Tree) -> bool:
-        """Whether it passed at least once; that it failed as well makes it a flake."""
+        """Tell whether a tree passed at least once: its failures then were flakes."""
         return self.tally(tree).passed > 0
 
     def failed(self, tree: Tree) -> bool:
@@ -114,34 +111,34 @@ class Evidence:
 
     def passed_on_tip(self) -> list[Combination]:
         return [
-            candidates
-            for (base, candidates), tally in self._tallies.items()
+            combination
+            for (base, combination), tally in self._tallies.items()
             if tally.passed and base == self.trunk.tip
         ]
 
     def proven(self) -> frozenset[str]:
-        """Every candidate that was part of a tree that passed."""
+        """Return every entry that was part of a tree that passed."""
         return frozenset(
-            one
-            for (_, candidates), tally in self._tallies.items()
+            entry
+            for (_, combination), tally in self._tallies.items()
             if tally.passed
-            for one in candidates
+            for entry in combination
         )
 
     def failures(self, known: Collection[str]) -> list[CheckFailure]:
-        """The failed trees made of known candidates only, each narrowed down, oldest first."""
-        narrowed = {
-            self._narrow(*tree): None
-            for tree in self._tallies
-            if self.failed(tree) and all(one in known for one in tree[1])
-        }
-        return list(narrowed)
+        """List the failed trees of known entries, each cut down to the part that fails first."""
+        return list(
+            dict.fromkeys(
+                self._narrow(*tree)
+                for tree in self._tallies
+                if self.failed(tree) and all(entry in known for entry in tree[1])
+            )
+        )
 
-    def _narrow(self, base: str, candidates: Combination) -> CheckFailure:
-        """Cut a failed tree down to the part that is known to fail first."""
-        prefixes = [(base, candidates[:size]) for size in range(len(candidates))]
+    def _narrow(self, base: str, combination: Combination) -> CheckFailure:
+        prefixes = [(base, combination[:size]) for size in range(len(combination))]
         passing = max((len(tree[1]) for tree in prefixes if self.passed(tree)), default=0)
         for tree in prefixes[passing + 1 :]:
             if self.failed(tree):
                 return CheckFailure(*tree, passing)
-        return CheckFailure(base, candidates, passing)
+        return CheckFailure(base, combination, passing)

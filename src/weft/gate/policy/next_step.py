@@ -1,159 +1,142 @@
-"""The gate's next step: what to land, to reject, to check and to cancel.
+"""The gate's next step: entries to land or reject, and checks to start or cancel.
 
-`step` is a function of recorded facts alone. It may be called after every event, by any process,
-as often as one likes: what was done before is known from the facts, so a restart goes on where
-the last process was. Only a tree that passed lands. Merging, running checks and moving trunk are
-left to the gate.
+`step` is a function of recorded facts alone. Any process may call it after every event: the facts
+tell all earlier actions, so a new process continues where the last stopped. Only a tree that passed
+lands.
 
-It ends. Every check it asks for is of a tree that has no verdict yet, or exactly one, a failure;
-there are finitely many of those on a tip, and only landing makes a new tip. And it goes on: a
-candidate that is queued is either unknown, and then checked; or known to be good, and then part
-of a front that is checked; or in a failed tree, which is halved until it has a culprit; or a
-culprit, which is tried until it passes or is rejected.
+The steps end. Every check is of a tree without a verdict, or with a single verdict, a failure.
+There are finitely many of those on a tip, and only a landing makes a new tip. The steps also go
+on: a queued entry is unknown, and is checked; or known to be good, and is in a front that is
+checked; or in a failed tree, which is halved until it has a culprit; or a culprit, which is tried
+until it passes or is rejected.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from itertools import accumulate, takewhile
 from typing import Final
 
-from weft.gate.policy import combinations
-from weft.gate.policy.check_records import Check, Combination, GateScene, GateStep, Purpose
-from weft.gate.policy.combinations import CandidateLine
-from weft.gate.policy.evidence import Tree
-from weft.gate.policy.survey import Survey, survey
+from msgspec.structs import replace
 
-_TRIALS: Final = (Purpose.RETRY, Purpose.BLAME)
-_TRIAL_SHARE: Final = 4
-"""Under load one in so many slots tries culprits. With 10 % bad ones that keeps up with them."""
+from weft.gate.policy import batches
+from weft.gate.policy.batches import Slots
+from weft.gate.policy.gate_records import (
+    Check,
+    Combination,
+    GateState,
+    GateStep,
+    Rejection,
+    RejectionReason,
+)
+from weft.gate.policy.queue_analysis import QueueAnalysis, analyse_queue
 
-
-def step(scene: GateScene) -> GateStep:
-    """What follows from the facts, with as few checks as possible."""
-    return _step(scene, _longest_passed, _fill)
-
-
-def step_every_commit(scene: GateScene) -> GateStep:
-    """The same where every commit of trunk must have passed by itself."""
-    return _step(scene, _each_passed, _fill_one_by_one)
+_FIRST_TRIES: Final = 2  # first checks before a rejection
 
 
-class _Slots:
-    """The checks that run, and those to start beside them."""
+def step(state: GateState) -> GateStep:
+    """Return the next step, with as few checks as possible."""
+    return _step(state, _longest_passed, _fill)
 
-    def __init__(self, scene: GateScene, found: Survey, running: Sequence[Check]) -> None:
-        self.size = scene.slots
-        self._odds = scene.odds
-        self._found = found
-        self._running = list(running)
-        self.started: list[Check] = []
 
-    @property
-    def free(self) -> int:
-        return max(0, self.size - len(self._running))
-
-    def room_for_trials(self) -> int:
-        running = sum(check.purpose in _TRIALS for check in self._running)
-        return max(0, math.ceil(self.size / _TRIAL_SHARE) - running)
-
-    def start(self, checks: Iterable[Check]) -> None:
-        """Start as many as fit of those that neither run nor have their verdict."""
-        evidence = self._found.evidence
-        useful = (check for check in checks if _is_useful(check, self._found))
-        taken = {(evidence.tree_of(one), one.nth) for one in self._running}
-        for check in useful:
-            if not self.free:
-                return
-            tree = evidence.tree_of(check)
-            if evidence.tally(tree).runs == check.nth and (tree, check.nth) not in taken:
-                taken.add((tree, check.nth))
-                self._running.append(check)
-                self.started.append(check)
-
-    def line(self) -> CandidateLine:
-        return CandidateLine(
-            ready=self._found.ready,
-            front=self._found.front,
-            candidates=self._found.candidates,
-            evidence=self._found.evidence,
-            proven=self._found.proven,
-            failures=self._found.failures,
-            searched=self._trees(Purpose.SEARCH),
-            joined=self._trees(Purpose.UNION),
-            odds=self._odds,
-        )
-
-    def _trees(self, purpose: Purpose) -> list[Tree]:
-        tree_of = self._found.evidence.tree_of
-        return [tree_of(check) for check in self._running if check.purpose is purpose]
+def step_every_commit(state: GateState) -> GateStep:
+    """Return the next step where every commit of trunk must pass by itself."""
+    return _step(state, _each_passed, _fill_with_prefixes)
 
 
 def _step(
-    scene: GateScene,
-    landable: Callable[[Survey], Combination],
-    fill: Callable[[_Slots, Survey], None],
+    state: GateState,
+    landable: Callable[[QueueAnalysis], Combination],
+    fill: Callable[[Slots], None],
 ) -> GateStep:
-    found = survey(scene)
-    useful = [check for check in scene.running if _is_useful(check, found)]
-    slots = _Slots(scene, found, useful)
-    land = landable(found)
-    if not land:  # what to check next is better said on the tip that landing makes
-        fill(slots, found)
-    return GateStep(
+    queue = analyse_queue(state)
+    before_review = {entry.id for entry in state.before_review}
+    running = [check for check in state.running if before_review.isdisjoint(check.combination)]
+    useful = [check for check in running if queue.is_useful(check)]
+    slots = Slots(state.slots, queue, useful)
+    land = landable(queue)
+    if not land:  # the tip after a landing is the better base for new checks
+        fill(slots)
+    decided = GateStep(
         land=land,
-        reject=tuple(found.rejections),
-        wait=found.stranded,
+        reject=tuple(queue.rejections),
+        stranded=queue.stranded,
         start=tuple(slots.started),
-        cancel=tuple(check for check in scene.running if check not in useful),
+        cancel=tuple(check for check in running if check not in useful),
     )
+    return _add_first_checks(state, decided) if before_review else decided
 
 
-def _fill(slots: _Slots, found: Survey) -> None:
-    """Use the slots for what tells most; the later ones only if they would idle."""
-    slots.start(combinations.halving(slots.line()))
-    slots.start(found.trials[: slots.room_for_trials()])
-    slots.start(combinations.overdue_union(slots.line(), slots.size))
-    if slots.size > 1:
-        slots.start(combinations.whole(slots.line()))
-    slots.start(combinations.batches(slots.line(), slots.free))
-    slots.start(found.trials)
-    slots.start(combinations.union(slots.line()))
-    slots.start(combinations.hopeful(slots.line()))
-    slots.start(combinations.ahead(slots.line(), slots.free))
-
-
-def _fill_one_by_one(slots: _Slots, found: Survey) -> None:
-    slots.start(found.trials)
-    slots.start(combinations.one_by_one(slots.line(), slots.size))
-
-
-def _longest_passed(found: Survey) -> Combination:
-    """The longest front that passed as it is."""
-    passed = found.evidence.passed_on_tip()
-    fronts = (one for one in passed if one == found.front[: len(one)])
+def _longest_passed(queue: QueueAnalysis) -> Combination:
+    """Return the longest front that passed as it is."""
+    passed = queue.evidence.passed_on_tip()
+    fronts = (tree for tree in passed if tree == queue.front[: len(tree)])
     return max(fronts, key=len, default=())
 
 
-def _each_passed(found: Survey) -> Combination:
-    """The longest front of which every shorter one passed too."""
-    tip = found.evidence.trunk.tip
-    fronts = accumulate((one,) for one in found.front)
+def _each_passed(queue: QueueAnalysis) -> Combination:
+    """Return the longest front of which every shorter front passed too."""
+    fronts = accumulate((entry,) for entry in queue.front)
     landable: Combination = ()
-    for front in takewhile(lambda one: found.evidence.passed((tip, one)), fronts):
+    for front in takewhile(lambda front: queue.evidence.passed((queue.tip, front)), fronts):
         landable = front
     return landable
 
 
-def _is_useful(check: Check, found: Survey) -> bool:
-    """Whether its verdict would say something new about candidates that may land."""
-    evidence = found.evidence
-    if check.base not in evidence.trunk:
-        return False
-    if check.purpose in _TRIALS:
-        wanted = {(evidence.tree_of(one), one.nth) for one in found.trials}
-        return (evidence.tree_of(check), check.nth) in wanted
-    if set(check.candidates).difference(found.ready, evidence.trunk.landed):
-        return False
-    return not any(failure.fails_in(check.candidates) for failure in found.failures)
+def _fill(slots: Slots) -> None:
+    """Start the most telling checks first; the later kinds use slots that would idle."""
+    trials = slots.queue.trials
+    slots.start(batches.failed_halves(slots))
+    slots.start(trials[: slots.free_for_trials])
+    slots.start(batches.overdue_union(slots))
+    if slots.size > 1:
+        slots.start(batches.whole_front(slots))
+    slots.start(batches.unknown_batches(slots))
+    slots.start(trials)
+    slots.start(batches.idle_unions(slots))
+    slots.start(batches.suspect_batches(slots))
+
+
+def _fill_with_prefixes(slots: Slots) -> None:
+    slots.start(slots.queue.trials)
+    slots.start(batches.every_prefix(slots))
+
+
+def _add_first_checks(state: GateState, decided: GateStep) -> GateStep:
+    """Add the actions for entries that are reviewed or judged before they land.
+
+    Each is checked by itself on the tip at which it joined, and once more if it fails. Their
+    checks get slots that the queue leaves free.
+    """
+    passed: list[str] = []
+    rejected: list[Rejection] = []
+    missing: list[Check] = []
+    for entry in state.before_review:
+        base, alone = entry.base or state.tip, (entry.id,)
+        verdicts = [
+            verdict.passed
+            for verdict in state.rows.verdicts
+            if (verdict.base, verdict.combination) == (base, alone)
+        ]
+        conflicts = [
+            conflict
+            for conflict in state.rows.conflicts
+            if (conflict.base, conflict.entry) == (base, entry.id)
+        ]
+        if conflicts or (len(verdicts) >= _FIRST_TRIES and not any(verdicts)):
+            reason = RejectionReason.CONFLICT if conflicts else RejectionReason.RED
+            rejected.append(Rejection(reason=reason, base=base, combination=alone))
+        elif any(verdicts):
+            passed.append(entry.id)
+        else:
+            missing.append(Check(base=base, combination=alone, nth=len(verdicts)))
+    changes = decided.land or decided.reject or decided.stranded
+    free = state.slots - len(state.running) - len(decided.start)
+    room = 0 if changes else max(0, free)
+    start = [check for check in missing if check not in state.running][:room]
+    return replace(
+        decided,
+        pass_on=tuple(passed),
+        reject=(*decided.reject, *rejected),
+        start=(*decided.start, *start),
+    )
