@@ -14,7 +14,7 @@ from weft.store import Store
 from weft.store.leases import finish
 from weft.store.runs import submit_run
 from weft.swarm.poll import poll
-from weft.swarm.visible_reasons import explain
+from weft.swarm.views import explain
 
 __all__ = ["url"]
 

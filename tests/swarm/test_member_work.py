@@ -18,7 +18,7 @@ from weft.errors import (
     QueueFull,
     Refused,
 )
-from weft.model import Class, ErrorClass, NewRun, NewTask, Priority, State
+from weft.model import Class, ErrorClass, Filter, NewRun, NewTask, Priority, State
 from weft.redaction import Redactor
 from weft.store import Store
 from weft.store.admission import admit, admit_task
@@ -28,10 +28,10 @@ from weft.store.messages import list_to_task
 from weft.store.probe import probe
 from weft.store.runs import submit_run
 from weft.store.tasks import get_task
-from weft.swarm import member_work, membership, poll, visible_tasks
+from weft.swarm import member_work, membership, poll, views
 from weft.swarm.identity import LOCAL, Identity
 from weft.swarm.inbox import send_message
-from weft.swarm.swarm_records import Filter, TaskResult
+from weft.swarm.swarm_records import TaskResult
 
 
 def test_a_claimed_task_brings_all_that_is_needed_to_do_it(store: Store) -> None:
@@ -408,13 +408,13 @@ def test_tasks_are_listed_by_what_is_asked_for_page_by_page(store: Store) -> Non
         post(store, f"t{number}", agent="py" if number % 2 else None)
     post(store, "assigned", to="m", how="queue", klass=Class.BATCH)
     take(store)
-    one = visible_tasks.list_tasks(store, OWNER, Filter(), most=4)
-    two = visible_tasks.list_tasks(store, OWNER, Filter(), after=one.after or 0, most=4)
+    one = views.list_tasks(store, OWNER, Filter(), most=4)
+    two = views.list_tasks(store, OWNER, Filter(), after=one.after or 0, most=4)
     assert [t.id for t in (*one.tasks, *two.tasks)] == [1, 2, 3, 4, 5, 6]
     assert (one.after, two.after) == (4, None)
 
     def names(**asked: object) -> list[str]:
-        found = visible_tasks.list_tasks(store, OWNER, Filter(**asked))  # type: ignore[arg-type]
+        found = views.list_tasks(store, OWNER, Filter(**asked))  # type: ignore[arg-type]
         return [t.name for t in found.tasks]
 
     assert names(agent="py") == ["t1", "t3"]
@@ -431,7 +431,7 @@ def test_tasks_are_listed_by_what_is_asked_for_page_by_page(store: Store) -> Non
     ]
     assert names(tenant="acme") == names(run="R") == []
     with pytest.raises(InputError):
-        visible_tasks.list_tasks(store, OWNER, Filter(), most=501)
+        views.list_tasks(store, OWNER, Filter(), most=501)
 
 
 def test_a_member_admitted_nothing_while_weft_is_drained(store: Store) -> None:

@@ -13,8 +13,7 @@ from weft.store.runs import submit_run
 from weft.store.tasks import get_task
 from weft.swarm.identity import Identity
 from weft.swarm.member_work import claim_files
-from weft.swarm.visible_limits import list_limits
-from weft.swarm.visible_reasons import explain
+from weft.swarm.views import explain, list_limits
 
 __all__ = ["url"]
 

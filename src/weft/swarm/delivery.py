@@ -1,27 +1,35 @@
-"""`weft send`: a word to a task, to a member of the swarm, or to a lead."""
+"""`weft send`: a message to a task, to a member of the swarm, or to a lead.
+
+A lead without an open task gets one with the message; a lead at work hears it before it ends.
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from weft.errors import InputError, NotFound
+from weft.errors import AlreadyEnded, InputError, NotFound
+from weft.model import LEAD, Class
+from weft.project.agent_list import get_agent
 from weft.project.project import Project
 from weft.project.site import agent_names
+from weft.runs import single_task
 from weft.runs.task_names import name_task
 from weft.store import Store
+from weft.store.messages import find_open_lead
 from weft.store.server_operations import hosted
-from weft.swarm.identity import Identity
+from weft.swarm.dispatch import DEFAULT_TENANT, address, send
+from weft.swarm.identity import WORK, Identity, need
 from weft.swarm.inbox import send_message
-from weft.swarm.lead_news import write_to_lead
 from weft.swarm.membership import list_members
+from weft.swarm.swarm_records import NewWork
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """Where a message went: exactly one of the two."""
+    """The receiver of a message: a task or a member."""
 
     task: int | None = None
     member: str | None = None
-    started: bool = False  # a lead got a new task by it
+    started: bool = False  # the message became a new task of a lead
 
     def __str__(self) -> str:
         if self.member is not None:
@@ -33,7 +41,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 @hosted("write")
 def write(project: Project, who: Identity, to: str, text: str, *, now: float) -> Delivery:
-    """A lead's name goes before a member's, a member's before a task's name; numbers are tasks."""
+    """Send a message. A lead's name goes before a member's, a member's before a task's name;
+    numbers are tasks."""
     if not text.strip():
         raise InputError('Say something: weft send 12 "look at README.md first".')
     with project.open_store() as store:
@@ -44,27 +53,47 @@ def _deliver(
     project: Project, store: Store, who: Identity, to: str, text: str, *, now: float
 ) -> Delivery:
     if not to.isdecimal() and to in agent_names(project.root):
-        done = write_to_lead(project, store, who, to, text, now=now)
-        return Delivery(task=done.task, started=done.started)
+        return _write_to_lead(project, store, who, to, text, now=now)
     member = _find_member(store, who, to, now=now)
     if member is not None:
         send_message(store, who, text, member=member, now=now)
         return Delivery(member=member)
-    task = _name(store, to)
+    task = _get_task(store, to)
     send_message(store, who, text, root=project.root, task=task, now=now)
     return Delivery(task=task)
 
 
 def _find_member(store: Store, who: Identity, to: str, *, now: float) -> str | None:
     present = list_members(store, who, now=now)
-    exact = [one.id for one in present if one.id == to]
-    called = exact or [one.id for one in present if one.name == to]
+    exact = [member.id for member in present if member.id == to]
+    called = exact or [member.id for member in present if member.name == to]
     if len(called) > 1:
         raise InputError(f"{to!r} is what several members are called; say {' or '.join(called)}.")
     return called[0] if called else None
 
 
-def _name(store: Store, to: str) -> int:
+def _write_to_lead(
+    project: Project, store: Store, who: Identity, name: str, text: str, *, now: float
+) -> Delivery:
+    need(who, WORK)
+    agent = get_agent(project, name)
+    if agent.stage != LEAD:
+        raise InputError(f"{name} is no lead; write to one of its tasks, by number.")
+    tenant = who.tenant or DEFAULT_TENANT
+    task = find_open_lead(store, single_task.repository(project), name, tenant=tenant)
+    if task is not None:
+        try:
+            send_message(store, who, text, root=project.root, task=task, now=now)
+        except AlreadyEnded:
+            pass  # just now: it gets another task
+        else:
+            return Delivery(task=task)
+    single_task.check(project, text, files=[single_task.NOTHING], agent=name)
+    work = address(who, project, NewWork(text=text, agent=name, klass=Class.INTERACTIVE))
+    return Delivery(task=send(store, who, work, now=now).task, started=True)
+
+
+def _get_task(store: Store, to: str) -> int:
     try:
         return name_task(store, to).id
     except (InputError, NotFound) as error:

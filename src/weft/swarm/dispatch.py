@@ -10,17 +10,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft import bounds, paths
+from weft import bounds, git, paths
 from weft.admission.capacity import attempt_demand
 from weft.errors import AtCapacity, Forbidden, InputError, Refused
 from weft.model import MET, SWARM, Capacity, NewTask, TaskRequest, Worker
+from weft.project.project import Project
+from weft.project.site import agent_names, read_agent
 from weft.store import Store
 from weft.store.offers import assign, find_room, offer
 from weft.store.store import writes
 from weft.store.tasks import get_task, submit
 from weft.store.tokens import refuse_revoked
 from weft.swarm.access import get_called, get_sender, get_visible_task
-from weft.swarm.identity import ADMIN, WORK, Identity, has, need
+from weft.swarm.identity import ADMIN, WORK, Identity, has, need, need_agent
 from weft.swarm.swarm_records import Dispatched, NewWork
 
 DEFAULT_TENANT: Final = "default"
@@ -30,6 +32,24 @@ _OTHERS: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
 
 DEEPEST: Final = 3
 """Most tasks between a task that an agent sent and the task that a person sent."""
+
+
+def address(who: Identity, project: Project, work: NewWork) -> NewWork:
+    """Return the task with the repository, stage and provider of the agent file it names, if any.
+
+    The name of an agent file wins over a capability of the same name. Raise `Forbidden` if this
+    identity may not send work to that agent.
+    """
+    if work.agent is None or work.to is not None or work.agent not in agent_names(project.root):
+        return work
+    agent = read_agent(project.root, work.agent)
+    need_agent(who, agent)
+    return replace(
+        work,
+        repo=str(git.common_directory(project.root)),
+        stage=agent.stage or "implement",
+        provider=agent.provider,
+    )
 
 
 @writes

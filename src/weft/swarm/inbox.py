@@ -1,8 +1,13 @@
-"""Messages to tasks that run and to members."""
+"""Messages to running tasks and to members, and news for an agent that weft started.
+
+An agent that weft started is no member: it reads the messages to its task. A lead also hears how
+the tasks that it sent have ended.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from weft import bounds
 from weft.errors import Forbidden, InputError
@@ -13,15 +18,20 @@ from weft.store.members import list_held
 from weft.store.messages import (
     confirm_to_member,
     confirm_to_task,
+    list_ends,
     list_to_member,
     list_to_task,
     post_to_member,
     post_to_task,
 )
 from weft.store.store import writes
+from weft.store.tokens import refuse_revoked
 from weft.swarm.access import get_acting, get_called, get_sender, get_visible_task
 from weft.swarm.acknowledgements import confirmed_messages, of_messages
-from weft.swarm.identity import WORK, Identity, need, need_agent, sends_to_all
+from weft.swarm.identity import WORK, Identity, has, need, need_agent, sends_to_all
+from weft.swarm.swarm_records import Trigger
+
+_AND: Final = "/"
 
 
 @writes
@@ -73,21 +83,54 @@ def read_messages(
     ack: str | None = None,
     now: float,
 ) -> tuple[tuple[Message, ...], str | None]:
-    """Those not yet confirmed, and what confirms them when given back: of a member for whoever
-    acts as it, of a task for the agent that weft started for it."""
+    """Return the unconfirmed messages, and the `ack` that confirms them.
+
+    The messages of a member are for identities that act as it, those of a task for the agent that
+    weft started for it.
+    """
     upto = confirmed_messages(ack)
     if task is not None and member is None:
         if who.task != task:
-            raise Forbidden("Only a task's own agent reads what is said to it.")
+            raise Forbidden("Only a task's own agent reads the messages to it.")
         if upto is not None:
             confirm_to_task(store, task, upto, now=now)
-        found = tuple(list_to_task(store, task))
+        messages = tuple(list_to_task(store, task))
     elif member is not None and task is None:
         get_acting(store, who, member, now=now)
-        holding = [one.task for one in list_held(store, member).get(member, []) if one.current]
+        holding = [held.task for held in list_held(store, member).get(member, []) if held.current]
         if upto is not None:
             confirm_to_member(store, member, upto, holding=holding, now=now)
-        found = tuple(list_to_member(store, member, holding=holding))
+        messages = tuple(list_to_member(store, member, holding=holding))
     else:
         raise InputError("Messages are read of a task or of a member.")
-    return found, of_messages(found)
+    return messages, of_messages(messages)
+
+
+@writes
+def find_news(store: Store, who: Identity, *, ack: str | None, now: float) -> Trigger | None:
+    """Return the messages and ended tasks that the agent of a task has not confirmed."""
+    if who.task is None:
+        raise Forbidden("Only an agent that weft started has a task of its own.")
+    refuse_revoked(store, who.token, now=now)
+    confirmed, last_end = _parse(ack)
+    messages, message_ack = read_messages(store, who, task=who.task, ack=confirmed, now=now)
+    ends = list_ends(store, who.task, after=last_end) if has(who, WORK) else []
+    if not messages and not ends:
+        return None
+    last = ends[-1].event if ends else last_end
+    return Trigger(
+        kind="messages" if messages else "finished",
+        messages=messages,
+        finished=tuple(ends),
+        ack=f"{last}{_AND}{message_ack or ''}",
+    )
+
+
+def _parse(ack: str | None) -> tuple[str | None, int]:
+    """Split an `ack` of `find_news` into that of messages and the last ended task."""
+    if ack is None:
+        return None, 0
+    event, slash, messages = ack.partition(_AND)
+    if not slash or not event.isdecimal() or not event.isascii() or len(event) > 18:
+        raise InputError("The `ack` is one that poll_task answered.")
+    return messages or None, int(event)

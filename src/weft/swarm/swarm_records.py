@@ -12,7 +12,6 @@ from weft.model import (
     Class,
     Demand,
     ErrorClass,
-    Filter,
     Held,
     Message,
     Notice,
@@ -20,25 +19,6 @@ from weft.model import (
     State,
     Summary,
 )
-
-__all__ = [
-    "Claimed",
-    "Dispatched",
-    "Filter",
-    "Heard",
-    "Held",
-    "How",
-    "Member",
-    "Message",
-    "NewWork",
-    "Notice",
-    "Offer",
-    "Page",
-    "Summary",
-    "TaskNeed",
-    "TaskResult",
-    "Trigger",
-]
 
 How = Literal["pool", "assign", "queue", "offer", "prefer"]
 

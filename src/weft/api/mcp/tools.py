@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from typing import Final
 
+import anyio
 from anyio.to_thread import run_sync
 
 from weft.api.mcp import arguments
 from weft.api.mcp.caller import Call
-from weft.api.mcp.task_news import wait_for_news
 from weft.api.mcp.tool_results import (
     ActionResult,
     FilesResult,
@@ -24,12 +24,13 @@ from weft.api.mcp.tool_results import (
     SwarmMembers,
 )
 from weft.errors import Forbidden, InputError
-from weft.model import State, Task
+from weft.model import Filter, State, Task
 from weft.project.site import agent_names
-from weft.swarm import addressee, dispatch, member_work, membership, sent_plan, visible_tasks
+from weft.store.ring import wait_rung
+from weft.swarm import dispatch, inbox, member_work, membership, sent_plan, views
 from weft.swarm.access import find_own_members, sender_name
-from weft.swarm.swarm_records import Dispatched, Filter, Member, Page, TaskResult, Trigger
-from weft.swarm.visible_reasons import explain
+from weft.swarm.swarm_records import Dispatched, Member, Page, TaskResult, Trigger
+from weft.swarm.views import explain
 
 
 async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, Member]:
@@ -79,7 +80,7 @@ async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, Dispatc
     files it may change.
     """
     wanted = given.work(sender=await _sender(call, given.me))
-    work = await run_sync(addressee.address, call.who, call.project, wanted)
+    work = await run_sync(dispatch.address, call.who, call.project, wanted)
     sent = await call.ask(dispatch.send, work, now=time.time())
     return f"Task {sent.task} is {sent.state}.", sent
 
@@ -89,14 +90,14 @@ async def get_tasks(call: Call, given: arguments.GetTasks) -> tuple[str, Page]:
     me = await _sender(call, None) if given.mine else None
     sender = call.who.subject if me is None else sender_name(me)
     which = Filter(**given.values_for(Filter), created_by=sender if given.mine else None)
-    page = await call.ask(visible_tasks.list_tasks, which, after=given.after, most=given.most)
+    page = await call.ask(views.list_tasks, which, after=given.after, most=given.most)
     more = "; there are more" if page.after is not None else ""
     return f"{len(page.tasks)} task(s){more}.", page
 
 
 async def get_task(call: Call, given: arguments.GetTask) -> tuple[str, Task]:
     """Show one task: its text, state, files and result."""
-    found = await call.ask(visible_tasks.get_task, _task(call, given.task))
+    found = await call.ask(views.get_task, _task(call, given.task))
     reason = f": {found.reason}" if found.reason else ""
     return f"Task {found.id} is {found.state}{reason}.", found
 
@@ -121,6 +122,8 @@ async def task_action(call: Call, given: arguments.TaskAction) -> tuple[str, Act
     return said, ActionResult(task=given.task, action=given.action, claimed=None)
 
 
+_LONGEST_WAIT: Final = 5.0  # seconds after which to read although no ring came
+_PAUSE: Final = 0.1  # seconds between two reads: a busy store rings all the time
 _NOTHING: Final = PollResult(
     kind="nothing", task=None, offer=None, messages=(), finished=(), ack=None
 )
@@ -135,7 +138,7 @@ async def poll_task(call: Call, given: arguments.PollTask) -> tuple[str, PollRes
     """
     wait = given.wait_ms / 1000
     if call.who.fence is not None:
-        trigger = await wait_for_news(call, wait=wait, ack=given.ack)
+        trigger = await _wait_news(call, wait=wait, ack=given.ack)
     else:
         me = await _member(call, given.me)
         trigger = await call.room.poll(call.who, me, wait=wait, ack=given.ack)
@@ -150,6 +153,20 @@ async def poll_task(call: Call, given: arguments.PollTask) -> tuple[str, PollRes
         finished=trigger.finished,
         ack=trigger.ack,
     )
+
+
+async def _wait_news(call: Call, *, wait: float, ack: str | None) -> Trigger | None:
+    """Wait for news of the caller's task. Only agents that weft runs wait here, so few that each
+    has a listener of its own."""
+    end = anyio.current_time() + wait
+    with call.store.listen("events") as listener:
+        while True:
+            news = await call.ask(inbox.find_news, ack=ack, now=time.time())
+            left = end - anyio.current_time()
+            if news is not None or left <= 0 or call.leaving.is_set():
+                return news
+            await wait_rung(listener, seconds=min(left, _LONGEST_WAIT), event=call.leaving)
+            await anyio.sleep(_PAUSE)
 
 
 def _announce(trigger: Trigger) -> str:

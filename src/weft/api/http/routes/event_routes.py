@@ -17,7 +17,7 @@ from weft.api.http.requests import identify, in_thread, parts_of
 from weft.errors import WeftError
 from weft.store import Store
 from weft.store.events import last_event
-from weft.swarm import visible_tasks
+from weft.swarm import views
 from weft.swarm.access import get_visible_run
 from weft.swarm.identity import READ, Identity, is_bound, need
 
@@ -64,7 +64,7 @@ def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> E
     else:
         need(who, READ)
     if task is not None:
-        visible_tasks.get_task(store, who, task)
+        views.get_task(store, who, task)
     if run is not None:
         get_visible_run(store, who, run)
     return EventFilter(run=run, task=task, tenant=who.tenant)

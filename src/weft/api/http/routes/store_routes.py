@@ -15,7 +15,7 @@ from weft.store import Store
 from weft.store.limit_table import set_limit
 from weft.swarm.access import get_visible_run
 from weft.swarm.identity import ADMIN, READ, Identity
-from weft.swarm.visible_limits import list_limits
+from weft.swarm.views import list_limits
 
 router = APIRouter(tags=["looking"])
 

@@ -25,15 +25,15 @@ from weft.api.http.requests import (
 )
 from weft.api.http.routes.member_routes import acting
 from weft.errors import AlreadyEnded, Refused
-from weft.model import Class, State, Task
+from weft.model import Class, Filter, State, Task
 from weft.runs.attempt_output import Log
 from weft.runs.task_diff import TaskDiff, find_difference
 from weft.store import Store
-from weft.swarm import dispatch, inbox, member_work, visible_tasks
-from weft.swarm.addressee import address
+from weft.swarm import dispatch, inbox, member_work, views
+from weft.swarm.dispatch import address
 from weft.swarm.identity import READ, WORK, Identity
-from weft.swarm.swarm_records import Claimed, Dispatched, Filter, Heard, Page
-from weft.swarm.visible_reasons import explain
+from weft.swarm.swarm_records import Claimed, Dispatched, Heard, Page
+from weft.swarm.views import explain
 
 router = APIRouter(tags=["tasks"])
 
@@ -91,7 +91,7 @@ async def list_tasks(
         request,
         READ,
         lambda store, who, now: wire.page(
-            *visible_tasks.list_lines(store, who, which, after=after, most=most)
+            *views.list_lines(store, who, which, after=after, most=most)
         ),
     )
 
@@ -99,7 +99,7 @@ async def list_tasks(
 @router.get("/tasks/{id}", openapi_extra=answers(Task))
 async def get_task(request: Request, id: TaskNumber) -> Response:
     return await glance(
-        request, OWN, lambda store, who, now: wire.show(visible_tasks.get_task(store, who, id))
+        request, OWN, lambda store, who, now: wire.show(views.get_task(store, who, id))
     )
 
 
@@ -245,7 +245,7 @@ async def logs(
     parts = parts_of(request)
 
     def read(who: Identity) -> wire.LogLines:
-        task = visible_tasks.get_task(parts.store, who, id)
+        task = views.get_task(parts.store, who, id)
         log = Log(
             project=parts.project,
             store=parts.store,
@@ -264,7 +264,7 @@ async def diff(request: Request, id: TaskNumber) -> Response:
     parts = parts_of(request)
 
     def read(who: Identity) -> object:
-        visible_tasks.get_task(parts.store, who, id)
+        views.get_task(parts.store, who, id)
         return wire.show(find_difference(parts.project, str(id)))
 
     return await _read_slowly(request, read)
