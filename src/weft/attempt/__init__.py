@@ -1,16 +1,16 @@
 """One attempt: lease → workspace → agent → outcome.
 
-    site      what all attempts of a process share; where their directories are
-    order     what an attempt was started with, kept beside it so that others can go on with it
-    brief     a task -> what its agent is told
-    begin     a grant -> a workspace with an agent running in it
-    follow    output -> reports, use, and how it is going
-    attempt   one under way in this process: looked at, stopped, settled
-    outcome   how it ended and what it changed -> what becomes of its task; pure
-    settle    the same with its effects, under the fence
-    surroundings   the user's checkout before and after
-    adoption  taking over from the dead
-    remains   what the dead left: orphans, proof of death, workspaces
+    start           a grant -> a workspace with a running agent
+    start_record    the order of an attempt, kept in its directory for an adopter
+    base            the commit that an attempt starts from
+    briefing        a task -> the content of its prompt
+    attempt         an attempt under way in this process
+    output_reader   output -> reports, use and signs of trouble
+    outcome         the end of an agent and its changes -> the next state of its task; pure
+    settlement      the same with its effects, under the fence
+    user_checkout   the user's checkout before and after
+    adoption        continuation of a dead worker's attempt
+    orphans         attempts and workspaces of dead workers
 
-Which task is next, renewing leases and finding the dead is left to others.
+The worker chooses tasks, renews leases and finds dead workers.
 """

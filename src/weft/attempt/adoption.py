@@ -1,4 +1,4 @@
-"""Taking over what a dead worker of this host left running, or finished and unsettled."""
+"""Adoption: a worker continues attempts of a dead worker of this host, running or unsettled."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ log = logging.getLogger(__name__)
 
 
 async def adopt(site: Site, worker: str, lease: Lease) -> RunningAttempt | None:
-    """Go on with an orphan under a new fence; None if there is nothing to go on with.
+    """Continue an orphan under a new fence; return None if it cannot be continued.
 
-    One whose task has ended meanwhile keeps its old fence, under which nothing can be done any
-    more but to end it and let go. What cannot be gone on with is ended before it is let go.
+    An orphan whose task has ended keeps its old fence, which only allows to end and release it.
+    An orphan that cannot be continued is ended before it is released.
     """
     sent = boottime()
     begun: Begun | None = None
     try:
         begun = await run_sync(start.find, site, lease)
     except InUse:
-        return None  # whoever had it has not let go yet
+        return None  # its last holder still has it open
     except (WeftError, OSError, ValueError, KeyError, TypeError) as error:
-        log.warning("the attempt of task %s cannot be gone on with: %s", lease.task, error)
+        log.warning("could not adopt the attempt of task %s: %s", lease.task, error)
     fence: int | None = None
     try:
         fence = await run_sync(_take_over, site, worker, lease)
@@ -55,7 +55,7 @@ async def adopt(site: Site, worker: str, lease: Lease) -> RunningAttempt | None:
 
 
 def _take_over(site: Site, worker: str, lease: Lease) -> int | None:
-    """A new fence for an orphan; its own if its task has ended; None if it is another's."""
+    """Return a new fence for an orphan, its own if its task has ended, None if another has it."""
     try:
         return leases.adopt(site.store, lease.fence, worker, now=time.time())
     except Refused:

@@ -1,7 +1,7 @@
-"""One attempt under way in this process, started here or adopted.
+"""An attempt under way in this process, started here or adopted.
 
-What its agent prints is taken in whenever somebody looks; limits are kept on the same occasion.
-Everything that follows the agent's end is `settle`'s. Nothing here waits but for that end.
+`look` reads the agent's output and enforces its limits. `settlement` handles the agent's end. Only
+`wait_ended` waits.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from weft.workspace import Fingerprint, Workspace
 log = logging.getLogger(__name__)
 
 _STOP = "stop"
-"""The record of why weft ended an agent: whoever adopts the attempt has to know."""
+"""The record of weft's reason to end an agent, kept for an adopter."""
 
 
 class RunningAttempt:
     def __init__(
         self, site: Site, fence: int, begun: Begun, *, reported: int | None = None
     ) -> None:
-        """`reported` is how far an attempt that is adopted was reported before."""
+        """`reported` is the output offset up to which an adopted attempt was reported."""
         self.fence = fence
         self.order: Order = begun.order
         self._site = site
@@ -56,7 +56,7 @@ class RunningAttempt:
         self._adopted = reported is not None
         self._warnings = list(begun.warnings)
         self._stopped = _find_stop(begun.running)
-        self._fault = ""  # why weft itself could not go on with it
+        self._fault = ""  # weft's own reason to break the attempt off
         self._reserved = self.order.reserved
         self._size = 0
         self._grown = time.monotonic()
@@ -73,7 +73,7 @@ class RunningAttempt:
 
     @classmethod
     def go_on(cls, site: Site, fence: int, lease: Lease, begun: Begun) -> Self:
-        """Go on with an attempt whose worker is gone, under the fence it has now."""
+        """Continue the attempt of a dead worker under a new fence."""
         assert lease.task is not None
         assert lease.attempt is not None
         reported = reported_before(site, lease.task, lease.attempt)
@@ -83,13 +83,12 @@ class RunningAttempt:
         try:
             self._running.renew(sent)
         except OSError as error:
-            self.break_off(error)  # its watchdog would end it for want of this
+            self.break_off(error)  # without the renewal its watchdog ends it anyway
 
     def stop(self, why: Stop) -> None:
         """End the agent: send TERM first, KILL after its grace. The first reason stands.
 
-        Nothing of a cancelled attempt counts any more, so weft's own work on the files of an ended
-        agent is broken off.
+        Cancelling an ended agent breaks off weft's own work on its files.
         """
         if self._ended.is_set():
             if why is Stop.CANCEL:
@@ -102,7 +101,7 @@ class RunningAttempt:
         try:
             attempt_files.write_record(str(self._directory / _STOP), {"why": why})
         except OSError as error:
-            log.warning("why task %s is stopped cannot be kept: %s", self.order.task, error)
+            log.warning("could not record the stop reason of task %s: %s", self.order.task, error)
         self._running.ask_to_stop()
 
     def kill(self) -> None:
@@ -116,15 +115,14 @@ class RunningAttempt:
         if fault := find_passing_fault(error):
             log.warning("could not follow the agent of task %s: %s", self.order.task, fault)
         elif not self._fault:
-            log.error("task %s is broken off: %r", self.order.task, error)
+            log.error("could not follow task %s, ending its agent: %r", self.order.task, error)
             self._end_for(f"weft could not follow the agent: {error!r}")
 
     def taken_room(self) -> int:
-        """Bytes of the disk that its agent has taken; looks at all files of the workspace."""
+        """Sum the bytes that the agent wrote; this reads all files of the workspace."""
         return taken_since(self._workspace.path, self.order.started)
 
     def end_for_room(self, taken: int, left: int) -> None:
-        """It takes most of a disk that runs full."""
         self._end_for(
             f"The agent was ended: it took {taken >> 20} MB of the disk, on which only "
             f"{left >> 20} MB were left."
@@ -140,7 +138,7 @@ class RunningAttempt:
         self._ended.set()
 
     def look(self) -> None:
-        """Take in what was printed, and stop an agent that is over one of its limits.
+        """Read the new output, and stop an agent that has passed a limit.
 
         Blocks: files are read, and the store may be asked for more budget.
         """
@@ -151,42 +149,43 @@ class RunningAttempt:
         if self._follower.size != self._size:
             self._size, self._grown = self._follower.size, now
         if self._size > self._site.config.tuning.output:
-            # The wrapper would see it too, but only at its next tick; a disk fills faster.
+            # The wrapper notices only at its next tick; a disk fills faster.
             self._end_for(settling.TOO_MUCH)
         elif self._stopped is None:
             self._stop_if_over(now)
 
     def last_words(self) -> Iterator[None]:
-        """The agent has ended: take in what is left, piece by piece; of a flood, nothing."""
+        """Read the rest of an ended agent's output in pieces; skip it after a flood of output."""
         flood = self._exit is not None and self._exit.why is StopReason.OUTPUT
         return iter(()) if flood or self._fault else self._follower.last_words()
 
     def report(self) -> Mapping[str, Any] | None:
-        """What there is to tell since the last report; None if nothing."""
+        """Return the news since the last report, or None."""
         if self._warnings:
             about = {"attempt": self.order.attempt, "agent": self.order.agent}
             return {**about, "warning": self._warnings.pop(0)}
         return self._follower.report()
 
-    def is_stored(self, said: Mapping[str, Any]) -> bool:
-        """Whether the store has a report, although nobody heard it say so."""
+    def is_stored(self, report: Mapping[str, Any]) -> bool:
+        """Tell whether the store has a report whose confirmation was lost."""
         before = reported_before(self._site, self.order.task, self.order.attempt)
-        return "offset" in said and int(said["offset"]) <= before
+        return "offset" in report and int(report["offset"]) <= before
 
     def settle(self) -> State | None:
-        """Everything that follows the agent's end; returns its task's state, None if the attempt
-        was handed back. Nothing is lost if this is cut short: whoever does it again, here or
-        after adopting the attempt, comes to the same result."""
+        """Settle the ended attempt; return its task's state, or None if it was handed back.
+
+        After an interruption a second call, here or by an adopter, comes to the same result.
+        """
         return settling.settle(self._end())
 
     def give_up(self, error: Exception) -> None:
-        """The settling itself is broken: block the task, visibly."""
+        """Block the task, because its settlement failed."""
         settling.block(self._end(), f"weft could not settle the attempt: {error!r}")
 
     def free_workspace(self) -> None:
-        """To be done last: until the outcome is in the store, others may have to settle it."""
+        """Free the workspace; an adopter needs it until the outcome is stored."""
         try:
-            # Cancelling broke off the git commands in the workspace; this one must still run.
+            # Cancelling broke off git in the workspace; this git command must still run.
             kept = workspace.release(replace(self._workspace, terms=self._site.terms()))
         except Exception as error:  # noqa: BLE001 - an agent's files may only fail its own attempt
             log.warning("the workspace of %s stays: %s", self.order.branch, error)
@@ -195,7 +194,7 @@ class RunningAttempt:
             log.warning("the workspace of %s stays: %s", self.order.branch, kept.obstacle)
 
     def let_go(self) -> None:
-        """Leave everything as it is for whoever adopts it."""
+        """Close all handles and leave the attempt to an adopter."""
         self._running.close()
         self._workspace.close()
 
@@ -250,7 +249,7 @@ class RunningAttempt:
                 self._site.store, self.fence, {self.order.usd: total}, now=time.time()
             )
         except StoreError:
-            return True  # nobody answered, and it is asked again; for how long, T1 says
+            return True  # the store is unreachable: ask again, until T1 ends the lease
         except Refused:
             return False
         if granted:
@@ -259,7 +258,7 @@ class RunningAttempt:
 
 
 def reported_before(site: Site, task: int, attempt: int) -> int:
-    """How far into its output an attempt is reported in the store, by whomever."""
+    """Return the output offset up to which the store has reports of an attempt."""
     offsets = [
         event.data["offset"]
         for event in history(site.store, task)
@@ -274,5 +273,5 @@ def _find_stop(running: Running) -> Stop | None:
     record = attempt_files.find_record(str(running.directory / _STOP))
     if record is None:
         return None
-    running.ask_to_stop()  # whoever wrote this may have died before it asked
+    running.ask_to_stop()  # the writer of the record may have died before it asked
     return Stop(record["why"])

@@ -75,21 +75,21 @@ def confine(
 def _hidden(
     site: Site, variables: Mapping[str, str], *, opened: list[str], own: list[str]
 ) -> tuple[Path, ...]:
-    found: dict[str, None] = {str(site.common): None}
-    found |= dict.fromkeys(map(str, store_files(site.store)))
-    found |= dict.fromkeys(_SOCKETS)
-    found |= {f"/run/user/{os.getuid()}": None}
+    secret: dict[str, None] = {str(site.common): None}
+    secret |= dict.fromkeys(map(str, store_files(site.store)))
+    secret |= dict.fromkeys(_SOCKETS)
+    secret |= {f"/run/user/{os.getuid()}": None}
     token = site.environment.get(_TOKEN_FILE_VARIABLE, "")
-    found |= {token: None} if token.startswith("/") else {}
-    programs = [one.FACTS for one in ADAPTERS.values()]
-    others = [place for facts in programs for place in (*facts.directories, *facts.files)]
+    secret |= {token: None} if token.startswith("/") else {}
+    programs = [adapter.FACTS for adapter in ADAPTERS.values()]
+    theirs = [place for facts in programs for place in (*facts.directories, *facts.files)]
     for environment in (site.environment, variables):  # an agent file may set another home
-        found |= dict.fromkeys(
-            program_files.find_all((*program_files.CREDENTIALS, *others), environment)
+        secret |= dict.fromkeys(
+            program_files.find_all((*program_files.CREDENTIALS, *theirs), environment)
         )
     shown = [Path(path) for path in (*opened, *own)]
     return tuple(
-        path for path in map(Path, found) if not any(path.is_relative_to(one) for one in shown)
+        path for path in map(Path, secret) if not any(path.is_relative_to(open_) for open_ in shown)
     )
 
 

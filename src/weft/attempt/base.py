@@ -1,4 +1,4 @@
-"""Where an attempt begins: what its work is made on, and what of earlier work is there already."""
+"""The base of an attempt: its first commit, and the earlier work that it builds on."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from weft.store.tasks import list_attempts, list_needs, list_run
 from weft.workspace.names import trunk_ref
 
 RESUMED: Final = frozenset({ErrorClass.RATE_LIMIT, ErrorClass.OVERLOAD, ErrorClass.CAPACITY})
-"""Ends after which the next attempt resumes the session, with the work as it was left."""
+"""Failures after which the next attempt resumes the session and the work."""
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
-    base: str  # the work is all that differs from this
-    start: str  # what is in the workspace at first
-    resumed: Attempt | None = None  # whose session goes on
-    tests: tuple[str, ...] = ()  # files of an earlier stage that must stay as they are
-    subject: tuple[str, str] | None = None  # what is only looked at, and what it is made on
+    base: str  # the commit that the work is compared with
+    start: str  # the first commit in the workspace
+    resumed: Attempt | None = None  # the attempt whose session continues
+    tests: tuple[str, ...] = ()  # protected files of an earlier stage
+    subject: tuple[str, str] | None = None  # the reviewed candidate and its base
 
 
 def choose(site: Site, task: Task, grant: Grant) -> Beginning:
-    """Read after the claims were granted: what others have landed in these files is in it."""
-    earlier = [one for one in list_attempts(site.store, task.id) if one.number < grant.attempt]
+    """Choose the base; it is read after the claims were granted, so landed changes are in it."""
+    attempts = list_attempts(site.store, task.id)
+    earlier = [attempt for attempt in attempts if attempt.number < grant.attempt]
     resumed = _resumed(site, earlier, grant)
     if resumed is not None and resumed.base is not None:
         return Beginning(
             base=resumed.base, start=resumed.candidate or resumed.base, resumed=resumed
         )
     if stages.looks(grant.stage):
-        return _looking(site, task, earlier)
+        return _review_base(site, task, earlier)
     base = _base(site, task)
     made = _made_before(task, grant, earlier)
     if made is None or made.candidate is None or made.base is None:
@@ -52,19 +53,19 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
 
 
 def _resumed(site: Site, earlier: Sequence[Attempt], grant: Grant) -> Attempt | None:
-    """The attempt before this one, if its session can be resumed here."""
+    """Return the attempt before this attempt, if its session can be resumed here."""
     last = earlier[-1] if earlier else None
     if last is None or last.outcome not in RESUMED or last.agent != grant.agent:
         return None
-    wanted = [one for one in (last.base, last.candidate) if one is not None]
+    wanted = [commit for commit in (last.base, last.candidate) if commit is not None]
     if len(find_commits(site.common, wanted)) < len(set(wanted)):
         return None  # it ran on another machine
     return last if last.session else None
 
 
-def _looking(site: Site, task: Task, earlier: Sequence[Attempt]) -> Beginning:
+def _review_base(site: Site, task: Task, earlier: Sequence[Attempt]) -> Beginning:
     maker = stages.maker(task.request.stages)
-    made = [one for one in earlier if maker and one.stage == maker.name and one.candidate]
+    made = [old for old in earlier if maker and old.stage == maker.name and old.candidate]
     if not made or made[-1].candidate is None or made[-1].base is None:
         base = _base(site, task)
         parts = _candidates_of(site, _subtasks(site, task))
@@ -75,13 +76,13 @@ def _looking(site: Site, task: Task, earlier: Sequence[Attempt]) -> Beginning:
 
 
 def _made_before(task: Task, grant: Grant, earlier: Sequence[Attempt]) -> Attempt | None:
-    """Work to build on: the candidate a reviewer refused, or what the stage before made."""
+    """Return the work to build on: a refused candidate, or the work of the stage before."""
     if earlier and stages.looks(earlier[-1].outcome):
-        mine = [one for one in earlier if one.stage == grant.stage and one.candidate]
+        mine = [old for old in earlier if old.stage == grant.stage and old.candidate]
         if mine:
             return mine[-1]
     before = stages.before(task.request.stages, grant.stage)
-    done = [one for one in earlier if one.stage == before and one.outcome == "success"]
+    done = [old for old in earlier if old.stage == before and old.outcome == "success"]
     return done[-1] if before is not None and done else None
 
 
@@ -95,7 +96,9 @@ def _base(site: Site, task: Task) -> str:
 
 def _tip(site: Site, run: str) -> str:
     """Return the tip of a run's trunk; refuse a trunk that lacks a landed commit."""
-    landed = find_landed(site.store, run)  # read before the tip: trunk moves before its rows do
+    landed = find_landed(
+        site.store, run
+    )  # read before the tip, because trunk moves before its rows
     tip = git.find_tip(site.root, trunk_ref(run))
     if landed is None:
         return (tip or git.get_commit(site.root, get_run(site.store, run).base or "HEAD")).id
@@ -109,30 +112,29 @@ def _tip(site: Site, run: str) -> str:
 
 
 def _candidates_of_siblings(site: Site, task: Task) -> list[tuple[str, str]]:
-    """What subtasks of the same story did that this one builds on and that has not landed."""
-    needs = [one for one, _ in list_needs(site.store, task.id)]
+    """List the unlanded candidates of needed tasks in the same story."""
+    needs = [need for need, _ in list_needs(site.store, task.id)]
     return _candidates_of(
-        site, [one for one in needs if one.story is not None and one.story == task.story]
+        site, [need for need in needs if need.story is not None and need.story == task.story]
     )
 
 
 def _subtasks(site: Site, story: Task) -> list[Task]:
     assert story.run is not None
-    return [one for one in list_run(site.store, story.run) if one.story == story.id]
+    return [task for task in list_run(site.store, story.run) if task.story == story.id]
 
 
 def _candidates_of(site: Site, tasks: Iterable[Task]) -> list[tuple[str, str]]:
-    """The candidates of tasks at the gate, those that others built on first."""
-    waiting = [one for one in tasks if one.state is State.GATING]
-    last = [list_attempts(site.store, one.id)[-1] for one in waiting]
+    """List (candidate, base) of the tasks at the gate, oldest first."""
+    last = [list_attempts(site.store, task.id)[-1] for task in tasks if task.state is State.GATING]
     return [
-        (one.candidate, one.base)
-        for one in sorted(last, key=lambda one: one.ended or 0.0)
-        if one.candidate and one.base
+        (attempt.candidate, attempt.base)
+        for attempt in sorted(last, key=lambda attempt: attempt.ended or 0.0)
+        if attempt.candidate and attempt.base
     ]
 
 
 def _paths(site: Site, base: str, candidate: str) -> tuple[str, ...]:
     old, new = git.get_commit(site.root, base), git.get_commit(site.root, candidate)
-    found = git.compare_trees(site.root, old.tree, new.tree)
-    return tuple(sorted({path for change in found for path in change.paths}))
+    changes = git.compare_trees(site.root, old.tree, new.tree)
+    return tuple(sorted({path for change in changes for path in change.paths}))

@@ -1,4 +1,4 @@
-"""What an agent is told: its task, what came before, and why the last try was refused."""
+"""The briefing of an agent: its task, earlier results, and the last refusal."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ def brief(
     sent: Sequence[Task] = (),
     tools: bool = False,
 ) -> Briefing:
-    """`needs` are the tasks before this one, each with the commit it left; `subject` is the
-    candidate it only looks at, and what that is made on; `sent` are tasks of its own."""
+    """Collect the content of a prompt.
+
+    `needs` are the needed tasks, each with its commit; `subject` is a reviewed candidate and its
+    base; `sent` are the tasks that a lead has sent.
+    """
     asked = task.request
     return Briefing(
         task=task.name,
@@ -51,26 +54,25 @@ def brief(
         criteria=asked.criteria,
         spec=asked.spec,
         needs=tuple(
-            NeededTask(name=one.name, summary=one.result, commit=commit) for one, commit in needs
+            NeededTask(name=need.name, summary=need.result, commit=commit) for need, commit in needs
         ),
         refusal="" if subject else refusal(history),
-        messages=tuple(PromptMessage(sender=one.sender, text=one.text) for one in messages),
+        messages=tuple(PromptMessage(sender=word.sender, text=word.text) for word in messages),
         sent=tuple(
-            SentTask(task=one.id, name=one.name, state=one.state.value, summary=one.result)
-            for one in sent
+            SentTask(task=own.id, name=own.name, state=own.state.value, summary=own.result)
+            for own in sent
         ),
         tools=tools,
     )
 
 
 def title(task: Task) -> str:
-    """One line that names the task."""
     given = task.request.title or task.text or task.name
     return next((line.strip() for line in given.splitlines() if line.strip()), task.name)
 
 
 def refusal(history: Sequence[Event]) -> str:
-    """Why the last attempt's work was not taken; empty if there was none or it was not to blame."""
+    """Return the reason for the refusal of the last attempt's work; empty without a refusal."""
     for event in reversed(history):
         if event.kind == "task_sent_back":
             return str(event.data["reason"])
@@ -80,7 +82,7 @@ def refusal(history: Sequence[Event]) -> str:
 
 
 def findings(history: Sequence[Event]) -> str:
-    """What a reviewer said of the candidate at hand, for the judge."""
+    """Return the findings of the last review, for the judge."""
     for event in reversed(history):
         if event.kind == "attempt_finished":
             return str(event.data["reason"]) if event.data["outcome"] == "success" else ""

@@ -1,6 +1,6 @@
-"""Room on the disk: an agent that takes the last of it is ended while there is some left.
+"""Disk space: weft ends an agent that fills the disk while there is space left.
 
-Once nothing can be written any more, nothing can be settled, archived or freed either.
+A full disk would also prevent weft from settling, archiving and freeing.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Final
 from msgspec import Struct
 
 _SHARE: Final = 4
-"""What is to be left is at most this part of a small file system."""
+"""The spare space is at most this fraction of a small file system."""
 
 
 class DiskShortage(Struct, frozen=True, kw_only=True):
     """Bytes on a file system."""
 
     left: int
-    wanted: int  # so many are to be left
+    wanted: int  # the spare space
 
 
 def find_shortage(place: Path, spare: int) -> DiskShortage | None:
-    """None while there is as much left as is to be left, or if nobody can tell."""
+    """Return the shortage if less than the spare space is left."""
     try:
-        found = os.statvfs(place)
+        disk = os.statvfs(place)
     except OSError:
         return None
-    left = found.f_bavail * found.f_frsize
-    wanted = min(spare, found.f_blocks * found.f_frsize // _SHARE)
+    left = disk.f_bavail * disk.f_frsize
+    wanted = min(spare, disk.f_blocks * disk.f_frsize // _SHARE)
     return DiskShortage(left=left, wanted=wanted) if left < wanted else None
 
 
 def taken_since(place: Path, moment: float) -> int:
-    """Bytes of the files beneath a directory that were written after a moment."""
-    return sum(one.st_blocks * 512 for one in _files(place) if one.st_ctime >= moment)
+    """Sum the bytes of the files below a directory that were written after a moment."""
+    return sum(file.st_blocks * 512 for file in _files(place) if file.st_ctime >= moment)
 
 
 def _files(place: Path) -> Iterator[os.stat_result]:
@@ -50,4 +50,4 @@ def _files(place: Path) -> Iterator[os.stat_result]:
                     else:
                         yield entry.stat(follow_symlinks=False)
         except OSError:
-            continue  # its agent, which still runs, has just removed it
+            continue  # the running agent has just removed it

@@ -43,10 +43,10 @@ def refuse_secrets(site: Site, workspace: Workspace, paths: Iterable[str]) -> No
 
 def _find(site: Site, file: Path, name: bytes) -> set[str]:
     """Return the names of the secrets in a file's name and content."""
-    found: set[str] = set()
+    names: set[str] = set()
     for piece in (name, *_pieces(file, site.store.redactor.reach)):
-        found |= _names(site, piece)
-    return found
+        names |= _names(site, piece)
+    return names
 
 
 def _find_before(site: Site, workspace: Workspace, path: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""What the dead left: attempts somebody can go on with, proof of the rest, and workspaces."""
+"""Orphans: attempts, leases and workspaces that dead workers left."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 
 def find_orphans(site: Site, here: ProcessPlace) -> list[Lease]:
-    """Attempts of workers that are gone from this host, which somebody can go on with."""
-    suspects = [one for one in list_open(site.store) if one.state is LeaseState.SUSPECT]
-    known = {one.worker for one in suspects if one.worker is not None}
+    """List the attempts of dead workers of this host that can be adopted."""
+    suspects = [lease for lease in list_open(site.store) if lease.state is LeaseState.SUSPECT]
+    known = {lease.worker for lease in suspects if lease.worker is not None}
     holders = find_workers(site.store, known, now=time.time()) if known else {}
     return [
         lease
@@ -37,12 +37,12 @@ def find_orphans(site: Site, here: ProcessPlace) -> list[Lease]:
 
 
 def was_started(site: Site, lease: Lease) -> bool:
-    """Whether an attempt of this repository came so far that its agent may have done something."""
+    """Tell whether the agent of an attempt of this repository may have started."""
     return lease.task is not None and _has_begun(site.directory(lease.task, lease.attempt or 0))
 
 
 def prove_dead(site: Site, lease: Lease) -> str | None:
-    """Proof for a lease of this host. What can be gone on with is left to be adopted."""
+    """Return the proof of death for a lease of this host; None if it lives or can be adopted."""
     holder = find_workers(site.store, [lease.worker or ""], now=time.time()).get(lease.worker or "")
     gone = _is_gone(holder)
     if lease.task is None or lease.attempt is None:
@@ -57,24 +57,23 @@ def prove_dead(site: Site, lease: Lease) -> str | None:
 
 
 class Staying:
-    """Workspaces that could not be given back; why is told once."""
+    """Workspaces that could not be freed; each reason is logged once."""
 
     def __init__(self) -> None:
-        self.for_good: set[str] = set()  # branches of those that hold what exists nowhere else
-        self._told: set[tuple[str, str]] = set()
+        self.for_good: set[str] = set()  # branches of workspaces with work that exists nowhere else
+        self._logged: set[tuple[str, str]] = set()
 
     def tell(self, branch: str, why: str) -> None:
-        if (branch, why) not in self._told:
-            self._told.add((branch, why))
+        if (branch, why) not in self._logged:
+            self._logged.add((branch, why))
             log.warning("the workspace of %s stays: %s", branch, why)
 
 
 def free_workspaces(site: Site, staying: Staying) -> None:
-    """Give back the workspaces of attempts and checks that have ended and could not do it, and the
-    directories of such checks.
+    """Free the workspaces of ended attempts and checks, and the directories of such checks.
 
-    They are listed before the leases are: a lease is there before its workspace, and does not
-    come back once it has ended.
+    Workspaces are listed before leases: a lease exists before its workspace, and an ended lease
+    does not come back.
     """
     handed = dict(workspace.list_handed_out(site.root))
     prefix = site.marker_prefix
@@ -111,8 +110,8 @@ def _free(site: Site, branch: str, staying: Staying) -> None:
             workspace.attach(site.root, branch, terms=site.terms())
         ).obstacle
     except InUse:
-        return  # whoever ended it is about to do the same
-    except (WeftError, OSError) as error:  # a full disk, say: it is tried again
+        return  # the process that ended it is about to free it
+    except (WeftError, OSError) as error:  # a full disk, for example: the next sweep tries again
         if branch in dict(workspace.list_handed_out(site.root)).values():
             staying.tell(branch, str(error))
         return
@@ -139,7 +138,7 @@ def _has_begun(directory: Path) -> bool:
 
 
 def _directory(site: Site, task: int, attempt: int) -> Path:
-    """Where an attempt is: one store may serve several repositories of a machine."""
+    """Return the directory of an attempt, which may be in another repository of this machine."""
     home = Path(get_task(site.store, task).repo)
     if home != site.common and home.is_dir():
         return site.directory_in(home, task, attempt)

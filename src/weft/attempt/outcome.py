@@ -1,4 +1,4 @@
-"""What becomes of a task, from how its agent ended and what it changed. Pure."""
+"""The next state of a task, from the end of its agent and its changes. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from weft.paths import quote
 
 
 class AttemptWork(Struct, frozen=True, kw_only=True):
-    """What an agent that ended well left in its workspace."""
+    """The changes that an agent left in its workspace."""
 
-    paths: tuple[str, ...]  # all it touched
-    outside: tuple[str, ...]  # of them, what it had not claimed
+    paths: tuple[str, ...]  # all touched files
+    outside: tuple[str, ...]  # touched files outside the claims
     escapes: tuple[str, ...]  # links that lead out of the repository
     conflicts: tuple[str, ...]  # files with conflicts left in them
     unusable: tuple[str, ...]  # files whose names git refuses
 
 
 class NextState(Struct, frozen=True, kw_only=True):
-    """What becomes of the task, why, and what else has to be done."""
+    """The next state of a task, its reason and its side effects."""
 
     state: State
     kind: str = "success"
@@ -44,22 +44,24 @@ def after_failure(
         reset = now + failure.after
     if reset is None and failure.clock:
         reset = reset_time.clock_time(failure.clock, now)
-    told = retries.after_failure(
+    decision = retries.after_failure(
         failure.kind, earlier=earlier, now=now, chance=chance, tuning=tuning, reset=reset
     )
     return NextState(
-        state=told.state,
+        state=decision.state,
         kind=failure.kind,
         reason=failure.reason,
-        until=told.until,
+        until=decision.until,
         signature=failure.signature,
-        stops_agent=told.stops_agent,
+        stops_agent=decision.stops_agent,
     )
 
 
 def find_fault(work: AttemptWork, claims: Sequence[str]) -> Failure | None:
-    """Why work that its agent calls finished cannot be taken; what it touched beside its claims
-    is judged apart, since that may still be granted."""
+    """Return the reason to refuse finished work, or None.
+
+    Files outside the claims are judged separately, because they may still be granted.
+    """
     if not claims:
         return _refused(work.paths, "changed {files}, although its task may change nothing")
     if work.escapes:
@@ -93,12 +95,14 @@ def _failure(kind: ErrorClass, paths: Sequence[str], text: str) -> Failure:
 
 
 def claim_of(path: str) -> str:
-    """The claim of one file, whose name was the agent's choice: one made of asterisks claims
-    itself and nothing else. Bytes that are no text, which no store keeps, stand for any letter."""
-    return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in quote(path))
+    """Return the claim of a single file; asterisks in its name are quoted.
+
+    A byte that is no text becomes `?`, because the store keeps text only.
+    """
+    return "".join("?" if "\ud800" <= char <= "\udfff" else char for char in quote(path))
 
 
 def listed(paths: Sequence[str]) -> str:
-    """A few of many paths, for a sentence."""
+    """Join at most five paths for a sentence."""
     shown = ", ".join(paths[:5]).encode(errors="replace").decode()
     return shown if len(paths) <= 5 else f"{shown} and {len(paths) - 5} more"

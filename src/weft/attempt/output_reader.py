@@ -1,8 +1,7 @@
-"""Following an agent: its output, folded into what matters, and reports of it for the store.
+"""A reader of an agent's output: use, signs of trouble, and reports for the store.
 
-The fold starts at the first byte whenever somebody begins to follow, so that an adopter knows
-all that the one before it knew. What was reported before, by the offset in the last report, is
-not reported again.
+Every reader starts at the first byte, so an adopter knows as much as the first worker. Output
+before the offset of the last report is not reported again.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from weft.process import attempt_files
 from weft.process.output_tail import OutputLine, Tail
 from weft.redaction import Redactor
 
-_MOST: Final = 500  # events in one report; of more, the latest
-_LARGEST: Final = 200_000  # and characters
+_MOST: Final = 500  # events in a report; the latest are kept
+_LARGEST: Final = 200_000  # characters in a report
 _LONGEST: Final = 2_000  # characters of a text
-_ERRORS: Final = 4_096  # bytes of standard error that are looked at
+_ERRORS: Final = 4_096  # bytes read from the end of standard error
 _JOURNAL: Final = 1 << 20  # bytes read from the end of a journal
 _ANSWER: Final = 200_000  # characters kept of an answer without a result event
 
@@ -56,9 +55,9 @@ class OutputReader:
         self._reported = reported or 0
         self._offset = 0
         self._fresh: deque[dict[str, Any]] = deque()
-        self._weight = 0  # characters in these
+        self._weight = 0  # characters in the fresh events
         self._left_out = 0
-        self.size = 0  # of the output, to see whether it grows
+        self.size = 0  # bytes of output, to notice growth
 
     @property
     def spent(self) -> Spent:
@@ -66,12 +65,12 @@ class OutputReader:
 
     @property
     def session(self) -> Spent:
-        """What its session has used, earlier attempts included."""
+        """The use of the whole session, earlier attempts included."""
         return self._meter.session
 
     @property
     def said(self) -> str:
-        """Its result, or its last words where it gave none."""
+        """The result, or the last text without a result."""
         result = self.seen.result
         return (result.text if result else "") or self.seen.last_text
 
@@ -103,28 +102,27 @@ class OutputReader:
                 self.seen = self.seen.after(event)
 
     def report(self) -> dict[str, Any] | None:
-        """What there is to tell since the last report; None if nothing."""
+        """Return the news since the last report, or None."""
         if self._offset <= self._reported:
             return None
         spent = self.spent
-        told: dict[str, Any] = {
+        report: dict[str, Any] = {
             "attempt": self._attempt,
             "offset": self._offset,
             "events": list(self._fresh),
         }
         if self._left_out:
-            told["left_out"] = self._left_out
+            report["left_out"] = self._left_out
         if spent.tokens.total:
-            told["tokens"] = spent.tokens.total
+            report["tokens"] = spent.tokens.total
         if spent.micro_usd is not None:
-            told["micro_usd"] = spent.micro_usd
-        said_something = bool(self._fresh or self._left_out)
+            report["micro_usd"] = spent.micro_usd
+        has_news = bool(self._fresh or self._left_out)
         self._reported, self._left_out, self._weight = self._offset, 0, 0
         self._fresh.clear()
-        return told if said_something else None
+        return report if has_news else None
 
     def errors(self) -> str:
-        """The end of its standard error."""
         return self._end_of(self._directory / attempt_files.STDERR, _ERRORS)
 
     def _end_of(self, path: Path, size: int) -> str:
@@ -136,9 +134,9 @@ class OutputReader:
         except FileNotFoundError:
             return ""
 
-    def _take_in_errors(self, found: Sequence[OutputLine]) -> None:
+    def _take_in_errors(self, lines: Sequence[OutputLine]) -> None:
         assert self._adapter.FACTS.read_error is not None
-        for text in shown(found, self._hide):
+        for text in shown(lines, self._hide):
             for event in self._adapter.FACTS.read_error(text):
                 self.seen = self.seen.after(event)
 
@@ -151,12 +149,12 @@ class OutputReader:
         while self._spoken_size > _ANSWER and len(self._spoken) > 1:
             self._spoken_size -= len(self._spoken.popleft()) + 1
 
-    def _take_in(self, found: Sequence[OutputLine]) -> None:
+    def _take_in(self, lines: Sequence[OutputLine]) -> None:
         in_pieces, says_result = self._adapter.FACTS.in_pieces, self._adapter.FACTS.says_result
-        for line, said in zip(found, shown(found, self._hide), strict=True):
+        for line, text in zip(lines, shown(lines, self._hide), strict=True):
             if line.cut and says_result:
-                said = shorten_line(said, self._hide.line(line.last)[self._hide.reach :])
-            happened, self._reading = self._adapter.read(said, self._reading)
+                text = shorten_line(text, self._hide.line(line.last)[self._hide.reach :])
+            happened, self._reading = self._adapter.read(text, self._reading)
             self._offset = line.end
             for event in happened:
                 event = hidden(event, self._hide) if in_pieces else event
@@ -168,18 +166,18 @@ class OutputReader:
                     self._tell(event)
 
     def _tell(self, event: Event) -> None:
-        said = told(event)
-        if said is None:
+        record = as_record(event)
+        if record is None:
             return
-        self._fresh.append(said)
-        self._weight += _weight(said)
+        self._fresh.append(record)
+        self._weight += _weight(record)
         while len(self._fresh) > _MOST or self._weight > _LARGEST:
             self._weight -= _weight(self._fresh.popleft())
             self._left_out += 1
 
 
-def told(event: Event) -> dict[str, Any] | None:
-    """An event as others read it; None for what only matters here."""
+def as_record(event: Event) -> dict[str, Any] | None:
+    """Return an event as stored in reports; None for an event that is not reported."""
     match event:
         case events.Started(session):
             return {"type": "started", "session": session}
@@ -198,16 +196,16 @@ def told(event: Event) -> dict[str, Any] | None:
     return None
 
 
-def shown(found: Sequence[OutputLine], hide: Redactor) -> list[bytes]:
-    """Lines without secrets; where one was cut, without what may be a piece of one."""
-    clean = hide.lines([line.text for line in found])
+def shown(lines: Sequence[OutputLine], hide: Redactor) -> list[bytes]:
+    """Remove secrets from lines; shorten a cut line, which may end inside a secret."""
+    clean = hide.lines([line.text for line in lines])
     return [
-        said[: -hide.reach] if line.cut else said for line, said in zip(found, clean, strict=True)
+        text[: -hide.reach] if line.cut else text for line, text in zip(lines, clean, strict=True)
     ]
 
 
 def hidden(event: Event, hide: Redactor) -> Event:
-    """An event without secrets that came in pieces and were put together."""
+    """Remove secrets that an event joins from several pieces of output."""
     match event:
         case events.TextEvent(text) | events.Result(text=text) | events.Error(text=text):
             clean = hide.text(text)
@@ -215,8 +213,8 @@ def hidden(event: Event, hide: Redactor) -> Event:
     return event
 
 
-def _weight(said: dict[str, Any]) -> int:
-    return sum(len(value) for value in said.values() if isinstance(value, str))
+def _weight(record: dict[str, Any]) -> int:
+    return sum(len(value) for value in record.values() if isinstance(value, str))
 
 
 def _size(path: Path) -> int:

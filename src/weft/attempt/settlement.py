@@ -1,8 +1,7 @@
-"""From an agent's end to its task's next state: judged, its work taken up, written down.
+"""The settlement of an attempt: from the end of an agent to the next state of its task.
 
-Every effect on the store carries the fence. Once that is refused nothing here counts any more,
-and the lease is let go. What an agent did to its workspace may break git and the file system in
-any way: that is the task's failure, never weft's.
+Every effect on the store carries the fence; when the fence is refused, the lease is released. A
+workspace that breaks git or the file system is a failure of its task, never of weft.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 
 TOO_MUCH: Final = "The agent printed more than it may, and was ended."
 
-_LONGEST: Final = 4_000  # characters of what an agent said that go into a commit message
+_LONGEST: Final = 4_000  # characters of an agent's summary in a commit message
 
 
 class Ended(Struct, frozen=True, kw_only=True):
@@ -54,13 +53,13 @@ class Ended(Struct, frozen=True, kw_only=True):
     follower: OutputReader
     exit: Exit
     stopped: Stop | None
-    fault: str  # why weft itself broke it off
+    fault: str  # weft's own reason to break it off
     adopted: bool  # the weft that started it is gone
     after: Future[Fingerprint]  # the user's checkout, looked at since
 
 
 def settle(ended: Ended) -> State | None:
-    """The state its task is in now; None if the attempt did not count and was handed back."""
+    """Settle an attempt; return its task's state, or None if the attempt was handed back."""
     try:
         failure = _failure(ended)
         if failure is None:
@@ -76,7 +75,7 @@ def settle(ended: Ended) -> State | None:
 
 
 def block(ended: Ended, reason: str) -> None:
-    """Blocked, with nothing but the reason; what is in the workspace stays there."""
+    """Block the task with a reason; leave the workspace as it is."""
     try:
         _finish(ended, NextState(state=State.BLOCKED, kind=ErrorClass.OTHER, reason=reason), None)
     except Refused:
@@ -111,7 +110,7 @@ def _status(exit_: Exit) -> int | None:
 
 
 def _broken_off(ended: Ended) -> Failure | None:
-    """Ends that neither the agent nor a limit of its own caused."""
+    """Return the failure for an end that neither the agent nor its limits caused."""
     match ended.exit.why:
         case StopReason.FORSAKEN:
             return _no_failure("weft was gone for too long, and the agent was ended beside it.")
@@ -133,20 +132,20 @@ def _other(reason: str) -> Failure:
 def _take_work(ended: Ended) -> State:
     claims = ended.order.files
     try:
-        found = workspace.changes(ended.workspace)
+        changes = workspace.changes(ended.workspace)
     except (StoreError, Refused, BrokenOff):
         raise
     except (WeftError, OSError) as error:
         if find_passing_fault(error):
             raise
         return _fail(ended, _other(f"What the agent left cannot be read: {error}"))
-    outside = workspace.out_of_scope(found, claims)
+    outside = workspace.out_of_scope(changes, claims)
     work = AttemptWork(
-        paths=found.paths,
+        paths=changes.paths,
         outside=outside,
-        escapes=found.escapes,
-        conflicts=found.conflicts,
-        unusable=found.unusable,
+        escapes=changes.escapes,
+        conflicts=changes.conflicts,
+        unusable=changes.unusable,
     )
     fault = outcome.find_fault(work, claims)
     if fault is not None:
@@ -155,9 +154,9 @@ def _take_work(ended: Ended) -> State:
         return _fail(ended, fault)
     if ended.order.subject is not None:
         return _take_verdict(ended, ended.order.subject)
-    if not claims:  # it was to change nothing, and did
+    if not claims:  # a task without claims, which changed no file
         return _finish(ended, NextState(state=State.DONE), None)
-    edited = _edited_tests(ended, found.tree)
+    edited = _edited_tests(ended, changes.tree)
     if edited:
         return _refuse_edited_tests(ended, edited)
     if outside:
@@ -166,7 +165,7 @@ def _take_work(ended: Ended) -> State:
         if held:
             return _ask_for_more(ended, outside, wanted, held)
     try:
-        commit = _commit(ended, found)
+        commit = _commit(ended, changes)
     except SecretFound as secret:
         leak = NextState(
             state=State.BLOCKED, kind=ErrorClass.OTHER, reason=str(secret), signature="secret"
@@ -183,7 +182,7 @@ def _take_work(ended: Ended) -> State:
 
 
 def _has_its_own_check(ended: Ended) -> bool:
-    """Whether a check can say that a task is done although nothing was changed for it."""
+    """Tell whether the task's own check can pass without a change."""
     return ended.order.run is not None and bool(_request(ended).check)
 
 
@@ -192,7 +191,7 @@ def _request(ended: Ended) -> TaskRequest:
 
 
 def _edited_tests(ended: Ended, tree: str) -> tuple[str, ...]:
-    """The files of an earlier stage that this one changed although it may not."""
+    """List the protected files of an earlier stage that this stage changed."""
     if not ended.order.tests:
         return ()
     start = git.get_commit(ended.site.root, ended.order.start)
@@ -210,7 +209,7 @@ def _refuse_edited_tests(ended: Ended, edited: tuple[str, ...]) -> State:
 
 
 def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
-    """A reviewer or judge has answered: on to the next stage, or back to who made it."""
+    """Move the task to its next stage, or back to its maker, by the verdict of a review."""
     stage = ended.order.stage or ""
     verdict = review_answer.read(_answer(ended))
     pipeline = _request(ended).stages
@@ -243,7 +242,7 @@ def _answer(ended: Ended) -> str:
 def _ask_for_more(
     ended: Ended, outside: tuple[str, ...], wanted: tuple[str, ...], held: Mapping[str, int]
 ) -> State:
-    """Others hold what it changed beside its claims: try again, with all of it claimed."""
+    """Send the task back with larger claims: other tasks hold files that it changed."""
     holders = ", ".join(sorted({f"task {task}" for task in held.values()}))
     reason = (
         f"The agent changed {outcome.listed(outside)}, which it had not claimed and "
@@ -312,7 +311,7 @@ def _finish(
 
 
 def _tell_surroundings(ended: Ended) -> None:
-    """While the fence still counts."""
+    """Report changes of the user's checkout, while the fence is still valid."""
     user_checkout.compare(ended.site, ended.fence, ended.order, ended.after)
 
 
@@ -323,7 +322,7 @@ def _hand_back(ended: Ended, reason: str) -> None:
 
 
 def _settled(ended: Ended) -> dict[str, int]:
-    """What it used up of a consumable. Where its program says nothing, all it had reserved."""
+    """Return the spent amount; empty if the program reports none: then the reservation counts."""
     spent = ended.follower.spent.micro_usd
     if ended.order.usd is None or spent is None:
         return {}
@@ -331,24 +330,24 @@ def _settled(ended: Ended) -> dict[str, int]:
 
 
 def _keep(ended: Ended) -> str | None:
-    """The work of an attempt that failed, if there is any that can be read."""
+    """Commit the work of a failed attempt; return None if there is none or it is unreadable."""
     try:
         return _commit(ended)
     except BrokenOff:
         raise
     except (WeftError, OSError) as error:
-        log.warning("what %s holds cannot be committed: %s", ended.order.branch, error)
+        log.warning("could not commit the work on %s: %s", ended.order.branch, error)
         return None
 
 
-def _commit(ended: Ended, found: Changes | None = None) -> str | None:
-    """Commit the workspace on the attempt's branch; return None if nothing changed.
+def _commit(ended: Ended, changes: Changes | None = None) -> str | None:
+    """Commit the workspace on the attempt's branch; return None without a change.
 
-    `found` are the changes, if the caller has read them already. Raise `SecretFound` if a changed
+    `changes` are the changes, if the caller has read them already. Raise `SecretFound` if a changed
     file contains a secret.
     """
-    found = found or workspace.changes(ended.workspace)
-    refuse_secrets(ended.site, ended.workspace, found.paths)
+    changes = changes or workspace.changes(ended.workspace)
+    refuse_secrets(ended.site, ended.workspace, changes.paths)
     settings = ended.site.looks.settings(ended.site.root)
     author = Author(
         name=settings.get("user.name") or "weft",
@@ -360,26 +359,26 @@ def _commit(ended: Ended, found: Changes | None = None) -> str | None:
         author=author,
         trailers=_trailers(ended),
         date=f"{int(ended.order.started)} +0000",
-        tree=found.tree,
+        tree=changes.tree,
     )
     return made.commit if isinstance(made, Candidate) else None
 
 
 def _commit_nothing(ended: Ended) -> str:
-    """An empty commit: the gate tells by the task's own check whether nothing was enough."""
-    found = ended.workspace
+    """Make an empty commit; the gate runs the task's own check on it."""
+    place = ended.workspace
     made = git.commit_tree(
-        found.common,
-        found.base_tree,
-        [found.base],
+        place.common,
+        place.base_tree,
+        [place.base],
         compose(message(ended.order.title, ended.follower.said), _trailers(ended)),
         name="weft",
         email="weft@localhost",
         date=f"{int(ended.order.started)} +0000",
     )
-    before = git.find_ref(found.common, found.branch)
+    before = git.find_ref(place.common, place.branch)
     if before != made:
-        git.update_refs(found.common, [git.Update(ref=found.branch, old=before, new=made)])
+        git.update_refs(place.common, [git.Update(ref=place.branch, old=before, new=made)])
     return made
 
 
@@ -391,23 +390,23 @@ def _trailers(ended: Ended) -> dict[str, str]:
     }
 
 
-def message(title: str, said: str) -> str:
-    """A commit message: the task in a line, and what its agent said of its work."""
-    body = said.strip()[:_LONGEST]
+def message(title: str, summary: str) -> str:
+    """Compose a commit message of the task's title and the agent's summary."""
+    body = summary.strip()[:_LONGEST]
     head = " ".join(title.split())
     head = head if len(head) <= 72 else head[:71] + "…"
     return f"{head}\n\n{body}" if body else head
 
 
 def start_failure(error: Exception) -> Failure:
-    """Why an agent could not even be started."""
+    """Return the failure of an agent that could not be started."""
     kind = ErrorClass.CONFIG if isinstance(error, InputError) else ErrorClass.OTHER
     reason = str(error) if isinstance(error, WeftError) else f"It could not be started: {error!r}"
     return Failure(kind=kind, reason=reason, signature=f"{kind}: start")
 
 
 def fail_to_start(site: Site, grant: Grant, error: Exception) -> None:
-    """An attempt that came to nothing: blocked with the reason, or its agent is stopped."""
+    """End an attempt that could not start: block its task, or stop its agent."""
     failure = start_failure(error)
     now = time.time()
     next_ = outcome.after_failure(
@@ -417,7 +416,7 @@ def fail_to_start(site: Site, grant: Grant, error: Exception) -> None:
         chance=0.5,
         tuning=site.config.tuning,
     )
-    told = Outcome(
+    outcome_ = Outcome(
         state=next_.state,
         kind=next_.kind,
         reason=next_.reason,
@@ -427,13 +426,13 @@ def fail_to_start(site: Site, grant: Grant, error: Exception) -> None:
         stops_agent=grant.agent if next_.stops_agent else None,
     )
     try:
-        finish(site.store, grant.fence, told, now=now)
+        finish(site.store, grant.fence, outcome_, now=now)
     except Refused:
         hand_back_unstarted(site, grant, "refused")
 
 
 def hand_back_unstarted(site: Site, grant: Grant, reason: str) -> None:
-    """Nothing was started, so nothing was spent."""
+    """Release the lease of an attempt that never started, with no spending."""
     release(site.store, grant.fence, now=time.time(), reason=reason, spent=_nothing(grant) or None)
 
 

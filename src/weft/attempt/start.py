@@ -1,6 +1,6 @@
-"""From a grant to a running agent: workspace, prompt, environment, sandbox, process.
+"""Start of an attempt: a grant becomes a workspace, a prompt, a sandbox and a running agent.
 
-Whatever fails here fails before the agent exists; the caller decides what becomes of the task.
+A failure here happens before the agent exists; the caller decides the next state of the task.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from weft.workspace import Workspace
 log = logging.getLogger(__name__)
 
 AD_HOC: Final = "do"
-"""Stands for the run in the branch of a task that belongs to none."""
+"""The run's part of the branch name of a task without a run."""
 
 
 class Begun(Struct, frozen=True, kw_only=True):
@@ -63,9 +63,9 @@ class StillRuns(WeftError):
 
 
 def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
-    """Start the agent of a grant; `renewed` says when the last renewal of its lease was sent.
+    """Start the agent of a grant; `renewed` returns the time of the last renewal of its lease.
 
-    When this raises, nothing of the attempt runs or ever will, `StillRuns` apart.
+    After an exception no process of the attempt runs or will run, except after `StillRuns`.
     """
     directory = site.directory(grant.task, grant.attempt)
     try:
@@ -73,7 +73,7 @@ def begin(site: Site, grant: Grant, *, renewed: Callable[[], float]) -> Begun:
     except FileExistsError:
         raise StaleFence(f"Attempt {grant.attempt} of task {grant.task} was given up.") from None
     task = get_task(site.store, grant.task)
-    assert task.agent is not None, "a task without an agent is a person's"
+    assert task.agent is not None, "a task without an agent is done by a person"
     agent = site.read_agent(task.agent)
     site.learn_secrets(agent)
     beginning = choose(site, task, grant)
@@ -111,48 +111,48 @@ def find(site: Site, lease: Lease) -> Begun:
     if ordered is None:
         raise WeftError(f"Attempt {lease.attempt} of task {lease.task} was never started here.")
     site = site.for_run(ordered.run)
-    with suppress(InputError):  # its file is gone since, or broken: what names tell is known
+    with suppress(InputError):  # without its agent file, secrets are known by their names only
         site.learn_secrets(site.read_agent(ordered.agent))
     prepared = workspace.attach(site.root, ordered.branch, terms=site.terms())
     try:
         running = process.attach(directory)
-        found = on_base(site, prepared, ordered.base)
-        return Begun(order=ordered, workspace=found, running=running)
+        rebased = on_base(site, prepared, ordered.base)
+        return Begun(order=ordered, workspace=rebased, running=running)
     except BaseException:
         prepared.close()
         raise
 
 
 def end_all(directory: Path, marker: str, seconds: float = 10.0) -> None:
-    """End whoever of an attempt runs, its set-up included, and see to it that nobody starts."""
+    """End all processes of an attempt, its set-up included, and prevent further starts."""
     end = time.monotonic() + seconds
     while not is_proved_dead(directory, marker):
         for stray in find_strays(directory, marker):
             process_table.send_signal(stray, signal.SIGKILL)
         if time.monotonic() > end:
-            raise StillRuns(f"What was started in {directory} does not end.")
+            raise StillRuns(f"The processes started in {directory} do not end.")
         time.sleep(0.02)
 
 
 def _undo(directory: Path, marker: str, prepared: Workspace) -> None:
-    """See to it that nothing of an attempt that could not begin is left."""
+    """Remove all traces of an attempt that could not start."""
     try:
         end_all(directory, marker)
     except (StillRuns, OSError) as error:  # a full disk keeps the proof from being written
-        prepared.close()  # whoever proves it frees this too
-        raise StillRuns(f"Whether anything of it runs cannot be told: {error}") from error
+        prepared.close()  # the reaper frees it with the proof of death
+        raise StillRuns(f"weft cannot tell whether the attempt still runs: {error}") from error
     _release(prepared)
 
 
 def _release(prepared: Workspace) -> None:
     try:
         workspace.release(prepared)
-    except (WeftError, OSError) as error:  # what went wrong before matters more
+    except (WeftError, OSError) as error:  # the first failure matters more
         log.warning("the workspace of %s stays: %s", prepared.branch, error)
 
 
 def on_base(site: Site, prepared: Workspace, base: str) -> Workspace:
-    """The same workspace, its work being all that differs from `base`."""
+    """Return the workspace with `base` as the commit that its work is compared with."""
     if prepared.base == base:
         return prepared
     commit = git.get_commit(site.root, base)
@@ -179,7 +179,7 @@ def _fill(
         prepared,
         site.config.workspace,
         repository=site.root,
-        # Marked, so that nobody takes the attempt for dead while its set-up runs.
+        # The mark keeps a reaper from taking the attempt for dead while its set-up runs.
         environment=build_environment(
             site.environment,
             asked=(),
@@ -229,7 +229,7 @@ def _fill(
 
 
 def _confirm(site: Site, messages: Sequence[Message]) -> None:
-    """They are in the prompt of an agent that runs. Cut short before this, they come again."""
+    """Mark the messages delivered. After a crash they are delivered again."""
     if not messages:
         return
     last = messages[-1]
@@ -237,7 +237,7 @@ def _confirm(site: Site, messages: Sequence[Message]) -> None:
     try:
         confirm_to_task(site.store, last.to_task, last.id, now=time.time())
     except StoreError as error:
-        log.warning("task %s will be told its messages again: %s", last.to_task, error)
+        log.warning("messages to task %s will be delivered again: %s", last.to_task, error)
 
 
 def _tools(site: Site, grant: Grant, task: Task, agent: Agent) -> Mcp | None:
@@ -316,7 +316,7 @@ def _find_workspace(site: Site, last: Attempt) -> Path | None:
 
 
 def _spent_in_session(site: Site, last: Attempt) -> Spent:
-    """Sessions stay on the machine where they began, and so does what is known of them."""
+    """Return the use of a session; its record is on the machine where the session started."""
     known = start_record.find_use(site.directory(last.task, last.number))
     return known or Spent(tokens=TokenCount(input=last.tokens), micro_usd=last.micro_usd or None)
 

@@ -1,6 +1,6 @@
-"""What an attempt was started with, kept in its directory.
+"""The order of an attempt: its settings at the start, kept in its directory.
 
-Whoever adopts an attempt goes by this and not by the agent file, which may have changed.
+An adopter uses the order instead of the agent file, which may have changed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Order(Struct, frozen=True, kw_only=True):
     title: str
     agent: str
     adapter: str
-    program: str  # how to call it
+    program: str  # the program's name in texts
     provider: str | None
     branch: str
-    base: str  # what the work is made on
-    files: tuple[str, ...]  # claimed when it started; none for one that only looks
-    start: str  # the commit its workspace began with: the base, or what was made on it before
+    base: str  # the commit that the work builds on
+    files: tuple[str, ...]  # claims at the start; none for a review
+    start: str  # first commit of its workspace: the base, or earlier work on it
     stage: str | None = None
-    tests: tuple[str, ...] = ()  # files an earlier stage made, which it may not edit
-    subject: tuple[str, str] | None = None  # the candidate it looks at, and what that is made on
+    tests: tuple[str, ...] = ()  # files of an earlier stage, protected from edits
+    subject: tuple[str, str] | None = None  # the reviewed candidate and its base
     workspace: str = ""  # path of the workspace
     started: float  # by the wall clock
     clock: float  # the same moment by the monotonic clock, which all processes of a boot share
@@ -43,8 +43,8 @@ class Order(Struct, frozen=True, kw_only=True):
     budget: AgentBudget = field(default_factory=AgentBudget)
     prices: Prices | None = None
     usd: str | None = None  # the resource its dollars come from
-    reserved: int = 0  # how much of that it has, when it started
-    before: Spent = field(default_factory=Spent)  # what its session had used
+    reserved: int = 0  # the reserved amount at the start
+    before: Spent = field(default_factory=Spent)  # earlier use of its session
 
 
 def save(directory: Path, order: Order) -> None:
@@ -52,13 +52,13 @@ def save(directory: Path, order: Order) -> None:
 
 
 def find(directory: Path) -> Order | None:
-    """The order of an attempt; None if it was never written."""
+    """Return the order of an attempt, or None if it was never written."""
     record = attempt_files.find_record(str(directory / FILE))
     return None if record is None else convert(record, Order)
 
 
 def save_use(directory: Path, session: Spent) -> None:
-    """What the session had used when an attempt ended, for the one that resumes it."""
+    """Keep the use of a session for the attempt that resumes it."""
     attempt_files.write_record(str(directory / _USE), to_builtins(session))
 
 

@@ -31,18 +31,18 @@ from weft.workspace.own_writes import list_own_writes
 log = logging.getLogger(__name__)
 
 _FILE: Final = "surroundings.json"
-_MOST: Final = 20  # changes that are told one by one
+_MOST: Final = 20  # changes that are listed
 
 
 def remember(site: Site, directory: Path) -> None:
     try:
         attempt_files.write_record(str(directory / _FILE), asdict(site.looks.recent(site.root)))
     except (WeftError, OSError, ValueError) as error:
-        log.warning("the checkout could not be looked at: %s", error)
+        log.warning("could not read the user's checkout: %s", error)
 
 
 def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) -> None:
-    """Log an event with the changes since the attempt began that its run has not been told of.
+    """Log an event with the changes since the start that its run has not logged yet.
 
     `after` is a reading taken after the agent's end.
     """
@@ -52,16 +52,16 @@ def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) ->
         if record is None:
             return
         before, now = Fingerprint(**record), after.result()
-        found = workspace.compare(before, now)
-        if found:
-            found = workspace.compare(before, now, ours=_own_files(site, order))
-        if found:
-            note_changes(site.store, fence, order.attempt, found, most=_MOST, now=time.time())
+        changes = workspace.compare(before, now)
+        if changes:
+            changes = workspace.compare(before, now, ours=_own_files(site, order))
+        if changes:
+            note_changes(site.store, fence, order.attempt, changes, most=_MOST, now=time.time())
         path.unlink()
     except (StoreError, Refused):
-        log.info("what changed around task %s could not be told", order.task)
+        log.info("could not report changes of the checkout during task %s", order.task)
     except (WeftError, OSError, ValueError) as error:
-        log.warning("the checkout could not be looked at: %s", error)
+        log.warning("could not read the user's checkout: %s", error)
 
 
 def _own_files(site: Site, order: Order) -> list[str]:
@@ -73,15 +73,15 @@ def _own_files(site: Site, order: Order) -> list[str]:
     ]
     written = [*plans, *list_own_writes(site.common, order.started)]
     # A new version is first written beside the file it replaces.
-    beside = [one.parent / f".{one.name[:100]}.weft-" for one in written]
-    found = [escape(one) for one in _within(site.root, [*written, *store_files(site.store)])]
-    found += [f"{escape(one)}*" for one in _within(site.root, beside)]
-    return [*found, ".beads/*"] if any(one.suffix == ".jsonl" for one in plans) else found
+    beside = [path.parent / f".{path.name[:100]}.weft-" for path in written]
+    patterns = [escape(name) for name in _within(site.root, [*written, *store_files(site.store)])]
+    patterns += [f"{escape(name)}*" for name in _within(site.root, beside)]
+    return [*patterns, ".beads/*"] if any(plan.suffix == ".jsonl" for plan in plans) else patterns
 
 
 def _within(root: Path, files: Iterable[Path]) -> list[str]:
     root = root.resolve()
-    return [str(one.relative_to(root)) for one in files if one.is_relative_to(root)]
+    return [str(file.relative_to(root)) for file in files if file.is_relative_to(root)]
 
 
 def store_files(store: Store) -> list[Path]:
