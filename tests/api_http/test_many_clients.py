@@ -31,7 +31,7 @@ from weft.api.http.guard import Bounds
 from weft.api.http.socket import bind, listen
 from weft.project.project import find_here
 from weft.runs.plan_check import PlanSource
-from weft.runs.submission import Sheet, Wishes
+from weft.runs.preparation import PlanUpload, RunOptions
 from weft.store.remote_store import body_of
 from weft.store.tokens import create_token
 
@@ -237,7 +237,7 @@ def test_slow_calls_of_one_token_leave_threads_for_others(tmp_path: Path) -> Non
         reader, other = server.make_token("read"), server.make_token("read")
         preview = partial(
             httpx.post,
-            f"{server.url}/v1/operations/runs.preview.look_ahead_there",
+            f"{server.url}/v1/operations/runs.submission.preview_upload",
             content=_preview(),
             headers={"Authorization": f"Bearer {reader}", "Content-Type": "application/json"},
             timeout=PATIENCE,
@@ -276,7 +276,8 @@ exec {shutil.which("git")} "$@"
 def _preview() -> bytes:
     text = plan("One: a.txt: write a.txt hello").encode()
     source = PlanSource(name="plan.md", data=text)
-    return body_of((Sheet(source=source, stem="plan", place="x", spec=""), Wishes()), {})
+    upload = PlanUpload(source=source, stem="plan", place="x", spec="")
+    return body_of((upload, RunOptions()), {})
 
 
 def test_a_large_head_is_refused_also_if_it_comes_at_once(small: Small) -> None:

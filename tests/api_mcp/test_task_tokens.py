@@ -20,8 +20,8 @@ from databases import look
 from mcp_project import House, call, lines
 from wait_until import PATIENCE, wait_until
 from weft.model import State
+from weft.runs.preparation import RunOptions
 from weft.runs.single_task import check, hand_in
-from weft.runs.submission import Wishes
 from weft.store.tasks import cancel
 from weft.swarm.dispatch import send
 from weft.swarm.identity import LOCAL
@@ -211,7 +211,7 @@ CHATTY = """# Chatty
 
 def test_the_token_of_an_attempt_is_in_one_file_and_nowhere_else(house: House) -> None:
     here = house.project()
-    new = NewPlan(text=CHATTY, name="chatty", wishes=Wishes(agent="scripted"))
+    new = NewPlan(text=CHATTY, name="chatty", options=RunOptions(agent="scripted"))
     sent = submit_text(house.store, LOCAL, here, new)
     run, [chatty] = sent.submitted.run, sent.submitted.tasks.values()
     wait_until(lambda: house.state(chatty) in SETTLED and house.state(chatty) is not State.GATING)

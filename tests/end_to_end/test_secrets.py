@@ -22,7 +22,7 @@ from repositories import git
 from wait_until import PATIENCE, wait_until
 from weft.model import State
 from weft.redaction import Redactor
-from weft.runs.submission import Wishes
+from weft.runs.preparation import RunOptions
 from weft.swarm.identity import LOCAL
 from weft.swarm.sent_plan import NewPlan, submit_text
 from weft.worker.engine import guard, serving
@@ -80,7 +80,7 @@ def yard(tmp_path: Path) -> Iterator[House]:
 
 def tell(house: House) -> dict[str, int]:
     """Run the plan to its end in this process; its tasks by name."""
-    plan = NewPlan(text=PLAN, name="talk", wishes=Wishes(agent="talkative"))
+    plan = NewPlan(text=PLAN, name="talk", options=RunOptions(agent="talkative"))
     sent = submit_text(house.store, LOCAL, house.project(), plan)
     tasks = dict(sent.submitted.tasks)
 

@@ -6,7 +6,7 @@ import pytest
 
 from store_helpers import DONE, go, hire
 from weft.model import NewRun, NewTask
-from weft.runs.duration_estimates import learn
+from weft.runs.duration_estimates import update_paths
 from weft.store import Store
 from weft.store.leases import finish
 from weft.store.runs import submit_run
@@ -37,6 +37,6 @@ def test_what_takes_long_comes_first_once_that_is_known(
     first = go(store, now=10)
     assert first.name == "first"
     finish(store, first.fence, DONE, now=10 + seconds)
-    assert learn(store, "R") == 1
+    assert update_paths(store, "R") == 1
     assert go(store, now=2000).name == next_one
-    assert learn(store, "R") == 0  # nothing new was learned
+    assert update_paths(store, "R") == 0  # no new records

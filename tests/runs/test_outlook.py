@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from weft.model import HUMAN, Attempt, Class, Priority, Stage, State, Task, TaskKind, TaskRequest
-from weft.runs.outlook import Durations, foresee, holdups
+from weft.runs.duration_estimates import DurationEstimates
+from weft.runs.outlook import foresee, list_holdups
 from weft.runs.run_figures import find_bounds
 
 
@@ -61,8 +62,8 @@ def attempt(number: int, started: float, ended: float | None, outcome: str = "su
     )
 
 
-def known(seconds: float) -> Durations:
-    return Durations(lambda agent, stage: [(1, seconds)], [])
+def known(seconds: float) -> DurationEstimates:
+    return DurationEstimates(lambda agent, stage: [(1, seconds)], [])
 
 
 def left(
@@ -90,7 +91,10 @@ def test_who_holds_up_the_most_comes_first_and_barriers_only_pass_it_on() -> Non
         task(9),
     ]
     edges = [(3, 1), (4, 3), (5, 3), (6, 2), (6, 7), (9, 8)]
-    found = [(one.holder.id, [each.id for each in one.waiting]) for one in holdups(tasks, edges)]
+    found = [
+        (holdup.holder.id, [task.id for task in holdup.waiting])
+        for holdup in list_holdups(tasks, edges)
+    ]
     assert found == [(1, [4, 5]), (2, [6]), (8, [9])]
 
 
@@ -120,11 +124,11 @@ def test_an_attempt_under_way_has_the_rest_of_its_time_and_never_none() -> None:
 
 
 def test_nobody_guesses_while_nothing_is_known() -> None:
-    nothing = Durations(lambda agent, stage: [], [])
+    nothing = DurationEstimates(lambda agent, stage: [], [])
     tasks = [task(1, State.DONE), task(2, State.READY)]
     ahead = foresee(tasks, [], {}, nothing, slots=1, check=0.0, now=0.0)
     assert (ahead.seconds, ahead.share) == (None, 0.5)
-    learned = Durations(lambda agent, stage: [], [attempt(1, 0.0, 4.0)])
+    learned = DurationEstimates(lambda agent, stage: [], [attempt(1, 0.0, 4.0)])
     assert foresee(tasks, [], {}, learned, slots=1, check=0.0, now=0.0).seconds == 4.0
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from weft import bounds
 from weft.model import Class, Priority
-from weft.runs.submission import Wishes, micro_dollars
+from weft.runs.preparation import RunOptions, micro_dollars
 from weft.swarm.sent_plan import NewPlan
 from weft.swarm.swarm_records import NewWork
 
@@ -143,8 +143,8 @@ class PlanFields(SentFields):
 
     def new(self) -> NewPlan:
         dollars = self.budget_usd
-        wishes = Wishes(
-            **self.values_for(Wishes),
+        options = RunOptions(
+            **self.values_for(RunOptions),
             micro_usd=None if dollars is None else micro_dollars(dollars),
         )
-        return NewPlan(**self.values_for(NewPlan), text=self.plan, wishes=wishes)
+        return NewPlan(**self.values_for(NewPlan), text=self.plan, options=options)

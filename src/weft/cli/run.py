@@ -99,7 +99,7 @@ def command(
     from weft.cli.run_follower import Follow
     from weft.project import project
     from weft.project.warning_log import show_warnings
-    from weft.runs.submission import Wishes
+    from weft.runs.preparation import RunOptions
     from weft.store.events import last_event
 
     show_warnings()
@@ -114,9 +114,9 @@ def command(
         if plan is not None and not plan.is_file():
             raise InputError(f"There is no file {file}.")
     elif file is not None:
-        from weft.cli.run_preview import as_dict, dry_run_lines, foresee
+        from weft.cli.run_preview import prepare_plan
 
-        wishes = Wishes(
+        options = RunOptions(
             agent=agent,
             stages=() if stages is None else tuple(one.strip() for one in stages.split(",")),
             slots=slots,
@@ -124,12 +124,9 @@ def command(
             into=into,
             micro_usd=_budget(budget),
         )
-        ahead = foresee(found, directory, file, wishes)
-        if dry_run and as_json:
-            print_json(as_dict(ahead))
-        elif dry_run:
-            _say_all(dry_run_lines(ahead))
+        ahead = prepare_plan(found, directory, file, options)
         if dry_run:
+            _show_preview(found, ahead, as_json)
             return 0
     with found.open_store() as store:
         before = last_event(store)
@@ -172,14 +169,25 @@ def _resume(
     return run
 
 
+def _show_preview(found: Project, ahead: Ahead, as_json: bool) -> None:
+    from weft.cli.run_preview import as_dict, dry_run_lines
+    from weft.runs.submission import preview_draft
+
+    preview = preview_draft(found, ahead.draft)
+    if as_json:
+        print_json(as_dict(ahead, preview))
+    else:
+        _say_all(dry_run_lines(ahead, preview))
+
+
 def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool) -> str:
     from weft.cli.run_preview import head_lines
-    from weft.runs.submission import hand_in
+    from weft.runs.submission import submit_draft
 
-    run = hand_in(found, store, ahead.checked, ahead.path, ahead.wishes).run
+    submitted, preview = submit_draft(found, store, ahead.draft)
     if not as_json:
-        _say_all(head_lines(ahead, run))
-    return run
+        _say_all(head_lines(ahead, submitted.run, preview))
+    return submitted.run
 
 
 def _see_through(found: Project, store: Store, what: Follow, slots: int | None) -> int:

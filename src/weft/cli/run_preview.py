@@ -1,4 +1,4 @@
-"""What `weft run` says before anything runs: what is wrong with it, and what will happen."""
+"""The words of `weft run` before agents start: the problems of the plan and the preview."""
 
 from __future__ import annotations
 
@@ -16,37 +16,35 @@ from weft.plan.plan_records import Problem, Severity
 from weft.project.project import Project
 from weft.runs import plan_check
 from weft.runs.plan_check import CheckedPlan
-from weft.runs.preview import Preview, look_ahead
+from weft.runs.preparation import RunOptions
+from weft.runs.preview import Preview
 from weft.runs.progress import find_unfinished
 from weft.runs.run_figures import explain_bound
-from weft.runs.submission import Wishes
+from weft.runs.submission import RunDraft, draft_run
 
 _MOST: Final = 3  # warnings of a plan that are shown; the rest is counted
 _SHORT: Final = 12  # letters of a commit id
 
 
 class Ahead(Struct, frozen=True, kw_only=True):
-    """A plan that could be run as it is."""
+    """A checked plan that can be run."""
 
-    path: Path
-    wishes: Wishes
     checked: CheckedPlan
-    preview: Preview
+    draft: RunDraft
 
 
-def foresee(project: Project, directory: Path, file: str, wishes: Wishes) -> Ahead:
-    """Everything a run of this plan could be refused for is refused; nothing is written."""
+def prepare_plan(project: Project, directory: Path, file: str, options: RunOptions) -> Ahead:
+    """Check and prepare a plan file, or raise the reason against running it."""
     path = directory / file
     _refuse_second(project, path, file)
     with plan_check.setting(directory, project.environment) as around:
-        checked = plan_check.check(plan_check.load(directory, file), around, wishes.slots)
+        checked = plan_check.check(plan_check.load(directory, file), around, options.slots)
     for problem in checked.problems:
         if problem.severity is Severity.ERROR:
             click.echo(f"{_place(problem)}: {problem.message} {problem.suggestion}", err=True)
     if checked.failed:
         raise InputError(f"{file} has errors; mend them first (`weft plan check {file}`).")
-    preview = look_ahead(project, checked, path, wishes)
-    return Ahead(path=path, wishes=wishes, checked=checked, preview=preview)
+    return Ahead(checked=checked, draft=draft_run(project, checked, path, options))
 
 
 def _refuse_second(project: Project, path: Path, file: str) -> None:
@@ -61,38 +59,35 @@ def _refuse_second(project: Project, path: Path, file: str) -> None:
         )
 
 
-def head_lines(ahead: Ahead, run: str) -> Iterator[str]:
-    """A run that was just submitted, in short."""
-    preview = ahead.preview
+def head_lines(ahead: Ahead, run: str, preview: Preview) -> Iterator[str]:
+    """Describe a run that was just submitted."""
     then = f", then {preview.into}" if preview.into else ""
-    agents = ", ".join(f"{one.agent} ({one.program})" for one in preview.agents) or "nobody"
+    agents = ", ".join(f"{agent.agent} ({agent.program})" for agent in preview.agents) or "nobody"
     yield _forecast(ahead.checked)
     yield f"{preview.base[:_SHORT]} → weft/{run}{then}; by {agents}; checked by {_check(preview)}"
-    yield from _warnings(ahead)
+    yield from _warnings(ahead.checked, preview)
 
 
-def dry_run_lines(ahead: Ahead) -> Iterator[str]:
-    """All that would happen."""
-    preview, wishes = ahead.preview, ahead.wishes
+def dry_run_lines(ahead: Ahead, preview: Preview) -> Iterator[str]:
+    options = ahead.draft.options
     yield _forecast(ahead.checked)
-    yield f"  from    {wishes.base}, commit {preview.base[:_SHORT]}"
+    yield f"  from    {options.base}, commit {preview.base[:_SHORT]}"
     then = f"; {preview.into} moves there when everything has landed" if preview.into else ""
     yield f"  to      a new branch {preview.branch}{then}"
-    pipelines = [(" → ".join(one.stages), one.tasks) for one in preview.pipelines]
+    pipelines = [(" → ".join(line.stages), line.tasks) for line in preview.pipelines]
     yield f"  stages  {'; '.join(f'{name} ({_tasks(many)})' for name, many in pipelines) or 'none'}"
-    for one in preview.agents:
-        where = one.path or "not installed"
-        yield f"  agent   {one.agent}: {one.program}, {where} ({_tasks(one.tasks)})"
+    for agent in preview.agents:
+        where = agent.path or "not installed"
+        yield f"  agent   {agent.agent}: {agent.program}, {where} ({_tasks(agent.tasks)})"
     yield f"  check   {_check(preview)}"
-    if wishes.micro_usd is not None:
-        yield f"  budget  {dollars(wishes.micro_usd)}"
-    yield from _warnings(ahead)
+    if options.micro_usd is not None:
+        yield f"  budget  {dollars(options.micro_usd)}"
+    yield from _warnings(ahead.checked, preview)
     yield "Nothing was started: this was a dry run."
 
 
-def as_dict(ahead: Ahead) -> dict[str, Any]:
-    """The same for programs, with all that `weft plan check --json` says."""
-    preview = ahead.preview
+def as_dict(ahead: Ahead, preview: Preview) -> dict[str, Any]:
+    """Return the preview for programs, with the answer of `weft plan check --json`."""
     return {
         **plan_check.as_json(ahead.checked),
         "file": ahead.checked.name,
@@ -100,7 +95,7 @@ def as_dict(ahead: Ahead) -> dict[str, Any]:
         "branch": preview.branch,
         "into": preview.into,
         "at_once": ahead.checked.forecast.at_once,
-        "micro_usd": ahead.wishes.micro_usd,
+        "micro_usd": ahead.draft.options.micro_usd,
         "stages": [asdict(one) for one in preview.pipelines],
         "agents": [asdict(one) for one in preview.agents],
         "checks": {
@@ -128,15 +123,15 @@ def _check(preview: Preview) -> str:
     return ", ".join(one for one in (preview.check, own) if one) or "nothing"
 
 
-def _warnings(ahead: Ahead) -> Iterator[str]:
-    for warning in ahead.preview.warnings:
+def _warnings(checked: CheckedPlan, preview: Preview) -> Iterator[str]:
+    for warning in preview.warnings:
         yield f"! {warning}"
-    found = [one for one in ahead.checked.problems if one.severity is Severity.WARNING]
-    for problem in found[:_MOST]:
+    problems = [problem for problem in checked.problems if problem.severity is Severity.WARNING]
+    for problem in problems[:_MOST]:
         yield plain(f"! {_place(problem)}: {problem.message}")
-    if len(found) > _MOST:
-        more = count(len(found) - _MOST, "more warning")
-        yield f"! … {more}: `weft plan check {ahead.checked.name}`"
+    if len(problems) > _MOST:
+        more = count(len(problems) - _MOST, "more warning")
+        yield f"! … {more}: `weft plan check {checked.name}`"
 
 
 def _place(problem: Problem) -> str:

@@ -1,70 +1,110 @@
-"""What a run has learned: how long its remaining tasks will take, and so which comes first.
+"""Estimates of durations, from recorded attempts of the same agent in the same stage.
 
-Durations of what has ended, in this run and in earlier ones, replace the guesses a run starts
-with; the longest remaining paths over its own graph are worked out anew. Only what moves by more
-than a little is written, since each change may reorder a line of ready tasks.
+Forecasts of plans, the time left of a run and the order of its tasks all use them.
 """
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from weft import forecast
 from weft.forecast import ForecastJob, ForecastWork
-from weft.model import TERMINAL, State, Task
+from weft.model import TERMINAL, Attempt, State, Task
 from weft.plan.plan_json import DEFAULT_SECONDS
+from weft.runs.run_figures import list_successors
 from weft.store import Store
 from weft.store.leases import durations
 from weft.store.runs import learn_paths
 from weft.store.tasks import list_run, list_run_edges
 
-_WORTH: Final = 0.1  # a path that changes by less than this part stays as it is
+_WORTH: Final = 0.1  # part by which a path must change to be written
 _UNSTARTED: Final = frozenset({State.WAITING, State.READY, State.PARKED, State.PAUSED})
 
+Records = Callable[[str, str], Sequence[tuple[int, float]]]
+"""Reads the recorded (number of files, seconds) of an agent in a stage."""
 
-def learn(store: Store, run: str) -> int:
-    """Bring the order of a run's tasks up to date; returns how many of them moved."""
+
+class DurationEstimates:
+    """Expected seconds of tasks; the records of each agent and stage are read once."""
+
+    def __init__(self, records: Records, attempts: Iterable[Attempt] = ()) -> None:
+        """`attempts` are those of the same run, for stages without records."""
+        self._records = records
+        self._known: dict[tuple[str, str], Sequence[tuple[int, float]]] = {}
+        successes = [
+            attempt.ended - attempt.started
+            for attempt in attempts
+            if attempt.ended is not None and attempt.outcome == "success"
+        ]
+        self._usual = statistics.median(successes) if successes else None
+
+    def of_stages(self, stages: Iterable[tuple[str, str]], files: int) -> float | None:
+        """Estimate stages (agent, stage) one after the other; return None if none is known.
+
+        A stage without records counts as the usual attempt of this run, or as the median of the
+        stages that have records.
+        """
+        estimates = [self._of_stage(agent, stage, files) for agent, stage in stages]
+        known = [seconds for seconds in estimates if seconds is not None]
+        usual = self._usual or (statistics.median(known) if known else None)
+        if usual is None:
+            return None
+        return sum(usual if seconds is None else seconds for seconds in estimates)
+
+    def of_task(self, task: Task) -> float | None:
+        """Estimate all stages of a task."""
+        return self.of_stages(_list_stages(task), len(task.files))
+
+    def of_rest(self, task: Task) -> float | None:
+        """Estimate the present stage of a task and the stages behind it."""
+        stages = _list_stages(task)
+        names = [name for _, name in stages]
+        here = names.index(task.stage) if task.stage in names else 0
+        return self.of_stages(stages[here:], len(task.files))
+
+    def _of_stage(self, agent: str, stage: str, files: int) -> float | None:
+        key = (agent, stage)
+        if key not in self._known:
+            self._known[key] = self._records(agent, stage)
+        return forecast.estimate(self._known[key], files)
+
+
+def _list_stages(task: Task) -> list[tuple[str, str]]:
+    if task.request.stages:
+        return [(stage.agent, stage.name) for stage in task.request.stages]
+    return [(task.agent or "", task.stage or "")]
+
+
+def update_paths(store: Store, run: str) -> int:
+    """Compute the longest paths of a run's tasks from present estimates; return how many changed.
+
+    Only paths that change by more than a tenth are written: each change may reorder the queue.
+    """
     tasks = list_run(store, run)
-    place = {task.id: number for number, task in enumerate(tasks)}
-    successors: list[list[int]] = [[] for _ in tasks]
-    for task, needed in list_run_edges(store, run):
-        if task in place and needed in place:
-            successors[place[needed]].append(place[task])
-    estimates = _Estimates(store)
+    successors = list_successors(tasks, list_run_edges(store, run))
+    estimates = DurationEstimates(lambda agent, stage: durations(store, agent, stage))
     jobs = tuple(_job(task, estimates) for task in tasks)
-    longest = forecast.paths(ForecastWork(jobs=jobs, successors=tuple(map(tuple, successors))))
-    moved = {
+    paths = forecast.paths(ForecastWork(jobs=jobs, successors=successors))
+    changed = {
         task.id: seconds
-        for task, seconds in zip(tasks, longest, strict=True)
+        for task, seconds in zip(tasks, paths, strict=True)
         if task.state in _UNSTARTED
         and abs(seconds - task.path_seconds) > _WORTH * max(seconds, task.path_seconds)
     }
-    if moved:
-        learn_paths(store, moved)
-    return len(moved)
+    if changed:
+        learn_paths(store, changed)
+    return len(changed)
 
 
-def _job(task: Task, estimates: _Estimates) -> ForecastJob:
+def _job(task: Task, estimates: DurationEstimates) -> ForecastJob:
     idle = task.agent is None or task.state in TERMINAL
     return ForecastJob(
         name=task.name,
-        seconds=0.0 if idle else estimates.of(task),
+        seconds=0.0 if idle else estimates.of_rest(task) or DEFAULT_SECONDS,
         runs=not idle,
         claims=() if idle else task.files,
         klass=task.klass,
         priority=task.priority,
     )
-
-
-class _Estimates:
-    """How long tasks like these took, each kind asked for once."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: dict[tuple[str, str], list[tuple[int, float]]] = {}
-
-    def of(self, task: Task) -> float:
-        kind = (task.agent or "", task.stage or "")
-        if kind not in self._known:
-            self._known[kind] = durations(self._store, *kind)
-        return forecast.estimate(self._known[kind], len(task.files)) or DEFAULT_SECONDS

@@ -1,11 +1,11 @@
-"""Checking a plan: what it says, what is wrong with it, and how long it would take.
+"""The check of a plan: its problems, its graph and its forecast.
 
-Looks at the store for how long similar tasks took, and never makes one just for that.
+Estimates come from the store, if there is one; a check makes none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,75 +20,43 @@ from weft.git import NotARepository
 from weft.plan import plan_json
 from weft.plan.plan_records import Compiled, ParsedPlan, PlanTask, Problem, Severity
 from weft.process import ProgramMissing
-from weft.project import project
-from weft.project.project import Project
+from weft.project.project import Project, find
 from weft.runs import plan_file
+from weft.runs.duration_estimates import DurationEstimates
 from weft.store import Store
 from weft.store.leases import durations
 
 USUAL_STAGE: Final = "implement"
-"""The stage of a task that names none."""
+"""The stage of a task without stages."""
 
 _SIMULATED: Final = 30_000
-"""How many jobs may be simulated, in all, in search of savings: some two seconds."""
+"""Jobs that may be simulated in search of savings; they take about two seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanSource:
-    """A plan file as it was found."""
-
     name: str  # as the user wrote it, for messages
     data: bytes
 
 
-class History:
-    """How long tasks took before; knows nothing without a store."""
-
-    def __init__(self, store: Store | None = None, warning: str = "") -> None:
-        self._store = store
-        self.warning = warning  # why it knows nothing, if that is news
-        self._known: dict[tuple[str, str], list[tuple[int, float]]] = {}
-
-    def estimate(self, task: PlanTask) -> float | None:
-        """The stages of the task one after the other, as far as anything is known of them."""
-        size = len(task.claims)
-        found = [
-            seconds
-            for stage in task.stages or (USUAL_STAGE,)
-            if (seconds := forecast.estimate(self._alike(task.agent or "", stage), size))
-            is not None
-        ]
-        return sum(found) if found else None
-
-    def _alike(self, agent: str, stage: str) -> list[tuple[int, float]]:
-        key = (agent, stage)
-        if key not in self._known:
-            try:
-                found = durations(self._store, agent, stage) if self._store else []
-            except WeftError as error:
-                self._store, self.warning, found = None, str(error), []
-            self._known[key] = found
-        return self._known[key]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Where plans are checked: the numbers that count there, and what is remembered."""
+    """The configuration and the records by which plans are checked."""
 
     slots: int
     config: Config
-    history: History
+    store: Store | None
+    warning: str = ""  # reason for which there is no store, if that is unusual
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedPlan:
-    """A plan, its graph and its forecast."""
-
     source: PlanSource
     reading: ParsedPlan
     compiled: Compiled
     work: ForecastWork
     forecast: Forecast
+    warning: str  # reason for which estimates are defaults
 
     @property
     def name(self) -> str:
@@ -104,7 +72,7 @@ class CheckedPlan:
 
     @cached_property
     def seconds(self) -> Mapping[str, float]:
-        """What each task is taken to last; nothing for what takes no slot."""
+        """Return the estimate of each task; 0 for a task that takes no slot."""
         tasks = self.compiled.plan.tasks
         return {task.id: job.seconds for task, job in zip(tasks, self.work.jobs, strict=False)}
 
@@ -114,35 +82,36 @@ class CheckedPlan:
 
     @cached_property
     def savings(self) -> list[Saving]:
-        """What would shorten it most; the larger the plan, the fewer ways are tried."""
+        """List the best ways to shorten the run; the larger the plan, the fewer are tried."""
         tries = min(12, max(2, _SIMULATED // max(1, len(self.work.jobs))))
         return forecast.savings(self.work, self.forecast.slots, tries=tries)
 
 
 def load(directory: Path, name: str) -> PlanSource:
-    """Read a plan file, named as from that directory."""
     return PlanSource(name=name, data=plan_file.read(directory / name))
 
 
 @contextmanager
 def setting(directory: Path, environment: Mapping[str, str]) -> Iterator[Setting]:
-    """What is known around a directory, which need not be in a repository."""
-    found = _project(directory, environment)
-    store, warning = _open(found)
+    """Find the setting of a directory, which need not be in a repository."""
+    project = _project(directory, environment)
+    store, warning = _open(project)
     try:
         yield Setting(
-            slots=usual_slots(found.config),
-            config=found.config,
-            history=History(store, warning=warning),
+            slots=usual_slots(project.config), config=project.config, store=store, warning=warning
         )
     finally:
         if store is not None:
             store.close()
 
 
+def setting_of(project: Project, store: Store) -> Setting:
+    return Setting(slots=usual_slots(project.config), config=project.config, store=store)
+
+
 def _project(directory: Path, environment: Mapping[str, str]) -> Project:
     try:
-        return project.find(directory, environment)
+        return find(directory, environment)
     except (NotARepository, ProgramMissing):
         settings = config.load(directory, environment)
         return Project(
@@ -153,31 +122,27 @@ def _project(directory: Path, environment: Mapping[str, str]) -> Project:
         )
 
 
-def _open(found: Project) -> tuple[Store | None, str]:
-    if not found.store_url:
+def _open(project: Project) -> tuple[Store | None, str]:
+    if not project.store_url:
         return None, ""
     try:
-        return (found.open_store(), "") if found.has_store else (None, "")
+        return (project.open_store(), "") if project.has_store else (None, "")
     except (WeftError, OSError) as error:
         return None, str(error)
 
 
 def usual_slots(settings: Config) -> int:
-    """How many tasks of one run are worked on at once; a limit that is paused counts as one."""
+    """Return the number of tasks that a run works on at once; a paused limit counts as 1."""
     limits = (settings.limits["run/agents"], settings.limits["stage/implement"])
     return max(1, min(settings.worker_slots, *limits))
 
 
 def check(source: PlanSource, around: Setting, slots: int | None = None) -> CheckedPlan:
-    """Read and compile a plan, and predict how it would run."""
+    """Read and compile a plan, and forecast its run."""
     slots = slots or around.slots
     reading = plan.read(source.name, source.data)
     compiled = plan.compile(reading.plan, capacity=slots)
-    seconds = {
-        task.id: known
-        for task in compiled.plan.tasks
-        if (known := around.history.estimate(task)) is not None
-    }
+    seconds, warning = _estimate(compiled.plan.tasks, around)
     work = forecast.work_of(compiled, seconds)
     return CheckedPlan(
         source=source,
@@ -185,11 +150,30 @@ def check(source: PlanSource, around: Setting, slots: int | None = None) -> Chec
         compiled=compiled,
         work=work,
         forecast=forecast.forecast(work, slots, tuning=around.config.tuning),
+        warning=warning,
     )
 
 
+def _estimate(tasks: Iterable[PlanTask], around: Setting) -> tuple[dict[str, float], str]:
+    """Estimate tasks from the store's records; a broken store costs the estimates alone."""
+    store = around.store
+    if store is None:
+        return {}, around.warning
+    estimates = DurationEstimates(lambda agent, stage: durations(store, agent, stage))
+    known: dict[str, float] = {}
+    try:
+        for task in tasks:
+            stages = [(task.agent or "", stage) for stage in task.stages or (USUAL_STAGE,)]
+            seconds = estimates.of_stages(stages, len(task.claims))
+            if seconds is not None:
+                known[task.id] = seconds
+    except WeftError as error:
+        return {}, str(error)
+    return known, ""
+
+
 def as_json(checked: CheckedPlan) -> dict[str, Any]:
-    """All of it for programs; times in seconds."""
+    """Return the check for programs; times are seconds."""
     bounds = checked.forecast.bounds
     return {
         **plan_json.as_json(checked.reading, checked.compiled, checked.seconds),

@@ -17,8 +17,9 @@ from weft.errors import Forbidden, InputError
 from weft.git import NoSuchCommit
 from weft.plan.plan_records import Problem, Severity
 from weft.project.project import Project
-from weft.runs.plan_check import CheckedPlan, History, PlanSource, Setting, check, usual_slots
-from weft.runs.submission import Sheet, Submitted, Wishes, submit
+from weft.runs.plan_check import CheckedPlan, PlanSource, check, setting_of
+from weft.runs.preparation import PlanUpload, RunOptions, prepare
+from weft.runs.submission import Submitted, submit_prepared
 from weft.store import Store
 from weft.swarm.dispatch import DEFAULT_TENANT
 from weft.swarm.identity import ADMIN, Identity, has
@@ -33,12 +34,12 @@ class PlanSent(Struct, frozen=True, kw_only=True):
 
 
 class NewPlan(Struct, frozen=True, kw_only=True):
-    """A plan as it is sent, with what is wished for besides."""
+    """A plan as it is sent, with options of its run."""
 
     text: str
     name: str = "plan"  # a plain word: it becomes part of the run's
     format: Format | None = None  # None: as its first line tells
-    wishes: Wishes = Wishes()  # its tenant is that of who sends it
+    options: RunOptions = RunOptions()  # the tenant is the sender's
 
 
 def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> PlanSent:
@@ -47,18 +48,17 @@ def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> 
             "Only an admin submits a plan: it chooses agents and brings commands (`check:`). "
             "Send its tasks one by one."
         )
-    around = Setting(
-        slots=usual_slots(project.config), config=project.config, history=History(store)
-    )
     source = _source(new)
-    checked = check(source, around, new.wishes.slots)
+    checked = check(source, setting_of(project, store), new.options.slots)
     _refuse_unusable(checked)
-    sheet = Sheet(source=source, stem=new.name, place=f"{who.subject}:{source.name}", spec="")
-    wishes = replace(new.wishes, tenant=who.tenant or DEFAULT_TENANT)
+    place = f"{who.subject}:{source.name}"
+    upload = PlanUpload(source=source, stem=new.name, place=place, spec="")
+    options = replace(new.options, tenant=who.tenant or DEFAULT_TENANT)
     try:
-        submitted = submit(project, store, checked, sheet, wishes)
+        prepared = prepare(project, checked, upload, options)
     except NoSuchCommit as error:  # which says where the repository is
-        raise InputError(f"{wishes.base!r} is no commit of the repository.") from error
+        raise InputError(f"{options.base!r} is no commit of the repository.") from error
+    submitted = submit_prepared(project, store, prepared)
     return PlanSent(submitted=submitted, warnings=tuple(_told(one) for one in checked.problems))
 
 

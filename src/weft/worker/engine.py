@@ -286,11 +286,13 @@ async def _learn_loop(site: Site) -> None:
     """Let what attempts teach about durations change the order of what is left."""
     while True:
         await anyio.sleep(_LEARNS)
-        from weft.runs.duration_estimates import learn  # late: brings all that plans need with it
+        from weft.runs.duration_estimates import (
+            update_paths,  # late: brings all that plans need with it
+        )
 
         try:
             for run in await run_sync(_running_here, site):
-                await run_sync(learn, site.store, run)
+                await run_sync(update_paths, site.store, run)
         except StoreError as error:
             log.warning("nothing could be learned from the runs just now: %s", error)
 

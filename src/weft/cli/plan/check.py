@@ -28,7 +28,7 @@ def command(directory: Path, files: tuple[str, ...], slots: int | None, as_json:
     sources = [plan_check.load(directory, name) for name in files]
     with plan_check.setting(directory, os.environ) as around:
         checked = [plan_check.check(source, around, slots) for source in sources]
-        plan_text.warn(around.history.warning)
+    plan_text.warn(checked[0].warning)
     if as_json:
         answers = [plan_check.as_json(plan) for plan in checked]
         named = [

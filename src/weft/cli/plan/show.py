@@ -36,7 +36,7 @@ def command(
     source = plan_check.load(directory, file)
     with plan_check.setting(directory, os.environ) as around:
         checked = plan_check.check(source, around, slots)
-        plan_text.warn(around.history.warning)
+    plan_text.warn(checked.warning)
     if checked.failed:
         if as_json:
             print_json(plan_check.as_json(checked))

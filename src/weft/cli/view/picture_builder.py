@@ -17,7 +17,8 @@ from msgspec import Struct, field
 from weft.cli.view.picture import AgentLine, RunPicture
 from weft.formats import duration
 from weft.model import HUMAN, TERMINAL, State, Task
-from weft.runs.outlook import Durations, foresee, holdups
+from weft.runs.duration_estimates import DurationEstimates
+from weft.runs.outlook import foresee, list_holdups
 from weft.runs.tracker import Track
 from weft.store import Store
 from weft.store.leases import durations
@@ -84,7 +85,7 @@ class Scenery(Struct, kw_only=True):
 
     def _foresee(self, track: Track, known: _Known, slots: int, now: float) -> None:
         progress = track.progress
-        past = Durations(
+        past = DurationEstimates(
             lambda agent, stage: durations(self.store, agent, stage), progress.attempts
         )
         checks = [one.seconds for one in progress.gate.verdicts if one.seconds > 0]
@@ -179,7 +180,7 @@ def _waits(store: Store, track: Track, now: float) -> Iterable[str]:
         yield "the run waits for a place among the runs (`weft limits`: runs)"
         return
     behind: dict[tuple[str, ...], list[str]] = {}
-    for one in holdups(progress.tasks, track.edges):
+    for one in list_holdups(progress.tasks, track.edges):
         names = tuple(task.name for task in one.waiting)
         behind.setdefault(names, []).append(f"{one.holder.name} ({one.holder.state})")
     for names, holders in list(behind.items())[:_GROUPS]:

@@ -58,7 +58,6 @@ MODULES: Final = (
     "weft.runs.single_task",
     "weft.maintenance.examination",
     "weft.runs.attempt_output",
-    "weft.runs.preview",
     "weft.runs.run_settings",
     "weft.runs.submission",
     "weft.runs.target_branch",

@@ -1,0 +1,284 @@
+"""Preparation of a run: the tasks of a compiled plan with their needs, claims and requests."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from weft import bounds, forecast, git, paths
+from weft.admission.capacity import attempt_demand
+from weft.agents import spec
+from weft.agents.agent import Agent
+from weft.config import RunSettings
+from weft.errors import InputError
+from weft.model import HUMAN, NewRun, NewTask, Stage, TaskKind, TaskRequest
+from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask
+from weft.project.project import Project
+from weft.project.site import agent_names, parse_agent, read_agent_file
+from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource
+from weft.runs.target_branch import require_target
+from weft.stages import RULE, find_fault, looks
+from weft.workspace.filters import refuse_filters
+
+_USES: Final = {
+    "port": ("host:@/port", 1),
+    "ram_mb": ("host:@/ram_mb", 1),
+    "ram_gb": ("host:@/ram_mb", 1024),
+}
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """Options of a run beside its plan."""
+
+    agent: str = "implement"  # for tasks without an agent
+    stages: tuple[str, ...] = ()  # for tasks without stages
+    slots: int | None = None
+    base: str = "HEAD"
+    into: str | None = None  # branch that moves to the result of a complete run
+    micro_usd: int | None = None  # budget of the whole run
+    tenant: str = "default"
+
+
+def micro_dollars(dollars: float) -> int:
+    """Return a budget in millionths of a dollar."""
+    if not 0 < dollars < bounds.DOLLARS:
+        raise InputError(f"A budget is dollars, above 0 and below {bounds.DOLLARS:,}.")
+    return max(1, round(dollars * 1_000_000))
+
+
+class PlanUpload(Struct, frozen=True, kw_only=True):
+    """A plan on its way to a run, with the specification that lies beside it."""
+
+    source: PlanSource
+    stem: str  # beginning of the run's name
+    place: str  # of the plan's file
+    spec: str  # mostly empty
+
+
+class PreparedRun(Struct, frozen=True, kw_only=True):
+    run: NewRun
+    tasks: Sequence[NewTask]
+    agents: Mapping[str, Agent]  # agents of the tasks
+    settings: RunSettings
+
+
+def prepare(
+    project: Project, checked: CheckedPlan, upload: PlanUpload, options: RunOptions
+) -> PreparedRun:
+    """Build the rows of a run and write none; raise the reason if the plan cannot be run."""
+    if options.stages and (fault := find_fault(options.stages)) is not None:
+        raise InputError(f"--stages {','.join(options.stages)}: {fault.why}; {RULE}.")
+    common = git.common_directory(project.root)
+    if not os.access(common, os.W_OK):
+        raise InputError(f"weft cannot write to {common}, where its workspaces and branches are.")
+    refuse_filters(project.root)
+    base = _base(project.root, options.base)
+    if options.into is not None:
+        require_target(project.root, options.into, base)
+    run = _new_id(upload.stem)
+    builder = _TaskBuilder(project, checked, upload.spec, run, options)
+    tasks = builder.build()
+    if not tasks:
+        raise InputError(f"{checked.name} has nothing left to do.")
+    limits: dict[str, int] = {}
+    if options.slots is not None:
+        limits |= dict.fromkeys(("agents", "test", "implement"), options.slots)
+    if options.micro_usd is not None:
+        limits["usd"] = options.micro_usd
+    new = NewRun(
+        id=run,
+        repo=str(common),
+        tenant=options.tenant,
+        plan=upload.place,
+        base=base,
+        target=options.into or "",
+        limits=limits,
+        alternates=git.list_alternates(project.root),
+    )
+    settings = RunSettings(
+        gate=project.config.gate, workspace=project.config.workspace, agents=builder.agent_files
+    )
+    return PreparedRun(run=new, tasks=tasks, agents=builder.agents, settings=settings)
+
+
+def _base(root: Path, name: str) -> str:
+    try:
+        return git.get_commit(root, name).id
+    except git.NoSuchCommit as error:
+        raise InputError(
+            f"The run cannot start from --base {name}: there is no such commit."
+        ) from error
+
+
+def _new_id(name: str) -> str:
+    """Return a short, readable id that no run has: `plan-3fa1`."""
+    stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:24] or "run"
+    return f"{stem}-{secrets.token_hex(2)}"
+
+
+class _TaskBuilder:
+    """Builder of a plan's tasks; reads each agent file once."""
+
+    def __init__(
+        self, project: Project, checked: CheckedPlan, spec: str, run: str, options: RunOptions
+    ) -> None:
+        self._project = project
+        self._compiled: Compiled = checked.compiled
+        self._run = run
+        self._options = options
+        self.agents: dict[str, Agent] = {}  # agents of the tasks
+        self.agent_files: dict[str, str] = {}  # the text of each agent file, by name
+        self._names = agent_names(project.root)
+        self._spec = spec
+        self._open = {task.id for task in self._compiled.plan.tasks if not task.settled}
+        ids = (task.id for task in self._compiled.plan.tasks)
+        self._paths = dict(zip(ids, forecast.paths(checked.work), strict=False))
+        self._gangs = {
+            task: f"g{n}" for n, group in enumerate(checked.compiled.groups) for task in group
+        }
+        self._phases = {phase.label: phase for phase in self._compiled.plan.phases}
+
+    def build(self) -> list[NewTask]:
+        needs: dict[str, set[str]] = {task: set() for task in self._open}
+        for edge in self._compiled.edges:
+            if (
+                edge.why is not EdgeReason.OVERLAP
+                and edge.before in self._open
+                and edge.after in needs
+            ):
+                needs[edge.after].add(edge.before)
+        barriers = []
+        for number, barrier in enumerate(self._compiled.barriers):
+            before = [task for task in barrier.before if task in self._open]
+            after = [task for task in barrier.after if task in needs]
+            if before and after:
+                name = f"barrier {number + 1}"
+                request = TaskRequest(kind=TaskKind.BARRIER)
+                barriers.append(NewTask(name=name, needs=tuple(before), request=request))
+                for task in after:
+                    needs[task].add(name)
+        tasks = [
+            self._task(task, tuple(sorted(needs[task.id])))
+            for task in self._compiled.plan.tasks
+            if task.id in self._open
+        ]
+        return [*tasks, *barriers]
+
+    def _task(self, task: PlanTask, needs: tuple[str, ...]) -> NewTask:
+        story = task.parent if task.kind is ItemKind.SUBTASK else None
+        common: dict[str, Any] = {
+            "name": task.id,
+            "text": _text(task),
+            "needs": needs,
+            "klass": task.klass,
+            "priority": task.priority,
+            "path_seconds": self._paths.get(task.id, 0.0),
+            "story": story if story in self._open else None,
+        }
+        if task.kind in (ItemKind.STORY, ItemKind.EPIC):
+            judging = tuple(stage for stage in self._stages(task) if looks(stage.name))
+            request = TaskRequest(
+                kind=TaskKind.STORY, title=task.text, criteria=task.criteria, stages=judging
+            )
+            return NewTask(**common, request=request)
+        if task.manual:
+            return NewTask(**common, agent=HUMAN, request=TaskRequest(title=task.text))
+        stages = self._stages(task)
+        if common["story"] is not None:  # the story is reviewed as a whole
+            stages = [stage for stage in stages if not looks(stage.name)]
+        first = stages[0]
+        return NewTask(
+            **common,
+            files=task.claims,
+            gang=self._gangs.get(task.id),
+            agent=first.agent,
+            stage=first.name,
+            demand=first.demand,
+            request=self._request(task, stages),
+        )
+
+    def _stages(self, task: PlanTask) -> list[Stage]:
+        stages = []
+        for stage in task.stages or self._options.stages or (USUAL_STAGE,):
+            # A task names the agent of its main stage; other stages are named after their agents.
+            name = (task.agent or self._options.agent) if stage == USUAL_STAGE else stage
+            agent = self._agent(name, task, stage)
+            demand = attempt_demand(
+                run=self._run,
+                stage=stage,
+                agent=name,
+                provider=agent.provider,
+                uses=self._uses(task, agent),
+            )
+            stages.append(Stage(name=stage, agent=name, demand=demand))
+        return stages
+
+    def _agent(self, name: str, task: PlanTask, stage: str) -> Agent:
+        if name not in self.agents:
+            if name not in self._names:
+                known = ", ".join(self._names) or "none; `weft init` writes a useful set"
+                where = "" if task.stages else " of --stages"
+                asks = f"the agent {name!r}" + (
+                    f" for the stage {stage}{where}" if stage != USUAL_STAGE else ""
+                )
+                raise InputError(
+                    f"Task {task.id} asks for {asks}, which has no file in "
+                    f".weft/agents (there are: {known})."
+                )
+            self.agent_files[name] = read_agent_file(self._project.root, name)
+            self.agents[name] = parse_agent(self.agent_files[name], name)
+        return self.agents[name]
+
+    def _uses(self, task: PlanTask, agent: Agent) -> dict[str, int]:
+        uses: dict[str, int] = {}
+        for name, amount in task.uses.items():
+            resource, factor = _USES.get(name, (name, 1))
+            uses[resource] = math.ceil(amount * factor)
+        if self._options.micro_usd is not None:
+            uses[f"run:{self._run}/usd"] = max(
+                1, min(self._options.micro_usd, _dollars(task, agent))
+            )
+        return uses
+
+    def _request(self, task: PlanTask, stages: Sequence[Stage]) -> TaskRequest:
+        plan = self._compiled.plan
+        phase = self._phases.get(task.phase)
+        title = phase.title if phase else ""
+        budget = task.budget or Budget()
+        literal = [file for file in task.claims if paths.is_literal(file)]
+        return TaskRequest(
+            title=task.text,
+            plan=plan.title or plan.name,
+            phase=title,
+            reads=tuple(task.reads),
+            criteria=task.criteria,
+            spec=spec.relevant(
+                self._spec, task=task.id, phase=task.phase, phase_title=title, files=literal
+            )
+            if self._spec
+            else "",
+            check=task.check or "",
+            budget=None if budget.usd is None else round(budget.usd * 1_000_000),
+            timeout=None if budget.seconds is None else float(budget.seconds),
+            stages=tuple(stages),
+        )
+
+
+_USUAL_DOLLARS: Final = 2_000_000  # reserved for an attempt without a budget
+
+
+def _dollars(task: PlanTask, agent: Agent) -> int:
+    if task.budget and task.budget.usd is not None:
+        return round(task.budget.usd * 1_000_000)
+    return agent.budget.micro_usd or _USUAL_DOLLARS
+
+
+def _text(task: PlanTask) -> str:
+    return f"{task.text}\n{task.details}".strip()
