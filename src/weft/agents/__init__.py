@@ -1,15 +1,16 @@
-"""Agents as values: what their files say, how they are started, what their output means.
+"""Agents as values: their files, their command lines, the meaning of their output.
 
-    agent       the record                          file      an agent file -> Agent
-    frontmatter, values                             what a file is read with
-    template    the prompt template, checked        prompt    Agent + Briefing -> text
-    spec        the part of a spec.md that concerns one task
-    adapters    one module for each program: Agent + prompt -> Launch, output line -> events
-    events      what an output line can mean        lines     hostile JSON lines, read gently
-    places      where programs keep what is their own
-    usage       events + prices -> tokens and dollars of one attempt
-    classify    how an attempt ended -> Failure     trouble   statuses and phrases of failures
+    agent           the record                     agent_file     an agent file -> Agent
+    frontmatter     YAML with line numbers         file_values    typed values of settings
+    template        the prompt template, checked   prompt         Agent + Briefing -> text
+    spec            the parts of a spec.md that concern a task
+    adapters        a module per program: Agent + prompt -> Launch, output line -> events
+    events          the meanings of output lines   json_lines     lenient JSON
+    program_files   directories and files of programs
+    usage           events + prices -> tokens and dollars of an attempt
+    classify        the end of an attempt -> Failure
+    failure_text    statuses and phrases of failures
+    reset_time      the end of a rate limit        review_answer  verdicts of reviewers
 
-Everything here is pure. Reading files, starting programs, following their output and deciding
-what becomes of the task is left to others.
+Pure: callers read files, start programs, follow their output and settle the task.
 """

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
-"""What `runs` may name. Everything else is a command line of the user's own."""
+"""The programs that `runs` may name. Any other value is a command line of the user's own."""
 
 COMMAND: Final = "command"
 SCRIPTED: Final = "scripted"
@@ -35,7 +35,7 @@ class Prices(Struct, frozen=True, kw_only=True):
 
 
 class AgentBudget(Struct, frozen=True, kw_only=True):
-    """What one attempt may use up."""
+    """The most that an attempt may use."""
 
     micro_usd: int | None = None
     tokens: int | None = None
@@ -57,7 +57,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     provider: str | None = None
     prices: Prices | None = None
     timeout: float | None = None
-    idle_timeout: float | None = None  # None: what suits the program
+    idle_timeout: float | None = None  # None: the program's default
     budget: AgentBudget = field(default_factory=AgentBudget)
     sandbox: SandboxSettings = SandboxSettings.OFF
     network: bool = True  # whether the sandbox lets it out
@@ -65,7 +65,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()  # hidden paths that the sandbox opens for reading: `/…` or `~/…`
     env_passed: tuple[str, ...] = ()  # variables of the user's that it gets to see
     env_set: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    tools: tuple[str, ...] = ()  # the only ones of its own it may use; empty: all
+    tools: tuple[str, ...] = ()  # the only tools of its own it may use; empty: all
     commands: bool = False  # scripted agent: its script may run programs
     open: bool = False  # tokens that name no agents may send it work
     sends_to: tuple[str, ...] = ()  # lead: the agents it may send work to

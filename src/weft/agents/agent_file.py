@@ -1,7 +1,6 @@
 """An agent file, `.weft/agents/<name>.md`: settings in front, a prompt template behind.
 
 `parse` takes the text and returns an `Agent`, or raises an error that names file and line.
-Reading the file is left to others, what the settings lead to is up to the adapters.
 """
 
 from __future__ import annotations
@@ -77,8 +76,8 @@ def _understood(parse: Parser, key: str, value: Field, file: str) -> dict[str, A
         return parse(value)
     except Unexpected as error:
         wrong = error.field
-        said = f", not {_short(wrong.value)}" if isinstance(wrong.value, str) else ""
-        raise fail(file, wrong.line, f"{key!r} must be {error}{said}.") from None
+        present = f", not {_short(wrong.value)}" if isinstance(wrong.value, str) else ""
+        raise fail(file, wrong.line, f"{key!r} must be {error}{present}.") from None
 
 
 def _short(value: str) -> str:
@@ -108,8 +107,8 @@ def _prices(value: Field) -> dict[str, Any]:
     _only(given, ("input", "output", "cache_read", "cache_write"))
     if "input" not in given or "output" not in given:
         raise Unexpected(value, "dollars for a million tokens, with at least input and output")
-    prices = {key: file_values.micro_dollars(one) for key, one in given.items()}
-    # Without a price of its own, what passes the cache counts as plain input: never too little.
+    prices = {key: file_values.micro_dollars(price) for key, price in given.items()}
+    # Without a price of its own, cached input counts as plain input: never too little.
     whole = {"cache_read": prices["input"], "cache_write": prices["input"], **prices}
     return {"prices": Prices(**whole)}
 
@@ -134,13 +133,13 @@ def _sandbox(value: Field) -> dict[str, Any]:
     _only(given, ("kind", "network", "write", "read"))
     if "kind" not in given:
         raise Unexpected(value, "off, landlock or bwrap, given as `kind`")
-    found: dict[str, Any] = {"sandbox": _sandbox_kind(given["kind"])}
+    settings: dict[str, Any] = {"sandbox": _sandbox_kind(given["kind"])}
     if "network" in given:
-        found["network"] = file_values.truth(given["network"])
+        settings["network"] = file_values.truth(given["network"])
     for key in ("write", "read"):
         if key in given:
-            found[key] = file_values.paths(given[key])
-    return found
+            settings[key] = file_values.paths(given[key])
+    return settings
 
 
 def _sandbox_kind(value: Field) -> SandboxSettings:
@@ -157,8 +156,8 @@ def _env(value: Field) -> dict[str, Any]:
     given: dict[str, str] = {}
     for part in parts:
         if isinstance(part.value, Mapping):
-            for key, one in part.value.items():
-                given[file_values.variable(Field(key, one.line))] = _env_value(one)
+            for key, item in part.value.items():
+                given[file_values.variable(Field(key, item.line))] = _env_value(item)
         else:
             passed[file_values.variable(part)] = None
     return {"env_passed": tuple(passed), "env_set": MappingProxyType(given)}

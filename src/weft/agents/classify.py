@@ -1,8 +1,7 @@
-"""How an attempt ended: what class of failure it is, and what to tell the user.
+"""The end of an attempt: the class of failure, and a sentence for the user.
 
-What the program says in its structured output counts first, then how it was stopped or died,
-its words last. Whether it changed anything, and whether it was allowed to, is decided elsewhere;
-so is what becomes of the task.
+The structured output of a program counts first, then the way it was stopped or died, its words
+last. Changes and scope are judged elsewhere, and so is the future of the task.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from weft.model import ErrorClass
 
 
 class Stop(StrEnum):
-    """Why weft ended an agent that had not ended by itself."""
+    """The reason why weft ended an agent that had not ended by itself."""
 
     WALL = "wall"  # its time was up
-    IDLE = "idle"  # it said nothing for too long
+    IDLE = "idle"  # it was silent for too long
     TOKENS = "tokens"
     DOLLARS = "dollars"
     CANCEL = "cancel"
@@ -45,16 +44,16 @@ class Stop(StrEnum):
 
 
 class AttemptEnd(Struct, frozen=True, kw_only=True):
-    """What matters of the events of an attempt, whatever their number."""
+    """A summary of the events of an attempt, of constant size."""
 
     session: str = ""
     result: Result | None = None
     trouble: Error | RateLimit | Retrying | None = None  # since it last got on with its work
-    limit: RateLimit | None = None  # the last one that said when to come back
+    limit: RateLimit | None = None  # the last limit with a time to come back
     last_text: str = ""
     worked: int = 0  # messages and tool calls
     failed: int = 0  # failed requests since the last progress
-    unknown: int = 0  # lines that meant nothing
+    unknown: int = 0  # lines without a known meaning
 
     def after(self, event: Event) -> AttemptEnd:
         match event:
@@ -78,19 +77,19 @@ class AttemptEnd(Struct, frozen=True, kw_only=True):
         return self
 
     def _working(self) -> AttemptEnd:
-        """It gets on: what held it up is over, and what it ended with was not the end."""
+        """Count progress; earlier trouble and an earlier result no longer stand."""
         return replace(
             self, worked=self.worked + 1, failed=0, trouble=None, limit=None, result=None
         )
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """How an attempt's process came to its end."""
+    """The end of an attempt's process."""
 
     program: str  # how to call it
     says_result: bool  # a fact of its adapter
     exits: Mapping[int, ErrorClass] = field(default_factory=dict)  # exit codes with a meaning
-    status: int | None  # as Python gives it: negative for a signal; None: nobody saw it
+    status: int | None  # as Python gives it: negative for a signal; None: not known
     seen: AttemptEnd = field(default_factory=AttemptEnd)
     stopped: Stop | None = None
     errors: str = ""  # the end of its standard error
@@ -98,7 +97,7 @@ class Ending(Struct, frozen=True, kw_only=True):
 
 class Failure(Struct, frozen=True, kw_only=True):
     kind: ErrorClass
-    reason: str  # a sentence or two for people: what happened, what to do
+    reason: str  # the event and the remedy, in a sentence or two for people
     signature: str  # by which the same failure is recognised again
     until: float | None = None  # a rate limit: when to come back, since 1970
     after: float | None = None  # or so many seconds after it was said
@@ -129,7 +128,7 @@ _ADVICE: Final = {
 
 
 def classify(ending: Ending) -> Failure | None:
-    """What failed; None if the program ended well. What was cancelled never ended well."""
+    """Return the failure; None if the program ended well. A cancelled program never ended well."""
     if ending.stopped is not None and ending.stopped in _WEFT_ITSELF:
         return _ended_by_weft(ending.stopped)
     seen, status = ending.seen, ending.status
@@ -140,8 +139,8 @@ def classify(ending: Ending) -> Failure | None:
     if isinstance(seen.trouble, Error):
         return _failed(ending, _kind_of(seen.trouble, ending), seen.trouble.text)
     if seen.result is not None and not seen.result.ok:
-        said = seen.result.text
-        return _failed(ending, failure_text.by_text(said) or _by_exit(ending), said)
+        text = seen.result.text
+        return _failed(ending, failure_text.by_text(text) or _by_exit(ending), text)
     if status is None:
         return _failed(ending, ErrorClass.CRASH, "nobody saw how it ended")
     if status < 0:
@@ -176,16 +175,19 @@ def _exited(ending: Ending, status: int) -> Failure:
     pending = ending.seen.trouble
     if pending is not None:
         return _failed(ending, _kind_of(pending, ending), pending.text)
-    said = _last_lines(ending)
-    if status in (126, 127):  # what a shell, and our wrapper, say of a program that cannot start
-        return _failed(ending, ErrorClass.CONFIG, said or "the program was not found")
-    return _failed(ending, _by_last_lines(ending, said), said or f"exit code {status}")
+    text = _last_lines(ending)
+    if status in (126, 127):  # from a shell, and our wrapper, for a program that cannot start
+        return _failed(ending, ErrorClass.CONFIG, text or "the program was not found")
+    return _failed(ending, _by_last_lines(ending, text), text or f"exit code {status}")
 
 
-def _by_last_lines(ending: Ending, said: str) -> ErrorClass:
-    """The last resort. A program that has worked for a while is logged in and well set up,
-    whatever the words that its work left on the screen."""
-    kind = failure_text.by_text(said) or ending.exits.get(ending.status or 0, ErrorClass.CRASH)
+def _by_last_lines(ending: Ending, text: str) -> ErrorClass:
+    """Classify by the last lines, as the last resort.
+
+    A program that has worked for a while is logged in and well set up, so words about logins on the
+    screen come from its work.
+    """
+    kind = failure_text.by_text(text) or ending.exits.get(ending.status or 0, ErrorClass.CRASH)
     set_up = ending.seen.worked > _SHORT_OUTPUT
     return ErrorClass.CRASH if set_up and kind in (ErrorClass.AUTH, ErrorClass.CONFIG) else kind
 
@@ -195,8 +197,8 @@ def _silent(ending: Ending) -> Failure:
     pending = ending.seen.trouble
     if pending is not None:
         return _failed(ending, _kind_of(pending, ending), pending.text)
-    said = _last_lines(ending) if ending.errors else ""
-    return _failed(ending, _by_last_lines(ending, said), said or "it ended without a result")
+    text = _last_lines(ending) if ending.errors else ""
+    return _failed(ending, _by_last_lines(ending, text), text or "it ended without a result")
 
 
 def _kind_of(pending: Error | RateLimit | Retrying, ending: Ending) -> ErrorClass:
@@ -209,25 +211,25 @@ def _by_exit(ending: Ending) -> ErrorClass:
     return ending.exits.get(ending.status or 0, ErrorClass.OTHER)
 
 
-def _failed(ending: Ending, kind: ErrorClass, said: str) -> Failure:
+def _failed(ending: Ending, kind: ErrorClass, text: str) -> Failure:
     advice = _ADVICE.get(kind, "{program} failed.").format(program=ending.program)
-    said = shorten(clean(said))
-    if kind in (ErrorClass.OTHER, ErrorClass.CONFIG) and failure_text.is_session_lost(said):
+    text = shorten(clean(text))
+    if kind in (ErrorClass.OTHER, ErrorClass.CONFIG) and failure_text.is_session_lost(text):
         kind = ErrorClass.CRASH  # a new session may well succeed
     failure = Failure(
         kind=kind,
-        reason=f"{advice} It said: {said}" if said else advice,
-        signature=signature(kind, said),
+        reason=f"{advice} It said: {text}" if text else advice,
+        signature=signature(kind, text),
     )
     if kind is not ErrorClass.RATE_LIMIT:
         return failure
-    limit = ending.seen.limit or reset_time.rate_limit(said)
+    limit = ending.seen.limit or reset_time.rate_limit(text)
     return replace(failure, until=limit.until, after=limit.after, clock=limit.clock)
 
 
 def _last_lines(ending: Ending) -> str:
     kept = [line.strip() for line in ending.errors[-4_000:].splitlines() if line.strip()]
-    if kept or ending.says_result:  # what such a program tells of its work is not about itself
+    if kept or ending.says_result:  # the messages of such a program are about its work
         return "\n".join(kept[-10:])
     return ending.seen.last_text[-1_000:]
 

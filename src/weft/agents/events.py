@@ -1,4 +1,4 @@
-"""What a line of an agent's output can mean, whichever program wrote it."""
+"""The meanings of an output line, for all programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.model import ErrorClass
 
 
 class TokenCount(Struct, frozen=True, kw_only=True):
-    """Tokens by price. `input` is what was read outside the cache."""
+    """Tokens by price. `input` counts tokens outside the cache."""
 
     input: int = 0
     output: int = 0
@@ -23,15 +23,15 @@ class TokenCount(Struct, frozen=True, kw_only=True):
 
 
 class Extent(StrEnum):
-    """What a reported use covers."""
+    """The extent of a reported use."""
 
-    STEP = "step"  # one answer of the model: adds to what was reported before
-    RUN = "run"  # this process so far: takes the place of what was reported before
-    SESSION = "session"  # the session so far, processes before this one included
+    STEP = "step"  # an answer of the model: adds to earlier reports
+    RUN = "run"  # this process so far: replaces earlier reports
+    SESSION = "session"  # the session so far, earlier processes included
 
 
 class Started(Struct, frozen=True):
-    session: str  # what the program can be resumed by
+    session: str  # the id to resume the program by
 
 
 class TextEvent(Struct, frozen=True):
@@ -45,7 +45,7 @@ class ToolEvent(Struct, frozen=True):
 
 class Usage(Struct, frozen=True, kw_only=True):
     extent: Extent
-    tokens: TokenCount | None = None  # None: this report says nothing of tokens
+    tokens: TokenCount | None = None  # None: no tokens in this report
     micro_usd: int | None = None
 
 
@@ -82,7 +82,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 class Unknown(Struct, frozen=True):
-    """A line that means nothing to us. It stays in the log."""
+    """A line without a known meaning. It stays in the log."""
 
     size: int
 

@@ -1,6 +1,6 @@
-"""What the values of an agent file mean: amounts, times, names, lists.
+"""The values of an agent file: amounts, times, names, lists.
 
-Each parser takes a `Field` and returns a value, or raises `Unexpected` with what was expected.
+Each parser takes a `Field` and returns a value, or raises `Unexpected` with the expected form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRUTH: Final = {"yes": True, "true": True, "on": True, "no": False, "false": Fa
 
 
 class Unexpected(ValueError):
-    """A value is not what it should be; `field` says where it stands."""
+    """The value of `field` does not have the expected form."""
 
     def __init__(self, field: Field, expected: str) -> None:
         super().__init__(expected)
@@ -62,18 +62,18 @@ def count(field: Field) -> int:
 
 
 def truth(field: Field) -> bool:
-    found = _TRUTH.get(field.value.lower()) if isinstance(field.value, str) else None
-    if found is None:
+    value = _TRUTH.get(field.value.lower()) if isinstance(field.value, str) else None
+    if value is None:
         raise Unexpected(field, "yes or no")
-    return found
+    return value
 
 
 def seconds(field: Field) -> float:
     expected = "a time with its unit, such as 60m or 90s"
-    said = _DURATION.fullmatch(field.value) if isinstance(field.value, str) else None
-    if said is None:
+    match = _DURATION.fullmatch(field.value) if isinstance(field.value, str) else None
+    if match is None:
         raise Unexpected(field, expected)
-    units = zip(said.groups(), (86_400, 3_600, 60, 1), strict=True)
+    units = zip(match.groups(), (86_400, 3_600, 60, 1), strict=True)
     total = sum(int(amount or 0) * unit for amount, unit in units)
     if total == 0:
         raise Unexpected(field, f"{expected}, above 0")
@@ -82,17 +82,17 @@ def seconds(field: Field) -> float:
 
 def micro_dollars(field: Field) -> int:
     """Dollars as whole millionths, without passing through a float."""
-    said = _MONEY.fullmatch(field.value) if isinstance(field.value, str) else None
-    if said is None:
+    match = _MONEY.fullmatch(field.value) if isinstance(field.value, str) else None
+    if match is None:
         raise Unexpected(field, "an amount of dollars, such as 2.50 or $3")
-    return int(said[1]) * 1_000_000 + int((said[2] or "").ljust(6, "0"))
+    return int(match[1]) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
 
 
 def tokens(field: Field) -> int:
-    said = _TOKENS.fullmatch(field.value) if isinstance(field.value, str) else None
-    if said is None:
+    match = _TOKENS.fullmatch(field.value) if isinstance(field.value, str) else None
+    if match is None:
         raise Unexpected(field, "a number of tokens, such as 200000, 200k or 2M")
-    return int(said[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[said[2].lower()]
+    return int(match[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()]
 
 
 def names(field: Field) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def _path(field: Field) -> str:
 
 
 def words(field: Field) -> tuple[str, ...]:
-    """A list of arguments, or one text that is taken apart as a shell would, without a shell."""
+    """Return a list of arguments, or split a text as a shell would, without a shell."""
     if isinstance(field.value, tuple):
         return tuple(_argument(part) for part in field.value)
     if not isinstance(field.value, str):

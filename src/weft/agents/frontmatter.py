@@ -1,8 +1,8 @@
 """The front matter of an agent file: YAML between two lines of `---`, kept with its lines.
 
-Only the structure of YAML is used. A scalar stays the text its author wrote, so that `on`,
-`1_000` or `12:30` never turn into something else; what a value means is left to `values`.
-Anchors, aliases, tags and deep nesting have no use here and are refused.
+Only the structure of YAML is used. A scalar stays the text its author wrote, so that `on`, `1_000`
+or `12:30` keep their spelling; `file_values` reads the values. Anchors, aliases, tags and deep
+nesting have no use here and are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN_TAGS: Final = frozenset(
 
 
 class Field(Struct, frozen=True):
-    """A value and the line it stands on. An empty one is the empty text."""
+    """A value and its line. An empty value is the empty text."""
 
     value: str | tuple[Field, ...] | Mapping[str, Field]
     line: int
@@ -79,7 +79,7 @@ def _fields(header: str, file: str) -> Mapping[str, Field]:
 
 
 def _refuse_cleverness(events: Iterable[yaml.Event], file: str) -> None:
-    """Look at the events first: they come one by one, before anything is built or expanded."""
+    """Check the events first: they come in order, before the parser builds or expands any node."""
     depth = 0
     for event in events:
         line = event.start_mark.line + 2 if event.start_mark else 2
@@ -96,7 +96,7 @@ def _field(node: yaml.Node, file: str) -> Field:
     if node.tag not in _PLAIN_TAGS:
         raise fail(file, line, f"the tag {node.tag!r} is not allowed.")
     if isinstance(node, yaml.SequenceNode):
-        return Field(tuple(_field(one, file) for one in node.value), line)
+        return Field(tuple(_field(item, file) for item in node.value), line)
     if isinstance(node, yaml.MappingNode):
         return Field(_mapping(node, file), line)
     empty = node.tag.endswith(":null") and node.value in ("", "~", "null")
@@ -104,13 +104,13 @@ def _field(node: yaml.Node, file: str) -> Field:
 
 
 def _mapping(node: yaml.MappingNode, file: str) -> Mapping[str, Field]:
-    found: dict[str, Field] = {}
+    fields: dict[str, Field] = {}
     for key, value in node.value:
         name = _field(key, file)
         if not isinstance(name.value, str):
             raise fail(file, name.line, "a key must be a plain word.")
-        if name.value in found:
-            before = found[name.value].line
+        if name.value in fields:
+            before = fields[name.value].line
             raise fail(file, name.line, f"{name.value!r} was given before, on line {before}.")
-        found[name.value] = Field(_field(value, file).value, name.line)
-    return found
+        fields[name.value] = Field(_field(value, file).value, name.line)
+    return fields

@@ -1,7 +1,7 @@
-"""Reading JSON lines that may be anything: cut off, huge, nested, of the wrong types.
+"""JSON lines of any quality: cut off, huge, nested, of wrong types.
 
-`decode` gives an object or None and never raises. The getters give a value of the type asked for
-or something empty, so that a program that changes a field costs us that field only.
+`decode` returns an object or None and never raises. The getters return a value of the type asked
+for or an empty value, so that a program that changes a field costs us that field only.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def decode(line: bytes) -> Object | None:
     if len(line) > LONGEST:
         return None
     try:
-        found = json.loads(line.decode("utf-8", "replace").lstrip("\ufeff"))
+        value = json.loads(line.decode("utf-8", "replace").lstrip("\ufeff"))
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def shorten_line(beginning: bytes, end: bytes) -> bytes:
@@ -49,7 +49,7 @@ def shorten_line(beginning: bytes, end: bytes) -> bytes:
 
 
 def plain(line: bytes) -> str:
-    """A line as text, whatever it is."""
+    """Return any line as text."""
     return clean(line[:LONGEST].decode("utf-8", "replace").rstrip("\r\n"))
 
 
@@ -60,40 +60,40 @@ def clean(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def text(found: Object, key: str) -> str:
-    value = found.get(key)
+def text(record: Object, key: str) -> str:
+    value = record.get(key)
     return clean(value) if isinstance(value, str) else ""
 
 
-def inner(found: Object, key: str) -> Object:
-    value = found.get(key)
+def inner(record: Object, key: str) -> Object:
+    value = record.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def items(found: Object, key: str) -> list[Object]:
-    value = found.get(key)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+def items(record: Object, key: str) -> list[Object]:
+    value = record.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def number(found: Object, key: str) -> float | None:
+def number(record: Object, key: str) -> float | None:
     """A number of a sensible size, 0 or more."""
-    value = found.get(key)
+    value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= _MOST and not math.isnan(value) else None
 
 
-def count(found: Object, key: str) -> int:
-    return int(number(found, key) or 0)
+def count(record: Object, key: str) -> int:
+    return int(number(record, key) or 0)
 
 
-def micro_dollars(found: Object, key: str) -> int | None:
-    dollars = number(found, key)
+def micro_dollars(record: Object, key: str) -> int | None:
+    dollars = number(record, key)
     return None if dollars is None else round(dollars * 1_000_000)
 
 
 def started(session: str, known: str) -> tuple[Started, ...]:
-    """That a session began, if it is a new one and can be put on a command line."""
+    """Report the start of a session, if it is new and its id can stand on a command line."""
     if session == known or not _SESSION.fullmatch(session):
         return ()
     return (Started(session),)
@@ -102,11 +102,11 @@ def started(session: str, known: str) -> tuple[Started, ...]:
 def tool(name: str, arguments: Object) -> ToolEvent:
     """A tool call, with the argument that says most about it."""
     for key in ("command", "file_path", "filePath", "path", "pattern", "query", "url"):
-        if said := text(arguments, key):
-            return ToolEvent(name, shorten(said))
+        if detail := text(arguments, key):
+            return ToolEvent(name, shorten(detail))
     return ToolEvent(name)
 
 
-def shorten(said: str) -> str:
-    said = " ".join(said.split())
-    return said if len(said) <= _LONGEST_DETAIL else said[: _LONGEST_DETAIL - 1] + "…"
+def shorten(content: str) -> str:
+    content = " ".join(content.split())
+    return content if len(content) <= _LONGEST_DETAIL else content[: _LONGEST_DETAIL - 1] + "…"

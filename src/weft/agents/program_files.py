@@ -1,7 +1,6 @@
-"""Where programs keep what is their own, settings, sessions and caches: as paths. Pure.
+"""Settings, sessions and caches of programs, as paths. Pure.
 
-Programs look at a variable first and below home otherwise; so does this. Whether anything is
-there, and who may write to it, is left to others.
+Programs read a variable first and look below home otherwise; so does this module.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _XDG: Final = {
 class ProgramFiles(Struct, frozen=True, kw_only=True):
     variable: str = ""  # says where, if it is set
     home: str | None = None  # where it is otherwise, below the home directory; None: nowhere
-    name: str = ""  # its name there, where others have theirs, too
+    name: str = ""  # its name there, beside those of other programs
 
 
 def xdg(kind: str, name: str) -> ProgramFiles:
@@ -61,9 +60,9 @@ CREDENTIALS: Final = (
 
 def find_all(places: Iterable[ProgramFiles], environment: Mapping[str, str]) -> list[str]:
     """The paths of those that are anywhere in this environment."""
-    found = (_find(place, environment) for place in places)
-    # A relative one is in the workspace, wherever that will be.
-    return [path for path in found if path is not None and path.startswith("/")]
+    candidates = (_find(place, environment) for place in places)
+    # A relative path is in the workspace, which no sandbox hides.
+    return [path for path in candidates if path is not None and path.startswith("/")]
 
 
 def expand(paths: Iterable[str], environment: Mapping[str, str]) -> list[str]:

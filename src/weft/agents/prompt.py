@@ -1,9 +1,9 @@
-"""The prompt of an attempt: what its agent needs, and no more.
+"""The prompt of an attempt.
 
-The agent file's template comes first. Whatever it does not mention itself is added behind it
-under fixed headings, so that no template can forget the files, the reasons or the rules. Text
-that others wrote (specification, summaries, refusals, findings) is fenced or quoted: an agent
-should see where weft stops talking.
+The agent file's template comes first. Variables that it does not mention are added behind it under
+fixed headings, so that no template can forget the files, the reasons or the rules. Text by other
+authors (specification, summaries, refusals, findings) is fenced or quoted: an agent should see
+where weft stops talking.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_TOOLS: Final = (
 
 
 class NeededTask(Struct, frozen=True, kw_only=True):
-    """What a task that came before did."""
+    """The result of an earlier task."""
 
     name: str
     summary: str = ""
@@ -44,14 +44,14 @@ class LandedChange(Struct, frozen=True, kw_only=True):
 
 
 class PromptMessage(Struct, frozen=True, kw_only=True):
-    """What somebody wrote to a task."""
+    """A message to a task."""
 
     sender: str
     text: str
 
 
 class SentTask(Struct, frozen=True, kw_only=True):
-    """A task that this one has sent, and how far it is."""
+    """A task that this task has sent, and its state."""
 
     task: int
     name: str
@@ -60,7 +60,7 @@ class SentTask(Struct, frozen=True, kw_only=True):
 
 
 class Briefing(Struct, frozen=True, kw_only=True):
-    """Everything an agent may be told about its task."""
+    """All facts about a task that an agent may see."""
 
     task: str  # its id in the plan
     title: str
@@ -69,15 +69,15 @@ class Briefing(Struct, frozen=True, kw_only=True):
     phase: str = ""
     stage: str = ""
     attempt: int = 1
-    files: tuple[str, ...] = ()  # what it may change; empty: nothing
+    files: tuple[str, ...] = ()  # files it may change; empty: none
     reads: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()  # test files it may not edit
     criteria: tuple[str, ...] = ()
     spec: str = ""
     needs: tuple[NeededTask, ...] = ()
     refusal: str = ""  # why the last attempt was refused
-    change: LandedChange | None = None  # what to review or judge
-    findings: str = ""  # what checks and reviewers said of it
+    change: LandedChange | None = None  # to review or judge
+    findings: str = ""  # of checks and reviewers
     messages: tuple[PromptMessage, ...] = ()
     sent: tuple[SentTask, ...] = ()
     tools: bool = False  # whether it can call weft's own
@@ -115,7 +115,7 @@ def prompt(agent: Agent, briefing: Briefing) -> str:
 
 
 def variables(briefing: Briefing) -> dict[str, Any]:
-    """What a template sees, by the names that `template.VARIABLES` explains."""
+    """Return the values of a template's variables, which `template.VARIABLES` explains."""
     return {
         "task": {
             "name": briefing.task,
@@ -143,7 +143,7 @@ def variables(briefing: Briefing) -> dict[str, Any]:
 
 
 def environment(briefing: Briefing) -> dict[str, str]:
-    """What every agent finds in its environment, for scripts and hooks."""
+    """Return the variables in the environment of every agent, for scripts and hooks."""
     return {
         "WEFT_TASK": _clean(briefing.task),
         "WEFT_STAGE": _clean(briefing.stage),
@@ -169,22 +169,22 @@ def rules(briefing: Briefing) -> str:
 
 
 def tools(briefing: Briefing) -> str:
-    """What an agent is told of weft's own tools. How to call each of them, they say themselves."""
+    """Return the introduction to weft's own tools; each tool describes its own use."""
     if not briefing.tools:
         return _NO_TOOLS if briefing.stage == LEAD else ""
-    told = [
+    lines = [
         "`store_progress` tells how far you are; `poll_task` brings messages while you work.",
         "`claim_files` asks for a file you do not own, before you change it. If it is not granted, "
         "say so and stop.",
     ]
     if briefing.stage == LEAD:
-        told = [
+        lines = [
             "`send_task` hands work to others; `get_swarm` says who is there.",
             "`poll_task` waits until something you sent has ended or somebody writes to you; give "
             "it the `ack` of the answer before. `get_tasks` and `why` say how the rest is doing.",
-            *told,
+            *lines,
         ]
-    return f"They are there over MCP, as the server `weft`:\n\n{_bullets(told)}"
+    return f"They are there over MCP, as the server `weft`:\n\n{_bullets(lines)}"
 
 
 def _clean(text: str) -> str:
@@ -201,15 +201,15 @@ def _cut(text: str, most: int) -> str:
 
 
 def _bullets(items: Iterable[str]) -> str:
-    return "\n".join(f"- {one}" for one in items)
+    return "\n".join(f"- {item}" for item in items)
 
 
 def _inline(paths: Sequence[str]) -> PrintedOutput[str]:
-    return PrintedOutput.of(paths, ", ".join(f"`{one}`" for one in paths))
+    return PrintedOutput.of(paths, ", ".join(f"`{path}`" for path in paths))
 
 
 def _paths(items: Iterable[str]) -> str:
-    return _bullets(f"`{one}`" for one in items)
+    return _bullets(f"`{path}`" for path in items)
 
 
 def _fenced(text: str) -> str:
@@ -235,7 +235,7 @@ def _place(briefing: Briefing) -> str:
         "Task": briefing.task,
         "Stage": briefing.stage,
     }
-    return _bullets(f"{what}: {said}" for what, said in parts.items() if said)
+    return _bullets(f"{what}: {value}" for what, value in parts.items() if value)
 
 
 def _needs(briefing: Briefing) -> str:
@@ -255,18 +255,18 @@ def _refusal(briefing: Briefing) -> str:
 
 def _messages(briefing: Briefing) -> str:
     parts = []
-    for one in briefing.messages:
-        said = _quoted(_cut(one.text.strip(), _LONGEST_SUMMARY))
-        parts.append(f"- From {' '.join(one.sender.split())}:\n{said}")
+    for message in briefing.messages:
+        text = _quoted(_cut(message.text.strip(), _LONGEST_SUMMARY))
+        parts.append(f"- From {' '.join(message.sender.split())}:\n{text}")
     return "\n".join(parts)
 
 
 def _sent(briefing: Briefing) -> str:
     parts = []
-    for one in briefing.sent:
-        summary = _quoted(_cut(one.summary.strip(), _LONGEST_SUMMARY))
-        told = f"- Task {one.task} ({one.name}) is {one.state}."
-        parts.append(told + (f"\n{summary}" if summary else ""))
+    for task in briefing.sent:
+        summary = _quoted(_cut(task.summary.strip(), _LONGEST_SUMMARY))
+        line = f"- Task {task.task} ({task.name}) is {task.state}."
+        parts.append(line + (f"\n{summary}" if summary else ""))
     return "\n".join(parts)
 
 
@@ -293,4 +293,4 @@ _SECTIONS: Final[tuple[Section, ...]] = (
     ("weft's own tools", frozenset({"tools"}), tools),
     ("Rules", frozenset({"rules"}), rules),
 )
-"""Heading, the variables that make it unnecessary, and what it says; empty ones are left out."""
+"""Heading, the variables that make it unnecessary, and its text; empty sections are left out."""

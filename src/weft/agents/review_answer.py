@@ -1,7 +1,7 @@
 """The answers of reviewers and judges: the last JSON object in their text, read leniently.
 
 The agent files `review` and `judge` define the forms. An answer without a clear verdict counts as
-no verdict, and nothing lands without a verdict.
+no verdict, and no change lands without a verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ReviewVerdict(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(f"- {one}" for one in self.reasons)
+        return "\n".join(f"- {reason}" for reason in self.reasons)
 
 
 def without_prompt(text: str, template: str) -> str:
@@ -36,56 +36,56 @@ def without_prompt(text: str, template: str) -> str:
 
 def read(text: str) -> ReviewVerdict | None:
     """The verdict in an answer; None if there is none."""
-    found = _last_object(text[-_LONGEST:])
-    if found is None:
+    answer = _last_object(text[-_LONGEST:])
+    if answer is None:
         return None
-    if "verdict" in found:
-        return _judged(found)
+    if "verdict" in answer:
+        return _judged(answer)
     answers = {
-        question: one
-        for question, one in found.items()
-        if isinstance(one, dict) and one.get("answer") in _UNSURE
+        question: entry
+        for question, entry in answer.items()
+        if isinstance(entry, dict) and entry.get("answer") in _UNSURE
     }
     if not answers:
         return None
     refused = [
-        f"{question.replace('_', ' ')}: {one.get('why') or 'no'}"
-        for question, one in answers.items()
-        if one["answer"] == "no"
+        f"{question.replace('_', ' ')}: {entry.get('why') or 'no'}"
+        for question, entry in answers.items()
+        if entry["answer"] == "no"
     ]
-    reasons = (*_to_fix(found), *refused)
+    reasons = (*_to_fix(answer), *refused)
     return ReviewVerdict(accepted=not reasons, reasons=reasons)
 
 
-def _judged(found: dict[str, Any]) -> ReviewVerdict | None:
-    if found["verdict"] not in ("accept", "reject"):
+def _judged(answer: dict[str, Any]) -> ReviewVerdict | None:
+    if answer["verdict"] not in ("accept", "reject"):
         return None
-    accepted = found["verdict"] == "accept"
-    why = found.get("why")
-    said = (str(why),) if isinstance(why, str) and why.strip() else ()
-    reasons = (*_to_fix(found), *said) if not accepted else ()
+    accepted = answer["verdict"] == "accept"
+    why = answer.get("why")
+    own = (str(why),) if isinstance(why, str) and why.strip() else ()
+    reasons = (*_to_fix(answer), *own) if not accepted else ()
     return ReviewVerdict(accepted=accepted, reasons=reasons)
 
 
-def _to_fix(found: dict[str, Any]) -> tuple[str, ...]:
-    listed = found.get("must_be_fixed")
+def _to_fix(answer: dict[str, Any]) -> tuple[str, ...]:
+    listed = answer.get("must_be_fixed")
     if not isinstance(listed, list):
         return ()
-    return tuple(text for one in listed if (text := _fix(one)))
+    return tuple(text for entry in listed if (text := _fix(entry)))
 
 
-def _fix(one: object) -> str:
-    if isinstance(one, str):
-        return one.strip()
-    if not isinstance(one, dict):
+def _fix(entry: object) -> str:
+    if isinstance(entry, str):
+        return entry.strip()
+    if not isinstance(entry, dict):
         return ""
-    what = str(one.get("what") or "").strip()
-    where = ":".join(str(one[key]) for key in ("file", "line") if one.get(key))
+    what = str(entry.get("what") or "").strip()
+    where = ":".join(str(entry[key]) for key in ("file", "line") if entry.get(key))
     return f"{where}: {what}" if where and what else what
 
 
 def _last_object(text: str) -> dict[str, Any] | None:
-    """The last JSON object in a text that is not part of another one."""
+    """Return the last JSON object in a text that is not nested in another object."""
     decoder = json.JSONDecoder()
     last = None
     place = text.find("{")

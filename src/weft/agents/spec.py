@@ -1,8 +1,8 @@
-"""The part of a specification that concerns one task.
+"""The part of a specification that concerns a task.
 
-A section concerns a task if its heading or its own text names the task, one of its files, or its
-phase. Sections are taken in that order of importance until the limit is reached, and given in
-the order of the document, under the headings that lead to them.
+A section concerns a task if its heading or its own text names the task, a file of the task, or its
+phase. Sections are taken in that order of importance until the limit is reached, and given in the
+order of the document, under the headings that lead to them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def relevant(
     ranked = []
     for place, section in enumerate(sections):
         whole = f"{section.heading}\n{section.text}"
-        rank = next((i for i, one in enumerate(patterns) if one and one.search(whole)), None)
+        rank = next(
+            (i for i, pattern in enumerate(patterns) if pattern and pattern.search(whole)), None
+        )
         if rank is not None:
             ranked.append((rank, place))
     room = limit
@@ -62,11 +64,11 @@ def relevant(
 
 def _written(sections: Iterable[_SpecSection], limit: int) -> str:
     parts: list[str] = []
-    said: set[str] = set()
+    written: set[str] = set()
     for section in sections:
         for heading in (*section.above, section.heading):
-            if heading and heading not in said:
-                said.add(heading)
+            if heading and heading not in written:
+                written.add(heading)
                 parts.append(heading)
         if section.text.strip():
             parts.append(section.text.strip("\n"))
@@ -75,14 +77,14 @@ def _written(sections: Iterable[_SpecSection], limit: int) -> str:
 
 
 def _sections(spec: str) -> list[_SpecSection]:
-    found: list[_SpecSection] = []
+    sections: list[_SpecSection] = []
     trail: list[tuple[int, str]] = []
     level, heading, lines = 0, "", list[str]()
     fence = ""
 
     def close() -> None:
-        above = tuple(one for depth, one in trail if depth < level)
-        found.append(_SpecSection(level, heading, "\n".join(lines), above))
+        above = tuple(title for depth, title in trail if depth < level)
+        sections.append(_SpecSection(level, heading, "\n".join(lines), above))
 
     for line in spec.removeprefix("\ufeff").splitlines():
         if mark := _FENCE.match(line):
@@ -96,13 +98,13 @@ def _sections(spec: str) -> list[_SpecSection]:
             continue
         close()
         level, heading, lines = len(title[1]), line.strip(), []
-        trail = [one for one in trail if one[0] < level] + [(level, heading)]
+        trail = [entry for entry in trail if entry[0] < level] + [(level, heading)]
     close()
-    return found
+    return sections
 
 
 def _any(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    known = [one for one in patterns if one]
+    known = [pattern for pattern in patterns if pattern]
     return re.compile("|".join(known), re.IGNORECASE) if known else None
 
 

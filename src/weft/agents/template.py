@@ -1,9 +1,9 @@
-"""Prompt templates: Jinja, strict. What a template may say is known before anything runs.
+"""Prompt templates: Jinja, strict, checked before any agent runs.
 
 `check` refuses syntax errors and unknown variables with the line of the agent file; `mentioned`
-says which variables a template uses; `render` fills it in. Values are data: text that looks like
-a template inside a value stays as it is. The sandbox keeps a template from reaching into weft;
-it need not stop a hostile author, whose file names the program to run anyway.
+returns the variables a template uses; `render` fills it in. Values are data: text that looks like a
+template inside a value stays as it is. The sandbox keeps a template from reaching into weft; it
+need not stop a hostile author, whose file names the program to run anyway.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "rules": "what every agent must keep to",
     }
 )
-"""Everything a template can say."""
+"""The variables of templates."""
 
 _RECORDS: Final = frozenset(name.split(".")[0] for name in VARIABLES if "." in name)
 _SOURCE: Final = "<template>"  # how jinja calls a template without a file in tracebacks

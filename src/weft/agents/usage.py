@@ -1,8 +1,8 @@
-"""What an attempt has used so far, from what its program reports and what tokens cost.
+"""The tokens and dollars that an attempt has used, from reports of its program and prices.
 
-Programs differ in what a report covers: one step, this process, or the whole session. A `Meter`
-is a value that takes in one report after the other; what a resumed session had used before this
-attempt is subtracted, since another attempt has paid for it.
+Programs differ in the extent of a report: a step, this process, or the whole session. A `Meter` is
+a value that takes in reports in order. The use of a resumed session before this attempt is
+subtracted, since another attempt has paid for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 class Meter(Struct, frozen=True, kw_only=True):
     prices: Prices | None = None
-    before: Spent = field(default_factory=Spent)  # what the session had used when it was resumed
+    before: Spent = field(default_factory=Spent)  # the use of the session when it was resumed
     stepped: TokenCount = field(default_factory=TokenCount)  # the sum of the steps
     total: TokenCount = field(default_factory=TokenCount)  # the last word on the whole
     stepped_usd: int | None = None
@@ -42,9 +42,11 @@ class Meter(Struct, frozen=True, kw_only=True):
 
     @property
     def session(self) -> Spent:
-        """What the session has used, to be `before` when it is resumed."""
+        """The use of the session, to be `before` when it is resumed."""
         spent = self.spent
-        known = [one for one in (self.before.micro_usd, spent.micro_usd) if one is not None]
+        known = [
+            amount for amount in (self.before.micro_usd, spent.micro_usd) if amount is not None
+        ]
         return Spent(
             tokens=_plus(self.before.tokens, spent.tokens),
             micro_usd=sum(known) if known else None,
@@ -52,7 +54,7 @@ class Meter(Struct, frozen=True, kw_only=True):
 
 
 def counted(meter: Meter, event: Event) -> Meter:
-    """The meter after one more event."""
+    """Return the meter after another event."""
     if not isinstance(event, Usage):
         return meter
     if event.tokens is not None:
@@ -96,7 +98,7 @@ def price(tokens: TokenCount, prices: Prices) -> int:
 
 
 def exceeded(spent: Spent, budget: AgentBudget) -> str | None:
-    """Which budget is used up: `dollars`, `tokens`, or None while there is something left."""
+    """Return the budget that is used up, `dollars` or `tokens`; None while both last."""
     if budget.micro_usd is not None and (spent.micro_usd or 0) > budget.micro_usd:
         return "dollars"
     if budget.tokens is not None and spent.tokens.total > budget.tokens:
@@ -104,29 +106,29 @@ def exceeded(spent: Spent, budget: AgentBudget) -> str | None:
     return None
 
 
-def _plus(one: TokenCount, other: TokenCount) -> TokenCount:
+def _plus(a: TokenCount, b: TokenCount) -> TokenCount:
     return TokenCount(
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
+        input=a.input + b.input,
+        output=a.output + b.output,
+        cache_read=a.cache_read + b.cache_read,
+        cache_write=a.cache_write + b.cache_write,
     )
 
 
-def _minus(one: TokenCount, other: TokenCount) -> TokenCount:
+def _minus(a: TokenCount, b: TokenCount) -> TokenCount:
     return TokenCount(
-        input=max(0, one.input - other.input),
-        output=max(0, one.output - other.output),
-        cache_read=max(0, one.cache_read - other.cache_read),
-        cache_write=max(0, one.cache_write - other.cache_write),
+        input=max(0, a.input - b.input),
+        output=max(0, a.output - b.output),
+        cache_read=max(0, a.cache_read - b.cache_read),
+        cache_write=max(0, a.cache_write - b.cache_write),
     )
 
 
-def _most(one: TokenCount, other: TokenCount) -> TokenCount:
-    """Of two reports on the same work the larger: what was used does not come back."""
+def _most(a: TokenCount, b: TokenCount) -> TokenCount:
+    """Return the larger of two reports on the same work: use never shrinks."""
     return TokenCount(
-        input=max(one.input, other.input),
-        output=max(one.output, other.output),
-        cache_read=max(one.cache_read, other.cache_read),
-        cache_write=max(one.cache_write, other.cache_write),
+        input=max(a.input, b.input),
+        output=max(a.output, b.output),
+        cache_read=max(a.cache_read, b.cache_read),
+        cache_write=max(a.cache_write, b.cache_write),
     )

@@ -1,8 +1,7 @@
-"""One module for each kind of program, behind one Protocol and one dictionary.
+"""A module for each kind of program, behind a Protocol and a dictionary.
 
-An adapter translates and nothing else: an agent and its prompt into what must be started, one
-line of output into events. What a reader must remember from line to line is a value, `Reading`,
-that goes in and comes out.
+An adapter only translates: an agent and its prompt into a `Launch`, a line of output into events.
+The memory of a reader from line to line is a value, `ReaderState`, that goes in and comes out.
 """
 
 from __future__ import annotations

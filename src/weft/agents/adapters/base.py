@@ -15,13 +15,13 @@ from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
 LONGEST_ARGUMENT: Final = 128 * 1024 - 1
-"""Linux takes no longer one, whatever the whole command line may measure."""
+"""The longest argument that Linux takes, in a command line of any length."""
 
 
 class Home(Struct, frozen=True, kw_only=True):
     """A settings directory that a program finds through an environment variable.
 
-    Each attempt gets its own copy: the settings that `launch` wrote, and links to everything else
+    Each attempt gets its own copy: the settings that `launch` wrote, and links to the other files
     in the user's directory.
     """
 
@@ -38,8 +38,8 @@ class Journal(Struct, frozen=True, kw_only=True):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    program: str  # what must be installed; empty: the agent file says
-    first_signal: signal.Signals  # what makes it end cleanly
+    program: str  # the program to install; empty: the agent file names it
+    first_signal: signal.Signals  # ends it cleanly
     idle: float  # seconds without a line after which it is taken to hang
     says_result: bool  # whether ending well shows in its output; otherwise exit code 0 does
     session_stays: bool = False  # a session resumes only in the directory where it began
@@ -52,7 +52,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     journal: Journal | None = None
     home: Home | None = None
     passes: tuple[str, ...] = ()  # variables of the user's it needs, such as its keys
-    # What it must be able to write besides its work, and nobody else's:
+    # Places of its own that it must be able to write besides its work:
     directories: tuple[ProgramFiles, ...] = ()
     files: tuple[ProgramFiles, ...] = ()
 
@@ -68,12 +68,12 @@ class Mcp(Struct, frozen=True, kw_only=True):
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """What a launch depends on besides agent and prompt."""
+    """The circumstances of a launch besides agent and prompt."""
 
-    directory: str  # the attempt's own, outside the workspace, readable by nobody else
+    directory: str  # the attempt's own, outside the workspace, private
     session: str | None = None  # to go on with
     mcp: Mcp | None = None
-    micro_usd: int | None = None  # what it may spend
+    micro_usd: int | None = None  # the most it may spend
     root: bool = False  # whether it will run as root
     settings: bytes = b""  # the user's settings, where the program's `Home` names them
 
@@ -86,7 +86,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 class ReaderState(Struct, frozen=True, kw_only=True):
-    """What reading one line hands to the next."""
+    """The memory of a reader from line to line."""
 
     session: str = ""
     item: str = ""  # the message or item that was last counted or shown
@@ -103,16 +103,16 @@ class Adapter(Protocol):
     def launch(self, agent: Agent, prompt: str, start: Start) -> Launch: ...
 
     def read(self, line: bytes, reading: ReaderState) -> Read:
-        """The events of one line. Never raises, whatever the line is."""
+        """Return the events of a line. Never raises, for any bytes."""
         ...
 
 
 def environment(
     agent: Agent, launch: Launch, facts: Facts, own: Mapping[str, str]
 ) -> dict[str, str]:
-    """What an agent's environment has beyond the common part; `own` is the user's.
+    """Return an agent's variables beyond the common part; `own` is the user's environment.
 
-    What the user has set and passes on goes before our defaults, the agent file before both.
+    Variables that the user passes on override our defaults, and the agent file overrides both.
     """
     passed = {name: own[name] for name in (*facts.passes, *agent.env_passed) if name in own}
     return {**launch.environment, **passed, **agent.env_set}
@@ -122,8 +122,10 @@ TOKEN_FILE: Final = "mcp_token"  # noqa: S105 - the name of a file
 
 
 def told_of_mcp(start: Start) -> Launch:
-    """How a program without a setting of its own for it finds weft's tools. The token is in a
-    file: a variable would reach whatever the program starts, and be printed by `env`."""
+    """Tell a program without a setting for MCP servers where weft's tools are.
+
+    The token is in a file: child processes would inherit a variable, and `env` would print it.
+    """
     if start.mcp is None:
         return Launch(argv=())
     return Launch(

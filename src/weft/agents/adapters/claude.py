@@ -90,7 +90,7 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
 
 
 def _mcp(mcp: Mcp) -> bytes:
-    # A file, because everybody on the machine can read command lines.
+    # A file, because every user of the machine can read command lines.
     headers = {"Authorization": f"Bearer {mcp.token}"}
     return encoded({"mcpServers": {"weft": {"type": "http", "url": mcp.url, "headers": headers}}})
 
@@ -98,21 +98,21 @@ def _mcp(mcp: Mcp) -> bytes:
 def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = json_lines.decode(line)
-    if found is None:
+    record = json_lines.decode(line)
+    if record is None:
         return (Unknown(len(line)),), reading
-    begun = json_lines.started(json_lines.text(found, "session_id"), reading.session)
+    begun = json_lines.started(json_lines.text(record, "session_id"), reading.session)
     if begun:
         reading = replace(reading, session=begun[0].session)
-    match found.get("type"):
+    match record.get("type"):
         case "assistant":
-            events, reading = _message(found, reading)
+            events, reading = _message(record, reading)
         case "result":
-            events = _result(found)
-        case "system" if found.get("subtype") == "api_retry":
-            events = (_retry(found),)
+            events = _result(record)
+        case "system" if record.get("subtype") == "api_retry":
+            events = (_retry(record),)
         case "rate_limit_event":
-            events = _limit(json_lines.inner(found, "rate_limit_info"))
+            events = _limit(json_lines.inner(record, "rate_limit_info"))
         case str(kind) if kind in _SILENT:
             events = ()
         case _:
@@ -120,13 +120,13 @@ def read(line: bytes, reading: ReaderState) -> Read:
     return (*begun, *events), reading
 
 
-def _message(found: json_lines.Object, reading: ReaderState) -> Read:
-    message = json_lines.inner(found, "message")
+def _message(record: json_lines.Object, reading: ReaderState) -> Read:
+    message = json_lines.inner(record, "message")
     parts: list[Event] = []
     for part in json_lines.items(message, "content"):
         match part.get("type"):
-            case "text" if found.get("is_api_error_message") or found.get("error"):
-                parts.append(Error(kind=_kind(found), text=json_lines.text(part, "text")))
+            case "text" if record.get("is_api_error_message") or record.get("error"):
+                parts.append(Error(kind=_kind(record), text=json_lines.text(part, "text")))
             case "text":
                 parts.append(TextEvent(json_lines.text(part, "text")))
             case "tool_use":
@@ -140,30 +140,30 @@ def _message(found: json_lines.Object, reading: ReaderState) -> Read:
     return tuple(parts), reading
 
 
-def _result(found: json_lines.Object) -> tuple[Event, ...]:
-    said = json_lines.text(found, "result")
-    subtype = json_lines.text(found, "subtype")
-    ok = found.get("is_error") is False and subtype == "success"
-    usage = [Usage(extent=Extent.RUN, tokens=_tokens(json_lines.inner(found, "usage")))]
-    if (spent := json_lines.micro_dollars(found, "total_cost_usd")) is not None:
+def _result(record: json_lines.Object) -> tuple[Event, ...]:
+    text = json_lines.text(record, "result")
+    subtype = json_lines.text(record, "subtype")
+    ok = record.get("is_error") is False and subtype == "success"
+    usage = [Usage(extent=Extent.RUN, tokens=_tokens(json_lines.inner(record, "usage")))]
+    if (spent := json_lines.micro_dollars(record, "total_cost_usd")) is not None:
         usage.append(Usage(extent=Extent.SESSION, micro_usd=spent))
     if ok:
-        return (*usage, Result(ok=True, text=said))
-    reasons = found.get("errors")
-    listed = "; ".join(str(one) for one in reasons) if isinstance(reasons, list) else ""
-    text = said or json_lines.clean(listed) or subtype or "no reason given"
-    kind = _kind(found)
+        return (*usage, Result(ok=True, text=text))
+    reasons = record.get("errors")
+    listed = "; ".join(str(reason) for reason in reasons) if isinstance(reasons, list) else ""
+    text = text or json_lines.clean(listed) or subtype or "no reason given"
+    kind = _kind(record)
     limit = (reset_time.rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
     return (*usage, *limit, Error(kind=kind, text=text), Result(ok=False, text=text))
 
 
-def _retry(found: json_lines.Object) -> Event:
-    kind = _kind(found)
-    said = json_lines.text(found, "error")
+def _retry(record: json_lines.Object) -> Event:
+    kind = _kind(record)
+    text = json_lines.text(record, "error")
     if kind is ErrorClass.RATE_LIMIT:
-        delay = json_lines.number(found, "retry_delay_ms")
-        return RateLimit(after=None if delay is None else delay / 1000, text=said)
-    return Retrying(kind=kind, text=said)
+        delay = json_lines.number(record, "retry_delay_ms")
+        return RateLimit(after=None if delay is None else delay / 1000, text=text)
+    return Retrying(kind=kind, text=text)
 
 
 def _limit(info: json_lines.Object) -> tuple[Event, ...]:
@@ -175,11 +175,11 @@ def _limit(info: json_lines.Object) -> tuple[Event, ...]:
     )
 
 
-def _kind(found: json_lines.Object) -> ErrorClass | None:
-    status = json_lines.number(found, "api_error_status") or json_lines.number(
-        found, "error_status"
+def _kind(record: json_lines.Object) -> ErrorClass | None:
+    status = json_lines.number(record, "api_error_status") or json_lines.number(
+        record, "error_status"
     )
-    return failure_text.by_status(status) or _KINDS.get(json_lines.text(found, "error"))
+    return failure_text.by_status(status) or _KINDS.get(json_lines.text(record, "error"))
 
 
 def _tokens(usage: json_lines.Object) -> TokenCount:

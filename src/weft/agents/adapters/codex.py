@@ -1,7 +1,7 @@
-"""Codex: prompt on standard input, one JSON line for each thing that happens.
+"""Codex: prompt on standard input, a JSON line for each event.
 
-Its use counts the whole session, cached input included in the input, and knows no dollars. It
-waits for ever on an open standard input, and ends its work cleanly on INT.
+Its use counts the whole session, cached input included in the input, and knows no dollars. It waits
+for ever on an open standard input, and ends its work cleanly on INT.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ _AGAIN: Final = re.compile(r"Reconnecting\b", re.IGNORECASE)
 _SILENT: Final = frozenset({"turn.started", "item.updated"})
 _THOUGHTS: Final = frozenset({"reasoning", "todo_list"})
 
+_NO_ANSWER: Final = "the model ended without an answer: it refused, or had nothing to say"
+
 
 def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     argv = ["codex", "exec", *(["resume"] if start.session else [])]
@@ -69,24 +71,24 @@ def _toml(text: str) -> str:
 def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = json_lines.decode(line)
-    if found is None:
+    record = json_lines.decode(line)
+    if record is None:
         return (Unknown(len(line)),), reading
-    match found.get("type"):
+    match record.get("type"):
         case "thread.started":
-            begun = json_lines.started(json_lines.text(found, "thread_id"), reading.session)
+            begun = json_lines.started(json_lines.text(record, "thread_id"), reading.session)
             return begun, replace(reading, session=begun[0].session) if begun else reading
         case "item.started" | "item.completed" as when:
-            return _item(json_lines.inner(found, "item"), when, reading)
+            return _item(json_lines.inner(record, "item"), when, reading)
         case "turn.completed":
-            tokens = _tokens(json_lines.inner(found, "usage"))
+            tokens = _tokens(json_lines.inner(record, "usage"))
             usage = Usage(extent=Extent.SESSION, tokens=tokens)
             return (usage, *_end(reading.text)), reading
         case "turn.failed":
-            said = json_lines.text(json_lines.inner(found, "error"), "message")
-            return (*_failure(said), Result(ok=False, text=said)), reading
+            text = json_lines.text(json_lines.inner(record, "error"), "message")
+            return (*_failure(text), Result(ok=False, text=text)), reading
         case "error":
-            return _failure(json_lines.text(found, "message")), reading
+            return _failure(json_lines.text(record, "message")), reading
         case str(kind) if kind in _SILENT:
             return (), reading
     return (Unknown(len(line)),), reading
@@ -99,8 +101,8 @@ def _item(item: json_lines.Object, when: str, reading: ReaderState) -> Read:
     if kind == "agent_message":
         if when == "item.started":
             return (), reading
-        said = json_lines.text(item, "text")
-        return (TextEvent(said),), replace(reading, text=said)
+        text = json_lines.text(item, "text")
+        return (TextEvent(text),), replace(reading, text=text)
     if kind == "error":
         return (), reading  # a warning; a failure that ends the turn comes as `turn.failed`
     if name and name == reading.item:
@@ -112,25 +114,25 @@ def _end(text: str) -> tuple[Event, ...]:
     """Return the events of a turn's end. codex prints no refusal: such a turn has no message."""
     if text:
         return (Result(ok=True, text=text),)
-    said = "the model ended without an answer: it refused, or had nothing to say"
-    return (Error(kind=ErrorClass.OTHER, text=said), Result(ok=False, text=said))
+    return (Error(kind=ErrorClass.OTHER, text=_NO_ANSWER), Result(ok=False, text=_NO_ANSWER))
 
 
 def _tool(kind: str, item: json_lines.Object) -> ToolEvent:
     if changes := json_lines.items(item, "changes"):
         return ToolEvent(
-            kind, json_lines.shorten(", ".join(json_lines.text(one, "path") for one in changes))
+            kind,
+            json_lines.shorten(", ".join(json_lines.text(change, "path") for change in changes)),
         )
     return json_lines.tool(json_lines.text(item, "tool") or kind, item)
 
 
-def _failure(said: str) -> tuple[Event, ...]:
-    kind = failure_text.by_text(said)
-    retrying = _AGAIN.match(said)
+def _failure(text: str) -> tuple[Event, ...]:
+    kind = failure_text.by_text(text)
+    retrying = _AGAIN.match(text)
     if kind is ErrorClass.RATE_LIMIT:
-        limit = reset_time.rate_limit(said)
-        return (limit,) if retrying else (limit, Error(kind=kind, text=said))
-    return (Retrying(kind=kind, text=said) if retrying else Error(kind=kind, text=said),)
+        limit = reset_time.rate_limit(text)
+        return (limit,) if retrying else (limit, Error(kind=kind, text=text))
+    return (Retrying(kind=kind, text=text) if retrying else Error(kind=kind, text=text),)
 
 
 def _tokens(usage: json_lines.Object) -> TokenCount:

@@ -1,9 +1,9 @@
-"""Any program at all, by the command line in its agent file.
+"""Any program, by the command line in its agent file.
 
 `{prompt}` in an argument becomes the prompt, `{prompt_file}` the path of a file that holds it,
-`{model}` the model; where the first two are missing, the prompt goes to standard input. Lines
-are text. Exit code 0 is needed, and what changed in the repository decides. Where weft serves its
-tools, WEFT_MCP_URL says where and WEFT_MCP_TOKEN_FILE names a file with the token for them.
+`{model}` the model; without the first two, the prompt goes to standard input. Lines are text. Exit
+code 0 is needed, and the changes in the repository decide. If weft serves its tools, WEFT_MCP_URL
+is their address and WEFT_MCP_TOKEN_FILE names a file with the token for them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     given = {"prompt": prompt, "prompt_file": path, "model": agent.model or ""}
     words = (*agent.command, *agent.args)
     asked = {place for word in words for place in _PLACE.findall(word)}
-    # One pass over the words as they are written: nothing inside the prompt is a place.
+    # A single pass over the words, so that text inside the prompt is never replaced.
     argv = tuple(_PLACE.sub(lambda place: given[place[1]], word) for word in words)
     if any(len(word.encode("utf-8")) > LONGEST_ARGUMENT for word in argv):
         raise InputError(
@@ -54,5 +54,5 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
 
 
 def read(line: bytes, reading: ReaderState) -> Read:
-    said = json_lines.plain(line)
-    return ((TextEvent(said),) if said.strip() else (), reading)
+    text = json_lines.plain(line)
+    return ((TextEvent(text),) if text.strip() else (), reading)

@@ -122,53 +122,53 @@ priority = 901
 def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = json_lines.decode(line)
-    if found is None:
+    record = json_lines.decode(line)
+    if record is None:
         return (Unknown(len(line)),), reading
-    if found.get("type") == "message":
-        return _message(found, reading)
-    told, reading = _told(reading)
-    events, reading = _event(found, len(line), reading)
-    return (*told, *events), reading
+    if record.get("type") == "message":
+        return _message(record, reading)
+    finished, reading = _report_message(reading)
+    events, reading = _event(record, len(line), reading)
+    return (*finished, *events), reading
 
 
-def _event(found: json_lines.Object, size: int, reading: ReaderState) -> Read:
-    match found.get("type"):
+def _event(record: json_lines.Object, size: int, reading: ReaderState) -> Read:
+    match record.get("type"):
         case "init":
-            begun = json_lines.started(json_lines.text(found, "session_id"), reading.session)
+            begun = json_lines.started(json_lines.text(record, "session_id"), reading.session)
             return begun, replace(reading, session=begun[0].session) if begun else reading
         case "tool_use":
-            name = json_lines.text(found, "tool_name")
-            return (json_lines.tool(name, json_lines.inner(found, "parameters")),), reading
+            name = json_lines.text(record, "tool_name")
+            return (json_lines.tool(name, json_lines.inner(record, "parameters")),), reading
         case "result":
-            return _result(found, reading), reading
+            return _result(record, reading), reading
         case "error":
-            said = json_lines.text(found, "message")
-            serious = found.get("severity") != "warning" or _GAVE_UP.search(said)
-            return _failure(said) if serious else (), reading
+            text = json_lines.text(record, "message")
+            serious = record.get("severity") != "warning" or _GAVE_UP.search(text)
+            return _failure(text) if serious else (), reading
         case str(kind) if kind in _SILENT:
             return (), reading
     return (Unknown(size),), reading
 
 
-def _message(found: json_lines.Object, reading: ReaderState) -> Read:
-    """Pieces gather in `text`; `item` marks a message that has not been told yet."""
-    if found.get("role") != "assistant":
+def _message(record: json_lines.Object, reading: ReaderState) -> Read:
+    """Gather pieces of a message in `text`; `item` marks a message that was not reported yet."""
+    if record.get("role") != "assistant":
         return (), reading
     before = reading.text if reading.item else ""
-    said = before + json_lines.text(found, "content")
-    gathered = replace(reading, item="open", text=said[:_LONGEST_TEXT])
-    return ((), gathered) if found.get("delta") is True else _told(gathered)
+    text = before + json_lines.text(record, "content")
+    gathered = replace(reading, item="open", text=text[:_LONGEST_TEXT])
+    return ((), gathered) if record.get("delta") is True else _report_message(gathered)
 
 
-def _told(reading: ReaderState) -> Read:
+def _report_message(reading: ReaderState) -> Read:
     if not reading.item:
         return (), reading
     return (TextEvent(reading.text),), replace(reading, item="")
 
 
-def _result(found: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]:
-    stats = json_lines.inner(found, "stats")
+def _result(record: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]:
+    stats = json_lines.inner(record, "stats")
     cached = json_lines.count(stats, "cached")
     tokens = TokenCount(
         input=max(0, json_lines.count(stats, "input_tokens") - cached),
@@ -176,35 +176,37 @@ def _result(found: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]
         cache_read=cached,
     )
     usage = Usage(extent=Extent.RUN, tokens=tokens)
-    if found.get("status") == "success":
+    if record.get("status") == "success":
         return (usage, Result(ok=True, text=reading.text))
-    said = json_lines.text(json_lines.inner(found, "error"), "message")
+    text = json_lines.text(json_lines.inner(record, "error"), "message")
     # Without its own message, the result repeats the `error` line before it.
-    return (usage, *(_failure(said) if said else ()), Result(ok=False, text=said))
+    return (usage, *(_failure(text) if text else ()), Result(ok=False, text=text))
 
 
-def _failure(said: str) -> tuple[Event, ...]:
-    kind = failure_text.by_text(said)
-    error = Error(kind=kind, text=said)
-    return (reset_time.rate_limit(said), error) if kind is ErrorClass.RATE_LIMIT else (error,)
+def _failure(text: str) -> tuple[Event, ...]:
+    kind = failure_text.by_text(text)
+    error = Error(kind=kind, text=text)
+    return (reset_time.rate_limit(text), error) if kind is ErrorClass.RATE_LIMIT else (error,)
 
 
 def read_error(line: bytes) -> tuple[Event, ...]:
-    found = _RETRY.search(line[:1_000])
-    if found is None:
+    match = _RETRY.search(line[:1_000])
+    if match is None:
         return ()
-    said = json_lines.plain(line[:1_000])
-    kind = failure_text.by_status(int(found[1]))
+    text = json_lines.plain(line[:1_000])
+    kind = failure_text.by_status(int(match[1]))
     limited = kind is ErrorClass.RATE_LIMIT
-    return (reset_time.rate_limit(said) if limited else Retrying(kind=kind, text=said),)
+    return (reset_time.rate_limit(text) if limited else Retrying(kind=kind, text=text),)
 
 
 def read_telemetry(text: str) -> tuple[Event, ...]:
     """Return the failure with which the model's last answer ended, if any."""
     answers = _STOP_REASONS.findall(text)
     reasons = re.findall(r'"(\w+)"', answers[-1]) if answers else []
-    said = _BAD_ENDS.get(reasons[-1]) if reasons else None
-    return (Error(kind=ErrorClass.OTHER, text=said), Result(ok=False, text=said)) if said else ()
+    failure = _BAD_ENDS.get(reasons[-1]) if reasons else None
+    if failure is None:
+        return ()
+    return (Error(kind=ErrorClass.OTHER, text=failure), Result(ok=False, text=failure))
 
 
 FACTS: Final = Facts(

@@ -1,8 +1,8 @@
-"""opencode: prompt on standard input, one JSON line for each part of a message.
+"""opencode: prompt on standard input, a JSON line for each part of a message.
 
-opencode prints nothing before the model's first answer, and nothing while it retries, which it does
-for ever; its log on standard error gives the reason. A successful session ends with a step whose
-reason is `stop`. Each step reports tokens and dollars.
+opencode is silent before the model's first answer, and while it retries, which it does for ever;
+its log on standard error gives the reason. A successful session ends with a step whose reason is
+`stop`. Each step reports tokens and dollars.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
 def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = json_lines.decode(line)
-    if found is None:
+    record = json_lines.decode(line)
+    if record is None:
         return (Unknown(len(line)),), reading
-    begun = json_lines.started(json_lines.text(found, "sessionID"), reading.session)
+    begun = json_lines.started(json_lines.text(record, "sessionID"), reading.session)
     if begun:
         reading = replace(reading, session=begun[0].session)
-    part = json_lines.inner(found, "part")
+    part = json_lines.inner(record, "part")
     events: tuple[Event, ...]
-    match found.get("type"):
+    match record.get("type"):
         case "text":
-            said = json_lines.text(part, "text")
-            events, reading = (TextEvent(said),), replace(reading, text=said)
+            text = json_lines.text(part, "text")
+            events, reading = (TextEvent(text),), replace(reading, text=text)
         case "tool_use":
             events = (_tool(part),)
         case "step_finish":
             events = _finish(part, reading)
         case "error":
-            events = _failure(json_lines.inner(found, "error"))
+            events = _failure(json_lines.inner(record, "error"))
         case str(kind) if kind in _SILENT:
             events = ()
         case _:
@@ -111,16 +111,16 @@ def _finish(part: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]:
 def _failure(error: json_lines.Object) -> tuple[Event, ...]:
     data = json_lines.inner(error, "data")
     name = json_lines.text(error, "name")
-    said = json_lines.text(data, "message") or name or "no reason given"
+    text = json_lines.text(data, "message") or name or "no reason given"
     kind = failure_text.by_status(json_lines.number(data, "statusCode")) or failure_text.by_text(
-        f"{name} {said}"
+        f"{name} {text}"
     )
     if name == "ProviderAuthError":
         kind = ErrorClass.AUTH
-    events: tuple[Event, ...] = (Error(kind=kind, text=said), Result(ok=False, text=said))
+    events: tuple[Event, ...] = (Error(kind=kind, text=text), Result(ok=False, text=text))
     if kind is not ErrorClass.RATE_LIMIT:
         return events
-    limit = reset_time.rate_limit(said)
+    limit = reset_time.rate_limit(text)
     wait = json_lines.text(json_lines.inner(data, "responseHeaders"), "retry-after")
     if not limit.says_when and wait.isascii() and wait.isdigit() and len(wait) < 8:
         limit = replace(limit, after=float(wait))
@@ -129,14 +129,14 @@ def _failure(error: json_lines.Object) -> tuple[Event, ...]:
 
 def read_error(line: bytes) -> tuple[Event, ...]:
     """Read a failed request from a line of the log; opencode tries that request again."""
-    found = _STREAM_ERROR.search(line[:10_000])
-    if found is None:
+    match = _STREAM_ERROR.search(line[:10_000])
+    if match is None:
         return ()
-    said = json_lines.plain(found[1])
-    kind = failure_text.by_text(said)
+    text = json_lines.plain(match[1])
+    kind = failure_text.by_text(text)
     if kind is ErrorClass.RATE_LIMIT:
-        return (reset_time.rate_limit(said),)
-    return (Retrying(kind=kind, text=said),)
+        return (reset_time.rate_limit(text),)
+    return (Retrying(kind=kind, text=text),)
 
 
 FACTS: Final = Facts(

@@ -52,41 +52,42 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
 def read(line: bytes, reading: ReaderState) -> Read:
     if not line.strip():
         return (), reading
-    found = json_lines.decode(line)
-    if found is None:
+    record = json_lines.decode(line)
+    if record is None:
         return (Unknown(len(line)),), reading
-    said = json_lines.text(found, "text")
+    text = json_lines.text(record, "text")
     event: Event
-    match found.get("type"):
+    match record.get("type"):
         case "started":
-            begun = json_lines.started(json_lines.text(found, "session"), reading.session)
+            begun = json_lines.started(json_lines.text(record, "session"), reading.session)
             return begun, replace(reading, session=begun[0].session) if begun else reading
         case "text":
-            event = TextEvent(said)
+            event = TextEvent(text)
         case "tool":
             event = ToolEvent(
-                json_lines.text(found, "name"), json_lines.shorten(json_lines.text(found, "detail"))
+                json_lines.text(record, "name"),
+                json_lines.shorten(json_lines.text(record, "detail")),
             )
         case "usage":
-            event = _usage(found)
+            event = _usage(record)
         case "rate_limit":
-            until, after = json_lines.number(found, "until"), json_lines.number(found, "after")
-            event = RateLimit(until=until, after=after, text=said)
+            until, after = json_lines.number(record, "until"), json_lines.number(record, "after")
+            event = RateLimit(until=until, after=after, text=text)
         case "error":
-            event = Error(kind=_kind(json_lines.text(found, "class")), text=said)
+            event = Error(kind=_kind(json_lines.text(record, "class")), text=text)
         case "result":
-            event = Result(ok=found.get("ok") is True, text=said)
+            event = Result(ok=record.get("ok") is True, text=text)
         case _:
             event = Unknown(len(line))
     return (event,), reading
 
 
-def _usage(found: json_lines.Object) -> Usage:
+def _usage(record: json_lines.Object) -> Usage:
     tokens = TokenCount(
-        input=json_lines.count(found, "input"), output=json_lines.count(found, "output")
+        input=json_lines.count(record, "input"), output=json_lines.count(record, "output")
     )
     return Usage(
-        extent=Extent.STEP, tokens=tokens, micro_usd=json_lines.micro_dollars(found, "usd")
+        extent=Extent.STEP, tokens=tokens, micro_usd=json_lines.micro_dollars(record, "usd")
     )
 
 
