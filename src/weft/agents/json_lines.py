@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from weft.agents.events import Started, ToolEvent
 
-Object = dict[str, Any]
-
 LONGEST: Final = 8 * 1024 * 1024
 """A longer line is not looked at."""
 
@@ -24,14 +22,53 @@ _LONGEST_DETAIL: Final = 300
 _LONGEST_ESCAPE: Final = 6
 
 
-def decode(line: bytes) -> Object | None:
+class JsonRecord:
+    """An object; its getters return a value of the type asked for, or an empty value."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+
+    def get(self, key: str) -> Any:
+        return self.fields.get(key)
+
+    def text(self, key: str) -> str:
+        value = self.fields.get(key)
+        return clean(value) if isinstance(value, str) else ""
+
+    def inner(self, key: str) -> JsonRecord:
+        value = self.fields.get(key)
+        return JsonRecord(value if isinstance(value, dict) else {})
+
+    def items(self, key: str) -> list[JsonRecord]:
+        value = self.fields.get(key)
+        items = value if isinstance(value, list) else []
+        return [JsonRecord(item) for item in items if isinstance(item, dict)]
+
+    def number(self, key: str) -> float | None:
+        """Return a number of a sensible size, 0 or more."""
+        value = self.fields.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return float(value) if 0 <= value <= _MOST and not math.isnan(value) else None
+
+    def count(self, key: str) -> int:
+        return int(self.number(key) or 0)
+
+    def micro_dollars(self, key: str) -> int | None:
+        dollars = self.number(key)
+        return None if dollars is None else round(dollars * 1_000_000)
+
+
+def decode(line: bytes) -> JsonRecord | None:
     if len(line) > LONGEST:
         return None
     try:
         value = json.loads(line.decode("utf-8", "replace").lstrip("\ufeff"))
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return JsonRecord(value) if isinstance(value, dict) else None
 
 
 def shorten_line(beginning: bytes, end: bytes) -> bytes:
@@ -60,38 +97,6 @@ def clean(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def text(record: Object, key: str) -> str:
-    value = record.get(key)
-    return clean(value) if isinstance(value, str) else ""
-
-
-def inner(record: Object, key: str) -> Object:
-    value = record.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def items(record: Object, key: str) -> list[Object]:
-    value = record.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def number(record: Object, key: str) -> float | None:
-    """A number of a sensible size, 0 or more."""
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= _MOST and not math.isnan(value) else None
-
-
-def count(record: Object, key: str) -> int:
-    return int(number(record, key) or 0)
-
-
-def micro_dollars(record: Object, key: str) -> int | None:
-    dollars = number(record, key)
-    return None if dollars is None else round(dollars * 1_000_000)
-
-
 def started(session: str, known: str) -> tuple[Started, ...]:
     """Report the start of a session, if it is new and its id can stand on a command line."""
     if session == known or not _SESSION.fullmatch(session):
@@ -99,10 +104,10 @@ def started(session: str, known: str) -> tuple[Started, ...]:
     return (Started(session),)
 
 
-def tool(name: str, arguments: Object) -> ToolEvent:
+def tool(name: str, arguments: JsonRecord) -> ToolEvent:
     """A tool call, with the argument that says most about it."""
     for key in ("command", "file_path", "filePath", "path", "pattern", "query", "url"):
-        if detail := text(arguments, key):
+        if detail := arguments.text(key):
             return ToolEvent(name, shorten(detail))
     return ToolEvent(name)
 

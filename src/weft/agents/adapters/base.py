@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from weft.agents import json_lines
 from weft.agents.agent import Agent
-from weft.agents.events import Event
+from weft.agents.events import Event, Unknown
+from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
@@ -105,6 +108,28 @@ class Adapter(Protocol):
     def read(self, line: bytes, reading: ReaderState) -> Read:
         """Return the events of a line. Never raises, for any bytes."""
         ...
+
+
+def read_json(
+    line: bytes,
+    reading: ReaderState,
+    session_key: str,
+    read: Callable[[JsonRecord, ReaderState], Read | None],
+) -> Read:
+    """Read a line of JSON by `read`, which returns None for an unknown record.
+
+    A new session in the field `session_key` is reported before the other events.
+    """
+    if not line.strip():
+        return (), reading
+    record = json_lines.decode(line)
+    if record is None:
+        return (Unknown(len(line)),), reading
+    begun = json_lines.started(record.text(session_key), reading.session)
+    if begun:
+        reading = replace(reading, session=begun[0].session)
+    events, reading = read(record, reading) or ((Unknown(len(line)),), reading)
+    return (*begun, *events), reading
 
 
 def environment(

@@ -13,7 +13,17 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft.agents import failure_text, json_lines, reset_time
-from weft.agents.adapters.base import Facts, Launch, Mcp, Read, ReaderState, Start, encoded, option
+from weft.agents.adapters.base import (
+    Facts,
+    Launch,
+    Mcp,
+    Read,
+    ReaderState,
+    Start,
+    encoded,
+    option,
+    read_json,
+)
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
@@ -24,9 +34,9 @@ from weft.agents.events import (
     Retrying,
     TextEvent,
     TokenCount,
-    Unknown,
     Usage,
 )
+from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles, xdg
 from weft.model import ErrorClass
 
@@ -96,56 +106,48 @@ def _mcp(mcp: Mcp) -> bytes:
 
 
 def read(line: bytes, reading: ReaderState) -> Read:
-    if not line.strip():
-        return (), reading
-    record = json_lines.decode(line)
-    if record is None:
-        return (Unknown(len(line)),), reading
-    begun = json_lines.started(json_lines.text(record, "session_id"), reading.session)
-    if begun:
-        reading = replace(reading, session=begun[0].session)
+    return read_json(line, reading, "session_id", _read)
+
+
+def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
     match record.get("type"):
         case "assistant":
-            events, reading = _message(record, reading)
+            return _message(record, reading)
         case "result":
-            events = _result(record)
+            return _result(record), reading
         case "system" if record.get("subtype") == "api_retry":
-            events = (_retry(record),)
+            return (_retry(record),), reading
         case "rate_limit_event":
-            events = _limit(json_lines.inner(record, "rate_limit_info"))
+            return _limit(record.inner("rate_limit_info")), reading
         case str(kind) if kind in _SILENT:
-            events = ()
-        case _:
-            events = (Unknown(len(line)),)
-    return (*begun, *events), reading
+            return (), reading
+    return None
 
 
-def _message(record: json_lines.Object, reading: ReaderState) -> Read:
-    message = json_lines.inner(record, "message")
+def _message(record: JsonRecord, reading: ReaderState) -> Read:
+    message = record.inner("message")
     parts: list[Event] = []
-    for part in json_lines.items(message, "content"):
+    for part in message.items("content"):
         match part.get("type"):
             case "text" if record.get("is_api_error_message") or record.get("error"):
-                parts.append(Error(kind=_kind(record), text=json_lines.text(part, "text")))
+                parts.append(Error(kind=_kind(record), text=part.text("text")))
             case "text":
-                parts.append(TextEvent(json_lines.text(part, "text")))
+                parts.append(TextEvent(part.text("text")))
             case "tool_use":
-                parts.append(
-                    json_lines.tool(json_lines.text(part, "name"), json_lines.inner(part, "input"))
-                )
-    name = json_lines.text(message, "id")
+                parts.append(json_lines.tool(part.text("name"), part.inner("input")))
+    name = message.text("id")
     if name and name != reading.item:
-        parts.append(Usage(extent=Extent.STEP, tokens=_tokens(json_lines.inner(message, "usage"))))
+        parts.append(Usage(extent=Extent.STEP, tokens=_tokens(message.inner("usage"))))
         reading = replace(reading, item=name)
     return tuple(parts), reading
 
 
-def _result(record: json_lines.Object) -> tuple[Event, ...]:
-    text = json_lines.text(record, "result")
-    subtype = json_lines.text(record, "subtype")
+def _result(record: JsonRecord) -> tuple[Event, ...]:
+    text = record.text("result")
+    subtype = record.text("subtype")
     ok = record.get("is_error") is False and subtype == "success"
-    usage = [Usage(extent=Extent.RUN, tokens=_tokens(json_lines.inner(record, "usage")))]
-    if (spent := json_lines.micro_dollars(record, "total_cost_usd")) is not None:
+    usage = [Usage(extent=Extent.RUN, tokens=_tokens(record.inner("usage")))]
+    if (spent := record.micro_dollars("total_cost_usd")) is not None:
         usage.append(Usage(extent=Extent.SESSION, micro_usd=spent))
     if ok:
         return (*usage, Result(ok=True, text=text))
@@ -157,35 +159,31 @@ def _result(record: json_lines.Object) -> tuple[Event, ...]:
     return (*usage, *limit, Error(kind=kind, text=text), Result(ok=False, text=text))
 
 
-def _retry(record: json_lines.Object) -> Event:
+def _retry(record: JsonRecord) -> Event:
     kind = _kind(record)
-    text = json_lines.text(record, "error")
+    text = record.text("error")
     if kind is ErrorClass.RATE_LIMIT:
-        delay = json_lines.number(record, "retry_delay_ms")
+        delay = record.number("retry_delay_ms")
         return RateLimit(after=None if delay is None else delay / 1000, text=text)
     return Retrying(kind=kind, text=text)
 
 
-def _limit(info: json_lines.Object) -> tuple[Event, ...]:
+def _limit(info: JsonRecord) -> tuple[Event, ...]:
     # Told after every turn of a subscription; only `rejected` keeps the program from working.
     if info.get("status") not in ("rejected", "denied"):
         return ()
-    return (
-        RateLimit(until=json_lines.number(info, "resetsAt"), text="the plan's limit is reached"),
-    )
+    return (RateLimit(until=info.number("resetsAt"), text="the plan's limit is reached"),)
 
 
-def _kind(record: json_lines.Object) -> ErrorClass | None:
-    status = json_lines.number(record, "api_error_status") or json_lines.number(
-        record, "error_status"
-    )
-    return failure_text.by_status(status) or _KINDS.get(json_lines.text(record, "error"))
+def _kind(record: JsonRecord) -> ErrorClass | None:
+    status = record.number("api_error_status") or record.number("error_status")
+    return failure_text.by_status(status) or _KINDS.get(record.text("error"))
 
 
-def _tokens(usage: json_lines.Object) -> TokenCount:
+def _tokens(usage: JsonRecord) -> TokenCount:
     return TokenCount(
-        input=json_lines.count(usage, "input_tokens"),
-        output=json_lines.count(usage, "output_tokens"),
-        cache_read=json_lines.count(usage, "cache_read_input_tokens"),
-        cache_write=json_lines.count(usage, "cache_creation_input_tokens"),
+        input=usage.count("input_tokens"),
+        output=usage.count("output_tokens"),
+        cache_read=usage.count("cache_read_input_tokens"),
+        cache_write=usage.count("cache_creation_input_tokens"),
     )

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft.agents import failure_text, json_lines, reset_time
-from weft.agents.adapters.base import Facts, Launch, Read, ReaderState, Start, option
+from weft.agents.adapters.base import Facts, Launch, Read, ReaderState, Start, option, read_json
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
@@ -25,9 +25,9 @@ from weft.agents.events import (
     TextEvent,
     TokenCount,
     ToolEvent,
-    Unknown,
     Usage,
 )
+from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
@@ -69,39 +69,37 @@ def _toml(text: str) -> str:
 
 
 def read(line: bytes, reading: ReaderState) -> Read:
-    if not line.strip():
-        return (), reading
-    record = json_lines.decode(line)
-    if record is None:
-        return (Unknown(len(line)),), reading
+    return read_json(line, reading, "thread_id", _read)
+
+
+def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
     match record.get("type"):
         case "thread.started":
-            begun = json_lines.started(json_lines.text(record, "thread_id"), reading.session)
-            return begun, replace(reading, session=begun[0].session) if begun else reading
+            return (), reading
         case "item.started" | "item.completed" as when:
-            return _item(json_lines.inner(record, "item"), when, reading)
+            return _item(record.inner("item"), when, reading)
         case "turn.completed":
-            tokens = _tokens(json_lines.inner(record, "usage"))
+            tokens = _tokens(record.inner("usage"))
             usage = Usage(extent=Extent.SESSION, tokens=tokens)
             return (usage, *_end(reading.text)), reading
         case "turn.failed":
-            text = json_lines.text(json_lines.inner(record, "error"), "message")
+            text = record.inner("error").text("message")
             return (*_failure(text), Result(ok=False, text=text)), reading
         case "error":
-            return _failure(json_lines.text(record, "message")), reading
+            return _failure(record.text("message")), reading
         case str(kind) if kind in _SILENT:
             return (), reading
-    return (Unknown(len(line)),), reading
+    return None
 
 
-def _item(item: json_lines.Object, when: str, reading: ReaderState) -> Read:
-    kind, name = json_lines.text(item, "type"), json_lines.text(item, "id")
+def _item(item: JsonRecord, when: str, reading: ReaderState) -> Read:
+    kind, name = item.text("type"), item.text("id")
     if kind in _THOUGHTS:
         return (), reading
     if kind == "agent_message":
         if when == "item.started":
             return (), reading
-        text = json_lines.text(item, "text")
+        text = item.text("text")
         return (TextEvent(text),), replace(reading, text=text)
     if kind == "error":
         return (), reading  # a warning; a failure that ends the turn comes as `turn.failed`
@@ -117,13 +115,13 @@ def _end(text: str) -> tuple[Event, ...]:
     return (Error(kind=ErrorClass.OTHER, text=_NO_ANSWER), Result(ok=False, text=_NO_ANSWER))
 
 
-def _tool(kind: str, item: json_lines.Object) -> ToolEvent:
-    if changes := json_lines.items(item, "changes"):
+def _tool(kind: str, item: JsonRecord) -> ToolEvent:
+    if changes := item.items("changes"):
         return ToolEvent(
             kind,
-            json_lines.shorten(", ".join(json_lines.text(change, "path") for change in changes)),
+            json_lines.shorten(", ".join(change.text("path") for change in changes)),
         )
-    return json_lines.tool(json_lines.text(item, "tool") or kind, item)
+    return json_lines.tool(item.text("tool") or kind, item)
 
 
 def _failure(text: str) -> tuple[Event, ...]:
@@ -135,11 +133,11 @@ def _failure(text: str) -> tuple[Event, ...]:
     return (Retrying(kind=kind, text=text) if retrying else Error(kind=kind, text=text),)
 
 
-def _tokens(usage: json_lines.Object) -> TokenCount:
-    cached = json_lines.count(usage, "cached_input_tokens")
+def _tokens(usage: JsonRecord) -> TokenCount:
+    cached = usage.count("cached_input_tokens")
     return TokenCount(
-        input=max(0, json_lines.count(usage, "input_tokens") - cached),
-        output=json_lines.count(usage, "output_tokens"),
+        input=max(0, usage.count("input_tokens") - cached),
+        output=usage.count("output_tokens"),
         cache_read=cached,
-        cache_write=json_lines.count(usage, "cache_write_input_tokens"),
+        cache_write=usage.count("cache_write_input_tokens"),
     )

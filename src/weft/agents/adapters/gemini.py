@@ -28,6 +28,7 @@ from weft.agents.adapters.base import (
     Start,
     encoded,
     option,
+    read_json,
 )
 from weft.agents.agent import Agent
 from weft.agents.events import (
@@ -38,9 +39,9 @@ from weft.agents.events import (
     Retrying,
     TextEvent,
     TokenCount,
-    Unknown,
     Usage,
 )
+from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
@@ -79,11 +80,10 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
 
 
 def _settings(start: Start) -> dict[str, Any]:
-    settings = json_lines.decode(
-        _COMMENT.sub(r"\1", start.settings.decode(errors="replace")).encode()
-    )
-    settings = settings or {}
-    if not json_lines.inner(settings, "telemetry").get("enabled"):
+    written = _COMMENT.sub(r"\1", start.settings.decode(errors="replace"))
+    record = json_lines.decode(written.encode()) or JsonRecord({})
+    settings = record.fields
+    if not record.inner("telemetry").get("enabled"):
         settings["telemetry"] = {
             "enabled": True,
             "target": "local",
@@ -94,7 +94,7 @@ def _settings(start: Start) -> dict[str, Any]:
     if start.mcp:
         headers = {"Authorization": f"Bearer {start.mcp.token}"}
         weft = {"httpUrl": start.mcp.url, "headers": headers}
-        settings["mcpServers"] = {**json_lines.inner(settings, "mcpServers"), "weft": weft}
+        settings["mcpServers"] = {**record.inner("mcpServers").fields, "weft": weft}
     return settings
 
 
@@ -120,43 +120,41 @@ priority = 901
 
 
 def read(line: bytes, reading: ReaderState) -> Read:
-    if not line.strip():
-        return (), reading
-    record = json_lines.decode(line)
-    if record is None:
-        return (Unknown(len(line)),), reading
+    return read_json(line, reading, "session_id", _read)
+
+
+def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
     if record.get("type") == "message":
         return _message(record, reading)
     finished, reading = _report_message(reading)
-    events, reading = _event(record, len(line), reading)
-    return (*finished, *events), reading
+    events = _events(record, reading)
+    return None if events is None else ((*finished, *events), reading)
 
 
-def _event(record: json_lines.Object, size: int, reading: ReaderState) -> Read:
+def _events(record: JsonRecord, reading: ReaderState) -> tuple[Event, ...] | None:
     match record.get("type"):
         case "init":
-            begun = json_lines.started(json_lines.text(record, "session_id"), reading.session)
-            return begun, replace(reading, session=begun[0].session) if begun else reading
+            return ()
         case "tool_use":
-            name = json_lines.text(record, "tool_name")
-            return (json_lines.tool(name, json_lines.inner(record, "parameters")),), reading
+            name = record.text("tool_name")
+            return (json_lines.tool(name, record.inner("parameters")),)
         case "result":
-            return _result(record, reading), reading
+            return _result(record, reading)
         case "error":
-            text = json_lines.text(record, "message")
+            text = record.text("message")
             serious = record.get("severity") != "warning" or _GAVE_UP.search(text)
-            return _failure(text) if serious else (), reading
+            return _failure(text) if serious else ()
         case str(kind) if kind in _SILENT:
-            return (), reading
-    return (Unknown(size),), reading
+            return ()
+    return None
 
 
-def _message(record: json_lines.Object, reading: ReaderState) -> Read:
+def _message(record: JsonRecord, reading: ReaderState) -> Read:
     """Gather pieces of a message in `text`; `item` marks a message that was not reported yet."""
     if record.get("role") != "assistant":
         return (), reading
     before = reading.text if reading.item else ""
-    text = before + json_lines.text(record, "content")
+    text = before + record.text("content")
     gathered = replace(reading, item="open", text=text[:_LONGEST_TEXT])
     return ((), gathered) if record.get("delta") is True else _report_message(gathered)
 
@@ -167,18 +165,18 @@ def _report_message(reading: ReaderState) -> Read:
     return (TextEvent(reading.text),), replace(reading, item="")
 
 
-def _result(record: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]:
-    stats = json_lines.inner(record, "stats")
-    cached = json_lines.count(stats, "cached")
+def _result(record: JsonRecord, reading: ReaderState) -> tuple[Event, ...]:
+    stats = record.inner("stats")
+    cached = stats.count("cached")
     tokens = TokenCount(
-        input=max(0, json_lines.count(stats, "input_tokens") - cached),
-        output=json_lines.count(stats, "output_tokens"),
+        input=max(0, stats.count("input_tokens") - cached),
+        output=stats.count("output_tokens"),
         cache_read=cached,
     )
     usage = Usage(extent=Extent.RUN, tokens=tokens)
     if record.get("status") == "success":
         return (usage, Result(ok=True, text=reading.text))
-    text = json_lines.text(json_lines.inner(record, "error"), "message")
+    text = record.inner("error").text("message")
     # Without its own message, the result repeats the `error` line before it.
     return (usage, *(_failure(text) if text else ()), Result(ok=False, text=text))
 

@@ -14,7 +14,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft.agents import failure_text, json_lines, reset_time
-from weft.agents.adapters.base import Facts, Launch, Read, ReaderState, Start, encoded, option
+from weft.agents.adapters.base import (
+    Facts,
+    Launch,
+    Read,
+    ReaderState,
+    Start,
+    encoded,
+    option,
+    read_json,
+)
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
@@ -25,9 +34,9 @@ from weft.agents.events import (
     TextEvent,
     TokenCount,
     ToolEvent,
-    Unknown,
     Usage,
 )
+from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles, xdg
 from weft.model import ErrorClass
 
@@ -50,54 +59,45 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
 
 
 def read(line: bytes, reading: ReaderState) -> Read:
-    if not line.strip():
-        return (), reading
-    record = json_lines.decode(line)
-    if record is None:
-        return (Unknown(len(line)),), reading
-    begun = json_lines.started(json_lines.text(record, "sessionID"), reading.session)
-    if begun:
-        reading = replace(reading, session=begun[0].session)
-    part = json_lines.inner(record, "part")
-    events: tuple[Event, ...]
+    return read_json(line, reading, "sessionID", _read)
+
+
+def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
+    part = record.inner("part")
     match record.get("type"):
         case "text":
-            text = json_lines.text(part, "text")
-            events, reading = (TextEvent(text),), replace(reading, text=text)
+            text = part.text("text")
+            return (TextEvent(text),), replace(reading, text=text)
         case "tool_use":
-            events = (_tool(part),)
+            return (_tool(part),), reading
         case "step_finish":
-            events = _finish(part, reading)
+            return _finish(part, reading), reading
         case "error":
-            events = _failure(json_lines.inner(record, "error"))
+            return _failure(record.inner("error")), reading
         case str(kind) if kind in _SILENT:
-            events = ()
-        case _:
-            events = (Unknown(len(line)),)
-    return (*begun, *events), reading
+            return (), reading
+    return None
 
 
-def _tool(part: json_lines.Object) -> ToolEvent:
-    state = json_lines.inner(part, "state")
-    name = json_lines.text(part, "tool")
-    title = json_lines.shorten(json_lines.text(state, "title"))
-    return (
-        ToolEvent(name, title) if title else json_lines.tool(name, json_lines.inner(state, "input"))
-    )
+def _tool(part: JsonRecord) -> ToolEvent:
+    state = part.inner("state")
+    name = part.text("tool")
+    title = json_lines.shorten(state.text("title"))
+    return ToolEvent(name, title) if title else json_lines.tool(name, state.inner("input"))
 
 
-def _finish(part: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]:
-    tokens = json_lines.inner(part, "tokens")
-    cache = json_lines.inner(tokens, "cache")
+def _finish(part: JsonRecord, reading: ReaderState) -> tuple[Event, ...]:
+    tokens = part.inner("tokens")
+    cache = tokens.inner("cache")
     usage = Usage(
         extent=Extent.STEP,
         tokens=TokenCount(
-            input=json_lines.count(tokens, "input"),
-            output=json_lines.count(tokens, "output") + json_lines.count(tokens, "reasoning"),
-            cache_read=json_lines.count(cache, "read"),
-            cache_write=json_lines.count(cache, "write"),
+            input=tokens.count("input"),
+            output=tokens.count("output") + tokens.count("reasoning"),
+            cache_read=cache.count("read"),
+            cache_write=cache.count("write"),
         ),
-        micro_usd=json_lines.micro_dollars(part, "cost"),
+        micro_usd=part.micro_dollars("cost"),
     )
     match part.get("reason"):
         case "stop":
@@ -108,11 +108,11 @@ def _finish(part: json_lines.Object, reading: ReaderState) -> tuple[Event, ...]:
     return (usage,)
 
 
-def _failure(error: json_lines.Object) -> tuple[Event, ...]:
-    data = json_lines.inner(error, "data")
-    name = json_lines.text(error, "name")
-    text = json_lines.text(data, "message") or name or "no reason given"
-    kind = failure_text.by_status(json_lines.number(data, "statusCode")) or failure_text.by_text(
+def _failure(error: JsonRecord) -> tuple[Event, ...]:
+    data = error.inner("data")
+    name = error.text("name")
+    text = data.text("message") or name or "no reason given"
+    kind = failure_text.by_status(data.number("statusCode")) or failure_text.by_text(
         f"{name} {text}"
     )
     if name == "ProviderAuthError":
@@ -121,7 +121,7 @@ def _failure(error: json_lines.Object) -> tuple[Event, ...]:
     if kind is not ErrorClass.RATE_LIMIT:
         return events
     limit = reset_time.rate_limit(text)
-    wait = json_lines.text(json_lines.inner(data, "responseHeaders"), "retry-after")
+    wait = data.inner("responseHeaders").text("retry-after")
     if not limit.says_when and wait.isascii() and wait.isdigit() and len(wait) < 8:
         limit = replace(limit, after=float(wait))
     return (limit, *events)

@@ -6,11 +6,18 @@ import signal
 import sys
 from typing import Final
 
-from msgspec.structs import replace
-
 from weft import scripted
 from weft.agents import json_lines
-from weft.agents.adapters.base import Facts, Launch, Read, ReaderState, Start, option, told_of_mcp
+from weft.agents.adapters.base import (
+    Facts,
+    Launch,
+    Read,
+    ReaderState,
+    Start,
+    option,
+    read_json,
+    told_of_mcp,
+)
 from weft.agents.agent import Agent
 from weft.agents.events import (
     Error,
@@ -21,9 +28,9 @@ from weft.agents.events import (
     TextEvent,
     TokenCount,
     ToolEvent,
-    Unknown,
     Usage,
 )
+from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
@@ -50,45 +57,39 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
 
 
 def read(line: bytes, reading: ReaderState) -> Read:
-    if not line.strip():
-        return (), reading
-    record = json_lines.decode(line)
-    if record is None:
-        return (Unknown(len(line)),), reading
-    text = json_lines.text(record, "text")
+    return read_json(line, reading, "session", _read)
+
+
+def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
+    text = record.text("text")
     event: Event
     match record.get("type"):
         case "started":
-            begun = json_lines.started(json_lines.text(record, "session"), reading.session)
-            return begun, replace(reading, session=begun[0].session) if begun else reading
+            return (), reading
         case "text":
             event = TextEvent(text)
         case "tool":
             event = ToolEvent(
-                json_lines.text(record, "name"),
-                json_lines.shorten(json_lines.text(record, "detail")),
+                record.text("name"),
+                json_lines.shorten(record.text("detail")),
             )
         case "usage":
             event = _usage(record)
         case "rate_limit":
-            until, after = json_lines.number(record, "until"), json_lines.number(record, "after")
+            until, after = record.number("until"), record.number("after")
             event = RateLimit(until=until, after=after, text=text)
         case "error":
-            event = Error(kind=_kind(json_lines.text(record, "class")), text=text)
+            event = Error(kind=_kind(record.text("class")), text=text)
         case "result":
             event = Result(ok=record.get("ok") is True, text=text)
         case _:
-            event = Unknown(len(line))
+            return None
     return (event,), reading
 
 
-def _usage(record: json_lines.Object) -> Usage:
-    tokens = TokenCount(
-        input=json_lines.count(record, "input"), output=json_lines.count(record, "output")
-    )
-    return Usage(
-        extent=Extent.STEP, tokens=tokens, micro_usd=json_lines.micro_dollars(record, "usd")
-    )
+def _usage(record: JsonRecord) -> Usage:
+    tokens = TokenCount(input=record.count("input"), output=record.count("output"))
+    return Usage(extent=Extent.STEP, tokens=tokens, micro_usd=record.micro_dollars("usd"))
 
 
 def _kind(name: str) -> ErrorClass | None:
