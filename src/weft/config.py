@@ -1,8 +1,8 @@
 """Configuration: built-in defaults, then `weft.toml`, then the environment.
 
-Read once into one frozen object and passed down. The limits here are what a new store
-starts with; from then on the store's are the truth, and `stated` says which ones this
-process insists on, so that a difference can be refused.
+Read once into a frozen object and passed down. The default limits here are those of a new store;
+after that the store's limits hold, and `stated` has the limits that this process requires, so that
+a difference can be refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = MappingProxyType(
         "stage/judge": 1,
     }
 )
-"""`run/…`, `team/…` and `stage/…` are what each new run or team starts with."""
+"""`run/…`, `team/…` and `stage/…` are the first limits of each new run or team."""
 
 SETTABLE_PREFIXES: Final = ("provider:",)
 """Families of limits that have no default but may be stated by name."""
@@ -48,41 +48,41 @@ API_SLOTS: Final = 1
 class Tuning(Struct, frozen=True, kw_only=True):
     """The numbers behind leases and order. Times in seconds."""
 
-    lease: float = 60  # how long a lease lasts unless renewed
+    lease: float = 60  # duration of a lease unless renewed
     heartbeat: float = 15
-    gone_after: float = 120  # T1: a watchdog ends its agent when weft has been silent so long
+    gone_after: float = 120  # T1: a watchdog ends its agent after this much silence of weft
     drift: float = 5
     kill_grace: float = 10
-    offer: float = 60  # an unanswered offer is withdrawn after this
-    prefer: float = 30  # after this a preferred worker that stays busy is preferred no longer
-    inbox: int = 100  # messages that may wait for one task or member
-    bypasses: int = 20  # K: after so many, capacity is reserved
-    in_a_row: int = 2  # admissions of one tenant while another could go
-    class_age: float = 20  # one class up per this much waiting
+    offer: float = 60  # an unanswered offer ends after this
+    prefer: float = 30  # a preference for a busy worker ends after this
+    inbox: int = 100  # waiting messages of a task or member
+    bypasses: int = 20  # K: capacity is reserved after this many
+    in_a_row: int = 2  # admissions of a tenant while another tenant could go
+    class_age: float = 20  # waiting time that raises the class by a step
     priority_age: float = 60
     penalty_max: int = 4
-    penalty_decay: float = 60  # one step down per this much time
-    penalty_successes: int = 5  # or per this many successes
+    penalty_decay: float = 60  # time that lowers the penalty by a step
+    penalty_successes: int = 5  # successes that lower it by a step
     queue: int = 1000  # ad-hoc tasks waiting at once
-    pattern: int = 3  # the same failure so often is a pattern
-    output: int = 1 << 30  # bytes an agent may print before it is ended
-    wall: float = 3600  # an attempt's time, unless its task or agent file says otherwise
+    pattern: int = 3  # equal failures that make a pattern
+    output: int = 1 << 30  # bytes an agent may print
+    wall: float = 3600  # time of an attempt, unless its task or agent file has its own
     backoff: float = 5  # the first wait after an overload; it doubles
     backoff_most: float = 8  # times that, at most
     backoff_jitter: float = 0.2  # a wait is up to this part longer or shorter
     timeout_retries: int = 2
     no_change_retries: int = 1
     context_retries: int = 1
-    lead_turns: int = 50  # attempts of one task of a lead that messages may cause
+    lead_turns: int = 50  # attempts of a lead's task that messages may cause
 
     @property
     def silence(self) -> float:
-        """T2: a host whose heartbeat number stood still for this long is gone."""
+        """T2: a host whose heartbeat number has not changed for this long is gone."""
         return self.gone_after + self.drift + self.kill_grace
 
 
 class WorkspaceSettings(Struct, frozen=True, kw_only=True):
-    """What a workspace needs besides the files git tracks."""
+    """Contents of a workspace besides the files git tracks, and its bounds."""
 
     copy: tuple[str, ...] = ()  # ignored files or directories of the user's checkout
     link: tuple[str, ...] = ()
@@ -90,26 +90,26 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     teardown: tuple[str, ...] | None = None  # a command line; runs when a workspace is given up
     keep: tuple[str, ...] = ()  # ignored directories that stay while their lock file is unchanged
     timeout: float = 600  # seconds each command may take
-    first_port: int = 21_000  # tasks that use ports get theirs from here on
+    first_port: int = 21_000  # the first port of tasks that use ports
     ports: int = 100
-    spare_ram_mb: int = 1024  # what is left for everything else on this machine
-    spare_disk_mb: int = 500  # who takes most is ended before less than this is left
+    spare_ram_mb: int = 1024  # left for other programs of this machine
+    spare_disk_mb: int = 500  # the largest user of the disk is ended before less is left
     max_file_mb: int = 100  # an attempt with a larger changed file is refused
 
 
 class GateSettings(Struct, frozen=True, kw_only=True):
-    """What must pass before anything lands, and how much of it may run at once."""
+    """The check that every landing must pass, and the number of parallel checks."""
 
     run: tuple[str, ...] | None = None  # a command line
     slots: int = 2  # checks at a time
     timeout: float = 1800  # seconds a check may take
     every_commit: bool = False  # each commit of trunk must have passed by itself
-    squash: str = "task"  # one commit per task, or per story (always, with every_commit)
-    env: tuple[str, ...] = ()  # variables of the user's that checks get to see
+    squash: str = "task"  # a commit per task, or per story (always, with every_commit)
+    env: tuple[str, ...] = ()  # the user's variables that checks can read
 
 
 class RunSettings(Struct, frozen=True, kw_only=True):
-    """The settings a run keeps from its submission on, whichever process works on it."""
+    """The settings of a run, fixed when it is submitted."""
 
     gate: GateSettings = field(default_factory=GateSettings)
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
@@ -122,14 +122,14 @@ _OF_THE_HOST: Final = ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")
 
 
 class NotifySettings(Struct, frozen=True, kw_only=True):
-    """Whom to tell when a run has ended or needs a person."""
+    """The command for notices that a run has ended or needs a person."""
 
     command: tuple[str, ...] | None = None  # a command line; gets a summary on standard input
     timeout: float = 30  # seconds it may take
 
 
 class Stated(Struct, frozen=True, kw_only=True):
-    """A limit somebody wrote down, and where."""
+    """A limit of a configuration, and its source."""
 
     value: int
     source: str
@@ -160,17 +160,17 @@ class Config(Struct, frozen=True, kw_only=True):
 
     @property
     def worker_slots(self) -> int:
-        """How many attempts a worker process runs at once unless told otherwise."""
+        """Number of parallel attempts of a worker process by default."""
         return WORKER_SLOTS if self.slots is None else self.slots
 
     @property
     def api_slots(self) -> int:
-        """The same for an agent that registers over the API."""
+        """Number of parallel tasks of a member by default."""
         return API_SLOTS if self.slots is None else self.slots
 
 
 def load(directory: Path, environment: Mapping[str, str]) -> Config:
-    """The configuration of a repository, with the environment on top."""
+    """Read the configuration of a repository, with the environment on top."""
     return parse(_read(directory / FILE), environment)
 
 
@@ -188,7 +188,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
     return Config(
         store=environment.get("WEFT_STORE") or _text(store, "url"),
         server=_server(_section(table, "server")),
-        limits={**DEFAULT_LIMITS, **{name: one.value for name, one in stated.items()}},
+        limits={**DEFAULT_LIMITS, **{name: limit.value for name, limit in stated.items()}},
         stated=stated,
         slots=_slots(environment),
         tuning=_tuning(_section(table, "tuning")),
@@ -199,7 +199,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
 
 
 def _toml(text: str) -> dict[str, Any]:
-    import tomllib  # late, like all that most commands can do without
+    import tomllib  # late: most commands do without it
 
     return tomllib.loads(text)
 
@@ -250,7 +250,7 @@ def _limits_of_environment(
 ) -> dict[str, Stated]:
     prefix = "WEFT_LIMIT_"
     known = {variable(name): name for name in (*DEFAULT_LIMITS, *of_file)}
-    found = {}
+    values = {}
     for key, text in environment.items():
         if not key.startswith(prefix):
             continue
@@ -261,12 +261,12 @@ def _limits_of_environment(
             shown = key if key.isprintable() else repr(key)
             near = _near(key, known)
             raise InputError(f"The environment variable {shown} names no limit.{near}")
-        found[name] = Stated(value=_count(text, key), source=key)
-    return found
+        values[name] = Stated(value=_count(text, key), source=key)
+    return values
 
 
 def variable(limit: str) -> str:
-    """The environment variable that states a limit: `stage/test` -> `WEFT_LIMIT_STAGE_TEST`."""
+    """Return the environment variable of a limit: `stage/test` -> `WEFT_LIMIT_STAGE_TEST`."""
     return "WEFT_LIMIT_" + "".join(c.upper() if c.isalnum() else "_" for c in limit)
 
 
@@ -292,7 +292,7 @@ def _slots(environment: Mapping[str, str]) -> int | None:
 
 
 def _tuning(section: Mapping[str, Any]) -> Tuning:
-    known = {one.name: one for one in fields(Tuning)}
+    known = {setting.name: setting for setting in fields(Tuning)}
     _reject_unknown(section, known, f"[tuning] in {FILE}")
     for name, value in section.items():
         whole = known[name].type is int
@@ -305,7 +305,7 @@ def _tuning(section: Mapping[str, Any]) -> Tuning:
 
 def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
     where = f"[workspace] in {FILE}"
-    _reject_unknown(section, (one.name for one in fields(WorkspaceSettings)), where)
+    _reject_unknown(section, (setting.name for setting in fields(WorkspaceSettings)), where)
     return WorkspaceSettings(
         copy=_texts(section.get("copy", []), f"copy of {where}"),
         link=_texts(section.get("link", []), f"link of {where}"),
@@ -323,7 +323,7 @@ def _workspace(section: Mapping[str, Any]) -> WorkspaceSettings:
 
 def _gate(section: Mapping[str, Any]) -> GateSettings:
     where = f"[gate] in {FILE}"
-    _reject_unknown(section, (one.name for one in fields(GateSettings)), where)
+    _reject_unknown(section, (setting.name for setting in fields(GateSettings)), where)
     squash = section.get("squash", GateSettings().squash)
     if squash not in ("task", "story"):
         raise InputError(f'squash of {where} must be "task" or "story", not {squash!r}.')
@@ -345,7 +345,7 @@ def _gate(section: Mapping[str, Any]) -> GateSettings:
 
 def _notify(section: Mapping[str, Any]) -> NotifySettings:
     where = f"[notify] in {FILE}"
-    _reject_unknown(section, (one.name for one in fields(NotifySettings)), where)
+    _reject_unknown(section, (setting.name for setting in fields(NotifySettings)), where)
     return NotifySettings(
         command=_command(section.get("command"), f"command of {where}"),
         timeout=_seconds(section.get("timeout", NotifySettings().timeout), where),
@@ -353,7 +353,7 @@ def _notify(section: Mapping[str, Any]) -> NotifySettings:
 
 
 def _command(value: object, what: str) -> tuple[str, ...] | None:
-    """A command: a line for the shell, or a list of words that no shell sees."""
+    """Parse a command: a line for the shell, or a list of words without a shell."""
     if isinstance(value, str) and value.strip():
         return ("sh", "-c", value)
     return None if value is None else _texts(value, what) or None
@@ -376,7 +376,7 @@ def _seconds(value: object, where: str) -> float:
 
 
 def _texts(value: object, what: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise InputError(f"{what} must be a list of texts, not {value!r}.")
     return tuple(value)
 

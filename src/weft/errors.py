@@ -51,12 +51,12 @@ _PASSING: Final = {
 }
 """Faults of the machine or its file systems, which pass or are mended without a change to weft's
 work. A full disk is not among them: an attempt's own files may fill it."""
-_NO_GIT: Final = "git was not found"  # while its package is upgraded, say
+_NO_GIT: Final = "git was not found"  # its package may be being upgraded
 _PASSING_TEXT: Final = re.compile("|".join(map(re.escape, (*_PASSING.values(), _NO_GIT))))
 
 
 class WeftError(Exception):
-    """Something went wrong."""
+    """weft could not continue."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (self.__doc__ or "").strip())
@@ -75,7 +75,7 @@ class StoreError(WeftError):
 
 
 class ForeignStore(StoreError):
-    """The store is not one of weft's."""
+    """The store is not weft's."""
 
 
 class NewerStore(StoreError):
@@ -107,7 +107,7 @@ class BranchTaken(WorkspaceError):
 
 
 class InUse(WorkspaceError):
-    """Somebody else uses this workspace."""
+    """Another process uses this workspace."""
 
 
 class SetUpFailed(WorkspaceError):
@@ -115,7 +115,7 @@ class SetUpFailed(WorkspaceError):
 
 
 class Unauthenticated(WeftError):
-    """The token is missing or not valid; `weft token create` makes one."""
+    """The token is missing or not valid; `weft token create` makes a new token."""
 
 
 class Forbidden(WeftError):
@@ -131,7 +131,7 @@ class NotFound(Refused):
 
 
 class StaleFence(Refused):
-    """This fence is no longer current: somebody else owns the task now, or nobody does."""
+    """This fence is no longer current: another process owns the task now, or none does."""
 
 
 class AlreadyEnded(Refused):
@@ -147,19 +147,19 @@ class StillAnswering(Refused):
 
 
 class QueueFull(Refused):
-    """The queue is full, and everything in it ranks higher."""
+    """The queue is full, and all its tasks rank higher."""
 
 
 def name_of(kind: type[WeftError]) -> str:
-    """What an error is called where it travels: `StaleFence` is `stale_fence`."""
+    """Return the name of an error on the wire: `StaleFence` is `stale_fence`."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in kind.__name__).lstrip("_")
 
 
 def find_kind(name: str) -> type[WeftError] | None:
-    """The other way; only what is raised on purpose can be meant."""
-    kinds = [one for one in globals().values() if isinstance(one, type)]
-    found = [one for one in kinds if issubclass(one, WeftError) and name_of(one) == name]
-    return found[0] if found else None
+    """Return the error of a name on the wire; None for a name that is not weft's."""
+    kinds = [kind for kind in globals().values() if isinstance(kind, type)]
+    matching = [kind for kind in kinds if issubclass(kind, WeftError) and name_of(kind) == name]
+    return matching[0] if matching else None
 
 
 def find_passing_fault(error: BaseException) -> str | None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.admission import capacity, fairness, order, provider_pressure, queue_bound
+from weft.admission import capacity, fairness, order, provider_pressure
 from weft.admission.capacity import Shortage, attempt_demand, pick_units, resolve, shortages
 from weft.admission.fairness import Bypassed
 from weft.admission.order import QueueEntry
@@ -271,7 +271,7 @@ def test_a_full_queue_loses_its_last_and_never_a_better(
     queued: list[QueueEntry], newcomer: QueueEntry, now: float
 ) -> None:
     newcomer = entry(99, newcomer.klass, newcomer.priority, 0.0, now)
-    leaves = queue_bound.makes_way(queued, newcomer, now, TUNING)
+    leaves = order.last_of(queued, newcomer, now, TUNING)
     assert leaves is newcomer or leaves in queued
     assert all(not before(leaves, one, now) for one in (*queued, newcomer) if one is not leaves)
 

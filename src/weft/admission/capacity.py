@@ -1,7 +1,7 @@
-"""What fits: demands against limits and use.
+"""Capacity: demands against limits and use.
 
-A resource without a limit is unlimited. A consumable (dollars of a run) counts what was
-spent as well as what is reserved; callers hand in use that already says so.
+A resource without a limit is unlimited. For a consumable (dollars of a run) the use that callers
+pass includes the spending as well as the reservations.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from weft.errors import InputError
 from weft.model import HERE, Demand
 
 MOST: Final = 2**50
-"""No amount is larger, so that no sum of thousands leaves what a database can count."""
+"""The largest amount, so that a sum of thousands stays within a database's integers."""
 
 
 class Shortage(Struct, frozen=True):
-    """One resource a demand does not fit into now."""
+    """A resource that a demand does not fit into now."""
 
     resource: str
     asked: int
@@ -40,7 +40,7 @@ def attempt_demand(
     provider: str | None,
     uses: Demand | None = None,
 ) -> dict[str, int]:
-    """What one attempt takes: a slot of every limit that concerns it, and what it `uses`."""
+    """Return the demand of an attempt: a slot of every limit that concerns it, and its `uses`."""
     demand = {f"worker:{HERE}": 1, "requests": 1}
     if agent:
         demand[f"agent:{agent}"] = 1
@@ -57,7 +57,7 @@ def attempt_demand(
 
 
 def resolve(demand: Demand, worker: str, host: str) -> dict[str, int]:
-    """The demand as this worker would take it: `@` becomes the worker or its host."""
+    """Return the demand at this worker: `@` becomes the worker or its host."""
     return {_place(name, worker, host): amount for name, amount in demand.items()}
 
 
@@ -80,7 +80,7 @@ def add(*demands: Demand) -> dict[str, int]:
 def shortages(
     demand: Demand, capacity: Mapping[str, int], used: Mapping[str, int]
 ) -> list[Shortage]:
-    """Every resource in which the demand does not fit; empty means it fits."""
+    """List the resources in which the demand does not fit; empty means it fits."""
     short = []
     for name, amount in demand.items():
         limit = capacity.get(name)
@@ -90,7 +90,7 @@ def shortages(
 
 
 def refuse_odd_amounts(demand: Demand, who: str = "This") -> None:
-    """Amounts are 1 or more, and small enough to be summed."""
+    """Refuse amounts below 1, and amounts too large to be summed."""
     for resource, amount in demand.items():
         if amount <= 0:
             raise InputError(f"{who} asks for {amount} of {resource}; ask for 1 or more.")
@@ -101,29 +101,28 @@ def refuse_odd_amounts(demand: Demand, who: str = "This") -> None:
 
 
 def is_consumable(resource: str) -> bool:
-    """Consumables are used up: what was spent still counts after the lease has ended."""
+    """Tell whether a resource is used up: spending counts after the lease has ended."""
     return resource.endswith("/usd")
 
 
 def has_units(resource: str) -> bool:
-    """Whether amounts of this resource are numbered units, handed out by number."""
+    """Tell whether amounts of this resource are numbered units."""
     return resource.endswith("/port")
 
 
 def pick_units(amount: int, taken: Iterable[int]) -> tuple[int, ...]:
-    """The lowest free unit numbers. What fits a capacity also stays below it in number."""
+    """Return the lowest free unit numbers; below the capacity if the amount fits."""
     busy = set(taken)
     free = (unit for unit in itertools.count() if unit not in busy)
     return tuple(itertools.islice(free, amount))
 
 
 def shared(demand: Demand) -> dict[str, int]:
-    """The part of a demand that does not depend on who takes it."""
+    """Return the part of a demand that does not depend on the worker."""
     return {name: n for name, n in demand.items() if f":{HERE}" not in name}
 
 
 def status(*, used: int, offline: bool) -> str:
-    """A worker's status, from what it holds."""
     if offline:
         return "offline"
     return "busy" if used else "idle"

@@ -1,4 +1,4 @@
-"""Fairness: tenants take turns, and nobody is passed over for ever.
+"""Fairness: tenants take turns, and no task is passed over for ever.
 
 Both rules are derived from the fences of past admissions, not from counters.
 """
@@ -14,7 +14,7 @@ from weft.config import Tuning
 
 
 def must_yield(recent: Sequence[str], tuning: Tuning) -> str | None:
-    """The tenant that had the last admissions in a row and goes only if no other can.
+    """Return the tenant of the last admissions in a row; it goes only if no other tenant can.
 
     `recent` are the tenants of the latest admissions, newest first.
     """
@@ -33,11 +33,11 @@ class Bypassed(Struct, frozen=True, kw_only=True):
 
 
 def bypassed(previous: Bypassed | None, first: int | None, fence: int) -> Bypassed | None:
-    """Who is first in line but held up, once an admission was given `fence`.
+    """Return the first task in order that is held up, after an admission under `fence`.
 
-    `first` is the best task ahead of the admitted one that could not be admitted. When
-    nobody was ahead, nobody was bypassed, and whoever was first before still is. A
-    reservation once gained lasts until its task is admitted.
+    `first` is the best task ahead of the admitted task that could not be admitted. If there was
+    none, no task was bypassed, and the previous task stays first. A reservation lasts until its
+    task is admitted.
     """
     if previous is not None and (previous.reserved or first in (None, previous.task)):
         return previous
@@ -49,17 +49,17 @@ def bypassed(previous: Bypassed | None, first: int | None, fence: int) -> Bypass
 def may_reserve(
     short: Sequence[Shortage], *, nominal: dict[str, int], run: str | None, pinned_away: bool
 ) -> bool:
-    """Whether waiting longer would help: reserving for these tasks only idles capacity.
+    """Tell whether reserved capacity would help a task; if not, it would only stay idle.
 
-    A paused limit, a penalised provider, the run's own budget and a pinned worker that is
-    away are not things other tasks could make room in.
+    Other tasks cannot make room in a paused limit, a penalised provider, the run's own budget or at
+    a pinned worker that is away.
     """
     if pinned_away:
         return False
     budget = f"run:{run}/usd"
     return all(
-        one.capacity > 0
-        and one.capacity >= nominal.get(one.resource, one.capacity)
-        and one.resource != budget
-        for one in short
+        shortage.capacity > 0
+        and shortage.capacity >= nominal.get(shortage.resource, shortage.capacity)
+        and shortage.resource != budget
+        for shortage in short
     )

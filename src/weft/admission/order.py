@@ -8,6 +8,8 @@ other: among them plan order decides, not the paths.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from weft.config import Tuning
@@ -18,7 +20,7 @@ Urgency = tuple[int, int, int, int]
 
 
 class QueueEntry(Struct, frozen=True, kw_only=True):
-    """What the order looks at."""
+    """The columns that decide the order."""
 
     id: int
     klass: int
@@ -28,12 +30,12 @@ class QueueEntry(Struct, frozen=True, kw_only=True):
 
 
 def declared_class(klass: int, agent: str | None) -> int:
-    """The class a task counts with: a question to a person is always interactive."""
+    """Return the class of a task: a question to a person is always interactive."""
     return int(Class.INTERACTIVE) if agent == HUMAN else int(klass)
 
 
 def rank(entry: QueueEntry, now: float, tuning: Tuning) -> Rank:
-    """The sort key of an entry: smaller goes first."""
+    """Return the sort key of an entry: the smaller goes first."""
     urgent = urgency(entry.klass, entry.priority, entry.submitted, now, tuning)
     return (*urgent, -entry.path_seconds, entry.submitted, entry.id)
 
@@ -47,3 +49,13 @@ def urgency(klass: int, priority: int, submitted: float, now: float, tuning: Tun
         klass,
         priority,
     )
+
+
+def last_of(
+    queued: Iterable[QueueEntry], newcomer: QueueEntry, now: float, tuning: Tuning
+) -> QueueEntry:
+    """Return the entry that leaves a full queue when `newcomer` arrives: the last in order.
+
+    So among equals the newest leaves; docs/design/full-queue.md explains why not the oldest.
+    """
+    return max([*queued, newcomer], key=lambda entry: rank(entry, now, tuning))

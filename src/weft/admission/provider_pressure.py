@@ -1,8 +1,8 @@
-"""Provider penalties: rate limits lower a provider's effective limit for everyone.
+"""Provider penalties: rate limits lower a provider's effective limit for all processes.
 
-The level is derived from the last change and the time, so that no process has to tick it
-down. Pressure only ever lowers: the effective limit is never above the base, and at least
-1 as long as the base is.
+The level is derived from the last change and the time, so that no process has to lower it. Pressure
+only ever lowers: the effective limit is never above the base, and at least 1 as long as the base
+is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def level(penalty: Penalty | None, now: float, tuning: Tuning) -> int:
 
 
 def raised(penalty: Penalty | None, now: float, tuning: Tuning) -> Penalty:
-    """The penalty after one more rate limit."""
+    """Return the penalty after another rate limit."""
     worse = min(tuning.penalty_max, level(penalty, now, tuning) + 1)
     return Penalty(level=worse, since=now, successes=0)
 

@@ -1,7 +1,7 @@
-"""What becomes of a task whose attempt failed, by the class of the failure.
+"""The next state of a task whose attempt failed, by the class of the failure.
 
-Recognising the same failure again and again is the store's, which sees all attempts. Stopping an
-agent is its caller's; so is everything about claims when an attempt left its scope.
+The store, which sees all attempts, recognises repeated failures. The caller stops agents and
+handles claims after an attempt left its scope.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from weft.config import Tuning
 from weft.model import ErrorClass, State
 
 _LONGEST_PARK: Final = 8 * 86_400.0
-"""Weekly limits are the longest there are; a later reset is a mistake of the program's."""
+"""Weekly limits are the longest; a later reset is a mistake of the program."""
 
 
 class RetryDecision(Struct, frozen=True, kw_only=True):
     state: State  # ready (at once), parked (until) or blocked
     until: float | None = None
-    stops_agent: bool = False  # nobody should start this agent before a person has looked
+    stops_agent: bool = False  # start this agent only after a person has resumed it
 
 
 def after_failure(
@@ -32,15 +32,15 @@ def after_failure(
     tuning: Tuning,
     reset: float | None = None,
 ) -> RetryDecision:
-    """What becomes of the task.
+    """Decide the next state of the task.
 
-    `earlier` counts the failures of this class the task has had in a row, `chance` is a random
-    number from 0 to 1, and `reset` is when the provider said to come back.
+    `earlier` counts the failures of this class in a row, `chance` is a random number from 0 to 1,
+    and `reset` is the provider's time to come back.
     """
     match kind:
         case ErrorClass.RATE_LIMIT if reset is not None:
-            # Those who wait for one reset do not all come at the same moment. Programs also
-            # state times that are too short, so that waiting is never less than without one.
+            # Tasks that wait for the same reset must not start at the same moment. Programs also
+            # state times that are too short, so the wait is never shorter than the usual backoff.
             stated = min(reset, now + _LONGEST_PARK) + chance * tuning.backoff
             return RetryDecision(
                 state=State.PARKED, until=max(stated, now + backoff(earlier, chance, tuning))
@@ -61,7 +61,7 @@ def after_failure(
 
 
 def backoff(earlier: int, chance: float, tuning: Tuning) -> float:
-    """Seconds to wait: doubled each time, a little more or less, never above the most."""
+    """Return the seconds to wait: doubled each time, with jitter, within the maximum."""
     most = tuning.backoff * tuning.backoff_most
     doubled = tuning.backoff * 2.0 ** min(earlier, 30)
     jitter = 1 + tuning.backoff_jitter * (2 * chance - 1)

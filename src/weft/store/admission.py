@@ -50,9 +50,9 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
     yielding = scene.ledger.yielding
     rows = tx.all("bucket_heads")
     heads = _with_reserved(scene, [row for row in rows if row["aside"] is None])
-    others = [head for head in heads if head["tenant"] != yielding]
-    chosen, held_up = _choose(tx, scene, place, others)
-    if chosen is None and len(others) < len(heads):
+    first = [head for head in heads if head["tenant"] != yielding]
+    chosen, held_up = _choose(tx, scene, place, first)
+    if chosen is None and len(first) < len(heads):
         rest = [head for head in heads if head["tenant"] == yielding]
         chosen, also_held_up = _choose(tx, scene, place, rest)
         held_up = _better(held_up, also_held_up)
@@ -120,12 +120,12 @@ def _must_wait_its_turn(
     """Tell whether a task's tenant has had its turns while another tenant's task could start."""
     if who.tenant != scene.ledger.yielding:
         return False
-    others = [
+    heads = [
         row
         for row in tx.all("bucket_heads")
         if row["tenant"] != who.tenant and row["aside"] is None
     ]
-    return _choose(tx, scene, place, others)[0] is not None
+    return _choose(tx, scene, place, heads)[0] is not None
 
 
 def _choose(
@@ -195,10 +195,10 @@ def _with_reserved(scene: AdmissionRows, heads: Sequence[Row]) -> list[Row]:
     return [*heads, scene.reserved_row]
 
 
-def _better(one: ReadyTask | None, other: ReadyTask | None) -> ReadyTask | None:
-    if one is None or other is None:
-        return one or other
-    return min(one, other, key=lambda who: who.rank)
+def _better(first: ReadyTask | None, second: ReadyTask | None) -> ReadyTask | None:
+    if first is None or second is None:
+        return first or second
+    return min(first, second, key=lambda who: who.rank)
 
 
 def _note_bypass(

@@ -65,13 +65,13 @@ def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> ReadyTask | No
     pinned = row["pinned"]
     if row["gang"] is not None:
         rows = tx.all("gang_members", gang=row["gang"])
-        pins = {one["pinned"] for one in rows} - {None}
-        if any(one["state"] != State.READY for one in rows) or len(pins) > 1:
+        pins = {member["pinned"] for member in rows} - {None}
+        if any(member["state"] != State.READY for member in rows) or len(pins) > 1:
             return None
         pinned = next(iter(pins), None)
-        rows = sorted(rows, key=lambda one: one["id"] != row["id"])
-        demand = capacity.add(*(row_records.demand(one["demand"]) for one in rows))
-        files = tuple({file for one in rows for file in row_records.files(one["files"])})
+        rows = sorted(rows, key=lambda member: member["id"] != row["id"])
+        demand = capacity.add(*(row_records.demand(member["demand"]) for member in rows))
+        files = tuple({file for member in rows for file in row_records.files(member["files"])})
     return ReadyTask(
         rows=rows,
         repo=row["repo"],
@@ -79,7 +79,7 @@ def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> ReadyTask | No
         tenant=row["tenant"],
         demand=demand,
         files=files,
-        agents=frozenset(one["agent"] for one in rows if one["agent"] is not None),
+        agents=frozenset(member["agent"] for member in rows if member["agent"] is not None),
         pinned=pinned,
         rank=its_rank,
     )
@@ -147,9 +147,9 @@ class AdmissionRows:
             or self._comes_before(who, self.reserved)
         )
 
-    def _comes_before(self, who: ReadyTask, other: ReadyTask) -> bool:
-        """Tell whether a task is an earlier task of the other's run."""
-        return who.run is not None and who.run == other.run and self._turn(who) < self._turn(other)
+    def _comes_before(self, who: ReadyTask, later: ReadyTask) -> bool:
+        """Tell whether a task is an earlier task of the same run as `later`."""
+        return who.run is not None and who.run == later.run and self._turn(who) < self._turn(later)
 
     def _kept_free(self, who: ReadyTask, place: PoolPlace) -> Mapping[str, int]:
         """Return the capacity kept free for a task: of a worker only where it could ever run."""
@@ -276,18 +276,18 @@ class AdmissionRows:
     def kept_files(self, repo: str, files: Sequence[str]) -> dict[str, int]:
         """Map the patterns kept free for another task that these files conflict with to that
         task."""
-        other = self.reserved
-        if other is None or other.repo != repo:
+        reserving = self.reserved
+        if reserving is None or reserving.repo != repo:
             return {}
         return {
-            pattern: other.task
-            for pattern in self._wanted(other)
+            pattern: reserving.task
+            for pattern in self._wanted(reserving)
             if any(conflicts(pattern, file) for file in files)
         }
 
     def may_reserve(self, who: ReadyTask, place: PoolPlace) -> bool:
         """Tell whether keeping capacity free for a task would ever help it."""
-        if not any(self._could_go(who, one) for one in self.ledger.places.values()):
+        if not any(self._could_go(who, place) for place in self.ledger.places.values()):
             return False
         holders = set(self._claimed(who).values())
         rows = (self._tx.one("task", id=one) for one in sorted(holders))

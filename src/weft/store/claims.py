@@ -33,12 +33,12 @@ class Claims:
 
         Claims of the tasks in `own` do not count: the asking task and its story.
         """
-        found: dict[str, int] = {}
+        held: dict[str, int] = {}
         for file in files:
             for pattern, holder in self._of(repo).find(file):
                 if holder not in own:
-                    found[pattern] = min(holder, found.get(pattern, holder))
-        return found
+                    held[pattern] = min(holder, held.get(pattern, holder))
+        return held
 
     def any_held_by(self, repo: str, tasks: Iterable[int]) -> bool:
         return any(self._of(repo).holds(task) for task in tasks)

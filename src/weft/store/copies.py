@@ -49,7 +49,7 @@ def settle_place(store: Store, directory: Path, recorded: str) -> None:
     identities = move_store(store, recorded, str(here), copied=copied, now=time.time())
     if identities is not None:
         # The output of attempts was copied too, and is found by the identity.
-        old, new = (here.path / "attempts" / one[:12] for one in identities)
+        old, new = (here.path / "attempts" / identity[:12] for identity in identities)
         if old.is_dir():
             old.rename(new)
 

@@ -199,9 +199,9 @@ def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for key, one in value.items():
+        for key, item in value.items():
             yield from _strings(key)
-            yield from _strings(one)
+            yield from _strings(item)
 
 
 def encode_keys(names: Iterable[str]) -> str:

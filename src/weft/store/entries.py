@@ -73,19 +73,19 @@ def _add(
     attempts = [tx.one("attempt", task=row["id"], number=row["attempt"]) for row in tasks]
     # A subtask built on a sibling's candidate ended after the sibling.
     done = sorted(
-        (one for one in attempts if one is not None and one["candidate"]),
-        key=lambda one: (one["ended"], one["task"]),
+        (attempt for attempt in attempts if attempt is not None and attempt["candidate"]),
+        key=lambda attempt: (attempt["ended"], attempt["task"]),
     )
     if not done:
         return
-    failures = [row["kind"] for one in tasks for row in tx.all("failures_of", task=one["id"])]
+    failures = [row["kind"] for task in tasks for row in tx.all("failures_of", task=task["id"])]
     tx.run(
         "add_entry",
         id=entry,
         run=tasks[0]["run"],
         story=story,
         tasks=encode_keys(str(row["id"]) for row in tasks),
-        work=encode([[one["candidate"], one["base"]] for one in done]),
+        work=encode([[attempt["candidate"], attempt["base"]] for attempt in done]),
         needs=encode_keys(()),
         alone=any(kind in SENT_BACK for kind in failures),
         looked_at=looked_at,
@@ -121,8 +121,8 @@ def landing_tasks(tx: Transaction, run: str) -> set[int]:
     if landing is None:
         return set()
     rows = [tx.one("entry", id=one, run=run) for one in json.loads(landing["entries"])]
-    found = {int(task) for row in rows if row for task in json.loads(row["tasks"])}
-    return found | {row["story"] for row in rows if row and row["story"] is not None}
+    numbers = {int(task) for row in rows if row for task in json.loads(row["tasks"])}
+    return numbers | {row["story"] for row in rows if row and row["story"] is not None}
 
 
 def withdraw(tx: Transaction, task: Row, *, now: float) -> None:

@@ -43,12 +43,14 @@ def read_open(tx: Transaction, run: str) -> GateRows:
     last = tx.value("last_landing", run=run)
     oldest = tx.value("oldest_landing_seen", run=run)
     landings = tx.all("landings_from", run=run, sequence=last if oldest is None else oldest)
-    bases = encode_keys({one[end] for one in landings for end in ("old", "new")} | _bases(waiting))
+    bases = encode_keys(
+        {landing[end] for landing in landings for end in ("old", "new")} | _bases(waiting)
+    )
     verdicts = tx.all("verdicts_on", run=run, bases=bases)
     named = {
-        *(entry for one in landings for entry in row_records.landing(one).entries),
-        *(entry for one in verdicts for entry in row_records.verdict(one).combination),
-        *(one["id"] for one in waiting),
+        *(entry for landing in landings for entry in row_records.landing(landing).entries),
+        *(entry for verdict in verdicts for entry in row_records.verdict(verdict).combination),
+        *(entry["id"] for entry in waiting),
     }
     return _rows(
         tx,
@@ -61,7 +63,7 @@ def read_open(tx: Transaction, run: str) -> GateRows:
 
 
 def _bases(entries: Iterable[Row]) -> set[str]:
-    return {one["base"] for one in entries if one["base"] is not None}
+    return {entry["base"] for entry in entries if entry["base"] is not None}
 
 
 def _rows(
@@ -77,11 +79,11 @@ def _rows(
         raise NotFound(f"There is no run {run}.")
     settled = tx.all("entries_settled", run=run, most=_LATELY)
     return GateRows(
-        entries=tuple(row_records.entry(one) for one in entries),
-        verdicts=tuple(row_records.verdict(one) for one in verdicts),
-        conflicts=tuple(row_records.conflict(one) for one in conflicts),
-        landings=tuple(row_records.landing(one) for one in landings),
-        rejected=tuple(one["state"] == "rejected" for one in reversed(settled)),
+        entries=tuple(row_records.entry(row) for row in entries),
+        verdicts=tuple(row_records.verdict(row) for row in verdicts),
+        conflicts=tuple(row_records.conflict(row) for row in conflicts),
+        landings=tuple(row_records.landing(row) for row in landings),
+        rejected=tuple(row["state"] == "rejected" for row in reversed(settled)),
         revision=row["revision"],
         blocked=row["blocked"],
         ended=row["state"] == "ended",
@@ -136,7 +138,7 @@ def record_verdict(
     tx.run(
         "add_verdict",
         **about,
-        commands=encode([list(one) for one in verdict.commands]),
+        commands=encode([list(command) for command in verdict.commands]),
         base=verdict.base,
         combination=encode(list(verdict.combination)),
         purpose=verdict.purpose,
@@ -153,7 +155,7 @@ def record_verdict(
         passed=verdict.passed,
         seconds=verdict.seconds,
         check_id=verdict.check_id,
-        commands=[list(one) for one in verdict.commands],
+        commands=[list(command) for command in verdict.commands],
         purpose=verdict.purpose,
         flaked=flaked,
     )
@@ -191,14 +193,12 @@ def reject(
     The entry is the last of a combination, the smallest that is known to fail with it.
     """
     _holds(tx, fence, run)
-    *others, entry = combination
+    *rest, entry = combination
     row = _entry(tx, run, entry)
     if row["state"] != "queued":
         return  # repeated call
     tx.run("set_entry_state", id=entry, state="rejected")
-    tx.event(
-        "entry_rejected", now=now, run=run, entry=entry, others=others, why=kind, reason=reason
-    )
+    tx.event("entry_rejected", now=now, run=run, entry=entry, others=rest, why=kind, reason=reason)
     for number in row_records.entry(row).tasks:
         send_back(tx, get_row(tx, number), kind, reason, now=now)
 
@@ -235,13 +235,13 @@ def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) ->
     if row["state"] != "queued":
         return  # repeated call
     tx.run("set_entry_state", id=entry, state="passed_on")
-    found = row_records.entry(row)
-    if found.story is None:
-        [number] = found.tasks
+    entry_record = row_records.entry(row)
+    if entry_record.story is None:
+        [number] = entry_record.tasks
         task = get_row(tx, number)
         following = stages.after(row_records.request(task).stages, task["stage"])
     else:  # its subtasks are reviewed as a whole, and wait where they are
-        task = get_row(tx, found.story)
+        task = get_row(tx, entry_record.story)
         following = next(iter(row_records.request(task).stages), None)
     if following is None or State(task["state"]) in TERMINAL:
         return
@@ -275,11 +275,11 @@ def intend(
         raise Refused(f"The settings of run {run} were changed since this was checked.")
     if tx.one("open_landing", run=run) is not None:
         raise Refused(f"Run {run} has a landing that is not completed.")
-    for one in entries:
-        row = _entry(tx, run, one)
+    for entry in entries:
+        row = _entry(tx, run, entry)
         if row["state"] != "queued":
-            raise Refused(f"Entry {one} is {row['state']} and cannot land.")
-        tx.run("set_entry_state", id=one, state="landing")
+            raise Refused(f"Entry {entry} is {row['state']} and cannot land.")
+        tx.run("set_entry_state", id=entry, state="landing")
     tx.run(
         "add_landing",
         run=run,

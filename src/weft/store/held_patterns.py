@@ -47,7 +47,7 @@ class Crowds:
         for pattern, earlier in ahead.items():
             if self._are_many(row["bucket"], pattern, None):
                 rows = self._wanting(row["bucket"], pattern, earlier, after=earlier)
-                ids = _keys(other["id"] for other in rows)
+                ids = _keys(head["id"] for head in rows)
                 self._tx.run("set_aside_all", ids=ids, holder=earlier)
 
     def _are_many(self, bucket: int, pattern: str, line: str | None) -> bool:
@@ -120,4 +120,4 @@ def _wants(row: Row, pattern: str) -> bool:
 
 
 def _keys(ids: Iterable[int]) -> str:
-    return encode_keys(str(one) for one in ids)
+    return encode_keys(str(number) for number in ids)

@@ -48,7 +48,7 @@ def renew(tx: Transaction, fences: Sequence[int], *, now: float) -> list[int]:
         else:
             tx.run("renew", fence=fence, deadline=now + tx.tuning.lease)
             alive.add(lease["worker"])
-    for worker in sorted(one for one in alive if one is not None):
+    for worker in sorted(worker for worker in alive if worker is not None):
         tx.run("heartbeat", id=worker, now=now)  # read by reapers on other hosts
     return lost
 
@@ -57,8 +57,8 @@ def renew(tx: Transaction, fences: Sequence[int], *, now: float) -> list[int]:
 def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: float) -> None:
     """Log the progress of a running attempt."""
     lease, task = _current(tx, fence)
-    said = {**data, "fence": lease["fence"]}
-    tx.log("progress", said, now=now, run=task["run"], task=task["id"])
+    progress = {**data, "fence": lease["fence"]}
+    tx.log("progress", progress, now=now, run=task["run"], task=task["id"])
 
 
 @writes
@@ -122,7 +122,7 @@ def find_lost(tx: Transaction, fences: Sequence[int]) -> list[int]:
 def count_failures(tx: Transaction, task: int, kind: str) -> int:
     """Count the failures of this kind in a row, up to now."""
     kinds = [row["kind"] for row in tx.all("failures_of", task=task)]
-    return next((n for n, one in enumerate(kinds) if one != kind), len(kinds))
+    return next((n for n, failure in enumerate(kinds) if failure != kind), len(kinds))
 
 
 @writes
@@ -436,7 +436,7 @@ def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> 
     claims while holding claims, so the caller ends the attempt and asks for all files next time.
     """
     _, task = _current(tx, fence)
-    own = {one for one in (task["id"], task["story"]) if one is not None}
+    own = {number for number in (task["id"], task["story"]) if number is not None}
     scene = AdmissionRows(tx, now)
     held = scene.kept_files(task["repo"], files) | scene.claims.held(task["repo"], files, own=own)
     if held:
@@ -542,7 +542,7 @@ def _boot(tx: Transaction, worker: str) -> str:
 @writes
 def suspect_overdue(tx: Transaction, *, now: float) -> list[Lease]:
     """Mark overdue leases suspect; list every suspect lease. Frees nothing."""
-    if any(one["deadline"] is not None and one["deadline"] < now for one in _held(tx)):
+    if any(lease["deadline"] is not None and lease["deadline"] < now for lease in _held(tx)):
         tx.run("suspect_overdue", now=now)
     return [row_records.lease(row) for row in tx.all("suspects")]
 

@@ -101,9 +101,9 @@ class Ledger:
         self.penalties = penalties
         self.effective = self._after_penalties(tx, now) if penalties else self.nominal
         if self.stopped:
-            self.effective = {**self.effective, **{f"agent:{one}": 0 for one in self.stopped}}
-            for one in self.stopped:
-                self.nominal.setdefault(f"agent:{one}", capacity.MOST)
+            self.effective = {**self.effective, **{f"agent:{agent}": 0 for agent in self.stopped}}
+            for agent in self.stopped:
+                self.nominal.setdefault(f"agent:{agent}", capacity.MOST)
 
     def place(self, worker: str) -> PoolPlace:
         try:

@@ -124,10 +124,10 @@ def differences(tx: Transaction, stated: Mapping[str, Stated]) -> list[str]:
     """List the differences of a configuration from the store, each a sentence with the remedy."""
     rows = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
     return [
-        f"{one.source} says {name} = {one.value}, the store has {rows.get(name, 'none')}: "
-        f"run `weft limits set {name} {one.value}`, or change {one.source}."
-        for name, one in sorted(stated.items())
-        if rows.get(name) != one.value
+        f"{limit.source} says {name} = {limit.value}, the store has {rows.get(name, 'none')}: "
+        f"run `weft limits set {name} {limit.value}`, or change {limit.source}."
+        for name, limit in sorted(stated.items())
+        if rows.get(name) != limit.value
     ]
 
 

@@ -84,8 +84,8 @@ def find_own(tx: Transaction, token: str, named: str | None) -> list[str]:
     those of this name, or any. The cost does not grow with the token's members."""
     if named is None:
         return [row["id"] for row in tx.all("some_of_token", token=token)]
-    found = [row["id"] for row in tx.all("own_members_named", token=token, named=named)]
-    return [named] if named in found else found
+    ids = [row["id"] for row in tx.all("own_members_named", token=token, named=named)]
+    return [named] if named in ids else ids
 
 
 @reads
@@ -105,7 +105,7 @@ def list_called(tx: Transaction, name: str, *, tenant: str | None = None) -> lis
 def give_signs(tx: Transaction, members: Iterable[str], *, now: float) -> None:
     """Record signs of life of several members, and renew their leases."""
     ids = sorted(members)
-    tx.many("heartbeat", [{"id": one, "now": now} for one in ids])
+    tx.many("heartbeat", [{"id": member, "now": now} for member in ids])
     tx.run("renew_of", workers=encode_keys(ids), deadline=now + tx.tuning.lease)
 
 
@@ -118,21 +118,21 @@ def list_absent(tx: Transaction, members: Iterable[str]) -> list[str]:
 @reads
 def list_held(tx: Transaction, member: str | None = None) -> dict[str, list[Held]]:
     """Map each member, or this member, to the tasks it holds."""
-    found: dict[str, list[Held]] = {}
+    held: dict[str, list[Held]] = {}
     for row in tx.all("held_by_members", worker=member):
-        found.setdefault(row["worker"], []).append(
+        held.setdefault(row["worker"], []).append(
             row_records.record(Held, row, current=row["ended"] is None)
         )
-    return found
+    return held
 
 
 @reads
 def list_offers(tx: Transaction, member: str | None = None) -> dict[str, list[int]]:
     """Map each member, or this member, to its unanswered offers."""
-    found: dict[str, list[int]] = {}
+    offers: dict[str, list[int]] = {}
     for row in tx.all("offers_of", worker=member):
-        found.setdefault(row["offered_to"], []).append(row["id"])
-    return found
+        offers.setdefault(row["offered_to"], []).append(row["id"])
+    return offers
 
 
 @writes
@@ -154,9 +154,9 @@ def take_notices(
             worker=member,
             most=_SCANNED,
         )
-        found = [told for row in rows if (told := row_records.find_notice(row)) is not None]
-        if found:
-            return found[:_TOLD]
+        notices = [notice for row in rows if (notice := row_records.find_notice(row)) is not None]
+        if notices:
+            return notices[:_TOLD]
         full = len(rows) == _SCANNED
         tx.run("set_noticed", worker=member, event=rows[-1]["id"] if full else _newest(tx))
         if not full:

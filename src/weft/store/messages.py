@@ -65,11 +65,11 @@ def list_to_task(tx: Transaction, task: int) -> list[Message]:
 @reads
 def list_to_member(tx: Transaction, member: str, *, holding: Collection[int] = ()) -> list[Message]:
     """List the first messages that a member has not confirmed, for itself or for tasks it holds."""
-    found = list(tx.all("messages_to_worker", to=member, most=_TOLD))
+    rows = list(tx.all("messages_to_worker", to=member, most=_TOLD))
     if holding:
         tasks = encode_keys(map(str, holding))
-        found += tx.all("messages_to_tasks", tasks=tasks, most=_TOLD)
-    return sorted(map(row_records.message, found), key=lambda one: one.id)[:_TOLD]
+        rows += tx.all("messages_to_tasks", tasks=tasks, most=_TOLD)
+    return sorted(map(row_records.message, rows), key=lambda message: message.id)[:_TOLD]
 
 
 @writes
@@ -102,8 +102,8 @@ def list_sent(tx: Transaction, task: int) -> list[Task]:
 def list_ends(tx: Transaction, task: int, *, after: int) -> list[Notice]:
     """List the ends of tasks that a task has sent, after an event."""
     rows = tx.all("ends_of_sent", sender=task_sender(task), after=after)
-    found = [told for row in rows if (told := row_records.find_notice(row)) is not None]
-    return found[:_TOLD]
+    notices = [notice for row in rows if (notice := row_records.find_notice(row)) is not None]
+    return notices[:_TOLD]
 
 
 @reads

@@ -79,8 +79,8 @@ def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: boo
     if not room.available and not or_queue and row["pinned"] != worker:
         raise AtCapacity(f"{worker} is at capacity ({room.current}/{room.max}).")
     together = [row] if row["gang"] is None else tx.all("gang_members", gang=row["gang"])
-    for one in together:  # a gang goes to a single worker
-        tx.run("set_pin", id=one["id"], pinned=worker, until=None)
-        if one["state"] == State.READY:
-            ready.requeue(tx, one["id"], now=now)
+    for member in together:  # a gang goes to a single worker
+        tx.run("set_pin", id=member["id"], pinned=worker, until=None)
+        if member["state"] == State.READY:
+            ready.requeue(tx, member["id"], now=now)
     tx.event("task_assigned", now=now, run=row["run"], task=task, worker=worker)

@@ -142,15 +142,15 @@ def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> 
     demand = row_records.demand(row["demand"])
     agents = frozenset({row["agent"]} - {None})
     if gang:
-        demand = capacity.add(*(row_records.demand(one["demand"]) for one in gang))
-        agents = frozenset(one["agent"] for one in gang if one["agent"] is not None)
+        demand = capacity.add(*(row_records.demand(member["demand"]) for member in gang))
+        agents = frozenset(member["agent"] for member in gang if member["agent"] is not None)
     short, unable = _lacking(ledger, row, demand, agents)
     return Ready(
         run=row["run"] or "",
         task=row["id"],
         name=row["name"],
         human=row["agent"] == HUMAN,
-        whole=all(one["state"] == State.READY for one in gang),
+        whole=all(member["state"] == State.READY for member in gang),
         short=tuple(short),
         unable=unable,
         holder=holder,
@@ -172,18 +172,18 @@ def _lacking(
         if place.can_run(frozenset(), row["repo"], row["tenant"])
         and row["pinned"] in (None, place.worker)
     ]
-    able = [one for one in here if one.can_run(agents, row["repo"], row["tenant"])]
+    able = [place for place in here if place.can_run(agents, row["repo"], row["tenant"])]
     if not able:
         nobody = bool(here) and not row["repo"].startswith(SWARM)
         unable = ", ".join(sorted(agents)) if nobody else ""
         return _lasting(ledger, capacity.shared(demand)), unable
-    at_each = (capacity.resolve(demand, one.worker, one.host) for one in able)
-    return min((_lasting(ledger, one) for one in at_each), key=len), ""
+    at_each = (capacity.resolve(demand, place.worker, place.host) for place in able)
+    return min((_lasting(ledger, amounts) for amounts in at_each), key=len), ""
 
 
 def _lasting(ledger: Ledger, demand: Mapping[str, int]) -> list[Shortage]:
     """List the shortages of a demand if nothing ran and no provider were penalised."""
-    stopped = {f"agent:{one}": 0 for one in ledger.stopped}
+    stopped = {f"agent:{agent}": 0 for agent in ledger.stopped}
     return capacity.shortages(demand, {**ledger.nominal, **stopped}, ledger.spent)
 
 

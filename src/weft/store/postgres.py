@@ -363,14 +363,14 @@ def _version(connection: psycopg.Connection[DictRow], steps: texts.Steps) -> int
 
 def _find_version(connection: psycopg.Connection[DictRow]) -> Row | None:
     """Read version and digest of the schema; None if there is no schema yet."""
-    found = connection.execute(
+    row = connection.execute(
         "SELECT to_regclass('weft.schema_version') IS NOT NULL AS ours, "
         "EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE n.nspname = 'weft') AS something"
     ).fetchone()
-    assert found is not None
-    if not found["ours"]:
-        if found["something"]:
+    assert row is not None
+    if not row["ours"]:
+        if row["something"]:
             raise ForeignStore(
                 "This database has a schema `weft` that is not weft's; use another database."
             )

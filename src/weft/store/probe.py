@@ -43,25 +43,29 @@ _DRAINED = _wait("drain", "drain", "weft is drained: nothing starts (`weft drain
 
 
 def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
-    found = [
+    waits = [
         _wait("need", str(need["id"]), f"task {need['id']} ({need['name']}) is {need['state']}")
         for need in tx.all("unmet_needs", task=row["id"])
     ]
     run = tx.one("run", id=row["run"]) if row["run"] is not None else None
     if run is not None and run["state"] == "waiting":
-        found.append(_wait("run", run["id"], f"run {run['id']} waits for a place among the runs"))
+        waits.append(_wait("run", run["id"], f"run {run['id']} waits for a place among the runs"))
     lease = tx.one("open_lease_of_task", task=row["id"])
     if lease is not None:
         text = f"attempt {lease['attempt']} has not ended yet"
-        found.append(_wait("attempt", str(lease["attempt"]), text))
-    if not found and row["gang"] is not None:
-        others = [r for r in tx.all("gang_members", gang=row["gang"]) if r["id"] != row["id"]]
-        found += [
-            _wait("gang", str(one["id"]), f"starts with task {one['id']}, which is {one['state']}")
-            for one in others
-            if one["state"] != State.READY
+        waits.append(_wait("attempt", str(lease["attempt"]), text))
+    if not waits and row["gang"] is not None:
+        members = [r for r in tx.all("gang_members", gang=row["gang"]) if r["id"] != row["id"]]
+        waits += [
+            _wait(
+                "gang",
+                str(member["id"]),
+                f"starts with task {member['id']}, which is {member['state']}",
+            )
+            for member in members
+            if member["state"] != State.READY
         ]
-    return found
+    return waits
 
 
 @reads
@@ -95,34 +99,38 @@ def _before_admission(
     who = candidate(tx, row, rank(tx, row, scene.now))
     if who is None:
         return [_wait("gang", row["gang"], f"group {row['gang']} cannot start as a whole")]
-    found = [] if scene.ledger.drained is None else [_DRAINED]
-    found += [
-        _file_wait(scene, pattern, holder, told=_is_told(tx, holder, tenant))
+    waits = [] if scene.ledger.drained is None else [_DRAINED]
+    waits += [
+        _file_wait(scene, pattern, holder, is_visible=_is_visible(tx, holder, tenant))
         for pattern, holder in sorted(scene.held_files(who).items())
     ]
-    found += [  # a task of its own run, hence of its tenant
-        _wait("order", str(other), f"task {other} goes first: it comes earlier and wants {pattern}")
-        for pattern, other in sorted(scene.find_ahead(who).items())
+    waits += [  # a task of its own run, hence of its tenant
+        _wait(
+            "order",
+            str(earlier),
+            f"task {earlier} goes first: it comes earlier and wants {pattern}",
+        )
+        for pattern, earlier in sorted(scene.find_ahead(who).items())
     ]
     kept_for = scene.reserved.task if scene.reserved is not None else None
-    if kept_for is not None and not _is_told(tx, kept_for, tenant):
+    if kept_for is not None and not _is_visible(tx, kept_for, tenant):
         kept_for = None
-    found += _before_some_worker(scene, who, kept_for, is_own=tenant is None)
-    if not found and who.tenant == scene.ledger.yielding and _others_wait(tx, who):
-        found.append(_wait("turn", who.tenant, f"{who.tenant} has had its turns; others go first"))
-    return found
+    waits += _before_some_worker(scene, who, kept_for, is_own=tenant is None)
+    if not waits and who.tenant == scene.ledger.yielding and _others_wait(tx, who):
+        waits.append(_wait("turn", who.tenant, f"{who.tenant} has had its turns; others go first"))
+    return waits
 
 
-def _is_told(tx: Transaction, task: int, tenant: str | None) -> bool:
+def _is_visible(tx: Transaction, task: int, tenant: str | None) -> bool:
     """Tell whether a tenant, or None for all tenants, may know of a task."""
     return tenant is None or get_row(tx, task)["tenant"] == tenant
 
 
-def _file_wait(scene: AdmissionRows, pattern: str, holder: int, *, told: bool) -> Wait:
+def _file_wait(scene: AdmissionRows, pattern: str, holder: int, *, is_visible: bool) -> Wait:
     how = "held by"
     if scene.reserved is not None and scene.reserved.task == holder:
         how = "kept free for"
-    if not told:
+    if not is_visible:
         return _wait("file", "", f"a file it needs is {how} another tenant's task")
     return _wait("file", pattern, f"{pattern} {how} task {holder}")
 

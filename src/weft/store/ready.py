@@ -51,7 +51,7 @@ def settle_dependents(tx: Transaction, task: int, *, now: float) -> None:
 
 
 def _startable(tx: Transaction, ids: Iterable[int]) -> Sequence[Row]:
-    keys = [str(one) for one in ids]
+    keys = [str(number) for number in ids]
     return tx.all("startable", ids=encode_keys(keys)) if keys else []
 
 
@@ -115,7 +115,7 @@ def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> 
         if row["story"] not in holders:
             continue
         relatives = family(tx, row["story"])
-        kin = {one["id"] for one in relatives}
+        kin = {relative["id"] for relative in relatives}
         files = row_records.files(row["files"])
         if Claims(tx).held(row["repo"], files, own=kin):
             _break_up(tx, row["story"], now=now)
@@ -123,7 +123,10 @@ def _keep_stories_whole(tx: Transaction, rows: Sequence[Row], *, now: float) -> 
             broke_up = True
         else:
             tx.run("add_claims", task=row["story"], repo=row["repo"], patterns=row["files"])
-            if any(one["id"] == row["story"] and one["state"] in STALLED for one in relatives):
+            if any(
+                relative["id"] == row["story"] and relative["state"] in STALLED
+                for relative in relatives
+            ):
                 bring_all_back(tx, row["repo"])
     return broke_up
 
@@ -190,15 +193,15 @@ class _Buckets:
         # A story's claims do not exclude its subtasks: they never wait behind excluded tasks.
         key = encode({**columns, "story": row["story"]})
         if key not in self._known:
-            found = self._tx.one("find_bucket", key=key)
-            if found is None:
+            bucket = self._tx.one("find_bucket", key=key)
+            if bucket is None:
                 if not self._known:
                     self._tx.run("drop_idle_buckets")
                 self._tx.run("add_bucket", key=key, **columns)
-                found = self._tx.one("find_bucket", key=key)
-                assert found is not None
-                self.fresh.add(int(found["id"]))
-            self._known[key] = int(found["id"])
+                bucket = self._tx.one("find_bucket", key=key)
+                assert bucket is not None
+                self.fresh.add(int(bucket["id"]))
+            self._known[key] = int(bucket["id"])
         return self._known[key]
 
 

@@ -61,8 +61,8 @@ class RemoteStore(Store):
         """The server's tuning."""
         if self._known is None:
             reply = self._client.send("GET", VERBS, seconds=_SOON)
-            told = result_of(self._client.url, "verbs", reply, dict[str, Any])
-            self._known = _converted(self._client.url, told.get("tuning"), Tuning)
+            answer = result_of(self._client.url, "verbs", reply, dict[str, Any])
+            self._known = _converted(self._client.url, answer.get("tuning"), Tuning)
         return self._known
 
     @tuning.setter
@@ -138,7 +138,7 @@ def result_of(url: str, name: str, reply: ServerReply, hint: Any) -> Any:
 
 def _raise(url: str, name: str, reply: ServerReply) -> NoReturn:
     match _decoded(url, reply.data):
-        case {"type": str(kind), "detail": str(said)}:
+        case {"type": str(kind), "detail": str(detail)}:
             pass
         case _:
             raise _strange(url, f"a problem of another kind, {reply.status}")
@@ -147,17 +147,17 @@ def _raise(url: str, name: str, reply: ServerReply) -> NoReturn:
             f"{url} does not take this token, or got none: put a valid one into WEFT_TOKEN or a "
             "file named by WEFT_TOKEN_FILE."
         )
-    if kind == UNKNOWN or said == "Not Found":  # "Not Found": a server without verbs
+    if kind == UNKNOWN or detail == "Not Found":  # "Not Found": a server without verbs
         raise StoreError(
             f"The weft at {url} knows nothing of {name}: it is older or newer than this one "
             f"({__version__}); use the same version on both sides."
         )
     known = errors.find_kind(kind)
     if known is not None:
-        raise known(said)
+        raise known(detail)
     if reply.status < 500:
-        raise InputError(f"{url} refused: {said}")
-    raise NoAnswer(f"{url} failed: {said}")
+        raise InputError(f"{url} refused: {detail}")
+    raise NoAnswer(f"{url} failed: {detail}")
 
 
 def _decoded(url: str, data: bytes) -> Any:

@@ -137,16 +137,16 @@ def list_settings(tx: Transaction, run: str) -> dict[int, RunSettings]:
 def _limits_of(tx: Transaction, run: NewRun) -> dict[str, int]:
     """Return the limits of a new run: the store's templates, then the run's own."""
     rows = {row["resource"]: int(row["capacity"]) for row in tx.all("limits")}
-    found = {f"gate:{run.id}": 1}
+    limits = {f"gate:{run.id}": 1}
     for name, amount in rows.items():
         if name in _TEMPLATES:
-            found[f"run:{run.id}/{_TEMPLATES[name]}"] = amount
+            limits[f"run:{run.id}/{_TEMPLATES[name]}"] = amount
         elif name.startswith("stage/"):
-            found[f"stage:{run.id}/{name.removeprefix('stage/')}"] = amount
+            limits[f"stage:{run.id}/{name.removeprefix('stage/')}"] = amount
     for name, amount in run.limits.items():
-        prefix = "stage:" if f"stage:{run.id}/{name}" in found else "run:"
-        found[f"{prefix}{run.id}/{name}"] = amount
-    return found
+        prefix = "stage:" if f"stage:{run.id}/{name}" in limits else "run:"
+        limits[f"{prefix}{run.id}/{name}"] = amount
+    return limits
 
 
 def start_waiting(tx: Transaction, *, now: float) -> None:
@@ -199,8 +199,8 @@ def cancel_run(
         return [], []
     landing = landing_tasks(tx, run)
     # Stories before their subtasks: the rest of a story would ask to land without the others.
-    found = sorted(_unended(tx, run), key=lambda row: (row["story"] is not None, row["id"]))
-    cancelled = [row["id"] for row in found if row["id"] not in landing]
+    rows = sorted(_unended(tx, run), key=lambda row: (row["story"] is not None, row["id"]))
+    cancelled = [row["id"] for row in rows if row["id"] not in landing]
     for number in cancelled:
         cancel(tx, number, now=now, reason=reason)
     if not landing:
@@ -285,8 +285,8 @@ def page_runs(
     if after is not None and tenant not in (None, _get_row(tx, after)["tenant"]):
         raise NotFound(f"There is no run {after}.")
     rows = tx.all("runs_after", tenant=tenant, after=after, most=most + 1)
-    found = [row_records.run(row) for row in rows[:most]]
-    return found, found[-1].id if len(rows) > most else None
+    runs = [row_records.run(row) for row in rows[:most]]
+    return runs, runs[-1].id if len(rows) > most else None
 
 
 @reads
@@ -297,20 +297,20 @@ def read_history(tx: Transaction, run: str, *, now: float) -> RunHistory:
         needs[edge["task"]] = (*needs.get(edge["task"], ()), edge["needs"])
     return RunHistory(
         run=row_records.run(row),
-        tasks=tuple(row_records.task(one) for one in tx.all("tasks_of_run", run=run)),
+        tasks=tuple(row_records.task(row) for row in tx.all("tasks_of_run", run=run)),
         needs=needs,
-        attempts=tuple(row_records.attempt(one) for one in tx.all("attempts_of_run", run=run)),
+        attempts=tuple(row_records.attempt(row) for row in tx.all("attempts_of_run", run=run)),
         gate=read_gate(tx, run),
-        outputs={one["number"]: one["output"] for one in tx.all("failed_outputs", run=run)},
-        events=tuple(row_records.event(one) for one in tx.all("events_of_run", run=run)),
+        outputs={row["number"]: row["output"] for row in tx.all("failed_outputs", run=run)},
+        events=tuple(row_records.event(row) for row in tx.all("events_of_run", run=run)),
         uses=_uses(tx, since=row["submitted"], until=now),
-        limits={one["resource"]: int(one["capacity"]) for one in tx.all("limits")},
+        limits={row["resource"]: int(row["capacity"]) for row in tx.all("limits")},
     )
 
 
 def _uses(tx: Transaction, *, since: float, until: float) -> tuple[Use, ...]:
     rows = tx.all("uses_between", since=since, until=until)
-    return tuple(_use(list(group)) for _, group in groupby(rows, key=lambda one: one["fence"]))
+    return tuple(_use(list(group)) for _, group in groupby(rows, key=lambda row: row["fence"]))
 
 
 def _use(rows: list[Row]) -> Use:
@@ -318,5 +318,5 @@ def _use(rows: list[Row]) -> Use:
     return Use(
         lease=lease,
         run=lease.holder if lease.kind == "check" else rows[0]["run"],
-        amounts={one["resource"]: int(one["amount"]) for one in rows},
+        amounts={row["resource"]: int(row["amount"]) for row in rows},
     )

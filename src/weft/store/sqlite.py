@@ -235,12 +235,12 @@ class _SqliteCursor:
 
     def all(self, query: str, parameters: Mapping[str, Any]) -> Sequence[Row]:
         cursor = self._connection.execute(self._queries[query], parameters)
-        found = cursor.fetchall()
-        if not found:
-            return found
+        rows = cursor.fetchall()
+        if not rows:
+            return rows
         # sqlite3.Row would search each name from the first column on, at every access.
         names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in found]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def run(self, query: str, parameters: Mapping[str, Any]) -> None:
         self._connection.execute(self._queries[query], parameters)

@@ -89,19 +89,19 @@ def list_lines(
 
 
 def _page(tx: Transaction, which: Filter, *, after: int, most: int) -> tuple[list[Row], int | None]:
-    wanted = [(name, one) for name, one in asdict(which).items() if one is not None]
+    wanted = [(name, value) for name, value in asdict(which).items() if value is not None]
     if not wanted:
         rows = list(tx.all("summaries_after", after=after, most=most + 1))
         return rows[:most], rows[most - 1]["id"] if len(rows) > most else None
     numbers = [row["id"] for row in _numbers(tx, which, after=after)]
-    found: list[Row] = []
+    matching: list[Row] = []
     for start in range(0, len(numbers), most + 1):
-        ids = encode_keys(str(one) for one in numbers[start : start + most + 1])
+        ids = encode_keys(str(number) for number in numbers[start : start + most + 1])
         rows = list(tx.all("summaries", ids=ids))
-        found += [row for row in rows if all(row[name] == one for name, one in wanted)]
-        if len(found) > most:
-            return found[:most], found[most - 1]["id"]
-    return found, numbers[-1] if len(numbers) == _SCANNED else None
+        matching += [row for row in rows if all(row[name] == value for name, value in wanted)]
+        if len(matching) > most:
+            return matching[:most], matching[most - 1]["id"]
+    return matching, numbers[-1] if len(numbers) == _SCANNED else None
 
 
 def _numbers(tx: Transaction, which: Filter, *, after: int) -> Sequence[Row]:

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from weft import graph
-from weft.admission import capacity, queue_bound
-from weft.admission.order import QueueEntry, declared_class
+from weft.admission import capacity
+from weft.admission.order import QueueEntry, declared_class, last_of
 from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull, Refused
 from weft.model import HERE, HUMAN, TERMINAL, Attempt, Demand, NewTask, State, Task
 from weft.paths import conflicts
@@ -52,7 +52,7 @@ def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> N
         path_seconds=0.0,
         submitted=now,
     )
-    last = queue_bound.makes_way(queued, entry, now, tx.tuning)
+    last = last_of(queued, entry, now, tx.tuning)
     if last is entry:
         raise QueueFull(
             f"The queue holds {tx.tuning.queue} tasks and all of them rank higher; "
@@ -163,7 +163,9 @@ def _refuse_what_never_fits(
     capacity.refuse_odd_amounts(demand, f"Task {name}")
     for resource, amount in demand.items():
         if resource == f"worker:{HERE}":
-            sizes = [limits[f"worker:{one}"] for one in places if f"worker:{one}" in limits]
+            sizes = [
+                limits[f"worker:{worker}"] for worker in places if f"worker:{worker}" in limits
+            ]
         elif resource.startswith(f"host:{HERE}/"):
             suffix = resource.removeprefix(f"host:{HERE}")
             sizes = [n for r, n in limits.items() if r.startswith("host:") and r.endswith(suffix)]
@@ -202,9 +204,9 @@ def _fit_together(
         and not any(names & set(member.needs) for member in members)
         and not any(
             conflicts(mine, theirs)
-            for one, other in itertools.combinations(members, 2)
-            for mine in one.files
-            for theirs in other.files
+            for first, second in itertools.combinations(members, 2)
+            for mine in first.files
+            for theirs in second.files
         )
     )
 
@@ -241,9 +243,9 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
         ready.unsettle_dependents(tx, row["id"], now=now)  # there is no candidate to build on
     if row["gang"] is not None:
         rest = tx.all("gang_members", gang=row["gang"])
-        ready.settle(tx, [one["id"] for one in rest], now=now)
-        for one in rest:  # its files may have excluded them
-            tx.run("look_at", id=one["id"])
+        ready.settle(tx, [member["id"] for member in rest], now=now)
+        for member in rest:  # its files may have excluded them
+            tx.run("look_at", id=member["id"])
     tx.wake()
 
 
@@ -397,12 +399,12 @@ def list_tasks(
     tx: Transaction, states: Iterable[State] = tuple(State), *, after: int = 0, most: int = 1000
 ) -> list[Task]:
     """List tasks in these states, oldest first; the next page follows the last number."""
-    found = [
+    numbers_found = [
         row["id"]
         for state in sorted(set(states))
         for row in numbers_in(tx, state, after=after, most=most)
     ]
-    numbers = encode_keys(str(one) for one in sorted(found)[:most])
+    numbers = encode_keys(str(number) for number in sorted(numbers_found)[:most])
     return [row_records.task(row) for row in tx.all("tasks", ids=numbers)]
 
 
@@ -440,7 +442,7 @@ def list_run_edges(tx: Transaction, run: str) -> list[tuple[int, int]]:
 @reads
 def find_tasks(tx: Transaction, numbers: Iterable[int]) -> tuple[list[Task], list[Attempt]]:
     """Return some tasks as they are now, and every attempt at them."""
-    ids = encode_keys(str(one) for one in numbers)
+    ids = encode_keys(str(number) for number in numbers)
     return (
         [row_records.task(row) for row in tx.all("tasks", ids=ids)],
         [row_records.attempt(row) for row in tx.all("attempts_at", tasks=ids)],

@@ -99,7 +99,7 @@ def _refuse_agents(scopes: frozenset[str], agents: frozenset[str]) -> None:
         raise InputError("An admin sends work to every agent; leave the agents out.")
     if "work" not in scopes:
         raise InputError("Only a token with the scope work sends tasks; leave the agents out.")
-    wrong = sorted(one for one in agents if not _AGENT.fullmatch(one))
+    wrong = sorted(agent for agent in agents if not _AGENT.fullmatch(agent))
     if wrong:
         raise InputError(
             f"{wrong[0]!r} is no agent's name; write the names of agent files, or {EVERY_AGENT}."
@@ -122,8 +122,8 @@ def page_tokens(tx: Transaction, *, after: str | None, most: int) -> tuple[list[
     if after is not None:
         get_token_row(tx, after)
     rows = tx.all("tokens_after", after=after, most=most + 1)
-    found = [_token(row) for row in rows[:most]]
-    return found, found[-1].id if len(rows) > most else None
+    tokens = [_token(row) for row in rows[:most]]
+    return tokens, tokens[-1].id if len(rows) > most else None
 
 
 @writes

@@ -76,8 +76,8 @@ def look_for_members(
 
 def _senders(tx: Transaction, fresh: Mapping[str, str]) -> frozenset[str]:
     rows = tx.all("senders_among", senders=encode_keys(fresh.values()))
-    found = {row["sender"] for row in rows}
-    return frozenset(member for member, sender in fresh.items() if sender in found)
+    senders = {row["sender"] for row in rows}
+    return frozenset(member for member, sender in fresh.items() if sender in senders)
 
 
 def _standings(tx: Transaction, members: Collection[str]) -> dict[str, Standing]:

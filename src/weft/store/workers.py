@@ -72,16 +72,16 @@ def agree_on_times(tx: Transaction, worker: str) -> None:
     theirs = tx.value("times")
     if mine == theirs:
         return
-    others = [row["id"] for row in tx.all("workers_present") if row["id"] != worker]
-    at_work = others or [row["worker"] for row in tx.all("open_leases") if row["worker"]]
+    present = [row["id"] for row in tx.all("workers_present") if row["id"] != worker]
+    at_work = present or [row["worker"] for row in tx.all("open_leases") if row["worker"]]
     if theirs != "{}" and at_work:
         stand = json.loads(theirs)
         differ = [name for name in _TIMES if stand[name] != getattr(tx.tuning, name)]
-        told = ", ".join(
-            f"{one} = {stand[one]:g}, not {getattr(tx.tuning, one):g}" for one in differ
+        differences = ", ".join(
+            f"{name} = {stand[name]:g}, not {getattr(tx.tuning, name):g}" for name in differ
         )
         raise LimitsDiffer(
-            f"Worker {at_work[0]} is at work with other times in [tuning] ({told}); "
+            f"Worker {at_work[0]} is at work with other times in [tuning] ({differences}); "
             "use the same ones, or wait until nobody is at work."
         )
     tx.run("set_times", tuning=mine)
@@ -92,7 +92,7 @@ def _refuse_taken_name(tx: Transaction, worker: NewWorker) -> None:
     row = tx.one("worker", id=worker.id)
     if row is None or (row["host"], row["boot"]) == (worker.host, worker.boot):
         return
-    if any(one["worker"] == worker.id for one in tx.all("open_leases")):
+    if any(lease["worker"] == worker.id for lease in tx.all("open_leases")):
         raise Refused(
             f"Worker {worker.id} still has work under way on {row['host']}; take another name."
         )
@@ -113,13 +113,13 @@ def _refuse_other_agent_files(tx: Transaction, worker: NewWorker) -> None:
         )  # members read no agent files
         theirs = row_records.agents(row["agents"]) if file_read else {}
         for name in mine.keys() & theirs.keys():
-            other = theirs[name]
-            different = other["max"] != mine[name]["max"]
-            if row["id"] != worker.id and other["source"] != mine[name]["source"] and different:
+            agent = theirs[name]
+            different = agent["max"] != mine[name]["max"]
+            if row["id"] != worker.id and agent["source"] != mine[name]["source"] and different:
                 raise LimitsDiffer(
                     f"Agent {name}: {mine[name]['source']} says max_concurrency "
-                    f"{mine[name]['max']}, but worker {row['id']} reads {other['max']} from "
-                    f"{other['source']}; make the two files agree."
+                    f"{mine[name]['max']}, but worker {row['id']} reads {agent['max']} from "
+                    f"{agent['source']}; make the two files agree."
                 )
 
 
@@ -148,8 +148,8 @@ def _forget_empty_host(tx: Transaction, worker: str) -> None:
     row = tx.one("worker", id=worker)
     assert row is not None
     host = row["host"]
-    there = [one for one in tx.all("workers_present") if one["host"] == host]
-    if not there and not any(one["host"] == host for one in tx.all("open_leases")):
+    there = [row for row in tx.all("workers_present") if row["host"] == host]
+    if not there and not any(lease["host"] == host for lease in tx.all("open_leases")):
         tx.run("drop_limits_of", owner=f"host {host}")
 
 

@@ -40,13 +40,13 @@ _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 @functools.cache
 def queries(dialect: Dialect) -> dict[str, str]:
     """Read every named query, in the spelling of a database driver."""
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for file in _FILES:
         for name, text in _split(_read(file)):
-            if name in found:
+            if name in named:
                 raise ValueError(f"two queries are called {name}")
-            found[name] = _psycopg(text) if dialect == "postgres" else text
-    return found
+            named[name] = _psycopg(text) if dialect == "postgres" else text
+    return named
 
 
 @functools.cache
@@ -56,7 +56,9 @@ def migrations(dialect: Dialect) -> Steps:
     for file in sorted(_HERE.joinpath("migrations").iterdir()):
         if file.name.endswith(".sql"):
             text = _without_comments(file.read_text(encoding="utf-8"))
-            statements = tuple(one.strip() for one in text.split(";") if one.strip())
+            statements = tuple(
+                statement.strip() for statement in text.split(";") if statement.strip()
+            )
             if dialect == "sqlite":
                 statements = tuple(map(_sqlite_keys, statements))
             steps.append((int(file.name.split("_")[0]), statements))
@@ -64,7 +66,12 @@ def migrations(dialect: Dialect) -> Steps:
 
 
 def digest(steps: Steps, version: int) -> str:
-    text = [" ".join(one.split()) for number, its in steps if number <= version for one in its]
+    text = [
+        " ".join(statement.split())
+        for number, its in steps
+        if number <= version
+        for statement in its
+    ]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
