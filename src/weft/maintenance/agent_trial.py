@@ -1,7 +1,7 @@
-"""`weft agents test`: one trivial task, in a repository made for it and thrown away.
+"""`weft agents test`: a trivial task in a temporary repository.
 
-The trial has a store of its own, so it takes nothing from others and stops no agent for them.
-Running it is left to the caller; what is here prepares it, and reads from its end what is wrong.
+The trial has its own store, so it neither takes slots nor stops an agent for real work. The caller
+runs it; this module prepares it and diagnoses its end.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from weft.store.tasks import get_task, list_attempts, submit
 
 FILE: Final = "hello.txt"
 SECONDS: Final = 300.0
-"""How long it may take; a program that waits for an answer waits for ever."""
+"""Seconds for a trial: a program that waits for an answer never ends."""
 
 _TEXT: Final = f"Create the file {FILE} in the current directory. It contains one word: hello"
 _SCRIPT: Final = f"script: write {FILE} hello"
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    project: Project  # the throw-away one
+    project: Project  # the temporary repository
     agent: Agent
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
     problem: str | None  # None: it works; otherwise the class of the failure
-    text: str  # for people: what is wrong, and what to do
+    text: str  # the fault and its cure, for people
     said: str = ""  # by the program itself
     seconds: float = 0.0
     tokens: int = 0
@@ -57,9 +57,9 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
-    """A repository for one trial of an agent, gone afterwards whatever happens."""
-    # The template is not what is tried, since it may forbid what the trial asks for; but it must
-    # be one that can be filled in.
+    """Make a repository for a trial, and delete it afterwards."""
+    # The trial does not use the template, which may forbid its task; but the template must be
+    # complete.
     prompt.prompt(agent, Briefing(task="trial", title=_TEXT, text=_TEXT, files=(FILE,)))
     with tempfile.TemporaryDirectory(prefix=f"weft-{agent.name}-") as name:
         root = Path(name).resolve() / "trial"
@@ -73,7 +73,7 @@ def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
             project=Project(
                 root=root,
                 config=Config(tuning=project.config.tuning),
-                # Whoever interrupts a trial does not want to wait for it.
+                # A person who interrupts a trial does not want to wait.
                 environment={**project.environment, "SHUTDOWN_TIMEOUT": "0"},
                 store_url=default_url(git.common_directory(root)),
             ),
@@ -88,7 +88,7 @@ class Tried(Struct, frozen=True, kw_only=True):
 
 @hosted("write")
 def try_agent(project: Project, name: str) -> Tried:
-    """Have a weft of its own try an agent, for somebody who is elsewhere."""
+    """Try an agent in a separate weft process, for a caller on another machine."""
     done = run(
         [sys.executable, "-m", "weft", "agents", "test", "--json", "--", name],
         directory=project.root,
@@ -96,20 +96,20 @@ def try_agent(project: Project, name: str) -> Tried:
         seconds=2 * SECONDS,
     )
     try:
-        told = json.loads(done.output)
+        answer = json.loads(done.output)
     except ValueError:
-        said = done.errors.strip().removeprefix("weft: ")
-        raise InputError(said or f"The trial of {name} came to no end.") from None
+        message = done.errors.strip().removeprefix("weft: ")
+        raise InputError(message or f"The trial of {name} came to no end.") from None
     return Tried(
         diagnosis=Diagnosis(
-            problem=told["problem"],
-            text=told["text"],
-            said=told["said"] or "",
-            seconds=told["seconds"],
-            tokens=told["tokens"],
-            micro_usd=told["micro_usd"],
+            problem=answer["problem"],
+            text=answer["text"],
+            said=answer["said"] or "",
+            seconds=answer["seconds"],
+            tokens=answer["tokens"],
+            micro_usd=answer["micro_usd"],
         ),
-        resumed=told["resumed"],
+        resumed=answer["resumed"],
     )
 
 
@@ -128,12 +128,17 @@ def hand_in(trial: Trial, store: Store, *, now: float) -> int:
 
 
 def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
-    """What the one attempt says about its agent."""
+    """Diagnose an agent from its only attempt."""
     [attempt] = list_attempts(store, task)
     reason = next(
-        (one.data["reason"] for one in reversed(history(store, task)) if "reason" in one.data), ""
+        (
+            event.data["reason"]
+            for event in reversed(history(store, task))
+            if "reason" in event.data
+        ),
+        "",
     )
-    _, _, said = reason.partition("It said: ")
+    _, _, speech = reason.partition("It said: ")
     about = get_task(store, task)
     works = about.state is State.DONE
     problem = None if works else str(attempt.outcome)
@@ -142,7 +147,7 @@ def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
     return Diagnosis(
         problem=problem,
         text=text,
-        said=said or about.result,
+        said=speech or about.result,
         seconds=(attempt.ended or attempt.started) - attempt.started,
         tokens=attempt.tokens,
         micro_usd=attempt.micro_usd,
@@ -184,10 +189,10 @@ _EXPLAINED: Final[Mapping[str, str]] = {
 
 
 def explain(agent: Agent, program: str, problem: str, reason: str) -> str:
-    """A failure in plain words, and what a person can do about it."""
+    """Explain a failure and name its cure."""
     known = _EXPLAINED.get(problem)
     if known is None:
         return reason or f"{program} failed."
     keys = [name for name in adapter_of(agent).FACTS.passes if name.endswith(("_KEY", "_TOKEN"))]
-    told = f", or set {' or '.join(keys)}, which weft passes on" if keys else ""
-    return known.format(program=program, file=agent.file, keys=told)
+    hint = f", or set {' or '.join(keys)}, which weft passes on" if keys else ""
+    return known.format(program=program, file=agent.file, keys=hint)

@@ -1,11 +1,11 @@
-"""`weft clean`: what earlier work left behind, and what of it can go.
+"""`weft clean`: remove the leftovers of earlier work.
 
-- A workspace goes if nobody uses it and its branch may go, or it has none.
-- A branch goes if its work is in the branch you are on, or if its task ended and this is not its
-  result: what only it reaches is kept under `refs/weft/archive`. The result of a task done by
-  `weft do` stays until you have taken it, and so does what no task of this store knows of, unless
-  you say that all may go. What a task that has not ended left always stays.
-- The directory of an attempt goes once its task ended long enough ago; see `old_attempts`.
+- A workspace goes if it is unused and its branch may go, or it has no branch.
+- A branch goes if its work is in the user's branch, or if its task ended with another result; its
+  unreachable commits are kept under `refs/weft/archive`. The result of `weft do` stays until the
+  user has taken it, and so do branches of tasks unknown to this store, unless all may go. Branches
+  of unfinished tasks always stay.
+- The directory of an attempt goes some time after its task ended; see `old_attempts`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAGE: Final = 1_000
 
 
 class Branches(StrEnum):
-    """Which branches of ended tasks may go."""
+    """Rule for the branches of ended tasks."""
 
     TAKEN = "taken"
     ALL = "all"
@@ -51,7 +51,7 @@ class CleanupItem(Struct, frozen=True, kw_only=True):
 class CleanupReport(Struct, frozen=True, kw_only=True):
     freed: tuple[CleanupItem, ...]  # or would be
     kept: tuple[CleanupItem, ...]
-    archived: tuple[str, ...] = ()  # references that now keep what was freed
+    archived: tuple[str, ...] = ()  # references that keep the freed commits
 
     @property
     def bytes(self) -> int:
@@ -60,7 +60,7 @@ class CleanupReport(Struct, frozen=True, kw_only=True):
 
 @hosted("read")
 def survey(project: Project, *, branches: Branches, older_than: float) -> CleanupReport:
-    """What `clean` would free and keep; nothing is changed."""
+    """List the items that `clean` would free and keep, without changing them."""
     plan = _decide(project, branches, older_than)
     living = old_attempts.find_living(plan.old)
     done = workspace.list_leftovers(project.root, _AllBut(plan.going))
@@ -88,7 +88,7 @@ class _Plan(Struct, frozen=True, kw_only=True):
 
 
 class _AllBut(Container[str]):
-    """Every branch except some: one that comes up while we clean is not ours to judge."""
+    """Match every branch except those kept; a branch made during the clean-up is kept too."""
 
     def __init__(self, going: Container[str]) -> None:
         self._going = going
@@ -100,10 +100,11 @@ class _AllBut(Container[str]):
 def _decide(project: Project, branches: Branches, older_than: float) -> _Plan:
     common = git.common_directory(project.root)
     tips = git.list_refs(common, BRANCHES)
-    found = {*tips, *(record.branch for _, record in WorkspacePool(common=common).registered())} - {
-        None
-    }
-    names = sorted(name for name in found if name is not None)
+    known = {
+        *tips,
+        *(record.branch for _, record in WorkspacePool(common=common).registered()),
+    } - {None}
+    names = sorted(name for name in branches if name is not None)
     if not project.has_store:
         staying = {
             name: why
@@ -172,7 +173,7 @@ def _prefix(task: Task) -> str:
 
 
 def _is_result(store: Store, task: Task, number: str) -> bool:
-    """Whether this is what `weft do` was asked for; what a run did is in its trunk."""
+    """Tell whether this branch is the result of `weft do`; results of runs are in their trunks."""
     if task.run is not None or task.state is not State.DONE:
         return False
     return number == str(list_attempts(store, task.id)[-1].number)
@@ -183,7 +184,7 @@ def _without_task(root: Path, tip: str | None, branches: Branches) -> str | None
 
 
 def _untaken(root: Path, tip: str | None, branches: Branches, what: str) -> str | None:
-    """Why a branch stays; None if its work is in the branch the user is on, or it may go anyway."""
+    """Return the reason to keep a branch; None if it may go."""
     if branches is Branches.ALL or tip is None or git.has_changes_of(root, tip):
         return None
     return f"{what}, not in your branch yet"
@@ -192,12 +193,12 @@ def _untaken(root: Path, tip: str | None, branches: Branches, what: str) -> str 
 def _report(
     plan: _Plan, done: workspace.LeftoverReport, obstacles: Mapping[old_attempts.Directory, str]
 ) -> CleanupReport:
-    old = [one for one in plan.old if one not in obstacles]
+    old = [directory for directory in plan.old if directory not in obstacles]
     stay = {**plan.young, **obstacles}
     return CleanupReport(
         freed=(
             *map(_of_workspace, done.freed),
-            *(_of_attempt(one, "the task ended long ago") for one in old),
+            *(_of_attempt(directory, "the task ended long ago") for directory in old),
         ),
         kept=(
             *map(_of_workspace, done.kept),
@@ -205,7 +206,7 @@ def _report(
                 CleanupItem(kind="branch", name=name.removeprefix("refs/heads/"), why=why)
                 for name, why in plan.staying.items()
             ),
-            *(_of_attempt(one, why) for one, why in stay.items()),
+            *(_of_attempt(directory, why) for directory, why in stay.items()),
         ),
         archived=done.archived,
     )
@@ -220,5 +221,5 @@ def _of_workspace(item: workspace.Leftover) -> CleanupItem:
     return CleanupItem(kind=kind, name=name, why=item.why, bytes=item.bytes)
 
 
-def _of_attempt(one: old_attempts.Directory, why: str) -> CleanupItem:
-    return CleanupItem(kind="attempt", name=str(one.path), why=why, bytes=one.bytes)
+def _of_attempt(directory: old_attempts.Directory, why: str) -> CleanupItem:
+    return CleanupItem(kind="attempt", name=str(directory.path), why=why, bytes=directory.bytes)

@@ -1,6 +1,6 @@
-"""`weft doctor`: whether everything weft stands on is in order, and what binds now.
+"""`weft doctor`: examine git, configuration, agents, store and limits.
 
-What is only good to know is told as well, and is no problem.
+Some findings are only informative and no problem.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     name: str
     good: bool
     text: str
-    notable: bool = False  # good, but something a person may want to change
+    notable: bool = False  # in order, but worth a look
 
 
 def examine(directory: Path, environment: Mapping[str, str], *, now: float) -> list[Finding]:
-    """Every check that can be made; one that fails does not hide the others."""
+    """Make all checks; a failed check does not hide the rest."""
     return [*_programs(), *_project(directory, environment, now)]
 
 
@@ -62,7 +62,7 @@ def _programs() -> Iterator[Finding]:
 
 
 def _machine() -> Iterator[Finding]:
-    """What this machine adds around agents. Without any of it weft still works."""
+    """Report the machine's optional parts (sandboxes, control groups); weft works without them."""
     yield _sandboxes(sandbox.available())
     group = cgroup.find_parent()
     yield Finding(
@@ -86,34 +86,34 @@ def _sandboxes(able: sandbox.Able) -> Finding:
 
 def _project(directory: Path, environment: Mapping[str, str], now: float) -> Iterator[Finding]:
     try:
-        found = project.find(directory, environment)
+        place = project.find(directory, environment)
     except WeftError as error:
         yield Finding(name="repository", good=False, text=str(error))
         return
-    yield Finding(name="repository", good=True, text=str(found.root))
+    yield Finding(name="repository", good=True, text=str(place.root))
     yield from _machine()
     yield Finding(
         name="watchdog",
         good=True,
-        text=f"ends an agent {found.config.tuning.gone_after:g} s after its weft was last heard of",
+        text=f"ends an agent {place.config.tuning.gone_after:g} s after its weft was last heard of",
     )
-    yield _check(found)
-    yield from _agents(found)
-    if not found.has_store:
-        file = found.store_file
+    yield _check(place)
+    yield from _agents(place)
+    if not place.has_store:
+        file = place.store_file
         yield Finding(
             name="store", good=True, text=f"{file} (the first command that needs it makes it)"
         )
         return
     try:
-        with found.open_store() as store:
-            yield from _store(found, store, now)
+        with place.open_store() as store:
+            yield from _store(place, store, now)
     except WeftError as error:
         yield Finding(name="store", good=False, text=str(error))
 
 
-def _check(found: Project) -> Finding:
-    command = found.config.gate.run
+def _check(place: Project) -> Finding:
+    command = place.config.gate.run
     text = (
         command_line(command)
         if command
@@ -125,22 +125,22 @@ def _check(found: Project) -> Finding:
     return Finding(name="check", good=True, text=text, notable=command is None)
 
 
-def _agents(found: Project) -> Iterator[Finding]:
+def _agents(place: Project) -> Iterator[Finding]:
     """A file that is broken is a problem; a program that is not installed may be meant so."""
     programs: dict[Program, list[str]] = {}
-    for name in agent_names(found.root):
+    for name in agent_names(place.root):
         try:
-            agent = read_agent(found.root, name)
+            agent = read_agent(place.root, name)
         except InputError as error:
             yield Finding(name="agents", good=False, text=str(error))
             continue
-        programs.setdefault(find_program(agent, found.root, found.environment), []).append(name)
+        programs.setdefault(find_program(agent, place.root, place.environment), []).append(name)
     for program, names in programs.items():
-        told = program.path or f"not installed; weft looked for it {program.searched}"
+        state = program.path or f"not installed; weft looked for it {program.searched}"
         yield Finding(
             name="agents",
             good=True,
-            text=f"{', '.join(names)}: {program.name}, {told}",
+            text=f"{', '.join(names)}: {program.name}, {state}",
             notable=program.path is None,
         )
     if not programs:
@@ -148,7 +148,7 @@ def _agents(found: Project) -> Iterator[Finding]:
         yield Finding(name="agents", good=True, text=text, notable=True)
 
 
-def _store(found: Project, store: Store, now: float) -> Iterator[Finding]:
+def _store(place: Project, store: Store, now: float) -> Iterator[Finding]:
     damage = store.database.check()
     yield Finding(
         name="store",
@@ -157,7 +157,7 @@ def _store(found: Project, store: Store, now: float) -> Iterator[Finding]:
     )
     limits = list_limits(store, now=now)
     binding = [limit for limit in limits if limit.used >= limit.effective]
-    different = differences(store, found.config.stated)
+    different = differences(store, place.config.stated)
     for difference in different:
         yield Finding(name="limits", good=False, text=difference)
     if not different:

@@ -1,7 +1,7 @@
-"""Directories of attempts: records, prompts and output of agents that have long ended.
+"""Directories of old attempts: records, prompts and output.
 
-One goes when its task has ended, long enough ago, no lease of it is open, and no process of it
-is left. What belongs to another store on the same repository is only counted.
+A directory goes some time after its task ended, when it has no open lease and no process. Those of
+another store on the same repository are only counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Directory(Struct, frozen=True, kw_only=True):
 def look(
     common: Path, store: Store, tasks: Sequence[Task], older_than: float
 ) -> tuple[tuple[Directory, ...], dict[Directory, str]]:
-    """Those that may go if no process of them is left, and the others with why they stay."""
+    """Return the directories that may go if they have no process, and reasons to keep the rest."""
     own = home(common, identity(store))
     known = {task.id: task for task in tasks}
     running = {(lease.task, lease.attempt) for lease in list_open(store)}
@@ -67,41 +67,41 @@ def look(
 def find_living(directories: Iterable[Directory]) -> dict[Directory, str]:
     """Those that `remove` would leave, as far as looking tells."""
     return {
-        one: _LIVES
-        for one in directories
-        if (record := _find_record(one)) is not None
+        directory: _LIVES
+        for directory in directories
+        if (record := _find_record(directory)) is not None
         and record["boot"] == get_place().boot
-        and not (one.path / attempt_files.EXIT).exists()
-        and find_strays(one.path, record["marker"])
+        and not (directory.path / attempt_files.EXIT).exists()
+        and find_strays(directory.path, record["marker"])
     }
 
 
 def remove(directories: Iterable[Directory]) -> dict[Directory, str]:
-    """Remove those of which no process is left; returns the others, and why they stay."""
+    """Remove the directories without a process; return the rest with reasons."""
     stay: dict[Directory, str] = {}
     waiting = iter(directories)
-    while some := list(itertools.islice(waiting, _AT_ONCE)):
-        dead = _dead(some)
-        for one in some:
-            why = _try_to_remove(one.path) if one.path in dead else _LIVES
+    while batch := list(itertools.islice(waiting, _AT_ONCE)):
+        dead = _dead(batch)
+        for directory in batch:
+            why = _try_to_remove(directory.path) if directory.path in dead else _LIVES
             if why is not None:
-                stay[one] = why
+                stay[directory] = why
     return stay
 
 
 def _dead(directories: Sequence[Directory]) -> set[Path]:
-    """Of an earlier boot nobody is left, and what has no record was never started."""
+    """Return the directories whose processes are proved dead; none survives a reboot."""
     marks: dict[Path, str] = {}
-    for one in directories:
-        record = _find_record(one)
+    for directory in directories:
+        record = _find_record(directory)
         if record is not None and record["boot"] == get_place().boot:
-            marks[one.path] = record["marker"]
-    others = {one.path for one in directories} - marks.keys()
-    return others | prove_dead(marks)
+            marks[directory.path] = record["marker"]
+    rest = {directory.path for directory in directories} - marks.keys()
+    return rest | prove_dead(marks)
 
 
-def _find_record(one: Directory) -> attempt_files.Record | None:
-    return attempt_files.find_record(str(one.path / attempt_files.ATTEMPT))
+def _find_record(directory: Directory) -> attempt_files.Record | None:
+    return attempt_files.find_record(str(directory.path / attempt_files.ATTEMPT))
 
 
 def _try_to_remove(path: Path) -> str | None:
@@ -122,4 +122,8 @@ def _stays(task: Task | None, older_than: float) -> str | None:
 
 def _subdirectories(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        yield from sorted(one for one in path.iterdir() if one.is_dir() and not one.is_symlink())
+        yield from sorted(
+            directory
+            for directory in path.iterdir()
+            if directory.is_dir() and not directory.is_symlink()
+        )

@@ -1,4 +1,4 @@
-"""`weft init`: give a repository its `weft.toml` and agent files, overwriting nothing."""
+"""`weft init`: write `weft.toml` and agent files into a repository, never overwriting a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _files() -> Iterator[tuple[str, str]]:
     templates = resources.files(__package__)
     yield FILE, (templates / "weft.toml").read_text(encoding="utf-8")
     agents = (templates / "agents").iterdir()
-    for file in sorted(agents, key=lambda one: one.name):
+    for file in sorted(agents, key=lambda file: file.name):
         if file.name.endswith(".md"):
             yield f".weft/agents/{file.name}", file.read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""`weft agents`: every agent file, what it runs, and how it is doing on this store; members."""
+"""`weft agents`: the agent files of a repository, their programs and their use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 
     @property
     def limit(self) -> int | None:
-        """What holds for all processes; before any of them has started, what the file says."""
+        """The limit in the store; before the first start, the limit of the agent file."""
         if self.use.limit is not None or self.agent is None:
             return self.use.limit
         return self.agent.max_concurrency
@@ -35,9 +35,11 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 
 @hosted("read")
 def survey_agents(project: Project) -> list[ListedAgent]:
-    """All agents with their programs' versions, but without what only they need to know."""
+    """List all agents with their programs' versions, without their secrets."""
     listed = with_versions(list_agents(project), project.environment)
-    return [replace(one, agent=one.agent and _in_public(one.agent)) for one in listed]
+    return [
+        replace(listing, agent=listing.agent and _in_public(listing.agent)) for listing in listed
+    ]
 
 
 def _in_public(agent: Agent) -> Agent:
@@ -46,7 +48,7 @@ def _in_public(agent: Agent) -> Agent:
 
 
 def list_agents(project: Project) -> list[ListedAgent]:
-    """All agents of a repository; a broken file is listed with what is wrong with it."""
+    """List all agents of a repository; a broken file is listed with its fault."""
     names = agent_names(project.root)
     use = _use(project, names)
     return [_listed(project, name, use[name]) for name in names]
@@ -55,13 +57,21 @@ def list_agents(project: Project) -> list[ListedAgent]:
 def with_versions(listed: list[ListedAgent], environment: Mapping[str, str]) -> list[ListedAgent]:
     """The same, once the programs have been asked for their versions, which takes its time."""
     known = versions(
-        [(one.agent, one.program) for one in listed if one.agent and one.program], environment
+        [
+            (listing.agent, listing.program)
+            for listing in listed
+            if listing.agent and listing.program
+        ],
+        environment,
     )
     return [
-        replace(one, program=replace(one.program, version=known.get(one.program.path or "", "")))
-        if one.program
-        else one
-        for one in listed
+        replace(
+            listing,
+            program=replace(listing.program, version=known.get(listing.program.path or "", "")),
+        )
+        if listing.program
+        else listing
+        for listing in listed
     ]
 
 
@@ -89,7 +99,7 @@ def resume(project: Project, name: str) -> bool:
 
 
 def explain_stopped(name: str, reason: str) -> str:
-    """What a person can do about it."""
+    """Name the cure for a stopped agent."""
     return (
         f"Agent {name} is stopped ({reason.rstrip('.')}). Once that is mended, "
         f"`weft agents test {name}` tries it and lets it start again."

@@ -36,16 +36,16 @@ def find_program(agent: Agent, root: Path, environment: Mapping[str, str]) -> Pr
         return Program(name=SCRIPTED, path=sys.executable, searched="in weft itself")
     name = agent.command[0] if agent.runs == COMMAND else adapter_of(agent).FACTS.program
     if "/" in name:
-        # A relative one is taken from the workspace, which holds what the checkout has committed.
-        found = shutil.which(str(root / name))
-        return Program(name=name, path=found, searched=f"at {root / name}")
+        # A relative path starts in the workspace, which holds the committed files.
+        path = shutil.which(str(root / name))
+        return Program(name=name, path=path, searched=f"at {root / name}")
     directories = agent.env_set.get("PATH") or environment.get("PATH") or os.defpath
     path = shutil.which(name, path=directories)
     return Program(name=name, path=path, searched="on your PATH", directories=directories)
 
 
 def explain_missing(agent: Agent, program: Program) -> str:
-    """What a person can do about it."""
+    """Name the cure for a missing program."""
     return (
         f"{program.name} is not installed: weft looked for it {program.searched}. "
         f"Install it, or choose another program with `runs:` in {agent.file}."
@@ -57,8 +57,8 @@ def versions(
 ) -> dict[str, str]:
     """Ask the programs that weft knows for their versions; return the versions by path.
 
-    A program that does not answer in time is left out. A command of the user's own is never
-    started: it might do anything.
+    A program that does not answer in time is left out. The user's own commands are never
+    started, because their effect is unknown.
     """
     paths = sorted({p.path for a, p in agents if p.path and a.runs not in (COMMAND, SCRIPTED)})
     if not paths:
@@ -67,8 +67,8 @@ def versions(
 
     variables = build_environment(environment, asked=(), given={})
     with ThreadPoolExecutor(len(paths)) as threads:
-        said = threads.map(lambda path: _version(path, variables), paths)
-        return {path: version for path, version in zip(paths, said, strict=True) if version}
+        answers = threads.map(lambda path: _version(path, variables), paths)
+        return {path: version for path, version in zip(paths, answers, strict=True) if version}
 
 
 def _version(path: str, variables: Mapping[str, str]) -> str:
@@ -78,5 +78,5 @@ def _version(path: str, variables: Mapping[str, str]) -> str:
         )
     except (WeftError, OSError):
         return ""
-    found = _VERSION.search(done.output)
-    return found[0] if found and done.status == 0 else ""
+    match = _VERSION.search(done.output)
+    return match[0] if match and done.status == 0 else ""

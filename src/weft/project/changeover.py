@@ -1,7 +1,7 @@
-"""Between two agents: slots stand empty while one is settled and the next one started.
+"""The changeover between two agents, while a slot stands empty.
 
-What nobody waits for, cleaning up and the gate, lets that go first; and a gate that waits until all
-who ended together are settled finds them all at once.
+Cleaning up and the gate wait for it: filling the slot is more urgent, and the gate then finds all
+attempts that ended together.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Changeover:
             self._under_way -= 1
 
     async def let_pass(self, seconds: float, *, after: float = _LOOK) -> None:
-        """Wait until no slot changes hands, but no longer than this.
+        """Wait until no slot changes hands, at most for this time.
 
-        In the first seconds, `after`, whoever was settled may be followed by another.
+        During the first `after` seconds another settlement may follow.
         """
         with anyio.move_on_after(seconds):
             await anyio.sleep(after)

@@ -1,7 +1,6 @@
-"""Looks at the user's checkout and settings: git is asked again only about what may have changed.
+"""A watch over the user's checkout and settings, which asks git again only after changes.
 
-One look is enough for an attempt that ends and the next that starts, and it is taken while other
-things are done.
+An ending attempt and the next start share a look, which is taken in the background.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Looks:
         return self._since(root, time.monotonic() - _RECENT)
 
     def _since(self, root: Path, moment: float) -> Fingerprint:
-        """A look that began at this moment or later: who waits for another's may share it."""
+        """Return a look that began at this moment or later; callers share it."""
         with self._lock:
             if self._last is not None and self._last[0] >= moment:
                 return self._last[1]

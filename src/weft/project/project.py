@@ -1,7 +1,7 @@
-"""Where a command works: the repository, its configuration and its store.
+"""The project of a command: the repository, its configuration and its store.
 
-Every command begins here, so what most of them can do without is not imported.
-With a server all of that is elsewhere, and needs no repository here.
+Every command starts here, so this module imports little. With a server, the project is on the
+server's machine and needs no local repository.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ if TYPE_CHECKING:
 
 _USUAL: Final = ("repositoryformatversion = 0", "bare = false")
 _UNUSUAL: Final = ("worktree", "extensions", "bare = true")
-"""What a configuration says where the root and the git directory are where they seem to be."""
+"""The settings of git that move the root or the git directory."""
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """What belongs to one repository, as one process uses it."""
+    """A repository with its configuration and store, as a process uses it."""
 
     root: Path
     config: Config
     environment: Mapping[str, str]  # the user's
     store_url: str
-    server: Server | None = None  # who has the repository and the store; None: they are here
+    server: Server | None = None  # the server that has the repository and the store; None: local
 
     def open_store(self) -> Store:
         if self.server is not None:
-            from weft.store.remote_store import RemoteStore  # late: nothing else speaks HTTP
+            from weft.store.remote_store import (
+                RemoteStore,
+            )  # late import: most commands need no HTTP
 
             return RemoteStore(self.server)
         return open_store(
@@ -53,7 +55,7 @@ class Project(Struct, frozen=True, kw_only=True):
 
     @property
     def has_store(self) -> bool:
-        """Whether there is a store to ask; a file is made by the first command that needs it."""
+        """True if the store exists; the first command that needs a store makes its file."""
         file = self.store_file
         return file is None or (file.is_file() and file.stat().st_size > 0)
 
@@ -66,7 +68,7 @@ class Project(Struct, frozen=True, kw_only=True):
 
 
 def find(directory: Path, environment: Mapping[str, str]) -> Project:
-    """The project a directory belongs to, or the one that the server has."""
+    """Return the project of a directory, or the server's project."""
     return find_elsewhere(directory, environment) or _here(directory, environment)
 
 
@@ -107,7 +109,10 @@ def find_elsewhere(directory: Path, environment: Mapping[str, str]) -> Project |
 def _around(directory: Path) -> Path:
     """The checkout around a directory, whose configuration counts here, or the directory itself."""
     inside = directory.resolve()
-    return next((one for one in (inside, *inside.parents) if (one / ".git").exists()), inside)
+    return next(
+        (directory for directory in (inside, *inside.parents) if (directory / ".git").exists()),
+        inside,
+    )
 
 
 def _here(directory: Path, environment: Mapping[str, str]) -> Project:
@@ -115,23 +120,23 @@ def _here(directory: Path, environment: Mapping[str, str]) -> Project:
     settings = config.load(root, environment)
     url = settings.store or default_url(common)
     if url.startswith("sqlite:///") and not url.startswith("sqlite:////"):
-        # One store for the repository, from whichever directory it is used.
+        # All directories of a repository share a store.
         url = "sqlite:///" + quote(str(root / unquote(url.removeprefix("sqlite:///"))))
     return Project(root=root, config=settings, environment=environment, store_url=url)
 
 
 def _find_plain_repository(directory: Path) -> tuple[Path, Path] | None:
-    """What git would say of a root that is as `git init` leaves it; None: only git can tell.
+    """Find the root of a repository in the layout of `git init`; return None if only git can tell.
 
-    Asking git takes longer than all the rest that a short command does.
+    Starting git takes longer than the rest of a short command.
     """
     root = directory.resolve()
     common = root / ".git"
     try:
         settings = " ".join((common / "config").read_text(encoding="utf-8").lower().split())
         plain = (
-            all(settings.count(one) == 1 for one in _USUAL)
-            and not any(one in settings for one in _UNUSUAL)
+            all(settings.count(setting) == 1 for setting in _USUAL)
+            and not any(setting in settings for setting in _UNUSUAL)
             and (common / "HEAD").read_text(encoding="utf-8").startswith("ref: refs/")
             and not (common / "commondir").exists()
             and all(map(_is_own_directory, (root, common, common / "objects", common / "refs")))
@@ -142,9 +147,9 @@ def _find_plain_repository(directory: Path) -> tuple[Path, Path] | None:
 
 
 def _is_own_directory(path: Path) -> bool:
-    """Not a link, and not another user's, whom git would not trust."""
-    found = path.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    """Tell whether git would trust a directory: no link, and owned by this user."""
+    status = path.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _ask_git(directory: Path) -> tuple[Path, Path]:

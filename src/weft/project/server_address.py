@@ -1,7 +1,7 @@
-"""The server a command shall speak to, if any, and the token it shows there.
+"""The address and token of the server that a command talks to.
 
-A token never stands in an argument, where everybody on the machine could read it, and never in a
-message. It is sent in the clear to this machine only.
+A token is never an argument, which all users of the machine could read, and never part of a
+message. It is sent unencrypted to this machine only.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _TOKEN: Final = re.compile(r"[!-~]+", re.ASCII)
 def find_server(
     environment: Mapping[str, str], own_token: Callable[[], Path | None]
 ) -> Server | None:
-    """The server that was named, with its token; `own_token` says where one that this user
-    started leaves it."""
+    """Return the named server with its token; `own_token` is the file in which a server of this
+    user leaves its token."""
     url = environment.get(SERVER, "").rstrip("/")
     if not url:
         return None
-    from weft.store.server_client import Server  # late: nothing else speaks HTTP
+    from weft.store.server_client import Server  # late import: most commands need no HTTP
 
     _refuse_unusable(url, environment)
     return Server(url=url, token=_token(url, environment, own_token))
@@ -81,7 +81,7 @@ def _token(url: str, environment: Mapping[str, str], own_token: Callable[[], Pat
         return _good(_read(Path(named)), named)
     own = own_token() if is_loopback(url) else None
     if own is None or not own.is_file():
-        return ""  # the server says what it thinks of that
+        return ""  # the server refuses a bad token itself
     return _good(_read(own), str(own))
 
 
@@ -95,7 +95,7 @@ def _read(path: Path) -> str:
 
 def _good(token: str, source: str) -> str:
     if not _TOKEN.fullmatch(token) or len(token) >= _MOST:
-        raise InputError(f"What is in {source} is no token: one word of printable characters.")
+        raise InputError(f"{source} contains no token: a token is a word of printable characters.")
     return token
 
 

@@ -1,4 +1,4 @@
-"""The parts that all attempts of one process share, and the directory of each attempt."""
+"""The site: parts that all attempts of a process share, and the directories of attempts."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _LARGEST: Final = 1 << 20
 
 
 Combine = Callable[[str, Sequence[tuple[str, str]]], str]
-"""Makes one commit of a tip and candidates, each with what it is made on."""
+"""Merges candidates, each given with its base, onto a tip; returns the commit."""
 
 
 class Site(Struct, frozen=True, kw_only=True):
     store: Store
-    identity: str  # the store's, so that attempts of two stores on one repository stay apart
+    identity: str  # the store's id: it separates attempts of two stores on the same repository
     root: Path  # the user's checkout
     common: Path  # the git directory that all checkouts share
     config: Config
@@ -49,7 +49,7 @@ class Site(Struct, frozen=True, kw_only=True):
     breaker: Breaker = field(default_factory=Breaker)  # ends git's work on agents' files
 
     def terms(self) -> Terms:
-        """Return the rules for one workspace, and the breaker of weft's own work there."""
+        """Return the rules for a workspace, and the breaker of weft's own work there."""
         return Terms(
             rules=self.config.workspace,
             breaker=Breaker(self.breaker),
@@ -57,7 +57,7 @@ class Site(Struct, frozen=True, kw_only=True):
         )
 
     def directory(self, task: int, attempt: int) -> Path:
-        """An attempt's own: records, prompt and output. Nobody else's, and never removed here."""
+        """Return the directory of an attempt: its records, prompt and output."""
         return self.directory_in(self.common, task, attempt)
 
     def directory_in(self, common: Path, task: int, attempt: int) -> Path:
@@ -65,7 +65,7 @@ class Site(Struct, frozen=True, kw_only=True):
         return home(common, self.identity) / f"{task}.{attempt}"
 
     def marker(self, task: int, attempt: int) -> str:
-        """What every process of an attempt carries in its environment. Unique for ever."""
+        """Return the unique mark in the environment of every process of an attempt."""
         return f"{self.marker_prefix}{task}.{attempt}"
 
     @property
@@ -106,12 +106,12 @@ class Site(Struct, frozen=True, kw_only=True):
         return parse_agent(self.settings.agents[name], name)
 
     def learn_secrets(self, agent: Agent) -> None:
-        """From now on keep nothing of what this agent is given to know."""
+        """Redact the secrets of this agent from now on."""
         self.store.hide_secrets(secrets_of(agent, self.environment))
 
 
 def home(common: Path, identity: str) -> Path:
-    """Where the attempts of one store on one repository have their directories."""
+    """Return the parent of the attempt directories of a store in a repository."""
     return common / "weft" / "attempts" / identity[:12]
 
 
@@ -144,9 +144,9 @@ def read_agent_file(root: Path, name: str) -> str:
 
 
 def secrets_of(agent: Agent, environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What an agent is given to know, by name, with the values that whoever asks has himself:
-    they are kept nowhere."""
-    from weft.agents.adapters import adapter_of  # late: few who look for an agent start it
+    """Return the secrets passed to an agent, as (name, value) pairs from this process's
+    environment."""
+    from weft.agents.adapters import adapter_of  # late import: few callers start the agent
 
     passed_on = (*adapter_of(agent).FACTS.passes, *agent.env_passed, *agent.env_set)
     return known({**environment, **agent.env_set}, passed_on)

@@ -1,4 +1,4 @@
-"""What weft tells whoever started it while it works: warnings, each once in a while, no secrets."""
+"""Warnings on standard error: each repeated rarely, without secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AGAIN: Final = 60.0  # seconds
 
 
 class OnceInAWhile(logging.Filter):
-    """What goes wrong is tried again and again; it need not be said as often."""
+    """Filter that passes a repeated warning only once in a while."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,16 +29,16 @@ class OnceInAWhile(logging.Filter):
 
 
 class Redaction(logging.Filter):
-    """Takes secrets out of whatever is logged, tracebacks included."""
+    """Filter that removes secrets from log records, tracebacks included."""
 
     def __init__(self, hide: Redactor) -> None:
         super().__init__()
         self._hide = hide
 
     def filter(self, record: logging.LogRecord) -> bool:
-        said = record.getMessage()
-        clean = self._hide.text(said)
-        if clean is not said:
+        text = record.getMessage()
+        clean = self._hide.text(text)
+        if clean is not text:
             record.msg, record.args = clean, None
         if record.exc_info and not record.exc_text:
             record.exc_text = logging.Formatter().formatException(record.exc_info)
@@ -48,7 +48,7 @@ class Redaction(logging.Filter):
 
 
 def show_warnings(environment: Mapping[str, str] = os.environ) -> None:
-    """Let warnings reach standard error, unless somebody has seen to that already."""
+    """Send warnings to standard error, unless logging is configured already."""
     if logging.getLogger().handlers:
         return
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
