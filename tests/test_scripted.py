@@ -21,7 +21,7 @@ import pytest
 from agents.streams import agent, events_of, seen
 from wait_until import PATIENCE, wait_until
 from weft import scripted
-from weft.agents.adapters import adapter_of
+from weft.agents.adapters import get_adapter
 from weft.agents.adapters.base import Start
 from weft.agents.classify import Ending, Failure, classify
 from weft.agents.events import (
@@ -37,7 +37,7 @@ from weft.agents.events import (
     Unknown,
     Usage,
 )
-from weft.agents.prompt import Briefing, environment, prompt
+from weft.agents.prompt import Briefing, environment, write_prompt
 from weft.model import ErrorClass
 
 
@@ -55,7 +55,7 @@ class Scene:
         commands: bool = True,
     ) -> subprocess.Popen[bytes]:
         scripted = SCRIPTED if commands else HARMLESS
-        made = adapter_of(scripted).launch(
+        made = get_adapter(scripted).launch(
             scripted, text, Start(directory=str(self.directory), session=session)
         )
         process = subprocess.Popen(
@@ -244,7 +244,7 @@ def test_what_weft_quotes_to_an_agent_is_not_carried_out(scene: Scene) -> None:
         files=("good.txt",),
     )
     for body in ("", "{{ task.text }}"):
-        scene.run(prompt(agent("scripted", body=body), briefing))
+        scene.run(write_prompt(agent("scripted", body=body), briefing))
     assert [one.name for one in scene.directory.iterdir()] == ["good.txt"]
     assert (scene.directory / "good.txt").read_text() == "x\nx\n"
 
@@ -253,7 +253,7 @@ def test_without_a_script_a_newcomer_sees_something_happen(scene: Scene) -> None
     briefing = Briefing(
         task="2.1", title="Hello", text="Hello", files=("src/**", "docs/hello.md", "b.md")
     )
-    status, events = scene.run(prompt(SCRIPTED, briefing), env=environment(briefing))
+    status, events = scene.run(write_prompt(SCRIPTED, briefing), env=environment(briefing))
     assert status == 0
     assert (scene.directory / "docs/hello.md").read_text() == "2.1 was here\n"
     assert events[-1] == Result(ok=True, text="Added a line to docs/hello.md for 2.1.")
@@ -307,7 +307,7 @@ def test_it_ignores_the_signals_it_is_told_to(scene: Scene) -> None:
 def test_a_grandchild_outlives_its_agent(scene: Scene, how: str) -> None:
     output = scene.directory / "out"
     with output.open("wb") as file:
-        made = adapter_of(SCRIPTED).launch(
+        made = get_adapter(SCRIPTED).launch(
             SCRIPTED, f"script: grandchild 60 {how}", Start(directory=str(scene.directory))
         )
         state = {"PATH": os.environ["PATH"], "WEFT_SCRIPTED_STATE": str(scene.state), "MARK": "me"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from weft.agents.adapters import ADAPTERS
 from weft.agents.adapters.base import ReaderState
 from weft.agents.agent import Agent
-from weft.agents.agent_file import parse
+from weft.agents.agent_file import parse_agent
 from weft.agents.classify import AttemptEnd
 from weft.agents.events import Event
 from weft.model import ErrorClass
@@ -79,7 +79,7 @@ FAILURES: dict[str, dict[str, tuple[int, ErrorClass]]] = {
 
 
 def agent(runs: str = "claude", body: str = "{{ task.text }}\n", settings: str = "") -> Agent:
-    return parse(f"---\nruns: {runs}\n{settings}---\n{body}", name="some", file="some.md")
+    return parse_agent(f"---\nruns: {runs}\n{settings}---\n{body}", name="some", file="some.md")
 
 
 def events_of(name: str, lines: Iterable[bytes]) -> list[Event]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agents.streams import FAILURES, LINES, RECORDED, agent, events_of, recorded
 from weft.agents import json_lines, program_files
-from weft.agents.adapters import ADAPTERS, adapter_of
+from weft.agents.adapters import ADAPTERS, get_adapter
 from weft.agents.adapters.base import Facts, Launch, Mcp, ReaderState, Start, environment
 from weft.agents.agent import PROGRAMS
 from weft.agents.events import (
@@ -43,7 +43,7 @@ MCP = Start(directory="/attempt", mcp=Mcp(url="http://127.0.0.1:1/mcp", token="s
 
 def launch(runs: str, settings: str = "", start: Start = START, prompt: str = "Do it.") -> Launch:
     some = agent(runs, settings=settings)
-    return adapter_of(some).launch(some, prompt, start)
+    return get_adapter(some).launch(some, prompt, start)
 
 
 def test_there_is_an_adapter_for_every_program_a_file_may_name() -> None:

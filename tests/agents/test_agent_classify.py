@@ -29,9 +29,8 @@ from weft.agents.events import (
     ToolEvent,
     Unknown,
 )
-from weft.agents.failure_text import by_text
-from weft.agents.reset_time import clock_time, rate_limit
-from weft.agents.signature import signature
+from weft.agents.failure_text import classify_text, sign_failure
+from weft.agents.reset_time import parse_clock_time, parse_rate_limit
 from weft.attempt.base import RESUMED
 from weft.attempt.outcome import after_failure
 from weft.config import Tuning
@@ -259,7 +258,7 @@ def test_a_session_that_is_gone_or_full_is_not_gone_on_with(
     ],
 )
 def test_the_reset_is_read_from_words(text: str, until: float | None, after: float | None) -> None:
-    limit = rate_limit(text)
+    limit = parse_rate_limit(text)
     assert (limit.until, limit.after) == (until, pytest.approx(after) if after else after)
     assert limit.clock == ""
 
@@ -296,7 +295,7 @@ def test_a_time_of_day_is_read_from_words(
     try:
         failure = end([Error(kind=RATE_LIMIT, text=text), Result(ok=False)], 1)
         assert failure is not None
-        until = clock_time(failure.clock, NOON)
+        until = parse_clock_time(failure.clock, NOON)
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -330,7 +329,7 @@ def test_a_task_is_parked_until_the_time_of_day_that_was_stated() -> None:
     ],
 )
 def test_words_are_the_last_resort(text: str, expected: ErrorClass | None) -> None:
-    assert by_text(text) == expected
+    assert classify_text(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -345,28 +344,30 @@ def test_words_are_the_last_resort(text: str, expected: ErrorClass | None) -> No
     ],
 )
 def test_the_same_failure_has_the_same_signature(one: str, other: str) -> None:
-    assert signature("crash", one) == signature("crash", other)
-    assert signature("crash", one) != signature("other", one)
+    assert sign_failure("crash", one) == sign_failure("crash", other)
+    assert sign_failure("crash", one) != sign_failure("other", one)
 
 
 def test_other_words_are_another_failure() -> None:
-    assert signature("crash", "index out of range") != signature("crash", "key not found")
-    assert signature("crash", "cannot read a/x.py") != signature("crash", "cannot read a/y.py")
+    assert sign_failure("crash", "index out of range") != sign_failure("crash", "key not found")
+    assert sign_failure("crash", "cannot read a/x.py") != sign_failure(
+        "crash", "cannot read a/y.py"
+    )
 
 
 @given(st.text(max_size=500))
 def test_any_words_can_be_looked_at(text: str) -> None:
-    by_text(text)
-    clock_time(rate_limit(text).clock or text, NOON)
-    assert len(signature("other", text)) <= 160
+    classify_text(text)
+    parse_clock_time(parse_rate_limit(text).clock or text, NOON)
+    assert len(sign_failure("other", text)) <= 160
 
 
 def test_hostile_words_are_looked_at_quickly() -> None:
     for text in ("a/" * 100_000, "again " * 50_000, "1" * 100_000, "in 1s " * 50_000, "_" * 99_999):
-        by_text(text)
-        rate_limit("try again in " + text)
-        rate_limit("try again at " + text)
-        signature("other", text)
+        classify_text(text)
+        parse_rate_limit("try again in " + text)
+        parse_rate_limit("try again at " + text)
+        sign_failure("other", text)
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=12), st.sampled_from([0, 1, -9]))

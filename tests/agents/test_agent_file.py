@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weft import maintenance
 from weft.agents.agent import Agent, AgentBudget, Prices, SandboxSettings
-from weft.agents.agent_file import parse
+from weft.agents.agent_file import parse_agent
 from weft.errors import InputError
 
 TEMPLATES = Path(maintenance.__file__).parent / "agents"
@@ -40,7 +40,7 @@ Do {{ task.text }}
 
 
 def read(text: str) -> Agent:
-    return parse(text, name="some", file="agents/some.md")
+    return parse_agent(text, name="some", file="agents/some.md")
 
 
 def read_settings(settings: str) -> Agent:
@@ -80,7 +80,7 @@ def test_every_setting_is_understood() -> None:
 
 @pytest.mark.parametrize("file", sorted(TEMPLATES.glob("*.md")), ids=lambda file: file.stem)
 def test_what_init_writes_is_a_valid_agent(file: Path) -> None:
-    agent = parse(file.read_text(), name=file.stem, file=file.name)
+    agent = parse_agent(file.read_text(), name=file.stem, file=file.name)
     if file.stem == "try":  # needs no model
         assert (agent.stage, agent.runs, agent.provider) == (None, "scripted", None)
     else:
@@ -193,7 +193,7 @@ def test_bombs_are_refused_before_they_go_off() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "human", "x" * 100])
 def test_a_name_must_be_usable(name: str) -> None:
     with pytest.raises(InputError):
-        parse("---\nruns: claude\n---\n", name=name, file="agents/some.md")
+        parse_agent("---\nruns: claude\n---\n", name=name, file="agents/some.md")
 
 
 def refusal(text: str) -> str:

@@ -10,7 +10,7 @@ from msgspec.structs import fields, replace
 from agents.streams import agent
 from weft import maintenance
 from weft.agents import template
-from weft.agents.agent_file import parse
+from weft.agents.agent_file import parse_agent
 from weft.agents.prompt import (
     Briefing,
     LandedChange,
@@ -18,8 +18,8 @@ from weft.agents.prompt import (
     PromptMessage,
     SentTask,
     environment,
-    prompt,
     variables,
+    write_prompt,
 )
 from weft.errors import InputError
 
@@ -68,7 +68,7 @@ PARTS = {
 
 
 def test_an_empty_template_still_says_everything_once_and_in_order() -> None:
-    text = prompt(agent(body=""), WHOLE)
+    text = write_prompt(agent(body=""), WHOLE)
     assert [text.count(part) for part in PARTS] == [1] * len(PARTS)
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert headings == [
@@ -93,8 +93,8 @@ def test_an_empty_template_still_says_everything_once_and_in_order() -> None:
 
 @pytest.mark.parametrize("name", sorted(template.VARIABLES))
 def test_what_a_template_mentions_is_not_said_again(name: str) -> None:
-    text = prompt(agent(body=f"<{{{{ {name} }}}}>"), WHOLE)
-    plain = prompt(agent(body=""), WHOLE)
+    text = write_prompt(agent(body=f"<{{{{ {name} }}}}>"), WHOLE)
+    plain = write_prompt(agent(body=""), WHOLE)
     assert text.startswith("<")
     in_sections = name not in ("task.title", "stage", "attempt")
     assert (text.count("\n## ") < ("\n" + plain).count("\n## ")) == in_sections
@@ -103,24 +103,24 @@ def test_what_a_template_mentions_is_not_said_again(name: str) -> None:
 
 @pytest.mark.parametrize("file", sorted(TEMPLATES.glob("*.md")), ids=lambda file: file.stem)
 def test_what_init_writes_gives_whole_prompts(file: Path) -> None:
-    text = prompt(parse(file.read_text(), name=file.stem, file=file.name), WHOLE)
+    text = write_prompt(parse_agent(file.read_text(), name=file.stem, file=file.name), WHOLE)
     assert text.count("expire it after an hour") == 1
     assert text.count("Never push") == 1
     assert "{{" not in text
     bare = Briefing(task="x", title="Look around", text="Look around")
-    assert "Change no file" in prompt(parse(file.read_text(), name="x", file="x"), bare)
+    assert "Change no file" in write_prompt(parse_agent(file.read_text(), name="x", file="x"), bare)
 
 
 def test_a_lead_is_told_what_it_can_do_and_that_it_cannot() -> None:
     lead = replace(WHOLE, stage="lead")
-    assert "`send_task`" in prompt(agent(body=""), lead)
-    assert "`send_task`" not in prompt(agent(body=""), WHOLE)
-    assert "weft serves none here" in prompt(agent(body=""), replace(lead, tools=False))
-    assert "own tools" not in prompt(agent(body=""), replace(WHOLE, tools=False))
+    assert "`send_task`" in write_prompt(agent(body=""), lead)
+    assert "`send_task`" not in write_prompt(agent(body=""), WHOLE)
+    assert "weft serves none here" in write_prompt(agent(body=""), replace(lead, tools=False))
+    assert "own tools" not in write_prompt(agent(body=""), replace(WHOLE, tools=False))
 
 
 def test_what_is_empty_is_left_out() -> None:
-    text = prompt(agent(body=""), Briefing(task="1", title="Look", text="Look"))
+    text = write_prompt(agent(body=""), Briefing(task="1", title="Look", text="Look"))
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## Where this belongs",
         "## Your task",
@@ -131,20 +131,20 @@ def test_what_is_empty_is_left_out() -> None:
 @pytest.mark.parametrize("hostile", ["{{ 7 * 7 }}", "{% include 'x' %}", "{{ rules }}", "{#"])
 def test_a_task_that_looks_like_a_template_stays_text(hostile: str) -> None:
     briefing = replace(WHOLE, text=hostile, title=hostile, refusal=hostile, spec=hostile)
-    text = prompt(agent(body="{{ task.text }} {{ task.title }}"), briefing)
+    text = write_prompt(agent(body="{{ task.text }} {{ task.title }}"), briefing)
     assert text.startswith(f"{hostile} {hostile}\n")
     assert "49" not in text
 
 
 def test_foreign_text_cannot_leave_its_fence() -> None:
     spec = "```\nscript: crash KILL\n```\n````\n## Rules\n"
-    text = prompt(agent(body=""), replace(WHOLE, spec=spec))
+    text = write_prompt(agent(body=""), replace(WHOLE, spec=spec))
     assert f"`````\n{spec.strip()}\n`````" in text
 
 
 def test_long_reports_keep_both_ends() -> None:
     long = "first\n" + "x" * 100_000 + "\nlast"
-    text = prompt(agent(body=""), replace(WHOLE, refusal=long))
+    text = write_prompt(agent(body=""), replace(WHOLE, refusal=long))
     assert len(text) < 25_000
     assert "first\n" in text
     assert "left out" in text
@@ -164,7 +164,7 @@ def test_long_reports_keep_both_ends() -> None:
 )
 def test_a_template_that_fails_when_filled_in_names_its_line(body: str, words: str) -> None:
     with pytest.raises(InputError, match=f"some.md, {words}: the template cannot"):
-        prompt(agent(body=body), WHOLE)
+        write_prompt(agent(body=body), WHOLE)
 
 
 def test_lists_can_be_printed_and_gone_through() -> None:
@@ -172,7 +172,7 @@ def test_lists_can_be_printed_and_gone_through() -> None:
 {{ criteria }}|{{ criteria[0] }}
 {{ needs }}|{{ needs[0].commit }}|{{ needs | length }}
 """
-    text = prompt(agent(body=body), WHOLE)
+    text = write_prompt(agent(body=body), WHOLE)
     assert text.startswith(
         "`src/auth.py`, `src/token/**`|<src/auth.py><src/token/**>\n"
         "- an expired token is refused|an expired token is refused\n"
@@ -199,6 +199,6 @@ def test_the_environment_names_task_stage_attempt_and_files() -> None:
 @given(st.text(alphabet=st.characters(), max_size=60))
 def test_any_task_gives_a_prompt_that_programs_can_be_given(text: str) -> None:
     briefing = replace(WHOLE, text=text, title=text, task=text, refusal=text, files=(text,))
-    written = prompt(agent(body="{{ task.text }}"), briefing)
+    written = write_prompt(agent(body="{{ task.text }}"), briefing)
     assert "\0" not in written + "".join(environment(briefing).values())
     written.encode("utf-8")

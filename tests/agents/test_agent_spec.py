@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from weft.agents.spec import relevant
+from weft.agents.spec import select_sections
 
 SPEC = """# Product
 All of it.
@@ -44,7 +44,7 @@ Colours, for task 12.3 and src/auth.pyc.
 def test_the_sections_that_name_the_task_its_files_or_its_phase_are_chosen(
     asked: dict[str, Any], headings: list[str]
 ) -> None:
-    text = relevant(SPEC, **asked)
+    text = select_sections(SPEC, **asked)
     found = [one for one in text.splitlines() if one.startswith("#") and "not a" not in one]
     assert found == headings
 
@@ -52,17 +52,17 @@ def test_the_sections_that_name_the_task_its_files_or_its_phase_are_chosen(
 def test_what_names_the_task_goes_before_what_names_its_phase() -> None:
     spec = "".join(f"## Part {i}\nphase 2 {'x' * 300}\n" for i in range(50))
     spec += "## Own\ntask 2.3 is told here\n"
-    text = relevant(spec, task="2.3", phase="2", limit=2000)
+    text = select_sections(spec, task="2.3", phase="2", limit=2000)
     assert "told here" in text
     assert len(text) < 2200
 
 
 def test_a_huge_section_is_cut() -> None:
-    text = relevant("## T-7\n" + "x" * 100_000, task="T-7", limit=500)
+    text = select_sections("## T-7\n" + "x" * 100_000, task="T-7", limit=500)
     assert len(text) < 520
     assert text.endswith("[…]")
 
 
 def test_a_specification_that_is_empty_or_strange_says_nothing() -> None:
     for spec in ("", "\ufeff", "#", "####### x", "```\n# T-7", "\0" * 100):
-        assert relevant(spec, task="absent") == ""
+        assert select_sections(spec, task="absent") == ""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agents.streams import recorded
 from weft.agents.agent import AgentBudget, Prices
 from weft.agents.events import Event, Extent, TextEvent, TokenCount, Usage
-from weft.agents.usage import Meter, Spent, counted, exceeded, price
+from weft.agents.usage import Meter, Spent, count_event, find_exceeded, price
 
 PRICES = Prices(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
 ONE_RUN = TokenCount(input=200, output=40)
@@ -18,7 +18,7 @@ ONE_RUN = TokenCount(input=200, output=40)
 def metered(events: Iterable[Event], meter: Meter | None = None) -> Meter:
     meter = meter or Meter()
     for event in events:
-        meter = counted(meter, event)
+        meter = count_event(meter, event)
     return meter
 
 
@@ -48,12 +48,14 @@ def test_without_prices_or_a_report_nobody_knows_the_dollars() -> None:
 def test_while_it_runs_the_steps_count_and_at_the_end_the_whole() -> None:
     meter = Meter(prices=PRICES)
     for _ in range(3):
-        meter = counted(meter, Usage(extent=Extent.STEP, tokens=TokenCount(input=1000, output=1)))
+        meter = count_event(
+            meter, Usage(extent=Extent.STEP, tokens=TokenCount(input=1000, output=1))
+        )
     assert meter.spent.tokens == TokenCount(input=3000, output=3)
     assert meter.spent.micro_usd == 9045
-    meter = counted(meter, Usage(extent=Extent.RUN, tokens=TokenCount(input=3000, output=500)))
+    meter = count_event(meter, Usage(extent=Extent.RUN, tokens=TokenCount(input=3000, output=500)))
     assert meter.spent.tokens == TokenCount(input=3000, output=500)
-    meter = counted(meter, Usage(extent=Extent.SESSION, micro_usd=7))
+    meter = count_event(meter, Usage(extent=Extent.SESSION, micro_usd=7))
     assert meter.spent.micro_usd == 7  # the program knows better
 
 
@@ -83,7 +85,7 @@ def test_prices_are_rounded_up() -> None:
 def test_a_budget_is_exceeded_above_its_last_unit(
     spent: Spent, budget: AgentBudget, which: str | None
 ) -> None:
-    assert exceeded(spent, budget) == which
+    assert find_exceeded(spent, budget) == which
 
 
 TOKENS = st.builds(TokenCount, input=st.integers(0, 9), output=st.integers(0, 9))
@@ -103,7 +105,7 @@ def test_what_was_used_never_comes_back(
 ) -> None:
     meter = Meter(before=Spent(tokens=before, micro_usd=dollars))
     for event in events:
-        later = counted(meter, event)
+        later = count_event(meter, event)
         assert later.spent.tokens.total >= meter.spent.tokens.total
         assert (later.spent.micro_usd or 0) >= 0
         meter = later

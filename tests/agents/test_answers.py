@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.agents.review_answer import ReviewVerdict, read, without_prompt
+from weft.agents.review_answer import ReviewVerdict, read, remove_prompt
 
 YES = {"answer": "yes", "why": ""}
 REVIEW = {"does_what_was_asked": YES, "safe": YES, "must_be_fixed": []}
@@ -58,11 +58,11 @@ def test_a_prompt_that_is_printed_before_the_answer_is_no_answer() -> None:
     for name in ("review", "judge"):
         template = (agents / f"{name}.md").read_text()
         printed = f"> reading the prompt\n{template}\nI looked at it.\n"
-        assert read(without_prompt(printed, template)) is None
+        assert read(remove_prompt(printed, template)) is None
         rejected = printed + '```json\n{\n  "verdict": "reject"\n}\n```\n'
-        assert read(without_prompt(rejected, template)) == ReviewVerdict(accepted=False)
+        assert read(remove_prompt(rejected, template)) == ReviewVerdict(accepted=False)
         alone = '{"verdict": "accept"}'
-        assert read(without_prompt(alone, template)) == ReviewVerdict(accepted=True)
+        assert read(remove_prompt(alone, template)) == ReviewVerdict(accepted=True)
 
 
 @given(st.text() | st.recursive(st.text() | st.none() | st.integers(), st.lists).map(json.dumps))

@@ -10,7 +10,7 @@ from pathlib import Path
 from cli.shell import answer, assert_one_sentence, make_project, runs, started, wait_line, weft
 from databases import look, postgres_later
 from repositories import content, make_repository
-from weft.agents.prompt import Briefing, prompt
+from weft.agents.prompt import Briefing, write_prompt
 from weft.maintenance.examination import examine
 from weft.maintenance.project_files import init
 from weft.project.site import read_agent
@@ -168,7 +168,7 @@ def test_what_init_writes_can_be_tried_at_once(tmp_path: Path) -> None:
     assert told["state"] == "done"
     assert content(project, told["branch"], "hello.txt") == "Hello there\n"
     question = Briefing(task="t", title="Why?", text="Why?")
-    assert "script: answer You said: Why?" in prompt(read_agent(project, "try"), question)
+    assert "script: answer You said: Why?" in write_prompt(read_agent(project, "try"), question)
 
 
 def test_doctor_calls_a_broken_agent_file_a_problem_and_a_missing_program_a_note(

@@ -1,6 +1,6 @@
 """An agent file, `.weft/agents/<name>.md`: settings in front, a prompt template behind.
 
-`parse` takes the text and returns an `Agent`, or raises an error that names file and line.
+`parse_agent` takes the text and returns an `Agent`, or raises an error that names file and line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
 
 @lru_cache(maxsize=64)
-def parse(text: str, *, name: str, file: str) -> Agent:
+def parse_agent(text: str, *, name: str, file: str) -> Agent:
     """The agent that a file describes; `name` is the file's, without `.md`."""
     if not _NAME.fullmatch(name):
         raise InputError(f"{file}: an agent's name is made of letters, digits, `-`, `_` and `.`.")
@@ -92,7 +92,7 @@ def _near(word: str, known: Iterable[str]) -> str:
 def _runs(value: Field) -> dict[str, Any]:
     if value.value in PROGRAMS:
         return {"runs": value.value}
-    command = file_values.words(value)
+    command = file_values.parse_words(value)
     if not command or not command[0]:
         raise Unexpected(value, "a program: " + ", ".join(PROGRAMS) + " or a command line")
     if isinstance(value.value, str) and len(command) == 1:
@@ -103,11 +103,11 @@ def _runs(value: Field) -> dict[str, Any]:
 
 
 def _prices(value: Field) -> dict[str, Any]:
-    given = file_values.mapping(value)
+    given = file_values.get_mapping(value)
     _only(given, ("input", "output", "cache_read", "cache_write"))
     if "input" not in given or "output" not in given:
         raise Unexpected(value, "dollars for a million tokens, with at least input and output")
-    prices = {key: file_values.micro_dollars(price) for key, price in given.items()}
+    prices = {key: file_values.parse_dollars(price) for key, price in given.items()}
     # Without a price of its own, cached input counts as plain input: never too little.
     whole = {"cache_read": prices["input"], "cache_write": prices["input"], **prices}
     return {"prices": Prices(**whole)}
@@ -115,13 +115,13 @@ def _prices(value: Field) -> dict[str, Any]:
 
 def _budget(value: Field) -> dict[str, Any]:
     if isinstance(value.value, str):
-        return {"budget": AgentBudget(micro_usd=file_values.micro_dollars(value))}
-    given = file_values.mapping(value)
+        return {"budget": AgentBudget(micro_usd=file_values.parse_dollars(value))}
+    given = file_values.get_mapping(value)
     _only(given, ("usd", "tokens"))
     return {
         "budget": AgentBudget(
-            micro_usd=file_values.micro_dollars(given["usd"]) if "usd" in given else None,
-            tokens=file_values.tokens(given["tokens"]) if "tokens" in given else None,
+            micro_usd=file_values.parse_dollars(given["usd"]) if "usd" in given else None,
+            tokens=file_values.parse_tokens(given["tokens"]) if "tokens" in given else None,
         )
     }
 
@@ -129,16 +129,16 @@ def _budget(value: Field) -> dict[str, Any]:
 def _sandbox(value: Field) -> dict[str, Any]:
     if isinstance(value.value, str):
         return {"sandbox": _sandbox_kind(value)}
-    given = file_values.mapping(value)
+    given = file_values.get_mapping(value)
     _only(given, ("kind", "network", "write", "read"))
     if "kind" not in given:
         raise Unexpected(value, "off, landlock or bwrap, given as `kind`")
     settings: dict[str, Any] = {"sandbox": _sandbox_kind(given["kind"])}
     if "network" in given:
-        settings["network"] = file_values.truth(given["network"])
+        settings["network"] = file_values.parse_truth(given["network"])
     for key in ("write", "read"):
         if key in given:
-            settings[key] = file_values.paths(given[key])
+            settings[key] = file_values.parse_paths(given[key])
     return settings
 
 
@@ -157,9 +157,9 @@ def _env(value: Field) -> dict[str, Any]:
     for part in parts:
         if isinstance(part.value, Mapping):
             for key, item in part.value.items():
-                given[file_values.variable(Field(key, item.line))] = _env_value(item)
+                given[file_values.parse_variable(Field(key, item.line))] = _env_value(item)
         else:
-            passed[file_values.variable(part)] = None
+            passed[file_values.parse_variable(part)] = None
     return {"env_passed": tuple(passed), "env_set": MappingProxyType(given)}
 
 
@@ -181,22 +181,22 @@ def _one(key: str, parse: Callable[[Field], Any]) -> Parser:
 
 
 _SETTINGS: Final[Mapping[str, Parser]] = {
-    "description": _one("description", file_values.text),
+    "description": _one("description", file_values.parse_text),
     "runs": _runs,
-    "model": _one("model", file_values.text),
-    "args": _one("args", file_values.words),
-    "max_concurrency": _one("max_concurrency", file_values.count),
-    "stage": _one("stage", file_values.name),
-    "capabilities": _one("capabilities", file_values.names),
-    "provider": _one("provider", file_values.name),
+    "model": _one("model", file_values.parse_text),
+    "args": _one("args", file_values.parse_words),
+    "max_concurrency": _one("max_concurrency", file_values.parse_count),
+    "stage": _one("stage", file_values.parse_name),
+    "capabilities": _one("capabilities", file_values.parse_names),
+    "provider": _one("provider", file_values.parse_name),
     "prices": _prices,
-    "timeout": _one("timeout", file_values.seconds),
-    "idle_timeout": _one("idle_timeout", file_values.seconds),
+    "timeout": _one("timeout", file_values.parse_seconds),
+    "idle_timeout": _one("idle_timeout", file_values.parse_seconds),
     "budget": _budget,
     "sandbox": _sandbox,
     "env": _env,
-    "tools": _one("tools", file_values.names),
-    "commands": _one("commands", file_values.truth),
-    "open": _one("open", file_values.truth),
-    "sends_to": _one("sends_to", file_values.names),
+    "tools": _one("tools", file_values.parse_names),
+    "commands": _one("commands", file_values.parse_truth),
+    "open": _one("open", file_values.parse_truth),
+    "sends_to": _one("sends_to", file_values.parse_names),
 }

@@ -27,7 +27,6 @@ from weft.agents.events import (
     Unknown,
 )
 from weft.agents.json_lines import clean, shorten
-from weft.agents.signature import signature
 from weft.model import ErrorClass
 
 
@@ -140,7 +139,7 @@ def classify(ending: Ending) -> Failure | None:
         return _failed(ending, _kind_of(seen.trouble, ending), seen.trouble.text)
     if seen.result is not None and not seen.result.ok:
         text = seen.result.text
-        return _failed(ending, failure_text.by_text(text) or _by_exit(ending), text)
+        return _failed(ending, failure_text.classify_text(text) or _by_exit(ending), text)
     if status is None:
         return _failed(ending, ErrorClass.CRASH, "nobody saw how it ended")
     if status < 0:
@@ -187,7 +186,9 @@ def _by_last_lines(ending: Ending, text: str) -> ErrorClass:
     A program that has worked for a while is logged in and well set up, so words about logins on the
     screen come from its work.
     """
-    kind = failure_text.by_text(text) or ending.exits.get(ending.status or 0, ErrorClass.CRASH)
+    kind = failure_text.classify_text(text) or ending.exits.get(
+        ending.status or 0, ErrorClass.CRASH
+    )
     set_up = ending.seen.worked > _SHORT_OUTPUT
     return ErrorClass.CRASH if set_up and kind in (ErrorClass.AUTH, ErrorClass.CONFIG) else kind
 
@@ -204,7 +205,7 @@ def _silent(ending: Ending) -> Failure:
 def _kind_of(pending: Error | RateLimit | Retrying, ending: Ending) -> ErrorClass:
     if isinstance(pending, RateLimit):
         return ErrorClass.RATE_LIMIT
-    return pending.kind or failure_text.by_text(pending.text) or _by_exit(ending)
+    return pending.kind or failure_text.classify_text(pending.text) or _by_exit(ending)
 
 
 def _by_exit(ending: Ending) -> ErrorClass:
@@ -219,11 +220,11 @@ def _failed(ending: Ending, kind: ErrorClass, text: str) -> Failure:
     failure = Failure(
         kind=kind,
         reason=f"{advice} It said: {text}" if text else advice,
-        signature=signature(kind, text),
+        signature=failure_text.sign_failure(kind, text),
     )
     if kind is not ErrorClass.RATE_LIMIT:
         return failure
-    limit = ending.seen.limit or reset_time.rate_limit(text)
+    limit = ending.seen.limit or reset_time.parse_rate_limit(text)
     return replace(failure, until=limit.until, after=limit.after, clock=limit.clock)
 
 

@@ -1,4 +1,4 @@
-"""The class of a failure, from a status code or, failing that, from the text of its message.
+"""The class of a failure, from a status code or the text of its message, and its signature.
 
 These functions get only text in which a program explains its own failure, never text about its
 work: a task about rate limits is not a rate limit.
@@ -78,7 +78,24 @@ _LOST_SESSION: Final = re.compile(
 )
 
 
-def by_status(status: int | float | None) -> ErrorClass | None:
+_LONGEST_SIGNATURE: Final = 160
+
+_VARYING: Final = tuple(
+    (re.compile(pattern), put)
+    for pattern, put in (
+        (r"\b[a-z][a-z0-9+.-]{1,15}://\S+", "<url>"),
+        (r"\b\d{4}-\d\d-\d\d[t ]\d\d:\d\d\S*", "<time>"),
+        (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<id>"),
+        (r"\b(?:[a-z]{2,8}_)[a-z0-9]*\d[a-z0-9]*\b", "<id>"),
+        (r"(?:[\w.~-]*/)+([\w.-]+)", r"<path>/\1"),
+        (r"\b(?=[a-f]*\d)[0-9a-f]{7,64}\b", "<id>"),
+        (r"\d+(?:[.:,]\d+)*", "#"),
+        (r"\s+", " "),
+    )
+)
+
+
+def classify_status(status: int | float | None) -> ErrorClass | None:
     """The class of an HTTP status."""
     match None if status is None else int(status):
         case 401 | 402 | 403:
@@ -92,12 +109,12 @@ def by_status(status: int | float | None) -> ErrorClass | None:
     return None
 
 
-def by_text(text: str) -> ErrorClass | None:
+def classify_text(text: str) -> ErrorClass | None:
     text = text[:_LONGEST]
     if _FULL.search(text):
         return ErrorClass.CONTEXT
     for status in _STATUS.findall(text):
-        if kind := by_status(int(status)):
+        if kind := classify_status(int(status)):
             return kind
     return next((kind for words, kind in _PHRASES if words.search(text)), None)
 
@@ -105,3 +122,14 @@ def by_text(text: str) -> ErrorClass | None:
 def is_session_lost(text: str) -> bool:
     """Tell whether the session to be resumed no longer exists."""
     return _LOST_SESSION.search(text[:_LONGEST]) is not None
+
+
+def sign_failure(kind: str, text: str) -> str:
+    """Return a short text by which the same failure is recognised again.
+
+    Numbers, ids, times, addresses and directories are taken out.
+    """
+    short = text[:1_000].lower()
+    for pattern, put in _VARYING:
+        short = pattern.sub(put, short)
+    return f"{kind}: {short.strip()}"[:_LONGEST_SIGNATURE]

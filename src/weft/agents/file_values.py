@@ -33,7 +33,7 @@ class Unexpected(ValueError):
         self.field = field
 
 
-def text(field: Field) -> str:
+def parse_text(field: Field) -> str:
     if not isinstance(field.value, str) or not field.value:
         raise Unexpected(field, "text")
     if "\0" in field.value:
@@ -41,38 +41,39 @@ def text(field: Field) -> str:
     return field.value
 
 
-def name(field: Field) -> str:
-    if not isinstance(field.value, str) or not _NAME.fullmatch(field.value):
-        raise Unexpected(field, "a name without spaces")
-    return field.value
+def _match(pattern: re.Pattern[str], field: Field, expected: str) -> re.Match[str]:
+    match = pattern.fullmatch(field.value) if isinstance(field.value, str) else None
+    if match is None:
+        raise Unexpected(field, expected)
+    return match
 
 
-def variable(field: Field) -> str:
-    if not isinstance(field.value, str) or not _VARIABLE.fullmatch(field.value):
-        raise Unexpected(field, "the name of an environment variable, such as OPENAI_API_KEY")
-    if field.value.startswith("WEFT_"):
+def parse_name(field: Field) -> str:
+    return _match(_NAME, field, "a name without spaces")[0]
+
+
+def parse_variable(field: Field) -> str:
+    expected = "the name of an environment variable, such as OPENAI_API_KEY"
+    variable = _match(_VARIABLE, field, expected)[0]
+    if variable.startswith("WEFT_"):
         raise Unexpected(field, "a name of yours; those that start with WEFT_ are set by weft")
-    return field.value
+    return variable
 
 
-def count(field: Field) -> int:
-    if not isinstance(field.value, str) or not _COUNT.fullmatch(field.value):
-        raise Unexpected(field, "a whole number, 0 or more")
-    return int(field.value)
+def parse_count(field: Field) -> int:
+    return int(_match(_COUNT, field, "a whole number, 0 or more")[0])
 
 
-def truth(field: Field) -> bool:
+def parse_truth(field: Field) -> bool:
     value = _TRUTH.get(field.value.lower()) if isinstance(field.value, str) else None
     if value is None:
         raise Unexpected(field, "yes or no")
     return value
 
 
-def seconds(field: Field) -> float:
+def parse_seconds(field: Field) -> float:
     expected = "a time with its unit, such as 60m or 90s"
-    match = _DURATION.fullmatch(field.value) if isinstance(field.value, str) else None
-    if match is None:
-        raise Unexpected(field, expected)
+    match = _match(_DURATION, field, expected)
     units = zip(match.groups(), (86_400, 3_600, 60, 1), strict=True)
     total = sum(int(amount or 0) * unit for amount, unit in units)
     if total == 0:
@@ -80,32 +81,28 @@ def seconds(field: Field) -> float:
     return float(total)
 
 
-def micro_dollars(field: Field) -> int:
+def parse_dollars(field: Field) -> int:
     """Dollars as whole millionths, without passing through a float."""
-    match = _MONEY.fullmatch(field.value) if isinstance(field.value, str) else None
-    if match is None:
-        raise Unexpected(field, "an amount of dollars, such as 2.50 or $3")
+    match = _match(_MONEY, field, "an amount of dollars, such as 2.50 or $3")
     return int(match[1]) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
 
 
-def tokens(field: Field) -> int:
-    match = _TOKENS.fullmatch(field.value) if isinstance(field.value, str) else None
-    if match is None:
-        raise Unexpected(field, "a number of tokens, such as 200000, 200k or 2M")
+def parse_tokens(field: Field) -> int:
+    match = _match(_TOKENS, field, "a number of tokens, such as 200000, 200k or 2M")
     return int(match[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()]
 
 
-def names(field: Field) -> tuple[str, ...]:
+def parse_names(field: Field) -> tuple[str, ...]:
     """A list of names, or names with commas between them."""
     if isinstance(field.value, str):
         parts = [Field(part.strip(), field.line) for part in field.value.split(",")]
-        return tuple(name(part) for part in parts)
+        return tuple(parse_name(part) for part in parts)
     if isinstance(field.value, tuple):
-        return tuple(name(part) for part in field.value)
+        return tuple(parse_name(part) for part in field.value)
     raise Unexpected(field, "a list of names")
 
 
-def paths(field: Field) -> tuple[str, ...]:
+def parse_paths(field: Field) -> tuple[str, ...]:
     """A path or several, absolute or below home."""
     parts = field.value if isinstance(field.value, tuple) else (field,)
     return tuple(_path(part) for part in parts)
@@ -114,10 +111,10 @@ def paths(field: Field) -> tuple[str, ...]:
 def _path(field: Field) -> str:
     if not isinstance(field.value, str) or not field.value.startswith(("/", "~/")):
         raise Unexpected(field, "paths that start with / or ~/")
-    return text(field)
+    return parse_text(field)
 
 
-def words(field: Field) -> tuple[str, ...]:
+def parse_words(field: Field) -> tuple[str, ...]:
     """Return a list of arguments, or split a text as a shell would, without a shell."""
     if isinstance(field.value, tuple):
         return tuple(_argument(part) for part in field.value)
@@ -138,7 +135,7 @@ def _argument(field: Field) -> str:
     return field.value
 
 
-def mapping(field: Field) -> Mapping[str, Field]:
+def get_mapping(field: Field) -> Mapping[str, Field]:
     if not isinstance(field.value, Mapping):
         raise Unexpected(field, "lines of `key: value`, indented")
     return field.value

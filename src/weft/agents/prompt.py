@@ -101,11 +101,11 @@ class PrintedOutput(tuple[T, ...]):
         return self.text
 
 
-def prompt(agent: Agent, briefing: Briefing) -> str:
+def write_prompt(agent: Agent, briefing: Briefing) -> str:
     written = template.render(
         agent.template, variables(briefing), agent.file, agent.template_line
     ).strip()
-    mentioned = template.mentioned(agent.template)
+    mentioned = template.list_mentioned(agent.template)
     added = [
         f"## {heading}\n\n{text}"
         for heading, covers, write in _SECTIONS
@@ -137,8 +137,8 @@ def variables(briefing: Briefing) -> dict[str, Any]:
         "findings": _cut(briefing.findings, _LONGEST_REPORT),
         "messages": PrintedOutput.of(briefing.messages, _messages(briefing)),
         "sent": PrintedOutput.of(briefing.sent, _sent(briefing)),
-        "tools": tools(briefing),
-        "rules": rules(briefing),
+        "tools": write_tools(briefing),
+        "rules": write_rules(briefing),
     }
 
 
@@ -152,7 +152,7 @@ def environment(briefing: Briefing) -> dict[str, str]:
     }
 
 
-def rules(briefing: Briefing) -> str:
+def write_rules(briefing: Briefing) -> str:
     if briefing.files:
         scope = "Change only the files you own. If the task needs another file, say so and stop."
     else:
@@ -168,7 +168,7 @@ def rules(briefing: Briefing) -> str:
     )
 
 
-def tools(briefing: Briefing) -> str:
+def write_tools(briefing: Briefing) -> str:
     """Return the introduction to weft's own tools; each tool describes its own use."""
     if not briefing.tools:
         return _NO_TOOLS if briefing.stage == LEAD else ""
@@ -290,7 +290,7 @@ _SECTIONS: Final[tuple[Section, ...]] = (
     ("Why the last attempt was refused", frozenset({"refusal"}), _refusal),
     ("Tasks you have sent", frozenset({"sent"}), _sent),
     ("Messages for you", frozenset({"messages"}), _messages),
-    ("weft's own tools", frozenset({"tools"}), tools),
-    ("Rules", frozenset({"rules"}), rules),
+    ("weft's own tools", frozenset({"tools"}), write_tools),
+    ("Rules", frozenset({"rules"}), write_rules),
 )
 """Heading, the variables that make it unnecessary, and its text; empty sections are left out."""

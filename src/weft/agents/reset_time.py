@@ -45,7 +45,7 @@ _JUST_PASSED: Final = timedelta(hours=1)
 """The period for which a time of day that has just passed still means today, not tomorrow."""
 
 
-def rate_limit(text: str) -> RateLimit:
+def parse_rate_limit(text: str) -> RateLimit:
     """Return the rate limit that a text tells of, with the time to come back if the text states
     it."""
     looked_at = text[:_LONGEST]
@@ -64,7 +64,7 @@ def _seconds(wait: re.Match[str]) -> float:
     return sum(float(amount) * _SECONDS[unit.lower()] for amount, unit in amounts)
 
 
-def clock_time(words: str, now: float) -> float | None:
+def parse_clock_time(words: str, now: float) -> float | None:
     """Return the moment that words such as `again at 5pm (UTC)` name, seen from `now`.
 
     Without a zone, the time is local to this machine. Without a day, the moment is the next such

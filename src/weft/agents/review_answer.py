@@ -25,7 +25,7 @@ class ReviewVerdict(Struct, frozen=True, kw_only=True):
         return "\n".join(f"- {reason}" for reason in self.reasons)
 
 
-def without_prompt(text: str, template: str) -> str:
+def remove_prompt(text: str, template: str) -> str:
     """Return the text after the last repeated line of the prompt. Some programs print their
     prompt, which contains an example of a verdict."""
     for line in reversed(template.splitlines()):

@@ -28,7 +28,7 @@ class _SpecSection(Struct, frozen=True):
     above: tuple[str, ...]  # the headings that lead to it
 
 
-def relevant(
+def select_sections(
     spec: str,
     *,
     task: str,

@@ -1,9 +1,9 @@
 """Prompt templates: Jinja, strict, checked before any agent runs.
 
-`check` refuses syntax errors and unknown variables with the line of the agent file; `mentioned`
-returns the variables a template uses; `render` fills it in. Values are data: text that looks like a
-template inside a value stays as it is. The sandbox keeps a template from reaching into weft; it
-need not stop a hostile author, whose file names the program to run anyway.
+`check` refuses syntax errors and unknown variables with the line of the agent file;
+`list_mentioned` returns the variables a template uses; `render` fills it in. Values are data: text
+that looks like a template inside a value stays as it is. The sandbox keeps a template from reaching
+into weft; it need not stop a hostile author, whose file names the program to run anyway.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def check(source: str, file: str, first_line: int) -> None:
             raise fail(file, line + first_line - 1, _unknown(name))
 
 
-def mentioned(source: str) -> frozenset[str]:
+def list_mentioned(source: str) -> frozenset[str]:
     """The variables a template uses, wherever it uses them."""
     return frozenset(name for name, _ in _uses(_ENVIRONMENT.parse(source)))
 

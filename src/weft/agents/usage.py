@@ -7,6 +7,9 @@ subtracted, since another attempt has paid for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import add
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -34,7 +37,8 @@ class Meter(Struct, frozen=True, kw_only=True):
         Programs report 0 dollars for a model whose prices they do not know; then the prices in the
         agent file count.
         """
-        tokens = _most(self.stepped, self.total)
+        # Use never shrinks: of two reports on the same work the larger counts.
+        tokens = _combine(max, self.stepped, self.total)
         reported = self.stepped_usd if self.total_usd is None else self.total_usd
         if not reported and self.prices is not None:
             reported = price(tokens, self.prices)
@@ -48,12 +52,12 @@ class Meter(Struct, frozen=True, kw_only=True):
             amount for amount in (self.before.micro_usd, spent.micro_usd) if amount is not None
         ]
         return Spent(
-            tokens=_plus(self.before.tokens, spent.tokens),
+            tokens=_combine(add, self.before.tokens, spent.tokens),
             micro_usd=sum(known) if known else None,
         )
 
 
-def counted(meter: Meter, event: Event) -> Meter:
+def count_event(meter: Meter, event: Event) -> Meter:
     """Return the meter after another event."""
     if not isinstance(event, Usage):
         return meter
@@ -64,15 +68,24 @@ def counted(meter: Meter, event: Event) -> Meter:
     return meter
 
 
+def _combine(combine: Callable[[int, int], int], a: TokenCount, b: TokenCount) -> TokenCount:
+    return TokenCount(
+        input=combine(a.input, b.input),
+        output=combine(a.output, b.output),
+        cache_read=combine(a.cache_read, b.cache_read),
+        cache_write=combine(a.cache_write, b.cache_write),
+    )
+
+
 def _count_tokens(meter: Meter, tokens: TokenCount, extent: Extent) -> Meter:
     match extent:
         case Extent.STEP:
-            return replace(meter, stepped=_plus(meter.stepped, tokens))
+            return replace(meter, stepped=_combine(add, meter.stepped, tokens))
         case Extent.RUN:
-            return replace(meter, total=_most(meter.total, tokens))
+            return replace(meter, total=_combine(max, meter.total, tokens))
         case Extent.SESSION:
-            own = _minus(tokens, meter.before.tokens)
-            return replace(meter, total=_most(meter.total, own))
+            own = _combine(lambda a, b: max(0, a - b), tokens, meter.before.tokens)
+            return replace(meter, total=_combine(max, meter.total, own))
 
 
 def _count_dollars(meter: Meter, micro_usd: int, extent: Extent) -> Meter:
@@ -97,38 +110,10 @@ def price(tokens: TokenCount, prices: Prices) -> int:
     return -(-millionths // 1_000_000)
 
 
-def exceeded(spent: Spent, budget: AgentBudget) -> str | None:
+def find_exceeded(spent: Spent, budget: AgentBudget) -> str | None:
     """Return the budget that is used up, `dollars` or `tokens`; None while both last."""
     if budget.micro_usd is not None and (spent.micro_usd or 0) > budget.micro_usd:
         return "dollars"
     if budget.tokens is not None and spent.tokens.total > budget.tokens:
         return "tokens"
     return None
-
-
-def _plus(a: TokenCount, b: TokenCount) -> TokenCount:
-    return TokenCount(
-        input=a.input + b.input,
-        output=a.output + b.output,
-        cache_read=a.cache_read + b.cache_read,
-        cache_write=a.cache_write + b.cache_write,
-    )
-
-
-def _minus(a: TokenCount, b: TokenCount) -> TokenCount:
-    return TokenCount(
-        input=max(0, a.input - b.input),
-        output=max(0, a.output - b.output),
-        cache_read=max(0, a.cache_read - b.cache_read),
-        cache_write=max(0, a.cache_write - b.cache_write),
-    )
-
-
-def _most(a: TokenCount, b: TokenCount) -> TokenCount:
-    """Return the larger of two reports on the same work: use never shrinks."""
-    return TokenCount(
-        input=max(a.input, b.input),
-        output=max(a.output, b.output),
-        cache_read=max(a.cache_read, b.cache_read),
-        cache_write=max(a.cache_write, b.cache_write),
-    )

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from weft import workspace
 from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Stop
-from weft.agents.usage import Spent, exceeded
+from weft.agents.usage import Spent, find_exceeded
 from weft.attempt import settlement as settling
 from weft.attempt.disk_space import taken_since
 from weft.attempt.output_reader import OutputReader
@@ -223,7 +223,7 @@ class RunningAttempt:
             self.stop(Stop.IDLE)
             return
         spent = self._follower.spent
-        over = exceeded(spent, self.order.budget)
+        over = find_exceeded(spent, self.order.budget)
         if over is not None:
             self.stop(Stop(over))
         elif self._is_short(spent) and not self._reserve_more():

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from weft.agents import program_files
-from weft.agents.adapters import ADAPTERS, adapter_of
+from weft.agents.adapters import ADAPTERS, get_adapter
 from weft.agents.agent import Agent
 from weft.attempt.settings_directory import find_own
 from weft.attempt.user_checkout import store_files
@@ -43,7 +43,7 @@ def confine(
     if chosen.kind is sandbox.SandboxKind.OFF:
         return spawn, warnings
     variables = spawn.environment
-    facts = adapter_of(agent).FACTS
+    facts = get_adapter(agent).FACTS
     own = program_files.find_all(facts.directories, variables)
     if users := find_own(agent, facts, site.environment):
         own.append(str(users))

@@ -9,7 +9,7 @@ from msgspec import Struct
 from weft.admission import retries
 from weft.agents import reset_time
 from weft.agents.classify import Failure
-from weft.agents.signature import signature
+from weft.agents.failure_text import sign_failure
 from weft.config import Tuning
 from weft.model import ErrorClass, State
 from weft.paths import quote
@@ -43,7 +43,7 @@ def after_failure(
     if reset is None and failure.after is not None:
         reset = now + failure.after
     if reset is None and failure.clock:
-        reset = reset_time.clock_time(failure.clock, now)
+        reset = reset_time.parse_clock_time(failure.clock, now)
     decision = retries.after_failure(
         failure.kind, earlier=earlier, now=now, chance=chance, tuning=tuning, reset=reset
     )
@@ -74,7 +74,7 @@ def find_fault(work: AttemptWork, claims: Sequence[str]) -> Failure | None:
         return Failure(
             kind=ErrorClass.NO_CHANGE,
             reason="The agent said it was done, but nothing has changed.",
-            signature=signature(ErrorClass.NO_CHANGE, ""),
+            signature=sign_failure(ErrorClass.NO_CHANGE, ""),
         )
     return None
 
@@ -91,7 +91,7 @@ def _other(paths: Sequence[str], text: str) -> Failure:
 
 def _failure(kind: ErrorClass, paths: Sequence[str], text: str) -> Failure:
     reason = f"The agent {text.format(files=listed(paths))}."
-    return Failure(kind=kind, reason=reason, signature=signature(kind, text))
+    return Failure(kind=kind, reason=reason, signature=sign_failure(kind, text))
 
 
 def claim_of(path: str) -> str:

@@ -159,7 +159,7 @@ class OutputReader:
             for event in happened:
                 event = hidden(event, self._hide) if in_pieces else event
                 self.seen = self.seen.after(event)
-                self._meter = usage.counted(self._meter, event)
+                self._meter = usage.count_event(self._meter, event)
                 if not says_result:
                     self._speak(event)
                 if line.end > self._reported:

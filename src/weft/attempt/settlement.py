@@ -236,7 +236,7 @@ def _answer(ended: Ended) -> str:
         template = ended.site.read_agent(ended.order.agent).template
     except InputError:  # the agent file has been deleted since
         template = ""
-    return review_answer.without_prompt(ended.follower.answer, template)
+    return review_answer.remove_prompt(ended.follower.answer, template)
 
 
 def _ask_for_more(

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from weft import git, workspace
 from weft.admission.capacity import is_consumable
 from weft.agents import prompt
-from weft.agents.adapters import adapter_of
+from weft.agents.adapters import get_adapter
 from weft.agents.adapters.base import Adapter, Launch, Mcp, Start, environment
 from weft.agents.agent import Agent, AgentBudget, SandboxSettings
 from weft.agents.events import TokenCount
@@ -170,7 +170,7 @@ def _fill(
     renewed: Callable[[], float],
 ) -> Begun:
     directory = site.directory(grant.task, grant.attempt)
-    adapter = adapter_of(agent)
+    adapter = get_adapter(agent)
     ports = [
         unit for name, units in grant.units.items() if name.endswith("/port") for unit in units
     ]
@@ -205,7 +205,7 @@ def _fill(
     )
     launch = adapter.launch(
         agent,
-        prompt.prompt(agent, briefing),
+        prompt.write_prompt(agent, briefing),
         Start(
             directory=str(directory),
             session=None if last is None else last.session,

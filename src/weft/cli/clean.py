@@ -57,13 +57,13 @@ def command(
 
 
 def _seconds(text: str) -> float:
-    from weft.agents.file_values import Unexpected, seconds
+    from weft.agents.file_values import Unexpected, parse_seconds
     from weft.agents.frontmatter import Field
 
     if text in ("0", "0s", "0m", "0h", "0d"):
         return 0.0
     try:
-        return seconds(Field(text, 1))
+        return parse_seconds(Field(text, 1))
     except Unexpected as error:
         raise click.UsageError(f"--older-than must be {error}, not {text!r}.") from None
 

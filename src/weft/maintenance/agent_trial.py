@@ -19,7 +19,7 @@ from msgspec import Struct
 from weft import git
 from weft.admission.capacity import attempt_demand
 from weft.agents import prompt
-from weft.agents.adapters import adapter_of
+from weft.agents.adapters import get_adapter
 from weft.agents.agent import SCRIPTED, Agent
 from weft.agents.prompt import Briefing
 from weft.config import Config
@@ -60,7 +60,7 @@ def throw_away(project: Project, agent: Agent) -> Iterator[Trial]:
     """Make a repository for a trial, and delete it afterwards."""
     # The trial does not use the template, which may forbid its task; but the template must be
     # complete.
-    prompt.prompt(agent, Briefing(task="trial", title=_TEXT, text=_TEXT, files=(FILE,)))
+    prompt.write_prompt(agent, Briefing(task="trial", title=_TEXT, text=_TEXT, files=(FILE,)))
     with tempfile.TemporaryDirectory(prefix=f"weft-{agent.name}-") as name:
         root = Path(name).resolve() / "trial"
         git.create_repository(root)
@@ -142,7 +142,7 @@ def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
     about = get_task(store, task)
     works = about.state is State.DONE
     problem = None if works else str(attempt.outcome)
-    program = adapter_of(trial.agent).FACTS.program or trial.agent.name
+    program = get_adapter(trial.agent).FACTS.program or trial.agent.name
     text = "It works." if works else explain(trial.agent, program, str(problem), reason)
     return Diagnosis(
         problem=problem,
@@ -193,6 +193,6 @@ def explain(agent: Agent, program: str, problem: str, reason: str) -> str:
     known = _EXPLAINED.get(problem)
     if known is None:
         return reason or f"{program} failed."
-    keys = [name for name in adapter_of(agent).FACTS.passes if name.endswith(("_KEY", "_TOKEN"))]
+    keys = [name for name in get_adapter(agent).FACTS.passes if name.endswith(("_KEY", "_TOKEN"))]
     hint = f", or set {' or '.join(keys)}, which weft passes on" if keys else ""
     return known.format(program=program, file=agent.file, keys=hint)

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from weft.agents.adapters import adapter_of
+from weft.agents.adapters import get_adapter
 from weft.agents.agent import COMMAND, SCRIPTED, Agent
 from weft.errors import WeftError
 from weft.process import run
@@ -34,7 +34,7 @@ def find_program(agent: Agent, root: Path, environment: Mapping[str, str]) -> Pr
     """The program an agent runs; `environment` is the user's, `root` their checkout."""
     if agent.runs == SCRIPTED:
         return Program(name=SCRIPTED, path=sys.executable, searched="in weft itself")
-    name = agent.command[0] if agent.runs == COMMAND else adapter_of(agent).FACTS.program
+    name = agent.command[0] if agent.runs == COMMAND else get_adapter(agent).FACTS.program
     if "/" in name:
         # A relative path starts in the workspace, which holds the committed files.
         path = shutil.which(str(root / name))

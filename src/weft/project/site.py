@@ -120,9 +120,11 @@ def read_agent(root: Path, name: str) -> Agent:
 
 
 def parse_agent(text: str, name: str) -> Agent:
-    from weft.agents.agent_file import parse  # late: parsing YAML and templates costs start-up time
+    from weft.agents.agent_file import (
+        parse_agent,  # late: parsing YAML and templates costs start-up time
+    )
 
-    return parse(text, name=name, file=f"{AGENTS}/{name}.md")
+    return parse_agent(text, name=name, file=f"{AGENTS}/{name}.md")
 
 
 def read_agent_file(root: Path, name: str) -> str:
@@ -146,9 +148,9 @@ def read_agent_file(root: Path, name: str) -> str:
 def secrets_of(agent: Agent, environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the secrets passed to an agent, as (name, value) pairs from this process's
     environment."""
-    from weft.agents.adapters import adapter_of  # late import: few callers start the agent
+    from weft.agents.adapters import get_adapter  # late import: few callers start the agent
 
-    passed_on = (*adapter_of(agent).FACTS.passes, *agent.env_passed, *agent.env_set)
+    passed_on = (*get_adapter(agent).FACTS.passes, *agent.env_passed, *agent.env_set)
     return known({**environment, **agent.env_set}, passed_on)
 
 

@@ -259,7 +259,7 @@ class _TaskBuilder:
             phase=title,
             reads=tuple(task.reads),
             criteria=task.criteria,
-            spec=spec.relevant(
+            spec=spec.select_sections(
                 self._spec, task=task.id, phase=task.phase, phase_title=title, files=literal
             )
             if self._spec

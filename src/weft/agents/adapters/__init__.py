@@ -26,5 +26,5 @@ ADAPTERS: Final[Mapping[str, Adapter]] = MappingProxyType(
 )
 
 
-def adapter_of(agent: Agent) -> Adapter:
+def get_adapter(agent: Agent) -> Adapter:
     return ADAPTERS[agent.runs]

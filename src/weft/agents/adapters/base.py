@@ -146,7 +146,7 @@ def environment(
 TOKEN_FILE: Final = "mcp_token"  # noqa: S105 - the name of a file
 
 
-def told_of_mcp(start: Start) -> Launch:
+def announce_mcp(start: Start) -> Launch:
     """Tell a program without a setting for MCP servers where weft's tools are.
 
     The token is in a file: child processes would inherit a variable, and `env` would print it.

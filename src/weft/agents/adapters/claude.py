@@ -155,7 +155,7 @@ def _result(record: JsonRecord) -> tuple[Event, ...]:
     listed = "; ".join(str(reason) for reason in reasons) if isinstance(reasons, list) else ""
     text = text or json_lines.clean(listed) or subtype or "no reason given"
     kind = _kind(record)
-    limit = (reset_time.rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
+    limit = (reset_time.parse_rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
     return (*usage, *limit, Error(kind=kind, text=text), Result(ok=False, text=text))
 
 
@@ -177,7 +177,7 @@ def _limit(info: JsonRecord) -> tuple[Event, ...]:
 
 def _kind(record: JsonRecord) -> ErrorClass | None:
     status = record.number("api_error_status") or record.number("error_status")
-    return failure_text.by_status(status) or _KINDS.get(record.text("error"))
+    return failure_text.classify_status(status) or _KINDS.get(record.text("error"))
 
 
 def _tokens(usage: JsonRecord) -> TokenCount:

@@ -125,10 +125,10 @@ def _tool(kind: str, item: JsonRecord) -> ToolEvent:
 
 
 def _failure(text: str) -> tuple[Event, ...]:
-    kind = failure_text.by_text(text)
+    kind = failure_text.classify_text(text)
     retrying = _AGAIN.match(text)
     if kind is ErrorClass.RATE_LIMIT:
-        limit = reset_time.rate_limit(text)
+        limit = reset_time.parse_rate_limit(text)
         return (limit,) if retrying else (limit, Error(kind=kind, text=text))
     return (Retrying(kind=kind, text=text) if retrying else Error(kind=kind, text=text),)
 

@@ -20,7 +20,7 @@ from weft.agents.adapters.base import (
     Read,
     ReaderState,
     Start,
-    told_of_mcp,
+    announce_mcp,
 )
 from weft.agents.agent import Agent
 from weft.agents.events import TextEvent
@@ -44,7 +44,7 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
             f"{agent.file}: the prompt is too long for an argument; use {{prompt_file}}."
         )
     data = prompt.encode("utf-8")
-    mcp = told_of_mcp(start)
+    mcp = announce_mcp(start)
     return Launch(
         argv=argv,
         stdin=b"" if asked & {"prompt", "prompt_file"} else data,

@@ -182,9 +182,9 @@ def _result(record: JsonRecord, reading: ReaderState) -> tuple[Event, ...]:
 
 
 def _failure(text: str) -> tuple[Event, ...]:
-    kind = failure_text.by_text(text)
+    kind = failure_text.classify_text(text)
     error = Error(kind=kind, text=text)
-    return (reset_time.rate_limit(text), error) if kind is ErrorClass.RATE_LIMIT else (error,)
+    return (reset_time.parse_rate_limit(text), error) if kind is ErrorClass.RATE_LIMIT else (error,)
 
 
 def read_error(line: bytes) -> tuple[Event, ...]:
@@ -192,9 +192,9 @@ def read_error(line: bytes) -> tuple[Event, ...]:
     if match is None:
         return ()
     text = json_lines.plain(line[:1_000])
-    kind = failure_text.by_status(int(match[1]))
+    kind = failure_text.classify_status(int(match[1]))
     limited = kind is ErrorClass.RATE_LIMIT
-    return (reset_time.rate_limit(text) if limited else Retrying(kind=kind, text=text),)
+    return (reset_time.parse_rate_limit(text) if limited else Retrying(kind=kind, text=text),)
 
 
 def read_telemetry(text: str) -> tuple[Event, ...]:
@@ -222,7 +222,7 @@ FACTS: Final = Facts(
         **{
             status % 256: kind
             for status in (401, 403, 404, 429, 500, 502, 503, 504)
-            if (kind := failure_text.by_status(status))
+            if (kind := failure_text.classify_status(status))
         },
     },
     read_error=read_error,

@@ -112,7 +112,7 @@ def _failure(error: JsonRecord) -> tuple[Event, ...]:
     data = error.inner("data")
     name = error.text("name")
     text = data.text("message") or name or "no reason given"
-    kind = failure_text.by_status(data.number("statusCode")) or failure_text.by_text(
+    kind = failure_text.classify_status(data.number("statusCode")) or failure_text.classify_text(
         f"{name} {text}"
     )
     if name == "ProviderAuthError":
@@ -120,7 +120,7 @@ def _failure(error: JsonRecord) -> tuple[Event, ...]:
     events: tuple[Event, ...] = (Error(kind=kind, text=text), Result(ok=False, text=text))
     if kind is not ErrorClass.RATE_LIMIT:
         return events
-    limit = reset_time.rate_limit(text)
+    limit = reset_time.parse_rate_limit(text)
     wait = data.inner("responseHeaders").text("retry-after")
     if not limit.says_when and wait.isascii() and wait.isdigit() and len(wait) < 8:
         limit = replace(limit, after=float(wait))
@@ -133,9 +133,9 @@ def read_error(line: bytes) -> tuple[Event, ...]:
     if match is None:
         return ()
     text = json_lines.plain(match[1])
-    kind = failure_text.by_text(text)
+    kind = failure_text.classify_text(text)
     if kind is ErrorClass.RATE_LIMIT:
-        return (reset_time.rate_limit(text),)
+        return (reset_time.parse_rate_limit(text),)
     return (Retrying(kind=kind, text=text),)
 
 

@@ -14,9 +14,9 @@ from weft.agents.adapters.base import (
     Read,
     ReaderState,
     Start,
+    announce_mcp,
     option,
     read_json,
-    told_of_mcp,
 )
 from weft.agents.agent import Agent
 from weft.agents.events import (
@@ -47,7 +47,7 @@ FACTS: Final = Facts(
 def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     argv = (sys.executable, "-IS", scripted.__file__, *option("--resume", start.session))
     commands = ("--commands",) if agent.commands else ()
-    mcp = told_of_mcp(start)
+    mcp = announce_mcp(start)
     return Launch(
         argv=(*argv, *commands, *agent.args),
         stdin=prompt.encode("utf-8"),
