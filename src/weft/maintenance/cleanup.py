@@ -104,7 +104,7 @@ def _decide(project: Project, branches: Branches, older_than: float) -> _Plan:
         *tips,
         *(record.branch for _, record in WorkspacePool(common=common).registered()),
     } - {None}
-    names = sorted(name for name in branches if name is not None)
+    names = sorted(name for name in known if name is not None)
     if not project.has_store:
         staying = {
             name: why
