@@ -36,7 +36,7 @@ def untouched(project: Project) -> tuple[object, ...]:
 def test_a_wish_that_cannot_be_is_refused_in_one_sentence_before_anything_starts(
     project: Project,
 ) -> None:
-    """Of a dry run as well; the rest of what is refused is in tests/runs/test_target_branch.py."""
+    """Of a dry run as well; the rest of what is refused is in tests/runs/test_run_target.py."""
     project.write(ONE)
     before = untouched(project)
     foo = ("--stages foo", "'foo'", "test, implement, review and judge")

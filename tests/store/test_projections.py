@@ -73,12 +73,12 @@ def test_a_silent_holder_loses_its_lease_and_can_no_longer_move_the_number(
     renew(store, [late], now=10)
     assert take_projection(store, run, PLAN_MARKS, worker="w2", now=lease + 5) is None
     fence = take(store, "w2", now=lease + 11)
-    advance_projection(store, fence, run, PLAN_MARKS, handled=7, memory=["x"], ended=False)
+    advance_projection(store, fence, run, PLAN_MARKS, handled=7, memory=["x"], ended=False, now=1)
     before = snapshot(store.url)
     with pytest.raises(StaleFence):
-        advance_projection(store, late, run, PLAN_MARKS, handled=3, memory=[], ended=True)
+        advance_projection(store, late, run, PLAN_MARKS, handled=3, memory=[], ended=True, now=1)
     with pytest.raises(StaleFence):
-        fail_projection(store, late, run, PLAN_MARKS, failure="late", give_up=True)
+        fail_projection(store, late, run, PLAN_MARKS, failure="late", give_up=True, now=1)
     assert not is_held(store, late, run, PLAN_MARKS)
     assert is_held(store, fence, run, PLAN_MARKS)
     assert not is_held(store, fence, run, TARGET_BRANCH)
@@ -97,14 +97,14 @@ def test_the_lease_of_a_dead_worker_is_freed_on_proof(store: Store, run: str) ->
 def test_a_projection_closes_with_its_run_and_resuming_the_run_opens_it_again(
     store: Store, run: str
 ) -> None:
-    assert [state.name for state in list_open_projections(store, "r")] == [PLAN_MARKS]
-    assert list_open_projections(store, "elsewhere") == []
+    assert [state.name for state in list_open_projections(store, "r", now=1)] == [PLAN_MARKS]
+    assert list_open_projections(store, "elsewhere", now=1) == []
     fence = take(store, "w1")
-    advance_projection(store, fence, run, PLAN_MARKS, handled=9, memory=[], ended=True)
-    assert list_open_projections(store, "r") == []
+    advance_projection(store, fence, run, PLAN_MARKS, handled=9, memory=[], ended=True, now=1)
+    assert list_open_projections(store, "r", now=1) == []
     assert take_projection(store, run, PLAN_MARKS, worker="w2", now=999) is None
     request_projections(store, run, [MARKS])
-    assert [state.handled for state in list_open_projections(store, "r")] == [9]
+    assert [state.handled for state in list_open_projections(store, "r", now=1)] == [9]
     request_projections(store, run, [], unwanted=[PLAN_MARKS, ISSUE_TRACKER])
     assert list_projections(store, run) == []
     with pytest.raises(NotFound):
@@ -113,8 +113,8 @@ def test_a_projection_closes_with_its_run_and_resuming_the_run_opens_it_again(
 
 def test_failures_and_skips_are_kept_until_the_run_is_resumed(store: Store, run: str) -> None:
     fence = take(store, "w1")
-    fail_projection(store, fence, run, PLAN_MARKS, failure="full", give_up=False)
-    fail_projection(store, fence, run, PLAN_MARKS, failure="fuller\0", give_up=True)
+    fail_projection(store, fence, run, PLAN_MARKS, failure="full", give_up=False, now=1)
+    fail_projection(store, fence, run, PLAN_MARKS, failure="fuller\0", give_up=True, now=1)
     skip_projection(store, run, PLAN_MARKS, host="h2", reason="no file")
     skip_projection(store, run, NOTIFICATIONS, host="h2", reason="nobody asked")
     state = marks(store)

@@ -1,10 +1,8 @@
-"""The mirror alone: a real `bd` on disk that is slow, hangs, dies, or knows better."""
+"""The issue tracker alone: a real `bd` on disk that is slow, hangs, dies, or knows better."""
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,27 +10,30 @@ import pytest
 
 from beads_issues import Issues
 from wait_until import wait_until
+from weft.errors import StaleFence
 from weft.model import HUMAN, NewRun, NewTask, TaskRequest
 from weft.runs.progress import look
 from weft.store import Store, open_store
 from weft.store.events import read_events
 from weft.store.runs import submit_run
 from weft.store.tasks import approve, cancel, skip
+from weft.worker.projections import News
 from weft.worker.projections.beads_program import (
     BLOCKED,
     CLOSED,
     IN_PROGRESS,
     OPEN,
+    BeadsError,
     Shown,
     WantedStatus,
     changes,
     find_beads,
 )
-from weft.worker.projections.issue_tracker import Mirror, Pace
+from weft.worker.projections.issue_tracker import IssueTracker, Pace
 from weft.workspace.locks import Lock
 
-PATIENT = Pace(call=60, rest=0.05, farewell=60)
-HASTY = Pace(call=1.0, rest=0.05, farewell=0.2)
+PATIENT = Pace(call=60, rest=0.05)
+HASTY = Pace(call=1.0, rest=0.05)
 RUN = "r1"
 
 
@@ -48,13 +49,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def mirror(tmp_path: Path, issues: Issues, store: Store) -> Callable[..., Mirror]:
-    def make(pace: Pace = PATIENT) -> Mirror:
+def tracker(tmp_path: Path, issues: Issues, store: Store) -> Callable[..., IssueTracker]:
+    def make(pace: Pace = PATIENT) -> IssueTracker:
         beads = find_beads(tmp_path / "issues.jsonl", {"PATH": str(issues.place)})
         assert beads is not None
-        return Mirror(beads, store, RUN, lock=tmp_path / "beads.lock", pace=pace)
+        return IssueTracker(beads, store, RUN, lock=tmp_path / "beads.lock", pace=pace)
 
     return make
+
+
+def news(store: Store) -> News:
+    return News(progress=look(store, RUN))
 
 
 def submit(store: Store, *names: str) -> dict[str, int]:
@@ -138,32 +143,25 @@ def test_only_what_differs_is_told(
     assert changes("bd-1", shown, wanted) == calls
 
 
-def test_what_changed_while_it_was_busy_is_told_once_and_as_it_is_now(
-    issues: Issues, store: Store, mirror: Callable[..., Mirror]
+def test_only_the_last_change_is_told_and_only_once(
+    issues: Issues, store: Store, tracker: Callable[..., IssueTracker]
 ) -> None:
     issues.add("bd-1")
     issues.add("bd-2", notes="mine")
     numbers = submit(store, "bd-1", "bd-2")
-    issues.trouble("slow")
-    following = mirror()
+    following = tracker()
     approve(store, numbers["bd-1"], now=1)
-    following.take_in(look(store, RUN))
-    wait_until(issues.raw_calls)
+    following.apply(news(store))
     cancel(store, numbers["bd-2"], now=2, reason="not now")
-    following.take_in(look(store, RUN))
     skip(store, numbers["bd-2"], now=3, reason="never")
-    following.take_in(look(store, RUN))
-    issues.no_more_trouble()
-    following.close()
+    following.apply(news(store))
+    following.apply(news(store))
     assert issues.told() == [
         ["close", "bd-1", "--reason", "done in run weft/r1"],
         ["update", "bd-2", "--notes", "mine\n\nweft: never"],
     ]
-    # Followed again, it finds that nothing is left to tell.
-    again = mirror()
-    again.take_in(look(store, RUN))
-    again.close()
-    assert len(issues.told()) == 2
+    tracker().apply(news(store))
+    assert len(issues.told()) == 2, "the next holder has nothing left to tell"
 
 
 @pytest.mark.parametrize(
@@ -173,27 +171,24 @@ def test_what_changed_while_it_was_busy_is_told_once_and_as_it_is_now(
 def test_a_bd_that_hangs_dies_or_goes_is_reported_and_leaves_nothing_behind(
     issues: Issues,
     store: Store,
-    mirror: Callable[..., Mirror],
-    caplog: pytest.LogCaptureFixture,
+    tracker: Callable[..., IssueTracker],
     trouble: str,
     words: str,
 ) -> None:
     issues.add("bd-1")
     numbers = submit(store, "bd-1")
     approve(store, numbers["bd-1"], now=1)
-    following = mirror(HASTY if trouble == "hang" else PATIENT)
+    following = tracker(HASTY if trouble == "hang" else PATIENT)
     issues.trouble(trouble)
     if trouble == "gone":
         issues.remove_program()
-    with caplog.at_level(logging.WARNING):
-        following.take_in(look(store, RUN))
-        child = issues.place / "child"
-        wait_until(lambda: trouble != "hang" or (child.exists() and child.read_text()))
-        following.close()
-    [warning] = caplog.messages
-    assert "bd-1" in warning
-    assert words in warning
-    assert f"weft run --resume {RUN}" in warning
+    with pytest.raises(BeadsError) as behind:
+        following.apply(news(store))
+    child = issues.place / "child"
+    wait_until(lambda: trouble != "hang" or (child.exists() and child.read_text()))
+    assert "bd-1" in str(behind.value)
+    assert words in str(behind.value)
+    assert f"weft run --resume {RUN}" in str(behind.value)
     events = [one for one in read_events(store) if one.kind == "mirror_failed"]
     assert {(one.run, one.task) for one in events} == {(RUN, numbers["bd-1"])}
     if trouble == "hang":
@@ -213,16 +208,14 @@ def is_gone(pid: int) -> bool:
 
 
 def test_what_bd_would_take_for_something_else_never_reaches_it(
-    issues: Issues, store: Store, mirror: Callable[..., Mirror]
+    issues: Issues, store: Store, tracker: Callable[..., IssueTracker]
 ) -> None:
     """And the others are told all the same."""
     issues.add("bd-1")
     numbers = submit(store, "--help", "-q", "a b", "a\nb", "bd-1")
-    following = mirror()
     for number in numbers.values():
         approve(store, number, now=1)
-    following.take_in(look(store, RUN))
-    following.close()
+    tracker().apply(news(store))
     show, close = (call["arguments"] for call in issues.raw_calls())
     assert show == ["show", "bd-1", "--json"]
     assert close[:2] == ["close", "bd-1"]
@@ -231,44 +224,51 @@ def test_what_bd_would_take_for_something_else_never_reaches_it(
 
 
 def test_an_issue_bd_does_not_know_is_in_nobodys_way(
-    issues: Issues,
-    store: Store,
-    mirror: Callable[..., Mirror],
-    caplog: pytest.LogCaptureFixture,
+    issues: Issues, store: Store, tracker: Callable[..., IssueTracker]
 ) -> None:
     issues.add("bd-1")
     numbers = submit(store, "bd-0", "bd-1")
     for number in numbers.values():
         approve(store, number, now=1)
-    following = mirror()
-    following.take_in(look(store, RUN))
-    following.close()
+    with pytest.raises(BeadsError, match=r"behind on 1 issues \(bd-0\)"):
+        tracker().apply(news(store))
     assert issues.now("bd-1")["status"] == "closed"
-    assert "behind on 1 issues (bd-0)" in caplog.text
 
 
 def test_a_bd_that_says_nothing_of_an_issue_is_told_all_the_same(
-    issues: Issues, store: Store, mirror: Callable[..., Mirror]
+    issues: Issues, store: Store, tracker: Callable[..., IssueTracker]
 ) -> None:
     issues.trouble("mute")
     approve(store, submit(store, "bd-1")["bd-1"], now=1)
-    following = mirror()
-    following.take_in(look(store, RUN))
-    following.close()
+    tracker().apply(news(store))
     assert issues.told() == [["close", "bd-1", "--reason", "done in run weft/r1"]]
 
 
 def test_there_is_one_writer_at_a_time(
-    tmp_path: Path, issues: Issues, store: Store, mirror: Callable[..., Mirror]
+    tmp_path: Path, issues: Issues, store: Store, tracker: Callable[..., IssueTracker]
 ) -> None:
     issues.add("bd-1")
     approve(store, submit(store, "bd-1")["bd-1"], now=1)
     other = Lock(tmp_path / "beads.lock")
     assert other.attempt()
-    following = mirror()
-    following.take_in(look(store, RUN))
-    time.sleep(0.2)  # nothing to wait for: it is to do nothing
+    following = tracker(Pace(call=0.2, rest=0))
+    with pytest.raises(BeadsError, match="Another process"):
+        following.apply(news(store))
     assert issues.raw_calls() == []
     other.close()
-    following.close()
+    tracker().apply(news(store))
     assert issues.now("bd-1")["status"] == "closed"
+
+
+def test_a_tracker_that_another_worker_took_over_tells_nothing(
+    issues: Issues, store: Store, tracker: Callable[..., IssueTracker]
+) -> None:
+    issues.add("bd-1")
+    approve(store, submit(store, "bd-1")["bd-1"], now=1)
+
+    def confirm() -> None:
+        raise StaleFence
+
+    with pytest.raises(StaleFence):
+        tracker().apply(News(progress=look(store, RUN), confirm=confirm))
+    assert issues.raw_calls() == []

@@ -131,9 +131,9 @@ def command(
     with found.open_store() as store:
         before = last_event(store)
         what = Follow(
-            run=_resume(found, store, resumed, plan, into)
+            run=_resume(found, store, resumed, plan, into, writes=not no_write)
             if ahead is None
-            else _submit(found, store, ahead, as_json),
+            else _submit(found, store, ahead, as_json, writes=not no_write),
             plan=plan if plan is not None and plan.is_file() else None,  # not a pipe
             slots=slots or found.config.worker_slots,
             after=before,
@@ -154,18 +154,33 @@ def _refuse_for_old_runs(ctx: click.Context) -> None:
 
 
 def _resume(
-    found: Project, store: Store, name: str | None, plan: Path | None, into: str | None
+    found: Project,
+    store: Store,
+    name: str | None,
+    plan: Path | None,
+    into: str | None,
+    *,
+    writes: bool,
 ) -> str:
     from weft.cli.runs import difference_lines
-    from weft.runs.progress import get_to_resume
+    from weft.runs.progress import find_plan, get_to_resume
     from weft.runs.run_settings import list_differences
-    from weft.runs.target_branch import aim
+    from weft.runs.run_target import choose_target
+    from weft.runs.wanted_projections import resume_projections
 
-    run = get_to_resume(store, name or None, plan).id
+    there = get_to_resume(store, name or None, plan)
+    run = there.id
     for line in difference_lines(run, list_differences(found, run)):
         click.echo(f"weft: {printable(line)}", err=True)
     if into is not None:
-        aim(found, run, into)
+        choose_target(found, run, into)
+    path = None
+    if found.server is None and writes:
+        path = plan if plan is not None else find_plan(there)
+        if path is None:
+            missing = printable(there.plan)
+            click.echo(f"weft: {missing} is not here; its marks are left alone.", err=True)
+    resume_projections(found, store, run, path, writes=writes)
     return run
 
 
@@ -180,11 +195,12 @@ def _show_preview(found: Project, ahead: Ahead, as_json: bool) -> None:
         _say_all(dry_run_lines(ahead, preview))
 
 
-def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool) -> str:
+def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool, *, writes: bool) -> str:
     from weft.cli.run_preview import head_lines
     from weft.runs.submission import submit_draft
 
-    submitted, preview = submit_draft(found, store, ahead.draft)
+    draft = ahead.draft if writes else replace(ahead.draft, plan_file=None)
+    submitted, preview = submit_draft(found, store, draft)
     if not as_json:
         _say_all(head_lines(ahead, submitted.run, preview))
     return submitted.run
@@ -197,7 +213,6 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
     from weft.runs.plan_check import usual_slots
     from weft.runs.progress import look, summary
     from weft.runs.run_figures import measure_run
-    from weft.runs.target_branch import settle
     from weft.store.events import list_surroundings
 
     try:
@@ -205,8 +220,7 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
     except KeyboardInterrupt:
         click.echo(f"weft: interrupted; `weft run --resume {what.run}` goes on.", err=True)
         raise
-    refused = settle(found, what.run).target_state is TargetState.REFUSED
-    # What was needed while this process worked: nobody is told of a host once it has left.
+    # The needs while this process worked: once it has left, its host is not mentioned any more.
     progress = replace(look(store, what.run), needs=followed.track.progress.needs)
     at_once = slots or usual_slots(found.config)
     figures = measure_run(
@@ -224,7 +238,7 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
         print_json({**summary(progress), **more})
     else:
         _say_all(summary_lines(progress, figures, changed))
-    return 1 if refused else followed.code
+    return 1 if progress.run.target_state is TargetState.REFUSED else followed.code
 
 
 def _say_all(lines: Iterable[str]) -> None:

@@ -1,10 +1,12 @@
-"""Following a run: what happens as a live view or as lines, and its plan kept in step."""
+"""Following a run: its events as a live view or as lines, until it ends or needs a person."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,23 +14,27 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import Struct
 
-from weft import git
+from weft import git, plan
 from weft.cli.output import printable, say
 from weft.cli.poll_interval import A_RUN, LIVE
 from weft.cli.run_text import Out, RunLines
 from weft.cli.worker_loops import attend, look_on_there
 from weft.errors import WeftError
-from weft.model import MET
+from weft.model import MET, Event
 from weft.plan.plan_records import Source
 from weft.project.project import Project
-from weft.runs.progress import Marks, RunProgress, find_plan, summary
+from weft.runs import plan_file
+from weft.runs.progress import RunProgress
+from weft.runs.serving_workers import is_served
 from weft.runs.tracker import Events, Track
 from weft.store import Store
-from weft.store.runs import get_run
+from weft.store.projections import TARGET_BRANCH, ProjectionState, list_projections
 from weft.worker.engine import Interrupted
+from weft.worker.projections import News, Projection
 from weft.worker.projections.beads_program import find_beads
-from weft.worker.projections.issue_tracker import Mirror
-from weft.worker.projections.notifications import ENDED, PERSON_NEEDED, Notifier
+from weft.worker.projections.issue_tracker import IssueTracker
+from weft.worker.projections.plan_marks import PlanMarks
+from weft.worker.projections.projection_loop import TRIES
 
 if TYPE_CHECKING:
     from weft.cli.view import LiveView
@@ -36,7 +42,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SETTLES: Final = 1.0  # seconds a run may look stuck before it is taken to be
-_WRITES: Final = 0.5  # seconds between two changes of the plan file's marks, at least
+_WRITES: Final = 0.5  # seconds between two updates of the client's plan file, at least
+_FAREWELL: Final = 60.0  # seconds that the workers get for the projections at the end
+_CLIENT_FAREWELL: Final = 10.0  # the same for the client's plan file
+_NET: Final = 0.5  # seconds between two looks at the projections without a ring
 
 
 class Follow(Struct, frozen=True, kw_only=True):
@@ -54,24 +63,22 @@ class Followed(Struct, frozen=True, kw_only=True):
 
 
 def follow(project: Project, store: Store, what: Follow) -> Followed:
-    """Follow a run to its end, or until it needs a person; serve it if nobody else does."""
-    marks = _marks(project, store, what) if what.writes else None
-    with (
-        _shown(store, what) as (out, view),
-        _notifier(project) as notifier,
-        _mirror(project, store, what.run, marks) as mirror,
-    ):
-        watch = _Watch(store, what, out, view, marks, notifier, mirror)
+    """Follow a run to its end, or until it needs a person; be a worker while there is none."""
+    worked = False
+    with _shown(store, what) as (out, view), _client_file(project, store, what) as file:
+        watch = _Watch(store, what, out, view, file)
         try:
             if project.server is None:
-                attend(project, store, watch, slots=what.slots)
+                worked = attend(project, store, watch, slots=what.slots)
             else:
                 look_on_there(store, watch.track.progress.run.repo, watch)
         except Interrupted:
             watch.look()
             raise KeyboardInterrupt from None
-        finally:
-            watch.bring_marks_up_to_date()
+        shortcomings = _wait_projections(store, watch, worked=worked)
+        watch.look()
+    for text in shortcomings:
+        _warn(text)
     return Followed(code=watch.code, track=watch.track)
 
 
@@ -91,36 +98,6 @@ def _nothing(_line: str) -> None:
     pass
 
 
-@contextmanager
-def _notifier(project: Project) -> Iterator[Notifier]:
-    notifier = Notifier(project)
-    try:
-        yield notifier
-    finally:
-        notifier.close()
-
-
-@contextmanager
-def _mirror(
-    project: Project, store: Store, run: str, marks: Marks | None
-) -> Iterator[Mirror | None]:
-    """Where the plan was exported from `bd`, its issues have the marks."""
-    if marks is None or marks.source is not Source.BEADS:
-        yield None
-        return
-    beads = find_beads(marks.path, project.environment)
-    if beads is None:
-        click.echo("weft: bd is not on the PATH; its issues are left as they are.", err=True)
-        yield None
-        return
-    lock = git.common_directory(marks.path.parent) / "weft" / "beads.lock"
-    mirror = Mirror(beads, store, run, lock=lock)
-    try:
-        yield mirror
-    finally:
-        mirror.close()
-
-
 class _Watch:
     def __init__(
         self,
@@ -128,84 +105,155 @@ class _Watch:
         what: Follow,
         out: Out,
         view: LiveView | None,
-        marks: Marks | None,
-        notifier: Notifier,
-        mirror: Mirror | None,
+        file: _ClientFile | None,
     ) -> None:
         self.code = 1
         self.rhythm = A_RUN if view is None else LIVE
         self.track = Track(store, what.run, now=time.time())
+        self.last_event = what.after  # the last event of the run itself
         self._events = Events(store, after=what.after)
         self._lines = RunLines(what.run, out)
         self._view = view
-        self._marks = marks
-        self._marked = 0.0
-        self._behind = True  # whether the marks may be
-        self._notifier = notifier
-        self._asked: set[str] = set()  # what people were told they are needed for
+        self._file = file
         self._stuck_since: float | None = None
-        self._mirror = mirror
         self._lines.know(self.track.progress)
-        if mirror is not None:
-            mirror.take_in(self.track.progress)
+        if file is not None:
+            file.take_in(self.track.progress, [])
 
     def look(self) -> bool:
         events = self._events.fresh()
         self._lines.tell(events)
         changed = self.track.take_in(events, now=time.time())
-        self._behind |= changed
         progress = self.track.progress
-        if self._mirror is not None and changed:
-            self._mirror.take_in(progress, events)
-        now = time.monotonic()
-        if now - self._marked > _WRITES:
-            self.bring_marks_up_to_date()
-            self._marked = now
-        self._ask(progress)
+        mine = [one for one in events if one.run == progress.run.id and one.kind != "progress"]
+        self.last_event = mine[-1].id if mine else self.last_event
+        if self._file is not None and changed:
+            self._file.take_in(progress, mine)
         if self._view is not None:
             self._view.show([self.track])
         if progress.ended:
             self.code = 0 if all(task.state in MET for task in progress.tasks) else 1
-            self._notifier.tell(ENDED, progress.run.id, summary(progress))
             return True
+        now = time.monotonic()
         self._stuck_since = (self._stuck_since or now) if progress.stuck else None
         if self._stuck_since is None or now - self._stuck_since <= _SETTLES:
             return False
-        self.track.read_needs(now=time.time())  # somebody may have helped in this moment
+        self.track.read_needs(now=time.time())  # a person may have helped in this moment
         return self.track.progress.stuck
 
-    def bring_marks_up_to_date(self) -> None:
-        """A plan file that cannot be written is no reason to stop."""
-        if self._marks is None or not self._behind:
+
+def _wait_projections(store: Store, watch: _Watch, *, worked: bool) -> list[str]:
+    """Wait until the workers have brought marks, issues, people and branch up to date.
+
+    Return the reasons where they have not. If this process `worked`, it has logged its own.
+    """
+    progress = watch.track.progress
+    until = time.monotonic() + _FAREWELL
+    with store.listen("events") as listener:
+        while True:
+            states = list_projections(store, progress.run.id)
+            late = [state for state in states if not _is_settled(state, watch)]
+            if not late or time.monotonic() > until or not is_served(store, progress.run.repo):
+                break
+            listener.wait(_NET)
+    reasons: list[str] = []
+    for state in states:
+        if state in late or (state.failure and not worked):
+            again = f"`weft run --resume {progress.run.id}` catches up."
+            reasons += [state.failure or f"{state.name} is behind; {again}"]
+        elif _is_skipped(state):
+            reasons += dict.fromkeys(state.skipped.values())
+    return reasons
+
+
+def _is_settled(state: ProjectionState, watch: _Watch) -> bool:
+    if not state.open or (_is_skipped(state) and state.worker is None):
+        return True
+    if watch.track.progress.ended:
+        return False
+    return state.handled >= watch.last_event or state.tries >= TRIES or state.name == TARGET_BRANCH
+
+
+def _is_skipped(state: ProjectionState) -> bool:
+    """Tell whether the only host that could carry a projection out cannot."""
+    return state.open and bool(state.skipped) and state.host in ("", *state.skipped)
+
+
+def _warn(text: str) -> None:
+    click.echo(f"weft: {printable(text)}", err=True)
+
+
+class _ClientFile:
+    """The plan file of a client of a server: no worker has the file, so the client updates it."""
+
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
+        self._progress: RunProgress | None = None
+        self._events: list[Event] = []
+        self._updated = 0.0
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-file")
+        self._update: Future[None] | None = None
+
+    def take_in(self, progress: RunProgress, events: list[Event]) -> None:
+        self._progress = progress
+        self._events += events
+        busy = self._update is not None and not self._update.done()
+        if not busy and time.monotonic() > self._updated + _WRITES:
+            self._update = self._thread.submit(self._apply)
+
+    def _apply(self, tries: int = 1, deadline: float = math.inf) -> None:
+        if self._progress is None:
             return
-        self._behind = False
-        try:
-            self._marks.bring_up_to_date(self.track.progress)
-        except (WeftError, OSError) as error:
-            log.warning("the marks of the plan are behind: %s", error)
+        events = list(self._events)
+        news = News(progress=self._progress, events=events, deadline=deadline)
+        for number in range(1, tries + 1):
+            try:
+                self._projection.apply(news)
+            except (WeftError, OSError) as error:
+                if number == tries > 1:
+                    _warn(str(error))
+            else:
+                del self._events[: len(events)]
+                break
+        self._updated = time.monotonic()
 
-    def _ask(self, progress: RunProgress) -> None:
-        """Tell people once of each thing they are needed for."""
-        questions = {str(need) for need in progress.questions}
-        if questions - self._asked and not progress.ended:
-            self._notifier.tell(PERSON_NEEDED, progress.run.id, summary(progress))
-        self._asked = questions
+    def close(self) -> None:
+        self._thread.submit(self._apply, TRIES, time.monotonic() + _CLIENT_FAREWELL).result()
+        self._thread.shutdown()
 
 
-def _marks(project: Project, store: Store, what: Follow) -> Marks | None:
-    if what.plan is not None:
-        return Marks(what.plan)
-    if project.server is not None:
-        # A server could name any file of this machine, so weft writes only to files the user named.
-        click.echo(
-            "weft: the marks of the plan are left alone; `weft run FILE --resume "
-            f"{what.run}` keeps those of FILE in step.",
-            err=True,
+@contextmanager
+def _client_file(project: Project, store: Store, what: Follow) -> Iterator[_ClientFile | None]:
+    projection = _client_projection(project, store, what)
+    if projection is None:
+        yield None
+        return
+    file = _ClientFile(projection)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def _client_projection(project: Project, store: Store, what: Follow) -> Projection | None:
+    if project.server is None or not what.writes:
+        return None
+    # A server could name any file of this machine, so weft writes only to files the user named.
+    path = what.plan
+    if path is None:
+        _warn(
+            "the marks of the plan are left alone; `weft run FILE --resume "
+            f"{what.run}` keeps those of FILE in step."
         )
         return None
-    run = get_run(store, what.run)
-    path = find_plan(run)
-    if path is None:
-        click.echo(f"weft: {printable(run.plan)} is not here; its marks are left alone.", err=True)
+    source = plan.read(path.name, plan_file.read(path)).plan.source
+    if source is Source.MARKDOWN:
+        return PlanMarks(path)
+    if source is not Source.BEADS:
         return None
-    return Marks(path)
+    beads = find_beads(path, project.environment)
+    if beads is None:
+        _warn("bd is not on the PATH; its issues are left as they are.")
+        return None
+    lock = git.common_directory(path.parent) / "weft" / "beads.lock"
+    return IssueTracker(beads, store, what.run, lock=lock)

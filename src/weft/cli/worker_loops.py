@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
@@ -28,6 +28,8 @@ from weft.store.ring import wait_rung
 from weft.worker.engine import Interrupted, Take, guard, open_site, serving, shutdown_seconds
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _SWITCH = 0.0005  # seconds
 _RESTS = 10  # times as long as the look took
@@ -68,14 +70,15 @@ def serve(
     _run(_serve, project, store, watch, slots, take, beside, leaving, mcp)
 
 
-def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> None:
-    """Watch, and be a worker as soon as nobody else serves this repository.
+def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> bool:
+    """Watch, and be a worker as soon as no other process serves this repository.
 
-    Raises `engine.Interrupted` if a person would not wait for the end.
+    Return whether this process was a worker. Raise `engine.Interrupted` if a person would not wait
+    for the end.
     """
     show_warnings()
     shutdown_seconds(project.environment)
-    _run(_attend, project, store, watch, slots)
+    return _run(_attend, project, store, watch, slots)
 
 
 def run_until_asked(
@@ -112,21 +115,22 @@ def look_on_there(store: Store, repo: str, watch: Watch) -> None:
     look_on(store, watch)
 
 
-def _run(function: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
+def _run(function: Callable[..., Coroutine[Any, Any, T]], *arguments: object) -> T:
     # Threads that come back from git and the database do not wait long for one that computes.
     sys.setswitchinterval(_SWITCH)
     try:
-        anyio.run(function, *arguments)
+        return anyio.run(function, *arguments)
     except BaseExceptionGroup as group:
         _raise_plainly(group)
 
 
-async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> None:
+async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> bool:
     repo = str(await run_sync(git.common_directory, project.root))
     while await run_sync(is_served, store, repo):
         if await _look_on(store, watch, repo):
-            return
+            return False
     await _serve(project, store, lambda worker: watch, slots, None, guard)
+    return True
 
 
 async def _look_on(store: Store, watch: Watch, repo: str | None) -> bool:

@@ -23,7 +23,7 @@ from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanT
 from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file
 from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource
-from weft.runs.target_branch import require_target
+from weft.runs.run_target import require_target
 from weft.stages import RULE, find_fault, looks
 from weft.workspace.filters import refuse_filters
 

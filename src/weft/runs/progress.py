@@ -1,4 +1,4 @@
-"""A run under way: how far it is, and its plan file's marks."""
+"""A run under way: how far it is."""
 
 from __future__ import annotations
 
@@ -6,25 +6,18 @@ import socket
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
-from weft import plan
 from weft.errors import InputError
-from weft.formats import first_line
 from weft.model import Attempt, GateRows, Run, State, Task, TaskKind
-from weft.plan.plan_records import Plan, Source
-from weft.plan.writeback import MarkedPlan, Status, write_back
-from weft.runs import plan_file
 from weft.runs.attention import Attention, AttentionItem, look_for_needs
 from weft.runs.attention import as_dict as need_as_dict
 from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.runs import get_run, list_runs
 from weft.store.tasks import list_run, list_run_attempts
-
-_SHORT: Final = 9  # letters of a commit id in a plan
 
 
 class RunProgress(Struct, frozen=True, kw_only=True):
@@ -133,49 +126,6 @@ def get_to_resume(store: Store, name: str | None, path: Path | None = None) -> R
         raise InputError(f"There is no unfinished run{which} to resume.")
     names = ", ".join(run.id for run in unfinished)
     raise InputError(f"Several runs{which} are unfinished: {names}. Name the run to resume.")
-
-
-class Marks:
-    """Keeps the marks of a plan file in step with its run. Only plan.md has any."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._plan: Plan | None = None
-        self._written: dict[str, Status] = {}
-        data = plan_file.read(path)
-        reading = plan.read(path.name, data)
-        self.source = reading.plan.source
-        if self.source is Source.MARKDOWN:
-            self._plan = reading.plan
-
-    def bring_up_to_date(self, progress: RunProgress) -> tuple[str, ...]:
-        """Write what has changed; returns the tasks that are no longer in the file."""
-        if self._plan is None:
-            return ()
-        known = {task.id for task in self._plan.tasks}
-        statuses = {name: one for name, one in _statuses(progress).items() if name in known}
-        if statuses == self._written:
-            return ()
-        the_plan, tip = self._plan, progress.tip
-
-        def change(data: bytes) -> MarkedPlan:
-            return write_back(data, the_plan, statuses, trunk=tip[:_SHORT] if tip else None)
-
-        written = plan_file.update(self.path, change)
-        self._written = statuses
-        return tuple(task.id for task in written.gone)
-
-
-def _statuses(progress: RunProgress) -> dict[str, Status]:
-    landed = progress.landed
-    return {
-        task.name: Status(
-            state=task.state,
-            commit=landed[task.id][:_SHORT] if task.id in landed else None,
-            note=first_line(task.reason) if task.state in (State.BLOCKED, State.FAILED) else "",
-        )
-        for task in progress.tasks
-    }
 
 
 def summary(progress: RunProgress) -> dict[str, Any]:

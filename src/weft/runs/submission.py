@@ -19,8 +19,10 @@ from weft.runs.plan_check import CheckedPlan, check, setting_of
 from weft.runs.preparation import PlanUpload, PreparedRun, RunOptions, prepare
 from weft.runs.preview import Preview, describe
 from weft.runs.progress import from_afar
+from weft.runs.wanted_projections import find_file_projection, list_first_projections
 from weft.store import Store
 from weft.store.limit_table import require_agreement
+from weft.store.projections import NewProjection
 from weft.store.runs import submit_run
 from weft.store.server_operations import hosted
 
@@ -31,6 +33,7 @@ class RunDraft(Struct, frozen=True, kw_only=True):
     upload: PlanUpload
     options: RunOptions
     prepared: PreparedRun | None  # None: the server prepares it
+    plan_file: NewProjection | None  # the plan file that follows the run; None: left alone
 
 
 class Submitted(Struct, frozen=True, kw_only=True):
@@ -49,7 +52,9 @@ def draft_run(project: Project, checked: CheckedPlan, path: Path, options: RunOp
         spec=_read(path.parent / _SPEC),
     )
     prepared = prepare(project, checked, upload, options) if here else None
-    return RunDraft(upload=upload, options=options, prepared=prepared)
+    source = checked.reading.plan.source
+    plan_file = find_file_projection(path, source) if here else None
+    return RunDraft(upload=upload, options=options, prepared=prepared, plan_file=plan_file)
 
 
 def preview_draft(project: Project, draft: RunDraft) -> Preview:
@@ -64,7 +69,8 @@ def preview_draft(project: Project, draft: RunDraft) -> Preview:
 def submit_draft(project: Project, store: Store, draft: RunDraft) -> tuple[Submitted, Preview]:
     if draft.prepared is None:
         return submit_upload(project, draft.upload, draft.options)
-    return submit_prepared(project, store, draft.prepared), describe(project, draft.prepared)
+    submitted = submit_prepared(project, store, draft.prepared, draft.plan_file)
+    return submitted, describe(project, draft.prepared)
 
 
 @hosted("read")
@@ -92,10 +98,20 @@ def _prepare(
     return prepare(project, checked, upload, options)
 
 
-def submit_prepared(project: Project, store: Store, prepared: PreparedRun) -> Submitted:
+def submit_prepared(
+    project: Project,
+    store: Store,
+    prepared: PreparedRun,
+    plan_file: NewProjection | None = None,
+) -> Submitted:
     require_agreement(store, project.config.stated)
     numbers = submit_run(
-        store, prepared.run, prepared.tasks, settings=prepared.settings, now=time.time()
+        store,
+        prepared.run,
+        prepared.tasks,
+        settings=prepared.settings,
+        projections=list_first_projections(project, plan_file),
+        now=time.time(),
     )
     return Submitted(run=prepared.run.id, tasks=numbers, base=prepared.run.base)
 

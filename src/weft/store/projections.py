@@ -85,9 +85,16 @@ def list_projections(tx: Transaction, run: str) -> list[ProjectionState]:
 
 
 @reads
-def list_open_projections(tx: Transaction, repo: str) -> list[ProjectionState]:
-    """List the projections of a repository's runs that are behind or may fall behind."""
-    return [_state(row) for row in tx.all("open_projections", repo=repo)]
+def list_open_projections(tx: Transaction, repo: str, *, now: float) -> list[ProjectionState]:
+    """List the projections of a repository's runs that are behind or may fall behind.
+
+    A worker whose lease is past its deadline counts as none: its projection can be taken over.
+    """
+    rows = tx.all("open_projections", repo=repo)
+    return [
+        _state(row if row["deadline"] and row["deadline"] >= now else {**row, "worker": None})
+        for row in rows
+    ]
 
 
 @writes
@@ -127,12 +134,7 @@ def take_projection(
 @reads
 def is_held(tx: Transaction, fence: int, run: str, name: str) -> bool:
     """Tell whether a fence still holds a projection."""
-    lease = tx.one("lease", fence=fence)
-    return (
-        lease is not None
-        and (lease["kind"], lease["holder"]) == (_KIND, f"{run}/{name}")
-        and lease["state"] != "released"
-    )
+    return _find_lease(tx, fence, run, name) is not None
 
 
 @writes
@@ -145,12 +147,13 @@ def advance_projection(
     handled: int,
     memory: Sequence[str],
     ended: bool,
+    now: float,
 ) -> None:
     """Record that a projection has handled the events up to a number.
 
     With `ended` the end of the run was among them, and the projection ends too.
     """
-    _require_held(tx, fence, run, name)
+    lease = _get_lease(tx, fence, run, name)
     tx.run(
         "advance_projection",
         run=run,
@@ -159,16 +162,20 @@ def advance_projection(
         memory=encode([storable(text) for text in memory]),
         open=not ended,
     )
+    if ended:
+        end_lease(tx, lease, "run ended", now=now)
     tx.ring()
 
 
 @writes
 def fail_projection(
-    tx: Transaction, fence: int, run: str, name: str, *, failure: str, give_up: bool
+    tx: Transaction, fence: int, run: str, name: str, *, failure: str, give_up: bool, now: float
 ) -> None:
     """Record a failed try; with `give_up` it is the last until the run is resumed."""
-    _require_held(tx, fence, run, name)
+    lease = _get_lease(tx, fence, run, name)
     tx.run("fail_projection", run=run, name=name, failure=tx.redact(failure), open=not give_up)
+    if give_up:
+        end_lease(tx, lease, "given up", now=now)
     tx.ring()
 
 
@@ -183,9 +190,21 @@ def skip_projection(tx: Transaction, run: str, name: str, *, host: str, reason: 
     tx.ring()
 
 
-def _require_held(tx: Transaction, fence: int, run: str, name: str) -> None:
-    if not is_held(tx, fence, run, name):
+def _get_lease(tx: Transaction, fence: int, run: str, name: str) -> Row:
+    lease = _find_lease(tx, fence, run, name)
+    if lease is None:
         raise StaleFence(f"Fence {fence} does not hold the projection {name} of run {run}.")
+    return lease
+
+
+def _find_lease(tx: Transaction, fence: int, run: str, name: str) -> Row | None:
+    lease = tx.one("lease", fence=fence)
+    held = (
+        lease is not None
+        and (lease["kind"], lease["holder"]) == (_KIND, f"{run}/{name}")
+        and lease["state"] != "released"
+    )
+    return lease if held else None
 
 
 def _state(row: Row) -> ProjectionState:

@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -33,7 +33,7 @@ from weft.gate.check_run import end_orphaned_check
 from weft.gate.gate_loop import Gate
 from weft.gate.merge import MergeCandidate, merge
 from weft.git.object_store import open_object_store
-from weft.model import ONE_TASK, Grant, Lease, Run, TargetState, Worker
+from weft.model import ONE_TASK, Grant, Lease, Worker
 from weft.process import cgroup, process_table, sandbox
 from weft.process.launcher import Launcher
 from weft.process.process_identity import ProcessPlace, boottime, get_place
@@ -49,6 +49,9 @@ from weft.store.workers import list_processes
 from weft.worker.heartbeat import Presence
 from weft.worker.reaper import Here, Silence, sweep
 from weft.worker.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from weft.worker.projections.projection_loop import ProjectionLoop
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +140,7 @@ async def serving(
         return ask(presence.worker)
 
     scheduler = Scheduler(site, presence.worker, slots, take=take_fresh, sign=presence.sign)
+    projections = None if take else _projections(site, presence.worker)
     block = anyio.CancelScope()
     with ExitStack() as receiver:
         # Before it registers, so that a registered worker always leaves in good order.
@@ -149,6 +153,8 @@ async def serving(
                     loops.start_soon(_for_ever, scheduler.report_loop)
                     loops.start_soon(_for_ever, lambda: _reap_loop(site, scheduler, work, place))
                     loops.start_soon(_for_ever, lambda: scheduler.admit_loop(work, listener))
+                    if projections is not None:
+                        loops.start_soon(_for_ever, projections.run)
                     loops.start_soon(_obey_signals, signals, scheduler, block, patience, leaving)
                     try:
                         with block:
@@ -162,12 +168,20 @@ async def serving(
                     await scheduler.wait_idle()
                     loops.cancel_scope.cancel()
             receiver.close()  # a signal that comes now ends the process
+            if projections is not None:
+                await projections.finish()
             await run_sync(_tidy_up, site)
         finally:
             with anyio.CancelScope(shield=True):
                 await run_sync(_leave, presence)
     if block.cancelled_caught:
         raise Interrupted
+
+
+def _projections(site: Site, worker: str) -> ProjectionLoop:
+    from weft.worker.projections.projection_loop import ProjectionLoop  # late: imports all of plans
+
+    return ProjectionLoop(site, worker)
 
 
 def _tidy_up(site: Site) -> None:
@@ -264,22 +278,15 @@ async def guard(site: Site, worker: str) -> None:
 
 
 def _running_here(site: Site) -> set[str]:
-    """The runs of this repository that go on; what has nothing left to do is ended first."""
+    """End the runs that have nothing left to do; return the other running runs of this
+    repository."""
     for run in end_finished(site.store, now=time.time()):
         log.info("run %s has ended", run)
-    runs = [one for one in list_runs(site.store) if one.repo == str(site.common)]
-    _move_targets(site, runs)
-    return {one.id for one in runs if one.state == "running"}
-
-
-def _move_targets(site: Site, runs: Sequence[Run]) -> None:
-    """The branches that runs were to move when they end, where nobody has done so yet."""
-    for run in runs:
-        if run.state == "ended" and run.target and run.target_state is TargetState.OPEN:
-            from weft.runs.target_branch import move  # late: brings all that plans need with it
-
-            told = move(site.store, site.root, run)
-            log.info("run %s: %s", run.id, told.target_text)
+    return {
+        run.id
+        for run in list_runs(site.store)
+        if run.repo == str(site.common) and run.state == "running"
+    }
 
 
 async def _learn_loop(site: Site) -> None:

@@ -69,7 +69,9 @@ class Presence:
     def _guard_objects(self) -> None:
         """Keep `git gc` away while attempts, checks and gates make objects."""
         try:
-            if any(lease.kind != "run" for lease in list_open(self._site.store)):
+            if any(
+                lease.kind not in ("run", "projection") for lease in list_open(self._site.store)
+            ):
                 gc_lock.hold(self._site.common)
             else:
                 gc_lock.release(self._site.common)

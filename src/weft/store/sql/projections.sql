@@ -13,7 +13,7 @@ DELETE FROM projections WHERE run = :run AND name = :name;
 
 -- name: open_projections
 -- The projections of a repository's runs that are behind or may fall behind, with their holders.
-SELECT p.*, l.worker FROM projections p JOIN runs r ON r.id = p.run
+SELECT p.*, l.worker, l.deadline FROM projections p JOIN runs r ON r.id = p.run
 LEFT JOIN leases l ON l.kind = 'projection' AND l.state <> 'released'
     AND l.holder = p.run || '/' || p.name
 WHERE p.open AND r.repo = :repo ORDER BY p.run, p.name;

@@ -1,28 +1,27 @@
-"""The mirror: the issues a run's plan was exported from follow the run, told by one writer.
+"""The issue tracker: the `bd` issues that a plan was exported from follow its run.
 
-A projection of the store: how each issue shall be is read off the run as it is, and compared
-with what `bd` says before it is told anything. So nothing needs to be remembered, and whoever
-follows the run again brings the issues up to date. What fails is tried again, each time later,
-and never stops the run.
+The wanted status of each issue is derived from the run as it is, and compared with `bd show` before
+`bd` is told anything: a second holder repeats nothing. A failed issue is tried again, each time
+later, and neither stops the run nor delays other issues.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from weft.errors import WeftError
-from weft.model import Event, State, Task, TaskKind
+from weft.model import State, Task, TaskKind
 from weft.runs.progress import RunProgress
 from weft.store import Store
 from weft.store.events import record_mirror_failure
+from weft.worker.projections import News
 from weft.worker.projections.beads_program import (
     BLOCKED,
     CLOSED,
@@ -40,7 +39,7 @@ log = logging.getLogger(__name__)
 
 _TOGETHER: Final = 50  # issues `bd` is asked about at once
 _LONGEST: Final = 60.0  # seconds before a call is made again
-_LAST_TRIES: Final = 3  # of each issue, once the run is not followed any more
+_LOCK_PAUSE: Final = 0.05  # seconds between two tries to lock
 _ELSEWHERE: Final = {
     State.BLOCKED: BLOCKED,
     State.FAILED: BLOCKED,
@@ -51,20 +50,21 @@ _ELSEWHERE: Final = {
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    call: float = 15.0  # seconds a call may take
-    rest: float = 0.5  # seconds before one that failed is made again; twice as many each time
-    farewell: float = 10.0  # seconds in which the rest is told at the end
+    call: float = 15.0  # seconds a call may take, and a wait for another process's calls
+    rest: float = 0.5  # seconds before a failed call is repeated; twice as many each time
 
 
 class _Untold(Struct, kw_only=True):
+    """An issue that `bd` has to be told about."""
+
     task: int
     wanted: WantedStatus
     tries: int = 0
     due: float = 0.0
 
 
-class Mirror:
-    """One run. `take_in` says how it is; a thread tells `bd`, one thing after the other."""
+class IssueTracker:
+    """The issues of one run. Keeps in memory which statuses `bd` was told."""
 
     def __init__(
         self, beads: Beads, store: Store, run: str, *, lock: Path, pace: Pace | None = None
@@ -72,152 +72,123 @@ class Mirror:
         self._beads = beads
         self._store = store
         self._run = run
-        self._lock = lock  # there is one writer for the repository, whoever else follows
+        self._lock = lock  # one process at a time calls `bd` for the repository
         self._pace = pace or Pace()
         self._seen: dict[int, Task] = {}
         self._notes: dict[int, str] = {}  # why tasks were sent back
         self._wanted: dict[str, WantedStatus] = {}
         self._untold: dict[str, _Untold] = {}
-        self._changed = threading.Condition()
-        self._until: float | None = None  # the moment to stop trying
         self._reported: set[str] = set()
         self._last_failure = ""
-        self._thread = threading.Thread(target=self._work, name="mirror")
-        self._thread.start()
 
-    def take_in(self, progress: RunProgress, events: Iterable[Event] = ()) -> None:
-        """Take in how the run is. Of what is still untold, only the newest will be told."""
-        for event in events:
-            if event.kind == "task_sent_back" and event.task is not None:
-                self._notes[event.task] = str(event.data["reason"])
-        fresh = [task for task in progress.tasks if self._seen.get(task.id) is not task]
-        self._seen.update({task.id: task for task in fresh})
-        nameless = []
-        with self._changed:
-            for task, wanted in _wanted(progress, fresh, self._notes):
-                if not is_id(task.name):
-                    nameless.append(task)
-                elif self._wanted.get(task.name) != wanted:
-                    self._wanted[task.name] = wanted
-                    self._untold.pop(task.name, None)  # the newest goes last
-                    self._untold[task.name] = _Untold(task=task.id, wanted=wanted)
-            self._changed.notify()
-        for task in nameless:
-            self._report(task.id, f"bd would not take {task.name[:80]!r} for an id.")
+    def wants(self, progress: RunProgress, changed: bool) -> bool:
+        return changed
 
-    def close(self) -> None:
-        """Tell what is untold, within a time; say so if something remains."""
-        with self._changed:
-            self._until = time.monotonic() + self._pace.farewell
-            for one in self._untold.values():
-                one.tries, one.due = 0, 0.0
-            self._changed.notify()
-        self._thread.join()
+    def apply(self, news: News) -> tuple[()]:
+        """Tell `bd` what has changed; raise BeadsError if it is behind afterwards."""
+        self._take_in(news)
+        at_the_end = news.progress.ended or news.deadline < float("inf")
+        now = time.monotonic()
+        due = [name for name, issue in self._untold.items() if at_the_end or issue.due <= now]
+        fresh = [name for name in due if not self._untold[name].tries]
+        batches = [fresh[n : n + _TOGETHER] for n in range(0, len(fresh), _TOGETHER)]
+        # An issue that failed goes alone: it may be the reason why its batch failed.
+        batches += [[name] for name in due if self._untold[name].tries]
+        for batch in batches:
+            if time.monotonic() < news.deadline:
+                self._tell_locked(batch, news)
         if self._untold:
             names = ", ".join([*list(self._untold)[:3], *(["…"] if len(self._untold) > 3 else [])])
-            log.warning(
-                "bd is behind on %d issues (%s). %s `weft run --resume %s` tells it again.",
-                len(self._untold),
-                names,
-                self._last_failure or "There was no time.",
-                self._run,
+            raise BeadsError(
+                f"bd is behind on {len(self._untold)} issues ({names}). "
+                f"{self._last_failure or 'There was no time.'} "
+                f"`weft run --resume {self._run}` tells it again."
             )
+        return ()
 
-    def _work(self) -> None:
-        while issues := self._next():
-            try:
-                with closing(Lock(self._lock)) as lock:
-                    if lock.attempt():
-                        self._tell(issues)
-                    else:
-                        self._rest(issues)
-            except OSError as error:  # a disk that is full, a repository that is read-only
-                self._fail(issues, f"bd was not called: {error}.")
+    def _take_in(self, news: News) -> None:
+        """Find the issues whose wanted status has changed."""
+        for event in news.events:
+            if event.kind == "task_sent_back" and event.task is not None:
+                self._notes[event.task] = str(event.data["reason"])
+        fresh = [task for task in news.progress.tasks if self._seen.get(task.id) is not task]
+        self._seen.update({task.id: task for task in fresh})
+        for task, wanted in _wanted(news.progress, fresh, self._notes):
+            if not is_id(task.name):
+                self._report(task.id, f"bd would not take {task.name[:80]!r} for an id.")
+            elif self._wanted.get(task.name) != wanted:
+                self._wanted[task.name] = wanted
+                self._untold[task.name] = _Untold(task=task.id, wanted=wanted)
 
-    def _next(self) -> list[str]:
-        """Wait for issues to tell of; none when all is told at the end, or time is over."""
-        with self._changed:
-            while True:
-                now = time.monotonic()
-                left = self._hopeful()
-                if self._until is not None and (not left or self._is_over()):
-                    return []
-                due = [issue for issue, one in left.items() if one.due <= now]
-                # One that failed goes alone: it may be what the others failed for.
-                first = [one for one in due if not left[one].tries][:_TOGETHER] or due[:1]
-                if first:
-                    return first
-                self._changed.wait(min(one.due for one in left.values()) - now if left else None)
-
-    def _hopeful(self) -> dict[str, _Untold]:
-        if self._until is None:
-            return self._untold
-        return {name: one for name, one in self._untold.items() if one.tries < _LAST_TRIES}
-
-    def _rest(self, issues: list[str]) -> None:
-        """Another process tells `bd` just now."""
-        with self._changed:
-            for issue in issues:
-                self._untold[issue].due = time.monotonic() + self._pace.rest
-
-    def _tell(self, issues: list[str]) -> None:
+    def _tell_locked(self, issues: list[str], news: News) -> None:
         try:
-            shown = self._beads.show(issues, seconds=self._seconds())
+            with _locked(self._lock, self._seconds(news)) as alone:
+                news.confirm()
+                if alone:
+                    self._tell(issues, news)
+                else:
+                    self._fail(issues, "Another process calls bd all the time.")
+        except OSError as error:  # a disk that is full, a repository that is read-only
+            self._fail(issues, f"bd was not called: {error}.")
+
+    def _tell(self, issues: list[str], news: News) -> None:
+        try:
+            shown = self._beads.show(issues, seconds=self._seconds(news))
         except BeadsError as error:
             self._fail(issues, str(error))
             return
         for issue in issues:
             if issue not in shown:
                 self._fail([issue], f"bd knows no issue {issue}.")
-            elif not self._is_over():
-                self._tell_one(issue, shown[issue])
+            elif time.monotonic() < news.deadline:
+                news.confirm()
+                self._tell_issue(issue, shown[issue], self._seconds(news))
 
-    def _tell_one(self, issue: str, shown: Shown) -> None:
-        with self._changed:
-            untold = self._untold[issue]
+    def _tell_issue(self, issue: str, shown: Shown, seconds: float) -> None:
         try:
-            self._beads.tell(issue, shown, untold.wanted, seconds=self._seconds())
+            self._beads.tell(issue, shown, self._untold[issue].wanted, seconds=seconds)
         except BeadsError as error:
             self._fail([issue], str(error))
-            return
-        with self._changed:
-            if self._untold[issue] is untold:  # nothing newer meanwhile
-                del self._untold[issue]
+        else:
+            del self._untold[issue]
 
-    def _is_over(self) -> bool:
-        return self._until is not None and time.monotonic() > self._until
-
-    def _seconds(self) -> float:
-        if self._until is None:
-            return self._pace.call
-        return max(0.1, min(self._pace.call, self._until - time.monotonic()))
+    def _seconds(self, news: News) -> float:
+        return max(0.1, min(self._pace.call, news.deadline - time.monotonic()))
 
     def _fail(self, issues: list[str], reason: str) -> None:
-        with self._changed:
-            failed = [self._untold[issue] for issue in issues if issue in self._untold]
-            for one in failed:
-                one.tries += 1
-                one.due = time.monotonic() + min(_LONGEST, self._pace.rest * 2 ** (one.tries - 1))
+        for name in issues:
+            issue = self._untold[name]
+            issue.tries += 1
+            issue.due = time.monotonic() + min(_LONGEST, self._pace.rest * 2 ** (issue.tries - 1))
         self._last_failure = reason
-        if failed:
-            self._report(failed[0].task, reason)
+        self._report(self._untold[issues[0]].task, reason)
 
     def _report(self, task: int, reason: str) -> None:
-        """Tell of each kind of failure once."""
+        """Record each kind of failure once."""
         if reason in self._reported:
             return
         self._reported.add(reason)
         try:
             record_mirror_failure(self._store, self._run, task, reason=reason, now=time.time())
         except WeftError as error:
-            log.warning("that bd could not be told is not recorded: %s", error)
+            log.warning("could not record a failure of bd: %s", error)
+
+
+@contextmanager
+def _locked(path: Path, seconds: float) -> Iterator[bool]:
+    """Hold the lock for the block; yield False if another process held it all the time."""
+    until = time.monotonic() + seconds
+    with closing(Lock(path)) as lock:
+        while not (held := lock.attempt()) and time.monotonic() < until:
+            time.sleep(_LOCK_PAUSE)
+        yield held
 
 
 def _wanted(
     progress: RunProgress, tasks: Iterable[Task], notes: dict[int, str]
 ) -> Iterable[tuple[Task, WantedStatus]]:
-    """How the issues of tasks shall be; of what nobody has begun there is nothing to say."""
-    tried = {one.task for one in progress.attempts}
+    """Derive the wanted status of the tasks' issues; issues of untried tasks are left alone."""
+    tried = {attempt.task for attempt in progress.attempts}
     landed = progress.landed
     for task in tasks:
         if task.request.kind is TaskKind.BARRIER:
@@ -233,5 +204,5 @@ def _wanted(
                 WantedStatus(status=_ELSEWHERE[task.state], note=task.reason or task.state.value),
             )
         elif task.id in tried:
-            # Ours until it has landed, also between two attempts: nobody else shall begin it.
+            # Also between two attempts, so that no person begins it before it has landed.
             yield task, WantedStatus(status=IN_PROGRESS, note=note)

@@ -1,7 +1,8 @@
-"""Telling people: a command of theirs, when a run has ended or needs a person.
+"""Notifications: the command of `[notify]`, run when a run has ended or needs a person.
 
-It gets a summary as JSON on standard input, and WEFT_RUN and WEFT_EVENT. Whatever goes wrong
-with it is a warning: no run waits for its messenger.
+The command gets a summary as JSON on standard input, with WEFT_RUN and WEFT_EVENT. It runs at least
+once for each message: the message counts as sent when the command has ended, so a worker that dies
+before that lets the next worker send it again. A command that fails is not repeated.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from weft.config import NotifySettings
 from weft.errors import WeftError
 from weft.process.commands import run_logged
-from weft.project.project import Project
+from weft.runs.progress import RunProgress, summary
+from weft.worker.projections import News
 
 log = logging.getLogger(__name__)
 
@@ -24,37 +26,67 @@ ENDED: Final = "run_ended"
 PERSON_NEEDED: Final = "person_needed"
 
 
-class Notifier:
-    """Sends one message after the other, beside whatever else goes on."""
+class Notifications:
+    """The messages about one run. Remembers the questions that people were told of."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._sender = ThreadPoolExecutor(max_workers=1, thread_name_prefix="notify")
+    def __init__(
+        self,
+        settings: NotifySettings,
+        root: Path,
+        environment: Mapping[str, str],
+        asked: Iterable[str],
+    ) -> None:
+        self._settings = settings
+        self._root = root
+        self._environment = environment
+        self._asked = set(asked)
 
-    def tell(self, event: str, run: str, summary: Mapping[str, Any]) -> None:
-        if self._project.config.notify.command is not None:
-            self._sender.submit(send, self._project, event, run, summary)
+    def wants(self, progress: RunProgress, changed: bool) -> bool:
+        return progress.ended or changed or _questions(progress) != self._asked
 
-    def close(self) -> None:
-        """Wait for what is under way; each message has its time, and no more."""
-        self._sender.shutdown()
+    def apply(self, news: News) -> Sequence[str]:
+        progress = news.progress
+        questions = _questions(progress)
+        event = ENDED if progress.ended else PERSON_NEEDED if questions - self._asked else None
+        if event is not None:
+            news.confirm()
+            send(
+                self._settings,
+                event,
+                progress.run.id,
+                summary(progress),
+                root=self._root,
+                environment=self._environment,
+            )
+        self._asked = questions
+        return sorted(questions)
 
 
-def send(project: Project, event: str, run: str, summary: Mapping[str, Any]) -> bool:
-    """Run the command of `[notify]`; whether it ended well."""
-    settings = project.config.notify
+def _questions(progress: RunProgress) -> set[str]:
+    return {str(need) for need in progress.questions}
+
+
+def send(
+    settings: NotifySettings,
+    event: str,
+    run: str,
+    summary: Mapping[str, Any],
+    *,
+    root: Path,
+    environment: Mapping[str, str],
+) -> bool:
+    """Run the command; return whether it ended well. Log a warning if it did not."""
     assert settings.command is not None
-    told = {"event": event, **summary}
     with tempfile.TemporaryDirectory(prefix="weft-notify-") as place:
         output = Path(place) / "output"
         try:
             status = run_logged(
                 settings.command,
-                directory=project.root,
-                environment={**project.environment, "WEFT_RUN": run, "WEFT_EVENT": event},
+                directory=root,
+                environment={**environment, "WEFT_RUN": run, "WEFT_EVENT": event},
                 log=output,
                 seconds=settings.timeout,
-                input=json.dumps(told, ensure_ascii=False).encode(),
+                input=json.dumps({"event": event, **summary}, ensure_ascii=False).encode(),
             )
         except (WeftError, OSError) as error:
             log.warning("nobody was notified: %s", error)
@@ -68,4 +100,4 @@ def send(project: Project, event: str, run: str, summary: Mapping[str, Any]) -> 
 
 def _last_line(path: Path) -> str:
     lines = path.read_bytes()[-2000:].decode(errors="replace").split("\n")
-    return next((one.strip() for one in reversed(lines) if one.strip()), "it said nothing")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")

@@ -60,7 +60,7 @@ MODULES: Final = (
     "weft.runs.attempt_output",
     "weft.runs.run_settings",
     "weft.runs.submission",
-    "weft.runs.target_branch",
+    "weft.runs.run_target",
     "weft.swarm.delivery",
 )
 """The modules with operations on the repository; an operation of any other module is unknown."""

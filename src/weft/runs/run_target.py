@@ -1,0 +1,53 @@
+"""The branch that a run moves to its landed commit (`--into`): asked for, or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft import git
+from weft.errors import InputError
+from weft.project.project import Project
+from weft.store.runs import get_run, set_target
+from weft.store.server_operations import hosted
+from weft.workspace.names import BRANCHES, TRUNKS
+from weft.workspace.worktree import find_checkout
+
+_HEADS = "refs/heads/"
+
+
+def require_target(root: Path, branch: str, base: str) -> None:
+    """Refuse a branch that could not move forward from `base`."""
+    ref = _HEADS + branch
+    if not git.is_branch_name(root, branch) or branch.startswith("refs/"):
+        raise InputError(f"--into {branch}: no branch can be called that.")
+    if ref.startswith((TRUNKS, BRANCHES)):
+        raise InputError(f"--into {branch}: branches that begin so are weft's own.")
+    if place := find_checkout(root, ref):
+        raise InputError(
+            f"--into {branch}: it is checked out in {place}, where it must not move under "
+            f"anybody's feet; name another branch, or none and merge the result there."
+        )
+    where = git.find_ref(root, ref)
+    if where is None:
+        _refuse_neighbours(root, branch)
+    elif not git.is_ancestor(root, where, base):
+        raise InputError(
+            f"--into {branch}: it has commits that {base[:12]}, which the run starts from, does "
+            f"not have, so it could not move forward; start from it with --base {branch}."
+        )
+
+
+def _refuse_neighbours(root: Path, branch: str) -> None:
+    """git keeps branches as files: `a` and `a/b` cannot both be."""
+    for ref in git.list_refs(root, _HEADS):
+        other = ref.removeprefix(_HEADS)
+        if branch.startswith(f"{other}/") or other.startswith(f"{branch}/"):
+            raise InputError(f"--into {branch}: git cannot have it beside the branch {other}.")
+
+
+@hosted("write")
+def choose_target(project: Project, run: str, branch: str) -> None:
+    """Let a run that was submitted before move this branch."""
+    with project.open_store() as store:
+        require_target(project.root, branch, get_run(store, run).base)
+        set_target(store, run, branch)

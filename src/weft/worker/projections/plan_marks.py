@@ -1,0 +1,66 @@
+"""The marks of a plan.md: the state, commit and blocking reason of each task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from weft import plan
+from weft.formats import first_line
+from weft.model import State
+from weft.plan.plan_records import Plan
+from weft.plan.writeback import MarkedPlan, Status, write_back
+from weft.runs import plan_file
+from weft.runs.progress import RunProgress
+from weft.worker.projections import News
+
+_SHORT: Final = 9  # letters of a commit id in a plan
+
+
+class PlanMarks:
+    """The marks of one plan file, compared with the run and written where they differ."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._plan: Plan | None = None  # as it was when first read: tasks may be edited later
+        self._written: object = None
+
+    def wants(self, progress: RunProgress, changed: bool) -> bool:
+        return changed
+
+    def apply(self, news: News) -> tuple[()]:
+        if self._plan is None:
+            self._plan = plan.read(self._path.name, plan_file.read(self._path)).plan
+        the_plan, tip = self._plan, news.progress.tip
+        known = {task.id for task in the_plan.tasks}
+        statuses = {
+            name: status for name, status in _statuses(news.progress).items() if name in known
+        }
+        if self._written == (statuses, _identity(self._path)):
+            return ()
+
+        def change(data: bytes) -> MarkedPlan:
+            marked = write_back(data, the_plan, statuses, trunk=tip[:_SHORT] if tip else None)
+            news.confirm()
+            return marked
+
+        plan_file.update(self._path, change)
+        self._written = (statuses, _identity(self._path))
+        return ()
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    seen = path.stat()
+    return seen.st_ino, seen.st_mtime_ns, seen.st_size
+
+
+def _statuses(progress: RunProgress) -> dict[str, Status]:
+    landed = progress.landed
+    return {
+        task.name: Status(
+            state=task.state,
+            commit=landed[task.id][:_SHORT] if task.id in landed else None,
+            note=first_line(task.reason) if task.state in (State.BLOCKED, State.FAILED) else "",
+        )
+        for task in progress.tasks
+    }
