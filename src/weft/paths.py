@@ -133,7 +133,9 @@ def _only_spells(tokens: tuple[_Token | None, ...], name: str) -> bool:
 
 
 def _refuse_backward_ranges(segment: str, text: str) -> None:
-    """Such a range is empty: its author meant some files, and would claim none."""
+    """Refuse a range like `[z-a]`, which is empty: its author meant some files, and would claim
+    none.
+    """
     for match in _CLASS.finditer(segment):
         for low, high in _members(match[0]):
             if low > high:
@@ -409,7 +411,7 @@ class Index(Generic[T]):
         self._held: dict[T, list[str]] = {}
 
     def add(self, pattern: str, owner: T) -> None:
-        """Hold the pattern for the owner; holding it twice is holding it once."""
+        """Hold the pattern for the owner; a second hold changes no claim."""
         if is_literal(pattern):
             holders = self._literals.get(pattern)
             if holders is None:

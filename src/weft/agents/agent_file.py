@@ -33,7 +33,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
 @lru_cache(maxsize=64)
 def parse_agent(text: str, *, name: str, file: str) -> Agent:
-    """The agent that a file describes; `name` is the file's, without `.md`."""
+    """Return the agent that a file describes; `name` is the file's name without `.md`."""
     if not _NAME.fullmatch(name):
         raise InputError(f"{file}: an agent's name is made of letters, digits, `-`, `_` and `.`.")
     if name == HUMAN:
@@ -150,7 +150,7 @@ def _sandbox_kind(value: Field) -> SandboxSettings:
 
 
 def _env(value: Field) -> dict[str, Any]:
-    """Names to pass through, `NAME: value` to set, or a list that mixes both."""
+    """Read names to pass through, `NAME: value` to set, or a list that mixes both."""
     parts = value.value if isinstance(value.value, tuple) else (value,)
     passed: dict[str, None] = {}
     given: dict[str, str] = {}

@@ -96,7 +96,6 @@ _VARYING: Final = tuple(
 
 
 def classify_status(status: int | float | None) -> ErrorClass | None:
-    """The class of an HTTP status."""
     match None if status is None else int(status):
         case 401 | 402 | 403:
             return ErrorClass.AUTH

@@ -82,7 +82,7 @@ def parse_seconds(field: Field) -> float:
 
 
 def parse_dollars(field: Field) -> int:
-    """Dollars as whole millionths, without passing through a float."""
+    """Return dollars as whole millionths, without passing through a float."""
     match = _match(_MONEY, field, "an amount of dollars, such as 2.50 or $3")
     return int(match[1]) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
 
@@ -93,7 +93,7 @@ def parse_tokens(field: Field) -> int:
 
 
 def parse_names(field: Field) -> tuple[str, ...]:
-    """A list of names, or names with commas between them."""
+    """Read a list of names, or names with commas between them."""
     if isinstance(field.value, str):
         parts = [Field(part.strip(), field.line) for part in field.value.split(",")]
         return tuple(parse_name(part) for part in parts)
@@ -103,7 +103,7 @@ def parse_names(field: Field) -> tuple[str, ...]:
 
 
 def parse_paths(field: Field) -> tuple[str, ...]:
-    """A path or several, absolute or below home."""
+    """Read a path or a list of paths, absolute or below home."""
     parts = field.value if isinstance(field.value, tuple) else (field,)
     return tuple(_path(part) for part in parts)
 

@@ -40,7 +40,6 @@ class FrontMatter(Struct, frozen=True):
 
 
 def fail(file: str, line: int, message: str) -> InputError:
-    """An error that says where in which file."""
     return InputError(f"{file}, line {line}: {message}")
 
 

@@ -91,7 +91,7 @@ def plain(line: bytes) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that can be stored and printed: no NUL, no half characters."""
+    """Make text storable and printable: no NUL, no half characters."""
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
@@ -105,7 +105,7 @@ def started(session: str, known: str) -> tuple[Started, ...]:
 
 
 def tool(name: str, arguments: JsonRecord) -> ToolEvent:
-    """A tool call, with the argument that says most about it."""
+    """Return a tool call with its most telling argument."""
     for key in ("command", "file_path", "filePath", "path", "pattern", "query", "url"):
         if detail := arguments.text(key):
             return ToolEvent(name, shorten(detail))

@@ -25,7 +25,7 @@ class ProgramFiles(Struct, frozen=True, kw_only=True):
 
 
 def xdg(kind: str, name: str) -> ProgramFiles:
-    """A directory among those of other programs."""
+    """Return the directory of a program among those of other programs."""
     return ProgramFiles(variable=f"XDG_{kind}_HOME", home=_XDG[kind], name=name)
 
 
@@ -59,14 +59,14 @@ CREDENTIALS: Final = (
 
 
 def find_all(places: Iterable[ProgramFiles], environment: Mapping[str, str]) -> list[str]:
-    """The paths of those that are anywhere in this environment."""
+    """Return the paths of the places that exist in this environment."""
     candidates = (_find(place, environment) for place in places)
     # A relative path is in the workspace, which no sandbox hides.
     return [path for path in candidates if path is not None and path.startswith("/")]
 
 
 def expand(paths: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """Paths as an agent file spells them: absolute, or below home with `~/` in front."""
+    """Expand paths of an agent file, which are absolute or start with `~/`."""
     home = environment.get("HOME")
     spelled = (f"{home}{path[1:]}" if home and path.startswith("~/") else path for path in paths)
     return [path for path in spelled if path.startswith("/")]

@@ -188,12 +188,11 @@ def write_tools(briefing: Briefing) -> str:
 
 
 def _clean(text: str) -> str:
-    """Text that any program can be given: no NUL, no half characters."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def _cut(text: str, most: int) -> str:
-    """Long reports keep their beginning and their end, where the reasons are."""
+    """Shorten a report; keep its beginning and its end, where the reasons are."""
     if len(text) <= most:
         return text
     left_out = f"\n[… {len(text) - most} characters left out …]\n"

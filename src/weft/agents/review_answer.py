@@ -35,7 +35,7 @@ def remove_prompt(text: str, template: str) -> str:
 
 
 def read(text: str) -> ReviewVerdict | None:
-    """The verdict in an answer; None if there is none."""
+    """Return the verdict in an answer; None if there is none."""
     answer = _last_object(text[-_LONGEST:])
     if answer is None:
         return None

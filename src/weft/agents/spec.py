@@ -37,7 +37,7 @@ def select_sections(
     files: Sequence[str] = (),
     limit: int = LIMIT,
 ) -> str:
-    """The sections that concern a task; empty when none does."""
+    """Return the sections that concern a task; empty if there are none."""
     patterns = [
         _any([_named("task", task)]),
         _any(_path(file) for file in files),
@@ -109,7 +109,7 @@ def _any(patterns: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _named(kind: str, label: str) -> str:
-    """A label as a word of its own; a bare number only where its kind is said."""
+    """Match a label as a word of its own; a bare number only behind its kind."""
     if not label:
         return ""
     word = rf"(?<![\w.-]){re.escape(label)}(?![\w-]|\.\w)"
@@ -124,7 +124,7 @@ def _phrase(text: str) -> str:
 
 
 def _path(file: str) -> str:
-    """A file by its path; a pattern by the directory in front of its first wild part."""
+    """Match a file by its path, a pattern by the directory in front of its first wild part."""
     wild = _GLOB.search(file)
     literal = file[: wild.start()].rpartition("/")[0] if wild else file
     return rf"(?<![\w./-]){re.escape(literal)}(?![\w-])" if literal else ""

@@ -66,7 +66,6 @@ def check(source: str, file: str, first_line: int) -> None:
 
 
 def list_mentioned(source: str) -> frozenset[str]:
-    """The variables a template uses, wherever it uses them."""
     return frozenset(name for name, _ in _uses(_ENVIRONMENT.parse(source)))
 
 
@@ -90,7 +89,7 @@ def _parsed(source: str, file: str, first_line: int) -> nodes.Template:
 
 
 def _uses(tree: nodes.Template) -> Iterator[tuple[str, int]]:
-    """The variables that come from outside, by their full names, with their lines."""
+    """Yield the variables from outside, by their full names, with their lines."""
     outside = meta.find_undeclared_variables(tree)
     inside = set()
     parts: list[nodes.Getattr | nodes.Getitem] = [*tree.find_all(nodes.Getattr)]
@@ -117,7 +116,7 @@ def _unknown(name: str) -> str:
 
 
 def _line_of(trace: TracebackType | None) -> int:
-    """The line of the template that raised; jinja gives its frames the template's own lines."""
+    """Return the line of the template that raised; jinja's frames have the template's own lines."""
     line = 1
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == _SOURCE:

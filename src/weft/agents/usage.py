@@ -100,7 +100,7 @@ def _count_dollars(meter: Meter, micro_usd: int, extent: Extent) -> Meter:
 
 
 def price(tokens: TokenCount, prices: Prices) -> int:
-    """Micro-dollars, rounded up: a budget is never overrun by rounding."""
+    """Return micro-dollars, rounded up: rounding never overruns a budget."""
     millionths = (
         tokens.input * prices.input
         + tokens.output * prices.output

@@ -7,7 +7,7 @@ holds the annotations of a task.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -41,22 +41,10 @@ _BETTER_PATH: Final = "Write it relative to the root of the repository, such as 
 class Notes:
     """The annotations of a task, as far as they could be understood."""
 
-    files: tuple[str, ...] | None = None
-    reads: tuple[str, ...] = ()
-    depends: Sequence[tuple[AnnotationItem, Annotation]] = ()
-    group: str | None = None
-    agent: str | None = None
-    stages: tuple[str, ...] = ()
-    priority: Priority = Priority.NORMAL
-    klass: Class = Class.STANDARD
-    budget: Budget | None = None
-    uses: Mapping[str, float] = MappingProxyType({})
-    check: str | None = None
-    team: Team | None = None
-    id: str | None = None
-
     def __init__(self) -> None:
-        self.said: dict[str, Annotation] = {}  # the first of each key
+        self.first: dict[str, Annotation] = {}  # the first annotation of each key
+        self.depends: list[tuple[AnnotationItem, Annotation]] = []
+        self.values: dict[str, Any] = {"files": None}  # other values, by the fields of PlanTask
 
 
 def read_notes(annotations: Iterable[Annotation], problems: Problems) -> Notes:
@@ -66,7 +54,7 @@ def read_notes(annotations: Iterable[Annotation], problems: Problems) -> Notes:
     for annotation in annotations:
         by_key.setdefault(annotation.key, []).append(annotation)
     for key, given in by_key.items():
-        notes.said[key] = given[0]
+        notes.first[key] = given[0]
         if key in LIST_KEYS:
             _LISTS[key](notes, given, problems)
             continue
@@ -80,7 +68,7 @@ def read_notes(annotations: Iterable[Annotation], problems: Problems) -> Notes:
         attribute, parse = _SINGLES[key]
         value = parse_or_report(parse, given[0], problems)
         if value is not None:
-            setattr(notes, attribute, value)
+            notes.values[attribute] = value
     return notes
 
 
@@ -206,12 +194,12 @@ def parse_command(text: str) -> str:
 
 def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
     if len(given) == 1 and (plain := _plain_paths(given[0].value)):
-        notes.files = plain
+        notes.values["files"] = plain
         return
     items = [(item, annotation) for annotation in given for item in annotation.items()]
     if any(item.text in _NONE and not item.quoted for item, _ in items):
         if len(items) == 1:
-            notes.files = ()
+            notes.values["files"] = ()
             return
         problems.error(
             given[0].place,
@@ -219,7 +207,7 @@ def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
             "`files: none` claims nothing, and cannot stand beside files.",
             'Remove one of the two; a file called none is written "none".',
         )
-    notes.files = _paths(items, problems) or None
+    notes.values["files"] = _paths(items, problems) or None
 
 
 def _plain_paths(value: str) -> tuple[str, ...]:
@@ -243,7 +231,7 @@ def _plain_paths(value: str) -> tuple[str, ...]:
 
 def _reads(notes: Notes, given: list[Annotation], problems: Problems) -> None:
     items = [(item, annotation) for annotation in given for item in annotation.items()]
-    notes.reads = _paths(items, problems)
+    notes.values["reads"] = _paths(items, problems)
 
 
 def _paths(items: list[tuple[AnnotationItem, Annotation]], problems: Problems) -> tuple[str, ...]:
@@ -268,7 +256,7 @@ def _stages(notes: Notes, given: list[Annotation], problems: Problems) -> None:
     names = tuple(word for word, _ in words)
     fault = stages.find_fault(names)
     if fault is None:
-        notes.stages = names
+        notes.values["stages"] = names
         return
     where = words[fault.place][1] if words else given[0].place
     close = problems.closest(names[fault.place], stages.STAGES, cutoff=0.6) if words else None
@@ -289,7 +277,7 @@ def _uses(notes: Notes, given: list[Annotation], problems: Problems) -> None:
             amount = _item_or_report(parse_amount, item.text, annotation, item, problems)
             if amount is not None:
                 amounts[amount[0]] = amounts.get(amount[0], 0) + amount[1]
-    notes.uses = MappingProxyType(amounts)
+    notes.values["uses"] = MappingProxyType(amounts)
 
 
 def _item_or_report(

@@ -86,7 +86,11 @@ def _plan(name: str, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issu
         if task.status is State.BLOCKED and task.depends and not task.note:
             # Its blockers are in the plan, so it only waits.
             task = replace(task, status=State.WAITING)
-        _report_silence(issue, task)
+        issue.fields.report_no_files(
+            issue.node,
+            task,
+            'Add {"files": […]} to its metadata, or {"files": "none"} if it changes nothing.',
+        )
         tasks.append(task)
     return Plan(
         name=name,
@@ -256,13 +260,3 @@ def _blockers(
                 f"Did you mean {close!r}?" if close else "Export all issues together.",
             )
     return tuple(references.values())
-
-
-def _report_silence(issue: _Issue, task: PlanTask) -> None:
-    if task.files is None:
-        issue.fields.warn(
-            issue.node,
-            "no-files",
-            f"{shorten(task.id)} does not say which files it changes, so it runs alone.",
-            'Add {"files": […]} to its metadata, or {"files": "none"} if it changes nothing.',
-        )

@@ -8,6 +8,7 @@ from typing import TypeVar
 from weft.model import Priority
 from weft.plan import annotation_values
 from weft.plan.json_document import JsonDocument, Node
+from weft.plan.plan_records import PlanTask
 from weft.plan.problems import Problems, shorten
 
 _T = TypeVar("_T")
@@ -122,6 +123,15 @@ class Fields:
         except ValueError as wrong:
             self.error(node, "bad-value", f"{shorten(text)!r} is not {wrong}.", f"Write {wrong}.")
             return None
+
+    def report_no_files(self, node: Node, task: PlanTask, cure: str) -> None:
+        if task.files is None and not task.settled:
+            self.warn(
+                node,
+                "no-files",
+                f"{shorten(task.id)} does not say which files it changes, so it runs alone.",
+                cure,
+            )
 
     def _suspect_misspelling(
         self, key: str, value: Node, known: Mapping[str, str], what: str

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from weft.model import HUMAN
 from weft.plan import annotation_values, markdown_sections, source, task_line
 from weft.plan.annotation_values import Notes
@@ -99,21 +101,22 @@ def _draft(
     task: FoundTask, phase: str, label: str, taken: set[str], problems: Problems
 ) -> _TaskDraft:
     notes = annotation_values.read_notes(_own(task.notes, problems), problems)
-    named = notes.id is not None and notes.id not in taken
-    if notes.id is not None:
+    chosen = notes.values.pop("id", None)
+    named = chosen is not None and chosen not in taken
+    if chosen is not None:
         if not named:
             problems.error(
-                notes.said["id"].place,
+                notes.first["id"].place,
                 "duplicate-id",
-                f"Another task has the id {shorten(notes.id)!r}.",
+                f"Another task has the id {shorten(chosen)!r}.",
                 "Give each task its own id.",
             )
-        taken.add(notes.id)
+        taken.add(chosen)
     return _TaskDraft(
         item=task,
         phase=phase,
         label=label,
-        id=notes.id if named and notes.id is not None else f"{phase}.{label}",
+        id=chosen if named else f"{phase}.{label}",
         named=named,
         notes=notes,
     )
@@ -169,18 +172,17 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
             for item in note.items():
                 if not item.quoted and item.text.lower() == "none":
                     continue
-                line, column = note.place_of(item)
-                asked = NeedText(text=item.text, line=line, column=column)
-                meant = names.phase(asked, problems)
+                asked = NeedText(item.text, note.place_of(item))
+                meant = names.find_phase(asked, problems)
                 if meant == label:
                     problems.error(
-                        (line, column),
+                        asked.at,
                         "own-phase",
                         f"Phase {label} depends on itself.",
                         "Name the phases that come before it.",
                     )
                 elif meant is not None:
-                    depends.append(Reference(to=meant, line=line, column=column))
+                    depends.append(_refer(meant, asked))
         else:
             _report_misplaced(note, "a phase", "under its task, indented", problems)
     return Phase(
@@ -199,9 +201,9 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
     item, notes = draft.item, draft.notes
     sentence = item.sentence
     depends, depends_phases = _references(draft, names, problems) if notes.depends else ((), ())
-    agent = notes.agent
-    if agent is None and task_line.asks_for_a_person(sentence.text):
-        agent = HUMAN
+    values = notes.values
+    if "agent" not in values and task_line.asks_for_a_person(sentence.text):
+        values["agent"] = HUMAN
     task = PlanTask(
         id=draft.id,
         phase=draft.phase,
@@ -214,22 +216,14 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
         status=sentence.status,
         commit=sentence.commit,
         note=sentence.note,
-        agent=agent,
-        files=() if agent == HUMAN else notes.files,
-        reads=notes.reads,
         depends=depends,
         depends_phases=depends_phases,
-        group=notes.group,
-        stages=notes.stages,
-        priority=notes.priority,
-        klass=notes.klass,
-        budget=notes.budget,
-        uses=notes.uses,
-        check=notes.check,
-        team=notes.team,
         named=draft.named,
+        **values,
     )
-    if not task.files or notes.team:
+    if task.manual:
+        task = replace(task, files=())
+    if not task.files or task.team:
         _report_claims(task, notes, problems)
     return task
 
@@ -242,29 +236,31 @@ def _references(
     for item, note in draft.notes.depends:
         if not item.quoted and item.text.lower() == "none":
             continue
-        line, column = note.place_of(item)
-        meant = names.task(
-            NeedText(text=item.text, line=line, column=column), draft.phase, problems
-        )
+        asked = NeedText(item.text, note.place_of(item))
+        meant = names.find_task(asked, draft.phase, problems)
         if meant is None:
             continue
         if meant.task is not None:
-            tasks.append(Reference(to=meant.task, line=line, column=column))
+            tasks.append(_refer(meant.task, asked))
         elif meant.phase is not None:
-            phases.append(Reference(to=meant.phase, line=line, column=column))
+            phases.append(_refer(meant.phase, asked))
     return tuple(tasks), tuple(phases)
 
 
+def _refer(to: str, asked: NeedText) -> Reference:
+    return Reference(to=to, line=asked.at[0], column=asked.at[1])
+
+
 def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
-    if task.manual and notes.files:
+    if task.manual and notes.values["files"]:
         problems.warn(
-            notes.said["files"].place,
+            notes.first["files"].place,
             "manual-files",
             f"{task.id} waits for a person and claims no files.",
             "Remove `files:`, or name the agent that does the work with `agent:`.",
         )
     if task.files is None and not task.settled:
-        note = notes.said.get("files")
+        note = notes.first.get("files")
         what = "names no file that can be used" if note else "does not say which files it changes"
         problems.warn(
             note.place if note else (task.line, task.column),
@@ -274,7 +270,7 @@ def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
         )
     if task.team is not None:
         problems.warn(
-            notes.said["team"].place,
+            notes.first["team"].place,
             "team-not-run",
             "Teams are not run yet; one agent does this task.",
             f"Write `agent: {task.team.agent}`.",

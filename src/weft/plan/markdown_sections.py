@@ -155,7 +155,7 @@ class _Walk:
         )
 
     def _end_of_text(self, title: Block) -> int:
-        """A line that is not indented is prose someone forgot to set off."""
+        """Return the line behind the text; a line without indent is prose that follows it."""
         for at in range(title.first + 1, title.last):
             if self._lines[at][:1] not in (" ", "\t"):
                 return at

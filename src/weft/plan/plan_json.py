@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from weft import graph
 from weft.plan.plan_records import Compiled, Edge, EdgeReason, ParsedPlan, PlanTask, Problem
+from weft.plan.problems import sort_by_place
 
 DEFAULT_SECONDS: Final = 300.0
 """The assumed duration of a task without any estimate."""
@@ -46,9 +49,7 @@ def as_json(
 
 
 def list_problems(reading: ParsedPlan, compiled: Compiled) -> tuple[Problem, ...]:
-    """Return all problems in the order of the file."""
-    all_problems = (*reading.problems, *compiled.problems)
-    return tuple(sorted(all_problems, key=lambda problem: (problem.line, problem.column)))
+    return sort_by_place((*reading.problems, *compiled.problems))
 
 
 def find_critical_path(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> list[str]:
@@ -122,15 +123,4 @@ def _task(task: PlanTask) -> dict[str, Any]:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-        "code": problem.code,
-        "severity": str(problem.severity),
-        "message": problem.message,
-        "suggestion": problem.suggestion,
-    }
-    if problem.pointer is not None:
-        shown["pointer"] = problem.pointer
-    return shown
+    return {key: value for key, value in to_builtins(problem).items() if value is not None}

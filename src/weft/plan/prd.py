@@ -42,6 +42,7 @@ _SUBTASK: Final = spellings(_SUBTASK_KEYS, _ALIASES)
 _STORY: Final = spellings(
     (*_SUBTASK_KEYS, "acceptance_criteria", "priority", "subtasks", "parallel_group"), _ALIASES
 )
+_NO_FILES: Final = 'Add "files": […], or "files": "none" if it changes nothing.'
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -121,10 +122,10 @@ def _story(fields: Fields, node: Node) -> list[_StoryDraft]:
         for place, part in enumerate(fields.listed(story.get("subtasks")))
     ]
     if not parts:
-        _report_silence(fields, own)
+        fields.report_no_files(own.node, own.task, _NO_FILES)
         return [own]
     for part in parts:
-        _report_silence(fields, part)
+        fields.report_no_files(part.node, part.task, _NO_FILES)
     return [*parts, replace(own, task=_whole(own.task, [part.task for part in parts]))]
 
 
@@ -215,17 +216,6 @@ def _status(fields: Fields, given: Mapping[str, Node]) -> State:
     if skipped:
         return State.SKIPPED
     return State.DONE if passes else State.WAITING
-
-
-def _report_silence(fields: Fields, draft: _StoryDraft) -> None:
-    task = draft.task
-    if task.files is None and not task.settled:
-        fields.warn(
-            draft.node,
-            "no-files",
-            f"{shorten(task.id)} does not say which files it changes, so it runs alone.",
-            'Add "files": […], or "files": "none" if it changes nothing.',
-        )
 
 
 def _letters(place: int) -> str:

@@ -95,7 +95,7 @@ class Problems:
 
 
 def shorten(text: str, most: int = 60) -> str:
-    """Quote text from a plan in a message; the file may hold a line of many megabytes."""
+    """Shorten text from a plan for a message; the file may hold a line of many megabytes."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
-from weft.plan.problems import Problems, shorten
+from weft.plan.problems import Place, Problems, shorten
 
 _NUMBER = r"([0-9]{1,9}[A-Za-z]?)"
 _TASK_OF_PHASE = re.compile(
@@ -26,8 +26,7 @@ class NeedText(NamedTuple):
     """A reference as it is written."""
 
     text: str
-    line: int
-    column: int
+    at: Place
 
 
 class PhaseName(NamedTuple):
@@ -76,7 +75,7 @@ class Names:
                 self._by_text.setdefault(text, []).append(phase.label)
         self._doubled = frozenset(number for _, number in self.doubled_tasks)
 
-    def phase(self, asked: NeedText, problems: Problems) -> str | None:
+    def find_phase(self, asked: NeedText, problems: Problems) -> str | None:
         """Return the label of the phase that is meant; None, reported, if it is unclear."""
         number = _PHASE_OR_NUMBER.fullmatch(asked.text[:_LONGEST])
         label = self._phase_by_number(_written(number[1])) if number else None
@@ -86,26 +85,24 @@ class Names:
         if label is None and len(meant) == 1:
             return meant[0]
         if label is not None:
-            _report(
-                asked,
+            problems.error(
+                asked.at,
                 "ambiguous-phase",
                 f"Several phases carry the number {label}.",
                 "Give each its own number, or name the one you mean by its heading.",
-                problems,
             )
         elif meant:
-            _report(
-                asked,
+            problems.error(
+                asked.at,
                 "ambiguous-phase",
                 f"Several phases are called {shorten(asked.text)!r}: {_listed(meant)}.",
                 "Name the one you mean by its number.",
-                problems,
             )
         else:
             self._report_unknown_phase(asked, problems)
         return None
 
-    def task(self, asked: NeedText, phase: str, problems: Problems) -> Found | None:
+    def find_task(self, asked: NeedText, phase: str, problems: Problems) -> Found | None:
         """Return the task, or the whole phase, that a task of `phase` refers to."""
         if asked.text in self._by_id:
             return Found(task=asked.text)
@@ -117,7 +114,7 @@ class Names:
         elif number := _TASK.fullmatch(short):
             return self._task_near(phase, _written(number[1]), asked, problems)
         elif _PHASE.fullmatch(short) or _plain(short) in self._by_text:
-            label = self.phase(asked, problems)
+            label = self.find_phase(asked, problems)
             return Found(phase=label) if label is not None else None
         self._report_unknown_task(asked, phase, problems)
         return None
@@ -145,20 +142,19 @@ class Names:
         if len(same) == 1 and label not in self._doubled:
             return Found(task=same[0])
         if same:
-            _report(
-                asked,
+            problems.error(
+                asked.at,
                 "ambiguous-task",
                 f"{shorten(asked.text)!r} may mean {_listed(same)}; "
                 f"phase {phase} has no task {label}.",
                 f"Write the one you mean, such as {same[0]}.",
-                problems,
             )
         else:
             self._report_unknown_task(asked, phase, problems)
         return None
 
     def _phase_by_number(self, number: str) -> str | None:
-        """A number is a label first, and an ordinal only if no phase carries it."""
+        """Return the phase with this label, or else the phase at this place."""
         if number in self._by_phase:
             return number
         if number.isdigit() and 0 < int(number) <= len(self.phases):
@@ -167,41 +163,34 @@ class Names:
 
     def _report_unknown_phase(self, asked: NeedText, problems: Problems) -> None:
         close = problems.closest(_plain(asked.text), self._by_text, cutoff=0.6)
-        _report(
-            asked,
+        problems.error(
+            asked.at,
             "unknown-phase",
             f"There is no phase {shorten(asked.text)!r}.",
             f"Did you mean {close!r}?"
             if close
             else f"The plan has the phases {_listed(self._by_phase)}.",
-            problems,
         )
 
     def _report_unknown_task(self, asked: NeedText, phase: str, problems: Problems) -> None:
         close = problems.closest(asked.text, self._by_id, cutoff=0.6)
-        _report(
-            asked,
+        problems.error(
+            asked.at,
             "unknown-task",
             f"There is no task {shorten(asked.text)!r}.",
             f"Did you mean {close!r}?"
             if close
             else "Write task2, phase1/task2, 1.2 or an id; "
             f"phase {phase} has {_listed(self._by_phase.get(phase, []))}.",
-            problems,
         )
 
 
-def _report(asked: NeedText, code: str, message: str, suggestion: str, problems: Problems) -> None:
-    problems.error((asked.line, asked.column), code, message, suggestion)
-
-
 def _report_doubled(asked: NeedText, problems: Problems) -> None:
-    _report(
-        asked,
+    problems.error(
+        asked.at,
         "ambiguous-task",
         f"{shorten(asked.text)!r} may mean several tasks, since a number in it is given twice.",
         "Give each its own number, or an `id:` to refer to.",
-        problems,
     )
 
 

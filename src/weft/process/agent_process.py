@@ -239,7 +239,7 @@ def _order(spawn: Spawn, renewed: float) -> attempt_files.Record:
 
 
 def _open_handle(process: Process | None) -> int | None:
-    """A pidfd, which becomes readable when the process ends; None if it is gone or cannot be."""
+    """Return a pidfd, which becomes readable when the process ends; None if that is impossible."""
     if process is None or not hasattr(os, "pidfd_open"):
         return None
     try:

@@ -40,7 +40,7 @@ def write_record(path: str, record: Record) -> None:
 
 
 def write_record_durably(path: str, record: Record) -> None:
-    """The same, on disk before this returns."""
+    """Write a record to disk before this returns."""
     beside = _write_beside(path, json.dumps(record).encode())
     _sync(beside)
     os.replace(beside, path)

@@ -15,7 +15,7 @@ _MOUNT = re.compile(r"^\S+ \S+ \S+ (\S+) (\S+) .* - cgroup2 ", re.MULTILINE)
 
 
 def find_parent() -> str | None:
-    """The group below which this process may make groups, or None."""
+    """Return the group below which this process may make groups, or None."""
     own = _own_group()
     if own is None:
         return None
@@ -61,7 +61,7 @@ def is_empty(group: str) -> bool:
 
 
 def list_members(group: str) -> frozenset[int]:
-    """The pids in the group and below."""
+    """Return the pids in the group and below."""
     pids: set[int] = set()
     for directory, _, _ in os.walk(group):
         with contextlib.suppress(OSError), open(os.path.join(directory, "cgroup.procs")) as file:

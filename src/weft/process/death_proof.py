@@ -92,7 +92,7 @@ def end_unstarted(directory: Path, marker: str) -> None:
 
 
 def find_recorded(path: Path) -> Process | None:
-    """The process a record names."""
+    """Return the process that a record names."""
     record = attempt_files.find_record(str(path))
     return Process(record["pid"], record["start"]) if record else None
 

@@ -65,7 +65,7 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """The version of Landlock this kernel has, 0 for none."""
+    """Return the version of Landlock in this kernel, 0 for none."""
     if sys.platform != "linux":
         return 0
     try:

@@ -53,7 +53,7 @@ class Launcher:
         self._orders: socket.socket | None = None
 
     def __enter__(self) -> Self:
-        """Started now, it is ready by the time it is needed; if that fails, it is tried again."""
+        """Start the launcher, so that it is ready when needed; a failure is tried again then."""
         with self._lock, contextlib.suppress(OSError):
             self._open()
         return self

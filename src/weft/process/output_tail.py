@@ -52,7 +52,7 @@ class Tail:
         return b"\n" in self._held or self.size() > self._read
 
     def lines(self) -> list[OutputLine]:
-        """The next complete lines. May be none while a long line is being skipped over."""
+        """Return the next complete lines; none while a long line is skipped."""
         if b"\n" not in self._held:
             if self.size() <= self._read:
                 return []

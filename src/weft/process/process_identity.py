@@ -39,7 +39,7 @@ def get_place() -> ProcessPlace:
 
 
 def boottime() -> float:
-    """Seconds since boot, those spent suspended included."""
+    """Return the seconds since boot, suspended time included."""
     return time.clock_gettime(_CLOCK)
 
 

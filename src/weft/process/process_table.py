@@ -54,7 +54,7 @@ def send_signal(process: Process, number: int) -> bool:
 
 
 def list_descendants(pid: int) -> list[Process]:
-    """Everyone below this process, nearest first."""
+    """Return all processes below this process, nearest first."""
     processes: list[Process] = []
     queue = [pid]
     for parent in queue:

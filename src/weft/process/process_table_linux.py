@@ -26,7 +26,7 @@ def find_view(pid: int) -> ProcessView | None:
 
 
 def list_living() -> Iterator[ProcessView]:
-    """All living processes but kernel threads, of which none is ours."""
+    """Yield all living processes except kernel threads, which are never ours."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             seen = find_view(int(name))
@@ -76,7 +76,7 @@ def _is_file(path: str, file: os.stat_result) -> bool:
 
 
 def _read(path: str) -> bytes:
-    """A file of /proc, empty if its process is gone or not ours to read."""
+    """Read a file of /proc; empty if its process is gone or not ours to read."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.readall()

@@ -24,7 +24,6 @@ def find_view(pid: int) -> ProcessView | None:
 
 
 def list_living() -> Iterator[ProcessView]:
-    """All living processes."""
     return (seen for pid in psutil.pids() if (seen := find_view(pid)) is not None)
 
 

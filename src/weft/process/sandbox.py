@@ -69,7 +69,7 @@ def available() -> Able:
 
 
 def choose(wanted: Sandbox, able: Able) -> tuple[Sandbox, str | None]:
-    """The sandbox to use, and a warning where it is less than was wanted."""
+    """Return the sandbox to use, and a warning if it is weaker than the wish."""
     if wanted.kind is SandboxKind.LANDLOCK and able.landlock == 0:
         return _without(wanted, "this kernel has no Landlock")
     if wanted.kind is SandboxKind.BWRAP and not able.bwrap:
@@ -80,7 +80,7 @@ def choose(wanted: Sandbox, able: Able) -> tuple[Sandbox, str | None]:
 
 
 def apply(sandbox: Sandbox, spawn: Spawn) -> Spawn:
-    """The same spawn, fenced in."""
+    """Return the spawn inside the sandbox."""
     if sandbox.kind is SandboxKind.LANDLOCK:
         return replace(spawn, landlock=_landlock(sandbox))
     if sandbox.kind is SandboxKind.BWRAP:
@@ -106,7 +106,7 @@ def _holds(directory: Path, places: Iterable[Path]) -> bool:
 
 
 def bwrap_prefix(sandbox: Sandbox) -> tuple[str, ...]:
-    """The command line in front of the agent's own."""
+    """Return the command line in front of the agent's own."""
     words = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", *_NAMESPACE]
     opened = {*sandbox.writable, *sandbox.readable}
     mounts = [

@@ -62,7 +62,7 @@ def leave_group(group: str | None) -> None:
 
 
 def _step_out(group: str) -> bool:
-    """The group is the agent's alone; False if this process cannot leave it."""
+    """Move this process out of the agent's group; return False if it cannot."""
     try:
         cgroup.enter(os.path.dirname(group))
     except OSError:
@@ -188,7 +188,7 @@ class _Tree:
             process_table.send_signal(process, signal.SIGKILL)
 
     def _is_empty(self) -> bool:
-        """Bury the dead. A subreaper without children has no descendants either."""
+        """Reap the dead. A subreaper without children has no descendants either."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -222,7 +222,7 @@ class _Tree:
         return list({*process_table.list_descendants(os.getpid()), *marked})
 
     def _sleep(self) -> None:
-        """Until a signal comes, or it is time to look again."""
+        """Sleep until a signal comes, or the next check is due."""
         now = boottime()
         if not self._why:
             seconds = min(_TICK, self._renewed() + self._order["gone_after"] - now)

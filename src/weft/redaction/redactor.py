@@ -104,7 +104,7 @@ class Redactor:
         ]
 
     def within(self, value: Any) -> Any:
-        """A value with every string in it redacted, names of fields apart."""
+        """Redact every string in a value, except names of fields."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -137,7 +137,7 @@ _NAMED: Final = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 
 
 def _escaped(char: str) -> bytes:
-    """A character as it is, or as JSON has it, or JSON within JSON, however deep."""
+    """Match a character as it is, or with the escapes of JSON, or of JSON within JSON to any depth."""
     if char.isascii() and char.isalnum():
         return char.encode()
     units = char.encode("utf-16-be", "surrogatepass")

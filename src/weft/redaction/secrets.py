@@ -35,7 +35,7 @@ _TURN: Final = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])|(?<=[a-z])(?
 
 
 def known(environment: Mapping[str, str], passed_on: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """The secrets among variables, each with its name; `passed_on` are those that programs get."""
+    """Return the secrets among variables, with names; `passed_on` are those that programs get."""
     asked = frozenset(passed_on)
     return [
         (name, secret)
@@ -60,7 +60,7 @@ def _secrets(name: str, value: str, *, asked: bool) -> Iterator[str]:
 
 
 def _lines(value: str) -> Iterator[str]:
-    """A value of several lines may be printed line by line."""
+    """Yield the random lines of a value, since a program may print it line by line."""
     if "\n" in value:
         yield from filter(_is_random, map(str.strip, value.splitlines()))
 
@@ -84,7 +84,7 @@ def _is_telling(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Letters and digits in no order that people give them."""
+    """Return whether letters and digits stand in no order that people give them."""
     dense = re.sub(r"[-_.+/=~]", "", value)
     if len(dense) < _RANDOM or not (dense.isascii() and dense.isalnum()):
         return False
