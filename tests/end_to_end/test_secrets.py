@@ -48,16 +48,16 @@ CHECK = 'echo "checked with $MY_API_KEY"; ! grep -qs "attempt 1" one.txt'
 class Blind(Redactor):
     """The weakened build: sees no secret anywhere."""
 
-    def line(self, said: bytes) -> bytes:
+    def redact_line(self, said: bytes) -> bytes:
         return said
 
-    def lines(self, said: list[bytes]) -> list[bytes]:  # type: ignore[override]
+    def redact_lines(self, said: list[bytes]) -> list[bytes]:  # type: ignore[override]
         return said
 
-    def text(self, said: str) -> str:
+    def redact_text(self, said: str) -> str:
         return said
 
-    def knowing(self, values: object) -> Redactor:
+    def with_values(self, values: object) -> Redactor:
         return self
 
 

@@ -20,10 +20,13 @@ HIDE = Redactor([("MY_KEY", KEY)])
 def test_a_value_is_found_however_json_wrote_it(ascii_only: bool) -> None:
     said = f"before {KEY} after"
     for _ in range(4):
-        assert HIDE.text(said).count("[MY_KEY]") == 1
-        assert "zweite" not in HIDE.text(said)
+        assert HIDE.redact_text(said).count("[MY_KEY]") == 1
+        assert "zweite" not in HIDE.redact_text(said)
         said = json.dumps({"text": said}, ensure_ascii=ascii_only)
-    assert HIDE.text(json.dumps(KEY).replace("/", "\\/").replace("<", "\\u003C")) == '"[MY_KEY]"'
+    assert (
+        HIDE.redact_text(json.dumps(KEY).replace("/", "\\/").replace("<", "\\u003C"))
+        == '"[MY_KEY]"'
+    )
 
 
 @given(st.text(min_size=1), st.text(), st.text(), st.booleans())
@@ -32,16 +35,16 @@ def test_no_value_is_left_and_json_stays_json(
 ) -> None:
     hide = Redactor([("V", value)])
     line = json.dumps([before + value + after], ensure_ascii=ascii_only)
-    assert "[V]" in hide.text(before + value + after)
-    found = json.loads(json.dumps(hide.within(json.loads(line))))
+    assert "[V]" in hide.redact_text(before + value + after)
+    found = json.loads(json.dumps(hide.redact_value(json.loads(line))))
     assert "[V]" in found[0]
 
 
 def test_of_values_within_each_other_the_longest_is_taken_out_whole() -> None:
     hide = Redactor([("SHORT", "abcd1234"), ("LONG", "abcd1234-and-more")])
-    assert hide.text("abcd1234-and-more abcd1234") == "[LONG] [SHORT]"
-    assert Redactor().knowing([("A", "abcd1234")]).text("abcd1234") == "[A]"
-    assert hide.knowing([("SHORT", "abcd1234")]) is hide
+    assert hide.redact_text("abcd1234-and-more abcd1234") == "[LONG] [SHORT]"
+    assert Redactor().with_values([("A", "abcd1234")]).redact_text("abcd1234") == "[A]"
+    assert hide.with_values([("SHORT", "abcd1234")]) is hide
 
 
 def _credentials() -> dict[str, str]:
@@ -61,9 +64,9 @@ def _credentials() -> dict[str, str]:
 def test_credentials_of_known_shapes_are_hidden_wherever_they_stand() -> None:
     for credential, shown in _credentials().items():
         for around in ("{}", "x {} y", '{{"text":"{}"}}', "KEY={}\\n"):
-            said = SHAPES_ALONE.text(around.format(credential))
+            said = SHAPES_ALONE.redact_text(around.format(credential))
             assert said == around.format(shown)
-            assert SHAPES_ALONE.text(said) == said
+            assert SHAPES_ALONE.redact_text(said) == said
 
 
 @pytest.mark.parametrize(
@@ -80,17 +83,17 @@ def test_credentials_of_known_shapes_are_hidden_wherever_they_stand() -> None:
     ],
 )
 def test_ordinary_text_is_left_alone(said: str) -> None:
-    assert SHAPES_ALONE.text(said) is said
+    assert SHAPES_ALONE.redact_text(said) is said
 
 
 def test_recorded_streams_are_left_alone() -> None:
     streams = Path(__file__).parents[1] / "streams"
     lines = [line for path in streams.rglob("*.jsonl") for line in path.read_bytes().splitlines()]
     assert lines
-    assert list(SHAPES_ALONE.lines(lines)) == lines
+    assert list(SHAPES_ALONE.redact_lines(lines)) == lines
 
 
 def test_many_lines_are_as_each_of_them() -> None:
     lines = [b"nothing", f"one {KEY}".encode(), *(one.encode() for one in _credentials())]
-    assert list(HIDE.lines(lines)) == [HIDE.line(one) for one in lines]
-    assert HIDE.lines([b"nothing"]) == [b"nothing"]
+    assert list(HIDE.redact_lines(lines)) == [HIDE.redact_line(one) for one in lines]
+    assert HIDE.redact_lines([b"nothing"]) == [b"nothing"]

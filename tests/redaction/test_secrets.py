@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.redaction import known
+from weft.redaction import list_secrets
 
 RANDOM = "kD83jfhQ20skLs92jfA7dk3hF9s2"
 
@@ -24,7 +24,7 @@ RANDOM = "kD83jfhQ20skLs92jfA7dk3hF9s2"
     ],
 )
 def test_a_name_that_says_so_is_enough(name: str, value: str) -> None:
-    assert known({name: value}) == [(name, value)]
+    assert list_secrets({name: value}) == [(name, value)]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_name_that_says_so_is_enough(name: str, value: str) -> None:
     ],
 )
 def test_short_and_common_values_never_are(name: str, value: str) -> None:
-    assert known({name: value}) == []
+    assert list_secrets({name: value}) == []
 
 
 def test_what_an_agent_is_given_is_also_secret_if_it_can_only_be_random() -> None:
@@ -65,7 +65,7 @@ def test_what_an_agent_is_given_is_also_secret_if_it_can_only_be_random() -> Non
         "SERVICE": "MyLongServiceNameInProduction2",
         "STARTED": "2024-01-01T00:00:00.000000+00:00",
     }
-    assert dict(known(given, given)) == {
+    assert dict(list_secrets(given, given)) == {
         "LICENCE": RANDOM,
         "UUID4": "0b7cb0b5-5a54-4b0c-8b8a-7c5b6d0fd8b1",
     }
@@ -77,10 +77,10 @@ def test_of_an_address_only_the_password_is_secret_and_what_is_random_in_it() ->
         "LOCAL_URL": "postgresql://app:app@localhost/app",
         "HOOK": f"https://hooks.example.org/services/{RANDOM}",
     }
-    assert known(variables) == [("DATABASE_URL", "hunter2hunter2")]
-    assert known(variables, ["HOOK"])[1:] == [("HOOK", RANDOM)]
+    assert list_secrets(variables) == [("DATABASE_URL", "hunter2hunter2")]
+    assert list_secrets(variables, ["HOOK"])[1:] == [("HOOK", RANDOM)]
 
 
 def test_a_key_of_several_lines_is_secret_line_by_line() -> None:
     key = f"-----BEGIN KEY-----\n{RANDOM}\n-----END KEY-----"
-    assert known({"PRIVATE_KEY": key}) == [("PRIVATE_KEY", key), ("PRIVATE_KEY", RANDOM)]
+    assert list_secrets({"PRIVATE_KEY": key}) == [("PRIVATE_KEY", key), ("PRIVATE_KEY", RANDOM)]

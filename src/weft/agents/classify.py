@@ -194,7 +194,7 @@ def _by_last_lines(ending: Ending, text: str) -> ErrorClass:
 
 
 def _silent(ending: Ending) -> Failure:
-    """Classify exit code 0 without a result: some programs end so on a signal or a refused request."""
+    """Classify exit code 0 without a result, as after a signal or a refused request."""
     pending = ending.seen.trouble
     if pending is not None:
         return _failed(ending, _kind_of(pending, ending), pending.text)

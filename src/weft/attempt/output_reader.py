@@ -130,7 +130,7 @@ class OutputReader:
             with path.open("rb") as file:
                 looked_at = size + self._hide.reach
                 file.seek(max(0, _size(path) - looked_at))
-                return self._hide.line(file.read(looked_at))[-size:].decode(errors="replace")
+                return self._hide.redact_line(file.read(looked_at))[-size:].decode(errors="replace")
         except FileNotFoundError:
             return ""
 
@@ -153,7 +153,7 @@ class OutputReader:
         in_pieces, says_result = self._adapter.FACTS.in_pieces, self._adapter.FACTS.says_result
         for line, text in zip(lines, shown(lines, self._hide), strict=True):
             if line.cut and says_result:
-                text = shorten_line(text, self._hide.line(line.last)[self._hide.reach :])
+                text = shorten_line(text, self._hide.redact_line(line.last)[self._hide.reach :])
             happened, self._reading = self._adapter.read(text, self._reading)
             self._offset = line.end
             for event in happened:
@@ -198,7 +198,7 @@ def as_record(event: Event) -> dict[str, Any] | None:
 
 def shown(lines: Sequence[OutputLine], hide: Redactor) -> list[bytes]:
     """Remove secrets from lines; shorten a cut line, which may end inside a secret."""
-    clean = hide.lines([line.text for line in lines])
+    clean = hide.redact_lines([line.text for line in lines])
     return [
         text[: -hide.reach] if line.cut else text for line, text in zip(lines, clean, strict=True)
     ]
@@ -208,7 +208,7 @@ def hidden(event: Event, hide: Redactor) -> Event:
     """Remove secrets that an event joins from several pieces of output."""
     match event:
         case events.TextEvent(text) | events.Result(text=text) | events.Error(text=text):
-            clean = hide.text(text)
+            clean = hide.redact_text(text)
             return event if clean is text else replace(event, text=clean)
     return event
 

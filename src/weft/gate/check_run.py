@@ -321,5 +321,7 @@ def _tail(directory: Path, hide: Redactor) -> str:
         path = directory / name
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - most - hide.reach))
-            parts.append(hide.line(file.read(most + hide.reach))[-most:].decode(errors="replace"))
+            parts.append(
+                hide.redact_line(file.read(most + hide.reach))[-most:].decode(errors="replace")
+            )
     return "\n".join(part.strip("\n") for part in parts if part.strip())

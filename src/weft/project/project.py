@@ -19,7 +19,7 @@ from weft import config
 from weft.config import Config
 from weft.errors import InputError, WeftError
 from weft.project.server_address import SERVER, find_server, token_file
-from weft.redaction import Redactor, known
+from weft.redaction import Redactor, list_secrets
 from weft.store import Store, default_url, open_store
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Project(Struct, frozen=True, kw_only=True):
             self.store_url,
             tuning=self.config.tuning,
             limits=self.config.limits,
-            redactor=Redactor(known(self.environment, self.config.gate.env)),
+            redactor=Redactor(list_secrets(self.environment, self.config.gate.env)),
         )
 
     @property

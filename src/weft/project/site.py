@@ -19,7 +19,7 @@ from weft.process.launcher import Launcher
 from weft.process.sandbox import Able
 from weft.project.changeover import Changeover
 from weft.project.checkout_watch import Looks
-from weft.redaction import known
+from weft.redaction import list_secrets
 from weft.store import Store
 from weft.store.runs import get_settings
 from weft.workspace import Terms
@@ -91,7 +91,7 @@ class Site(Struct, frozen=True, kw_only=True):
         if run is None:
             return self
         settings = get_settings(self.store, run)
-        self.store.hide_secrets(known(self.environment, settings.gate.env))
+        self.store.hide_secrets(list_secrets(self.environment, settings.gate.env))
         return replace(self, config=self.config.with_run(settings), settings=settings)
 
     def read_agent(self, name: str) -> Agent:
@@ -151,7 +151,7 @@ def secrets_of(agent: Agent, environment: Mapping[str, str]) -> list[tuple[str, 
     from weft.agents.adapters import get_adapter  # late import: few callers start the agent
 
     passed_on = (*get_adapter(agent).FACTS.passes, *agent.env_passed, *agent.env_set)
-    return known({**environment, **agent.env_set}, passed_on)
+    return list_secrets({**environment, **agent.env_set}, passed_on)
 
 
 def agent_names(root: Path) -> list[str]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from weft.redaction import Redactor, known
+from weft.redaction import Redactor, list_secrets
 
 _AGAIN: Final = 60.0  # seconds
 
@@ -37,13 +37,13 @@ class Redaction(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        clean = self._hide.text(text)
+        clean = self._hide.redact_text(text)
         if clean is not text:
             record.msg, record.args = clean, None
         if record.exc_info and not record.exc_text:
             record.exc_text = logging.Formatter().formatException(record.exc_info)
         if record.exc_text:
-            record.exc_text = self._hide.text(record.exc_text)
+            record.exc_text = self._hide.redact_text(record.exc_text)
         return True
 
 
@@ -52,7 +52,7 @@ def show_warnings(environment: Mapping[str, str] = os.environ) -> None:
     if logging.getLogger().handlers:
         return
     logging.basicConfig(format="weft: %(message)s", level=logging.WARNING)
-    hide_in_logs(Redactor(known(environment)))
+    hide_in_logs(Redactor(list_secrets(environment)))
     for handler in logging.getLogger().handlers:
         handler.addFilter(OnceInAWhile())
 

@@ -1,6 +1,6 @@
 """Redaction of secrets from all that weft stores and shows."""
 
 from weft.redaction.redactor import SHAPES_ALONE, Redactor
-from weft.redaction.secrets import known
+from weft.redaction.secrets import list_secrets
 
-__all__ = ["SHAPES_ALONE", "Redactor", "known"]
+__all__ = ["SHAPES_ALONE", "Redactor", "list_secrets"]

@@ -69,31 +69,31 @@ class Redactor:
         # piece of a secret is left where it was cut.
         self.reach = 300 + 2 * max((len(value.encode(*_UTF8)) for value in by_value), default=0)
 
-    def knowing(self, values: Iterable[tuple[str, str]]) -> Redactor:
+    def with_values(self, values: Iterable[tuple[str, str]]) -> Redactor:
         """Return a redactor that knows these values too; itself if it does already."""
         more = [pair for pair in values if pair not in self._values]
         return Redactor([*self._values, *more]) if more else self
 
-    def line(self, data: bytes) -> bytes:
+    def redact_line(self, data: bytes) -> bytes:
         # In a short line a single search for all anchors is quicker.
         if len(data) < _LITTLE and self._anchors.search(data) is None:
             return data
         return _applied(self._rules, data)
 
-    def lines(self, data: Sequence[bytes]) -> Sequence[bytes]:
+    def redact_lines(self, data: Sequence[bytes]) -> Sequence[bytes]:
         """Redact many lines; fast in the usual case that none holds a secret."""
         together = b"\n".join(data)
         rules = [rule for rule in self._rules if rule.anchor in together]
         return [_applied(rules, line) for line in data] if rules else data
 
-    def text(self, content: str) -> str:
+    def redact_text(self, content: str) -> str:
         before = content.encode(*_UTF8)
-        after = self.line(before)
+        after = self.redact_line(before)
         return content if after is before or after == before else after.decode(*_UTF8)
 
-    def finds(self, content: str) -> bool:
+    def has_secret(self, content: str) -> bool:
         """Return whether a text, which may be JSON, holds a secret."""
-        return self.text(content) is not content
+        return self.redact_text(content) is not content
 
     def find_names(self, data: bytes) -> list[str]:
         """Return the names of the known values that the text contains."""
@@ -103,14 +103,14 @@ class Redactor:
             if rule.anchor in data and rule.pattern.search(data) is not None
         ]
 
-    def within(self, value: Any) -> Any:
+    def redact_value(self, value: Any) -> Any:
         """Redact every string in a value, except names of fields."""
         if isinstance(value, str):
-            return self.text(value)
+            return self.redact_text(value)
         if isinstance(value, Mapping):
-            return {name: self.within(item) for name, item in value.items()}
+            return {name: self.redact_value(item) for name, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.within(item) for item in value]
+            return [self.redact_value(item) for item in value]
         return value
 
 
@@ -137,7 +137,7 @@ _NAMED: Final = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 
 
 def _escaped(char: str) -> bytes:
-    """Match a character as it is, or with the escapes of JSON, or of JSON within JSON to any depth."""
+    """Match a character as it is, or with any number of JSON escapes."""
     if char.isascii() and char.isalnum():
         return char.encode()
     units = char.encode("utf-16-be", "surrogatepass")

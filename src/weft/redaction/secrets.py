@@ -34,7 +34,9 @@ _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s:/@]*:([^\s@/]+)
 _TURN: Final = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])|(?<=[a-z])(?=[A-Z])")
 
 
-def known(environment: Mapping[str, str], passed_on: Iterable[str] = ()) -> list[tuple[str, str]]:
+def list_secrets(
+    environment: Mapping[str, str], passed_on: Iterable[str] = ()
+) -> list[tuple[str, str]]:
     """Return the secrets among variables, with names; `passed_on` are those that programs get."""
     asked = frozenset(passed_on)
     return [

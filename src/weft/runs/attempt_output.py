@@ -28,7 +28,7 @@ from weft.process import attempt_files
 from weft.process.output_tail import OutputLine, Tail
 from weft.project.project import Project
 from weft.project.site import home, read_agent, secrets_of
-from weft.redaction import Redactor, known
+from weft.redaction import Redactor, list_secrets
 from weft.runs.agent_reports import said_lines
 from weft.runs.control import called
 from weft.store import Store
@@ -90,7 +90,7 @@ def read_piece(
 
 def _hiding(project: Project, agent: str) -> Redactor:
     """What takes out an agent's secrets, as far as whoever looks knows them himself."""
-    values = known(project.environment, project.config.gate.env)
+    values = list_secrets(project.environment, project.config.gate.env)
     with suppress(InputError):  # its file is gone since, or broken: what names tell is known
         values += secrets_of(read_agent(project.root, agent), project.environment)
     return Redactor(values)

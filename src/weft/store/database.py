@@ -140,13 +140,13 @@ class Transaction:
         """Append an event whose data has names chosen by other programs."""
         self.outward.events = True
         text = encode_ascii(data)
-        if self._redactor.finds(text):
-            text = encode_ascii(self._redactor.within(data))
+        if self._redactor.has_secret(text):
+            text = encode_ascii(self._redactor.redact_value(data))
         self.run("append_event", at=now, kind=kind, run=run, task=task, data=text)
 
     def redact(self, text: str) -> str:
         """Return a program's text as the store keeps it: without secrets and bytes it refuses."""
-        return storable(self._redactor.text(text))
+        return storable(self._redactor.redact_text(text))
 
     def ring(self) -> None:
         """Wake the processes that follow events, although there is no new event."""

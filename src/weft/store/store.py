@@ -90,7 +90,7 @@ class Store:
 
     def hide_secrets(self, secrets: Iterable[tuple[str, str]]) -> None:
         """Remove these values, given with their names, from all texts stored from now on."""
-        self.redactor = self.redactor.knowing(secrets)
+        self.redactor = self.redactor.with_values(secrets)
 
     def listen(self, topic: Topic) -> Listener:
         """Return a listener that is rung after each change of that kind, by any process."""

@@ -62,7 +62,7 @@ def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Dispatche
     refuse_revoked(store, who.token, now=now)
     _refuse_unusable(who, work)
     if who.fence is not None:  # an agent's words, and the prompt of another
-        hide = store.redactor.text
+        hide = store.redactor.redact_text
         work = replace(work, title=hide(work.title), text=hide(work.text))
     sender = get_sender(store, who, work.sender, now=now)
     member = None if work.to is None else get_called(store, who, work.to, now=now)

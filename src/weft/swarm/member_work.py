@@ -220,7 +220,7 @@ def _refuse_another_result(store: Store, fence: int, outcome: Outcome) -> None:
     """Refuse a result that differs from the first. Several callers may each believe that theirs
     was stored."""
     first = leases.find_answer(store, fence)
-    answer = storable(store.redactor.text(outcome.result or outcome.reason))
+    answer = storable(store.redactor.redact_text(outcome.result or outcome.reason))
     if first is None or first == (outcome.kind, answer):
         return
     kind, text = first

@@ -39,7 +39,7 @@ from weft.process.launcher import Launcher
 from weft.process.process_identity import ProcessPlace, boottime, get_place
 from weft.process.process_table import Process
 from weft.project.site import Site
-from weft.redaction import known
+from weft.redaction import list_secrets
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.limit_table import identity
@@ -83,7 +83,7 @@ def open_site(
 ) -> Iterator[Site]:
     """`mcp` is where this process serves weft's tools itself; else the configuration may name a
     server on the same store."""
-    store.hide_secrets(known(environment, config.gate.env))
+    store.hide_secrets(list_secrets(environment, config.gate.env))
     with Launcher(cgroup.find_parent()) as launcher:
         site = Site(
             store=store,
