@@ -14,8 +14,8 @@ from weft.cli.view.draw import draw
 from weft.cli.view.picture import Picture
 from weft.cli.view.picture_builder import Scenery
 from weft.model import NewRun, NewTask, NewWorker, Outcome, Stage, State, TaskRequest
-from weft.runs.progress import look
-from weft.runs.tracker import Events, Track
+from weft.runs.progress import read_progress
+from weft.runs.tracker import EventReader, RunTracker
 from weft.store import Store, open_store
 from weft.store.admission import admit
 from weft.store.leases import finish, report_all
@@ -61,12 +61,12 @@ class _Workload:
 
 
 @contextmanager
-def _followed() -> Iterator[tuple[Store, _Workload, Track, Events]]:
+def _followed() -> Iterator[tuple[Store, _Workload, RunTracker, EventReader]]:
     with sqlite_url() as url, open_store(url) as store:
         workload = _Workload(store)
-        events = Events(store, after=0)
+        events = EventReader(store, after=0)
         events.fresh()
-        yield store, workload, Track(store, "r", now=time.time()), events
+        yield store, workload, RunTracker(store, "r", now=time.time()), events
 
 
 @figure("follow_ratio", "ratio", at_most=0.2)
@@ -79,7 +79,7 @@ def follow_ratio() -> float:
             start = time.thread_time()
             track.take_in(events.fresh(), now=time.time())
             between = time.thread_time()
-            look(store, "r")
+            read_progress(store, "r")
             ratios.append((between - start) / (time.thread_time() - between))
         return statistics.median(ratios)
 

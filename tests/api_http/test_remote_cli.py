@@ -28,8 +28,8 @@ from weft.cli import COMMANDS
 from weft.errors import Forbidden, InputError
 from weft.model import HUMAN, Class, NewRun, NewTask, State
 from weft.project.project import find_elsewhere
-from weft.runs.attempt_output import Named, read_piece
-from weft.runs.explanation import why
+from weft.runs.attempt_output import AttemptName, read_piece
+from weft.runs.explanation import explain_task
 from weft.store import open_store
 from weft.store.remote_calls import hints_of
 from weft.store.remote_store import RemoteStore
@@ -323,7 +323,7 @@ def _request(caller: socket.socket) -> bytes:
 def test_no_path_of_a_caller_reaches_the_files(yard: Served) -> None:
     place = find_elsewhere(yard.elsewhere, {"WEFT_SERVER": yard.url, "WEFT_TOKEN": yard.token})
     assert place is not None
-    attempt = Named(task=1, number=1)
+    attempt = AttemptName(task=1, number=1)
     for store, offset in (("../../x", 0), ("", 0), ("/etc", 0), ("a" * 32, -1)):
         with pytest.raises(InputError):
             read_piece(place, store, attempt, stream="stdout", offset=offset, ended=True)
@@ -414,7 +414,7 @@ def test_records_of_the_store_are_whole_after_the_journey(yard: Served) -> None:
         open_store(url) as here,
         RemoteStore(Server(url=yard.url, token=make_token(url, "read"))) as there,
     ):
-        task = why(there, "1", now=0).task
-        assert why(here, "1", now=0) == why(there, "1", now=0)
+        task = explain_task(there, "1", now=0).task
+        assert explain_task(here, "1", now=0) == explain_task(there, "1", now=0)
         assert [type(one) for one in (task.klass, task.files, task.state)] == [Class, tuple, State]
         assert there.tuning.lease == 3.0

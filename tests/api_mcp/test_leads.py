@@ -12,7 +12,7 @@ from databases import look
 from mcp_project import House, call, lines, made_in
 from wait_until import PATIENCE, wait_until
 from weft.model import State
-from weft.runs.single_task import check, hand_in
+from weft.runs.single_task import check, submit_task
 from weft.swarm.delivery import write
 from weft.swarm.identity import LOCAL
 
@@ -20,7 +20,7 @@ from weft.swarm.identity import LOCAL
 def start_lead(house: House, *script: str) -> int:
     request = check(house.project(), lines(*script), files=[], agent="lead")
     assert request.files == ()  # a lead claims nothing unless that was asked for
-    return hand_in(house.project(), house.store, request)
+    return submit_task(house.project(), house.store, request)
 
 
 def sent_by(house: House, task: int) -> list[int]:

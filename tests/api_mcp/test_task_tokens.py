@@ -21,7 +21,7 @@ from mcp_project import House, call, lines
 from wait_until import PATIENCE, wait_until
 from weft.model import State
 from weft.runs.preparation import RunOptions
-from weft.runs.single_task import check, hand_in
+from weft.runs.single_task import check, submit_task
 from weft.store.tasks import cancel
 from weft.swarm.dispatch import send
 from weft.swarm.identity import LOCAL
@@ -117,7 +117,7 @@ async def test_a_leads_token_may_also_look_around_and_send_work(
 ) -> None:
     house.agent("closed")
     request = check(house.project(), lines(f"wait {tmp_path}/go"), files=[], agent="lead")
-    own = hand_in(house.project(), house.store, request)
+    own = submit_task(house.project(), house.store, request)
     other = house.submit(f"wait {tmp_path}/go", files=())
     with anyio.fail_after(PATIENCE):
         async with house.over_http(house.token_of(own)) as tools:

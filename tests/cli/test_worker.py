@@ -31,7 +31,7 @@ def hand_in(root: Path, url: str, *scripts: str) -> list[int]:
     found = project.find(root, {"WEFT_STORE": url, "PATH": "/usr/bin:/bin"})
     with found.open_store() as store:
         return [
-            single_task.hand_in(
+            single_task.submit_task(
                 found, store, single_task.check(found, text, files=[f"file{n}"], agent="try")
             )
             for n, text in enumerate(scripts)

@@ -9,7 +9,7 @@ import pytest
 from store_helpers import hire
 from weft.admission.capacity import Shortage
 from weft.model import HUMAN, AgentFile, NewRun, NewTask, NewWorker, Outcome, State
-from weft.runs.attention import Attention, look_for_needs, weigh
+from weft.runs.attention import Attention, find_attention, read_attention
 from weft.store import Store
 from weft.store.admission import admit, admit_task, drain
 from weft.store.leases import finish
@@ -58,7 +58,7 @@ FULL = Places(capacity=1, used=1)
     ],
 )
 def test_what_may_still_move_is_waited_for(prospects: Prospects) -> None:
-    assert "r" not in weigh(prospects).stuck
+    assert "r" not in find_attention(prospects).stuck
 
 
 def short(resource: str, asked: int, used: int, capacity: int) -> Ready:
@@ -107,7 +107,7 @@ def short(resource: str, asked: int, used: int, capacity: int) -> Ready:
 def test_what_nothing_that_ends_can_change_is_named_with_its_cure(
     prospects: Prospects, do: str
 ) -> None:
-    needs = weigh(prospects)
+    needs = find_attention(prospects)
     assert needs.stuck == {"r"}
     assert [need.do[0] for need in needs.of("r")] == [do]
 
@@ -124,7 +124,7 @@ def test_what_nothing_that_ends_can_change_is_named_with_its_cure(
 def test_a_task_that_stands_is_named(state: str, do: str) -> None:
     asked = AskedWork(task=1, run="r", name="1.1", title="Agree?", state=state, reason="Why?\nMore")
     human = Ready(run="r", task=1, name="1.1", human=True)
-    needs = weigh(Prospects(courses=(R,), asked=(asked,), ready=(human,)))
+    needs = find_attention(Prospects(courses=(R,), asked=(asked,), ready=(human,)))
     [need] = needs.of("r")
     assert (need.subject, need.do[0]) == ("1 r/1.1", do)
     assert needs.stuck == {"r"}
@@ -135,7 +135,7 @@ def test_a_run_that_was_paused_is_one_thing() -> None:
         AskedWork(task=n, run="r", name=str(n), title="", state="paused", reason="")
         for n in (1, 2, 3)
     )
-    [need] = weigh(Prospects(courses=(R,), asked=tasks)).all
+    [need] = find_attention(Prospects(courses=(R,), asked=tasks)).all
     assert str(need) == "3 tasks of r are paused (`weft resume r`)"
 
 
@@ -144,7 +144,7 @@ def test_whoever_waits_for_files_of_a_run_that_stands_needs_what_that_one_needs(
     third = Holder(task=7, run="third", name="7", stands=False)
     behind = Ready(run="other", task=9, name="9", holder=third)
     courses = (R, Course(run="other"), Course(run="third", queued=True, gate="moved"))
-    needs = weigh(Prospects(courses=courses, ready=(HELD, behind)))
+    needs = find_attention(Prospects(courses=courses, ready=(HELD, behind)))
     assert needs.stuck == {"r", "other", "third"}
     for run in ("r", "other", "third"):
         assert [need.do for need in needs.of(run)] == [("weft resume third",)], run
@@ -153,9 +153,9 @@ def test_whoever_waits_for_files_of_a_run_that_stands_needs_what_that_one_needs(
 def test_places_held_by_runs_that_stand_are_told_from_those_of_one_at_work() -> None:
     courses = (Course(run="r", waits=True), Course(run="a"), Course(run="b", comes_back=True))
     places = Places(capacity=2, used=2)
-    assert weigh(Prospects(courses=courses, places=places)).stuck == {"a"}
+    assert find_attention(Prospects(courses=courses, places=places)).stuck == {"a"}
     standing = (courses[0], courses[1], Course(run="b"))
-    needs = weigh(Prospects(courses=standing, places=places))
+    needs = find_attention(Prospects(courses=standing, places=places))
     assert needs.stuck == {"r", "a", "b"}
     assert [need.do for need in needs.of("r")] == [("weft limits set runs 3", "weft ps")]
 
@@ -169,7 +169,7 @@ def work(name: str, *files: str, **demand: int) -> NewTask:
 
 
 def needs_of(store: Store) -> Attention:
-    return look_for_needs(store, now=time.time())
+    return read_attention(store, now=time.time())
 
 
 def test_a_limit_that_is_full_while_others_run_needs_nobody(store: Store) -> None:

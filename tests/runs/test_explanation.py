@@ -9,7 +9,9 @@ import pytest
 from store_helpers import count_transactions, go, hire, url
 from swarm_helpers import OWNER, join, post
 from weft.model import NewRun, NewTask, Outcome, State
-from weft.runs.explanation import look_at_costs, look_at_queue, why
+from weft.runs.explanation import explain_task
+from weft.runs.queue_view import read_queue
+from weft.runs.run_costs import list_run_costs
 from weft.store import Store
 from weft.store.leases import finish
 from weft.store.runs import submit_run
@@ -20,10 +22,10 @@ __all__ = ["url"]
 
 CANDIDATE = Outcome(state=State.GATING, candidate="c" * 40, base="b" * 40)
 READS: dict[str, Callable[[Store], object]] = {
-    "why of a task at the gate": lambda store: why(store, "r/a", now=2),
-    "why of a ready task": lambda store: why(store, "r/b", now=2),
-    "queue": lambda store: look_at_queue(store, now=2, most=5),
-    "costs": lambda store: look_at_costs(store, None),
+    "why of a task at the gate": lambda store: explain_task(store, "r/a", now=2),
+    "why of a ready task": lambda store: explain_task(store, "r/b", now=2),
+    "queue": lambda store: read_queue(store, now=2, most=5),
+    "costs": lambda store: list_run_costs(store, None),
     "explain": lambda store: explain(store, OWNER, 1, now=2),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from weft.model import HUMAN, Attempt, Class, Priority, Stage, State, Task, TaskKind, TaskRequest
 from weft.runs.duration_estimates import DurationEstimates
-from weft.runs.outlook import foresee, list_holdups
+from weft.runs.outlook import list_holdups, predict_rest
 from weft.runs.run_figures import find_bounds
 
 
@@ -73,7 +73,7 @@ def left(
     slots: int = 2,
     started: dict[int, float] | None = None,
 ) -> float | None:
-    return foresee(
+    return predict_rest(
         tasks, edges, started or {}, known(10.0), slots=slots, check=0.0, now=100.0
     ).seconds
 
@@ -126,10 +126,10 @@ def test_an_attempt_under_way_has_the_rest_of_its_time_and_never_none() -> None:
 def test_nobody_guesses_while_nothing_is_known() -> None:
     nothing = DurationEstimates(lambda agent, stage: [], [])
     tasks = [task(1, State.DONE), task(2, State.READY)]
-    ahead = foresee(tasks, [], {}, nothing, slots=1, check=0.0, now=0.0)
+    ahead = predict_rest(tasks, [], {}, nothing, slots=1, check=0.0, now=0.0)
     assert (ahead.seconds, ahead.share) == (None, 0.5)
     learned = DurationEstimates(lambda agent, stage: [], [attempt(1, 0.0, 4.0)])
-    assert foresee(tasks, [], {}, learned, slots=1, check=0.0, now=0.0).seconds == 4.0
+    assert predict_rest(tasks, [], {}, learned, slots=1, check=0.0, now=0.0).seconds == 4.0
 
 
 def test_stages_that_are_over_do_not_count_again() -> None:

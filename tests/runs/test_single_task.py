@@ -62,12 +62,12 @@ def test_without_files_everything_is_claimed_and_none_claims_nothing(found: Proj
 
 def test_a_name_is_readable_and_never_given_twice() -> None:
     names = {
-        single_task.name_of("Fix the typo in README.md, please\nscript: x") for _ in range(100)
+        single_task.choose_name("Fix the typo in README.md, please\nscript: x") for _ in range(100)
     }
     assert len(names) == 100, "a second store starts from 1 again, and the branches are still there"
     assert all(name.startswith("fix-the-typo-in-readme-md-") for name in names)
-    assert single_task.name_of("日本語").startswith("task-")
-    assert len(single_task.name_of("x" * 10_000)) < 50
+    assert single_task.choose_name("日本語").startswith("task-")
+    assert len(single_task.choose_name("x" * 10_000)) < 50
 
 
 def test_an_agent_with_a_typo_is_suggested(found: Project) -> None:

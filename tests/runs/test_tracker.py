@@ -6,8 +6,8 @@ import random
 
 from weft.errors import WeftError
 from weft.model import NewRun, NewTask, NewWorker, Outcome, State
-from weft.runs.progress import look
-from weft.runs.tracker import Events, Track
+from weft.runs.progress import read_progress
+from weft.runs.tracker import EventReader, RunTracker
 from weft.store import Store
 from weft.store.admission import admit
 from weft.store.leases import finish, report_all, take
@@ -65,26 +65,26 @@ def happen(store: Store, chance: random.Random, held: list[int], now: float) -> 
         pass  # what cannot be done changes nothing
 
 
-def follows(store: Store, track: Track, seed: int) -> bool:
+def follows(store: Store, track: RunTracker, seed: int) -> bool:
     """Whether a track stays equal to the whole truth all along."""
     chance = random.Random(seed)
-    events = Events(store, after=0)
+    events = EventReader(store, after=0)
     held: list[int] = []
     for step in range(80):
         happen(store, chance, held, now=10.0 + step)
         track.take_in(events.fresh(), now=10.0)
-        if track.progress != look(store, "r"):
+        if track.progress != read_progress(store, "r"):
             return False
     return True
 
 
 def test_a_followed_run_is_always_the_one_in_the_store(store: Store) -> None:
     submitted(store, 1)
-    assert follows(store, Track(store, "r", now=10.0), 1)
-    assert {task.state for task in look(store, "r").tasks} >= {State.DONE, State.READY}
+    assert follows(store, RunTracker(store, "r", now=10.0), 1)
+    assert {task.state for task in read_progress(store, "r").tasks} >= {State.DONE, State.READY}
 
 
-class OnlyNamed(Track):
+class OnlyNamed(RunTracker):
     """Reads again only what events name: what becomes ready by that is missed."""
 
     def _read_tasks(self, named: set[int]) -> None:
@@ -104,8 +104,8 @@ def test_a_track_that_reads_too_little_is_found_out(store: Store) -> None:
 def test_what_agents_do_now_and_what_is_checked_is_heard(store: Store) -> None:
     submitted(store, 2)
     [grant, *_] = admit(store, "w", now=2.0)
-    track = Track(store, "r", now=2.0)
-    events = Events(store, after=0)
+    track = RunTracker(store, "r", now=2.0)
+    events = EventReader(store, after=0)
     said = {
         "attempt": 1,
         "events": [
@@ -124,6 +124,6 @@ def test_what_agents_do_now_and_what_is_checked_is_heard(store: Store) -> None:
     assert track.doing_of(task, attempt).text == "The last line"
     assert track.micro_usd == 250_000
     assert [(one.since, one.entries) for one in track.checks] == [(4.0, ("1.1", "2.1"))]
-    late = Track(store, "r", now=5.0)
+    late = RunTracker(store, "r", now=5.0)
     assert late.doing_of(task, attempt) == track.doing_of(task, attempt), "who comes later, too"
     assert late.checks == track.checks

@@ -6,7 +6,8 @@ from store_helpers import go, hire, url
 from swarm_helpers import ACME, OWNER, join, post
 from weft.api.http import wire
 from weft.model import AgentFile, NewRun, NewTask, Outcome, State
-from weft.runs.explanation import look_at_queue, why
+from weft.runs.explanation import explain_task
+from weft.runs.queue_view import read_queue
 from weft.store import Store
 from weft.store.leases import finish
 from weft.store.runs import submit_run
@@ -27,19 +28,20 @@ def test_a_tenant_is_told_of_its_own_queue_and_who_has_none_of_everybodys(store:
         finish(store, go(store).fence, CANDIDATE, now=1)
     post(store, who=OWNER)
     own = post(store, who=ACME)
-    every = wire.queue(look_at_queue(store, now=2, most=5), 5)
+    every = wire.queue(read_queue(store, now=2, most=5), 5)
     assert (every["count"], [one["run"] for one in every["gates"]]) == (2, ["acme", "other"])
-    theirs = wire.queue(look_at_queue(store, now=2, most=5, tenant="acme"), 5)
+    theirs = wire.queue(read_queue(store, now=2, most=5, tenant="acme"), 5)
     assert ([one["task"] for one in theirs["ready"]], theirs["count"]) == ([own.task], 1)
     assert [one["run"] for one in theirs["gates"]] == ["acme"]
-    [first] = wire.queue(look_at_queue(store, now=2, most=1), 1)["gates"]
+    [first] = wire.queue(read_queue(store, now=2, most=1), 1)["gates"]
     assert first["run"] == "acme"
 
 
 def test_a_tenant_is_told_its_place_among_its_own(store: Store) -> None:
     post(store, who=OWNER)
     own = post(store, who=ACME)
-    place, among_all = explain(store, ACME, own.task, now=2).place, why(store, "2", now=2).place
+    place = explain(store, ACME, own.task, now=2).place
+    among_all = explain_task(store, "2", now=2).place
     assert place is not None
     assert (place.number, place.of, place.ahead) == (1, 1, ())
     assert among_all is not None
@@ -81,12 +83,12 @@ def test_a_tenant_is_told_neither_files_nor_numbers_of_anothers_task(store: Stor
     grant = go(store)
     own = 3 - grant.task
     explained = str(explain(store, ACME, own, now=2).waits)
-    queued = str(wire.queue(look_at_queue(store, now=2, most=5, tenant="acme"), 5)["ready"])
+    queued = str(wire.queue(read_queue(store, now=2, most=5, tenant="acme"), 5)["ready"])
     for told in (explained, queued):
         assert "another tenant's task" in told
         assert secret not in told
         assert f"task {grant.task}" not in told
-    everything = str(why(store, str(own), now=2).waits)
+    everything = str(explain_task(store, str(own), now=2).waits)
     assert f"{secret} held by task {grant.task}" in everything
 
 

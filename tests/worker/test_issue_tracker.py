@@ -12,7 +12,7 @@ from beads_issues import Issues
 from wait_until import wait_until
 from weft.errors import StaleFence
 from weft.model import HUMAN, NewRun, NewTask, TaskRequest
-from weft.runs.progress import look
+from weft.runs.progress import read_progress
 from weft.store import Store, open_store
 from weft.store.events import read_events
 from weft.store.runs import submit_run
@@ -59,7 +59,7 @@ def tracker(tmp_path: Path, issues: Issues, store: Store) -> Callable[..., Issue
 
 
 def news(store: Store) -> News:
-    return News(progress=look(store, RUN))
+    return News(progress=read_progress(store, RUN))
 
 
 def submit(store: Store, *names: str) -> dict[str, int]:
@@ -270,5 +270,5 @@ def test_a_tracker_that_another_worker_took_over_tells_nothing(
         raise StaleFence
 
     with pytest.raises(StaleFence):
-        tracker().apply(News(progress=look(store, RUN), confirm=confirm))
+        tracker().apply(News(progress=read_progress(store, RUN), confirm=confirm))
     assert issues.raw_calls() == []

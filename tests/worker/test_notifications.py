@@ -14,7 +14,7 @@ import pytest
 from weft import config
 from weft.errors import StaleFence
 from weft.model import HUMAN, NewRun, NewTask
-from weft.runs.progress import look
+from weft.runs.progress import read_progress
 from weft.store import Store, open_store
 from weft.store.runs import end_finished, submit_run
 from weft.store.tasks import approve
@@ -79,15 +79,17 @@ def test_each_question_is_told_once_whichever_worker_tells_it(tmp_path: Path, st
     asked: Sequence[str] = ()
     for _ in range(2):
         notifications = Notifications(settings, tmp_path, ENVIRONMENT, asked)
-        progress = look(store, "r1")
+        progress = read_progress(store, "r1")
         assert notifications.wants(progress, changed=False) == (not asked)
         asked = notifications.apply(News(progress=progress))
         assert notifications.apply(News(progress=progress)) == asked
     assert (tmp_path / "told").read_text() == "person_needed\n"
-    [task] = look(store, "r1").tasks
+    [task] = read_progress(store, "r1").tasks
     approve(store, task.id, now=time.time())
     end_finished(store, now=time.time())
-    Notifications(settings, tmp_path, ENVIRONMENT, asked).apply(News(progress=look(store, "r1")))
+    Notifications(settings, tmp_path, ENVIRONMENT, asked).apply(
+        News(progress=read_progress(store, "r1"))
+    )
     assert (tmp_path / "told").read_text() == "person_needed\nrun_ended\n"
 
 
@@ -99,6 +101,6 @@ def test_a_worker_that_lost_its_lease_sends_nothing(tmp_path: Path, store: Store
 
     with pytest.raises(StaleFence):
         Notifications(settings, tmp_path, ENVIRONMENT, ()).apply(
-            News(progress=look(store, "r1"), confirm=confirm)
+            News(progress=read_progress(store, "r1"), confirm=confirm)
         )
     assert not (tmp_path / "told").exists()

@@ -13,11 +13,11 @@ from msgspec.structs import asdict
 from weft.cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from weft.runs.control import Done
+    from weft.runs.control import ControlResult
     from weft.store import Store
 
 
-def steer(directory: Path, verb: Callable[[Store, float], Done], *, as_json: bool) -> None:
+def steer(directory: Path, verb: Callable[[Store, float], ControlResult], *, as_json: bool) -> None:
     """Carry out a verb on the project's store, now, and say what it came to."""
     from weft.project import project
 

@@ -16,7 +16,7 @@ from weft.cli.task_arguments import run_argument
 from weft.formats import dollars
 
 if TYPE_CHECKING:
-    from weft.runs.explanation import RunCost
+    from weft.runs.run_costs import RunCost
 
 
 @click.command(name="cost")
@@ -31,10 +31,10 @@ def command(directory: Path, run: str | None, as_json: bool) -> None:
     tasks.
     """
     from weft.project import project
-    from weft.runs.explanation import look_at_costs
+    from weft.runs.run_costs import list_run_costs
 
     with project.find(directory, os.environ).open_store() as store:
-        found = look_at_costs(store, run)
+        found = list_run_costs(store, run)
     if as_json:
         print_json({"runs": [_as_dict(one) for one in found]})
         return

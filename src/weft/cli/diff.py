@@ -29,10 +29,10 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     byte by byte: weft diff 2.3 | git apply
     """
     from weft.project import project
-    from weft.runs.task_diff import find_difference
+    from weft.runs.task_diff import get_diff
 
     found = project.find(directory, os.environ)
-    change = find_difference(found, task)
+    change = get_diff(found, task)
     with found.open_store() as store:
         say_which(store, task, change.task)
     if as_json:

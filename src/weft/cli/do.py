@@ -59,9 +59,9 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
 
         after = last_event(store)
         if request is None:
-            task = single_task.ask_for(found, text, files=files, agent=agent)
+            task = single_task.submit_text(found, text, files=files, agent=agent)
         else:
-            task = single_task.hand_in(found, store, request)
+            task = single_task.submit_task(found, store, request)
         status = _follow(found, store, task, after=after, quiet=as_json)
         result = single_task.summary(store, task)
     if as_json:

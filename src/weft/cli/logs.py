@@ -15,7 +15,7 @@ from weft.cli.output import json_option, printable
 from weft.cli.task_arguments import say_which, task_argument
 
 if TYPE_CHECKING:
-    from weft.runs.attempt_output import AttemptOutput
+    from weft.runs.attempt_output import LogLine
 
 
 @click.command(name="logs")
@@ -41,14 +41,14 @@ def command(
     an object of its own.
     """
     from weft.project import project
-    from weft.runs.attempt_output import Log
-    from weft.runs.task_names import name_task
+    from weft.runs.attempt_output import TaskLog
+    from weft.runs.task_names import get_named_task
 
     found = project.find(directory, os.environ)
     with found.open_store() as store:
-        named = name_task(store, task)
+        named = get_named_task(store, task)
         say_which(store, task, named.id)
-        log = Log(
+        log = TaskLog(
             project=found,
             store=store,
             task=named,
@@ -61,7 +61,7 @@ def command(
         show(output, as_json=as_json, exact=raw)
 
 
-def show(output: Iterable[AttemptOutput], *, as_json: bool, exact: bool) -> None:
+def show(output: Iterable[LogLine], *, as_json: bool, exact: bool) -> None:
     """Print lines as they come. Where nobody's terminal is at stake, raw ones byte by byte."""
     exact = exact and not sys.stdout.isatty()
     last: int | None = None

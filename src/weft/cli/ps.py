@@ -36,14 +36,14 @@ _MET: Final = ("done", "skipped")
 def command(directory: Path, as_json: bool) -> None:
     """Show what needs you, which workers are silent, what runs, and how far each run is."""
     from weft.project import project
-    from weft.runs.attention import look_for_needs
+    from weft.runs.attention import read_attention
     from weft.store.overview import overview
     from weft.store.workers import list_silent
 
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
         seen = overview(store, most=_MOST)
-        needs = look_for_needs(store, now=now)
+        needs = read_attention(store, now=now)
         silent = list_silent(store, now=now)
     if as_json:
         print_json(as_dict(seen, needs, silent))

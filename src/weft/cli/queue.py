@@ -17,7 +17,7 @@ from weft.formats import first_line
 
 if TYPE_CHECKING:
     from weft.model import Task
-    from weft.runs.explanation import QueueView
+    from weft.runs.queue_view import QueueView
 
 _MOST: Final = 100
 
@@ -28,10 +28,10 @@ _MOST: Final = 100
 def command(directory: Path, as_json: bool) -> None:
     """Show what starts next, what holds it up, and what lands."""
     from weft.project import project
-    from weft.runs.explanation import look_at_queue
+    from weft.runs.queue_view import read_queue
 
     with project.find(directory, os.environ).open_store() as store:
-        found = look_at_queue(store, now=time.time(), most=_MOST)
+        found = read_queue(store, now=time.time(), most=_MOST)
     if as_json:
         print_json(as_dict(found))
     else:

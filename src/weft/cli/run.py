@@ -163,12 +163,12 @@ def _resume(
     writes: bool,
 ) -> str:
     from weft.cli.runs import difference_lines
-    from weft.runs.progress import find_plan, get_to_resume
+    from weft.runs.progress import find_plan, get_resumable
     from weft.runs.run_settings import list_differences
     from weft.runs.run_target import choose_target
     from weft.runs.wanted_projections import resume_projections
 
-    there = get_to_resume(store, name or None, plan)
+    there = get_resumable(store, name or None, plan)
     run = there.id
     for line in difference_lines(run, list_differences(found, run)):
         click.echo(f"weft: {printable(line)}", err=True)
@@ -211,7 +211,7 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
     from weft.cli.run_follower import follow
     from weft.cli.run_summary import figures_as_dict, summary_lines
     from weft.runs.plan_check import usual_slots
-    from weft.runs.progress import look, summary
+    from weft.runs.progress import read_progress, summary
     from weft.runs.run_figures import measure_run
     from weft.store.events import list_surroundings
 
@@ -221,7 +221,7 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
         click.echo(f"weft: interrupted; `weft run --resume {what.run}` goes on.", err=True)
         raise
     # The needs while this process worked: once it has left, its host is not mentioned any more.
-    progress = replace(look(store, what.run), needs=followed.track.progress.needs)
+    progress = replace(read_progress(store, what.run), needs=followed.track.progress.needs)
     at_once = slots or usual_slots(found.config)
     figures = measure_run(
         progress.tasks,

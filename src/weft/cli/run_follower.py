@@ -26,7 +26,7 @@ from weft.project.project import Project
 from weft.runs import plan_file
 from weft.runs.progress import RunProgress
 from weft.runs.serving_workers import is_served
-from weft.runs.tracker import Events, Track
+from weft.runs.tracker import EventReader, RunTracker
 from weft.store import Store
 from weft.store.projections import TARGET_BRANCH, ProjectionState, list_projections
 from weft.worker.engine import Interrupted
@@ -59,7 +59,7 @@ class Follow(Struct, frozen=True, kw_only=True):
 
 class Followed(Struct, frozen=True, kw_only=True):
     code: int  # 0 if it has ended well, 1 if it needs a person or failed
-    track: Track  # the run as it was in the end
+    track: RunTracker  # the run as it was in the end
 
 
 def follow(project: Project, store: Store, what: Follow) -> Followed:
@@ -109,9 +109,9 @@ class _Watch:
     ) -> None:
         self.code = 1
         self.rhythm = A_RUN if view is None else LIVE
-        self.track = Track(store, what.run, now=time.time())
+        self.track = RunTracker(store, what.run, now=time.time())
         self.last_event = what.after  # the last event of the run itself
-        self._events = Events(store, after=what.after)
+        self._events = EventReader(store, after=what.after)
         self._lines = RunLines(what.run, out)
         self._view = view
         self._file = file

@@ -10,7 +10,7 @@ from weft.cli.event_text import Teller
 from weft.cli.output import say
 from weft.cli.poll_interval import ONE_TASK
 from weft.model import TERMINAL, Event, State
-from weft.runs.agent_reports import said_lines
+from weft.runs.agent_reports import list_report_lines
 from weft.store import Store
 from weft.store.events import read_events
 from weft.store.limit_table import list_stopped
@@ -88,7 +88,7 @@ class TaskFollower:
     def _agent(self, said: Mapping[str, Any]) -> None:
         if said["type"] == "text":
             self._last_text = said["text"]
-        for line in said_lines(said):
+        for line in list_report_lines(said):
             self._say(f"  {line}")
 
     def _say(self, line: str) -> None:

@@ -17,7 +17,7 @@ from weft.cli.poll_interval import LIVE
 if TYPE_CHECKING:
     from weft.cli.run_text import Out, RunLines
     from weft.cli.view import LiveView
-    from weft.runs.tracker import Track
+    from weft.runs.tracker import RunTracker
     from weft.store import Store
 
 
@@ -71,16 +71,16 @@ class Onlooker:
     rhythm = LIVE
 
     def __init__(self, store: Store, run: str | None, view: LiveView, out: Out) -> None:
-        from weft.runs.tracker import Events
+        from weft.runs.tracker import EventReader
         from weft.store.events import last_event
 
         self._store = store
         self._run = run
         self._view = view
         self._out = out
-        self._tracks: dict[str, Track] = {}
+        self._tracks: dict[str, RunTracker] = {}
         self._lines: dict[str, RunLines] = {}
-        self._events = Events(store, after=last_event(store))
+        self._events = EventReader(store, after=last_event(store))
         self._find()
 
     def look(self) -> bool:
@@ -100,10 +100,10 @@ class Onlooker:
         """Take up what is not followed yet."""
         from weft.cli.run_text import RunLines
         from weft.runs.progress import find_unfinished
-        from weft.runs.tracker import Track
+        from weft.runs.tracker import RunTracker
 
         for run in [self._run] if self._run else [one.id for one in find_unfinished(self._store)]:
             if run not in self._tracks:
-                self._tracks[run] = Track(self._store, run, now=time.time())
+                self._tracks[run] = RunTracker(self._store, run, now=time.time())
                 self._lines[run] = RunLines(run, self._out, prefix="" if self._run else f"{run} ")
                 self._lines[run].know(self._tracks[run].progress)

@@ -40,11 +40,11 @@ def command(directory: Path, task: str, as_json: bool) -> None:
     and for all of them what happened before.
     """
     from weft.project import project
-    from weft.runs.explanation import why
+    from weft.runs.explanation import explain_task
 
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
-        found = why(store, task, now=now)
+        found = explain_task(store, task, now=now)
         say_which(store, task, found.task.id)
     if as_json:
         print_json(as_dict(found))

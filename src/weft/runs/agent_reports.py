@@ -8,7 +8,7 @@ from typing import Any, Final
 _NOTICED: Final = {"rate_limit": "rate limit: ", "retrying": "tries again: ", "error": ""}
 
 
-def said_lines(said: Mapping[str, Any]) -> list[str]:
+def list_report_lines(said: Mapping[str, Any]) -> list[str]:
     """One thing that was said or done; nothing for what is of use to programs alone."""
     match said.get("type"):
         case "text":
@@ -22,7 +22,7 @@ def said_lines(said: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def said_in_short(said: Mapping[str, Any]) -> str:
+def shorten_report(said: Mapping[str, Any]) -> str:
     """The same in one line."""
     match said["type"]:
         case "text":

@@ -29,8 +29,8 @@ from weft.process.output_tail import OutputLine, Tail
 from weft.project.project import Project
 from weft.project.site import home, read_agent, secrets_of
 from weft.redaction import Redactor, list_secrets
-from weft.runs.agent_reports import said_lines
-from weft.runs.control import called
+from weft.runs.agent_reports import list_report_lines
+from weft.runs.control import describe_task
 from weft.store import Store
 from weft.store.events import history
 from weft.store.limit_table import identity
@@ -46,14 +46,14 @@ Stream = Literal["stdout", "stderr"]
 Told = Callable[[OutputLine], list[str]]
 
 
-class AttemptOutput(Struct, frozen=True, kw_only=True):
+class LogLine(Struct, frozen=True, kw_only=True):
     """One line of an attempt's output."""
 
     attempt: int
     text: str
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class OutputPiece(Struct, frozen=True, kw_only=True):
     """A part of an attempt's output, as its program printed it."""
 
     adapter: str  # who understands it
@@ -61,7 +61,7 @@ class Piece(Struct, frozen=True, kw_only=True):
     more: bool  # there is more by now
 
 
-class Named(Struct, frozen=True, kw_only=True):
+class AttemptName(Struct, frozen=True, kw_only=True):
     """Which attempt is meant."""
 
     task: int
@@ -70,8 +70,8 @@ class Named(Struct, frozen=True, kw_only=True):
 
 @hosted("read")
 def read_piece(
-    project: Project, store: str, attempt: Named, *, stream: Stream, offset: int, ended: bool
-) -> Piece | None:
+    project: Project, store: str, attempt: AttemptName, *, stream: Stream, offset: int, ended: bool
+) -> OutputPiece | None:
     """What was printed after an offset; None if it ran elsewhere. Once the agent has `ended`, its
     last line may lack its newline. `store` is the identity of the store."""
     if not store.isalnum() or offset < 0:
@@ -85,7 +85,7 @@ def read_piece(
     hide = _hiding(project, ordered.agent)
     clean = zip(found, shown(found, hide), strict=True)
     printed = tuple(line._replace(text=said) for line, said in clean)
-    return Piece(adapter=ordered.adapter, lines=printed, more=tail.is_behind())
+    return OutputPiece(adapter=ordered.adapter, lines=printed, more=tail.is_behind())
 
 
 def _hiding(project: Project, agent: str) -> Redactor:
@@ -108,37 +108,37 @@ def _next(tail: Tail) -> list[OutputLine]:
     return found
 
 
-class Output:
+class OutputCursor:
     """The output of one attempt, from its first line on."""
 
-    def __init__(self, log: Log, attempt: Attempt) -> None:
+    def __init__(self, log: TaskLog, attempt: Attempt) -> None:
         self._log = log
-        self._attempt = Named(task=attempt.task, number=attempt.number)
+        self._attempt = AttemptName(task=attempt.task, number=attempt.number)
         self._told: Told | None = None
         self._offset = 0
         self._over = False  # its agent had ended, and all was read
 
-    def look(self, *, ended: bool) -> Iterator[AttemptOutput] | None:
+    def look(self, *, ended: bool) -> Iterator[LogLine] | None:
         """What was printed since the last look; None if it ran elsewhere."""
         if self._over:
             return iter(())
         piece = self._read(ended)
         return None if piece is None else self._printed(piece, ended)
 
-    def _read(self, ended: bool) -> Piece | None:
+    def _read(self, ended: bool) -> OutputPiece | None:
         log, at = self._log, self._offset
         return read_piece(
             log.project, log.home, self._attempt, stream=log.stream, offset=at, ended=ended
         )
 
-    def _printed(self, piece: Piece | None, ended: bool) -> Iterator[AttemptOutput]:
+    def _printed(self, piece: OutputPiece | None, ended: bool) -> Iterator[LogLine]:
         while piece is not None:
             if self._told is None:
                 self._told = self._log.reader(piece.adapter)
             for line in piece.lines:
                 self._offset = line.end
                 for text in self._told(line):
-                    yield AttemptOutput(attempt=self._attempt.number, text=text)
+                    yield LogLine(attempt=self._attempt.number, text=text)
             piece = self._read(ended) if piece.lines and (piece.more or ended) else None
         self._over = ended
 
@@ -147,7 +147,7 @@ def raw(line: OutputLine) -> list[str]:
     return [line.text.decode(errors="surrogateescape")]
 
 
-class Readable:
+class ReadableLines:
     """Lines as their adapter understands them."""
 
     def __init__(self, adapter: Adapter, hide: Redactor) -> None:
@@ -167,13 +167,13 @@ class Readable:
                 self._last = text.strip()
                 return text.splitlines()
             case events.ToolEvent(name, detail):
-                return said_lines({"type": "tool", "name": name, "detail": detail})
+                return list_report_lines({"type": "tool", "name": name, "detail": detail})
             case events.RateLimit(text=text):
-                return said_lines({"type": "rate_limit", "text": text})
+                return list_report_lines({"type": "rate_limit", "text": text})
             case events.Retrying(text=text):
-                return said_lines({"type": "retrying", "text": text})
+                return list_report_lines({"type": "retrying", "text": text})
             case events.Error(text=text):
-                return said_lines({"type": "error", "text": text})
+                return list_report_lines({"type": "error", "text": text})
             case events.Result(ok=ok, text=text) if text.strip() != self._last:
                 mark = "✓" if ok else "✗"
                 return [f"{mark} {one}" for one in text.splitlines()]
@@ -182,7 +182,7 @@ class Readable:
         return []
 
 
-class Log(Struct, frozen=True, kw_only=True, dict=True):
+class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
     """Where the output of a task's attempts is, and how it is read."""
 
     project: Project
@@ -204,7 +204,7 @@ class Log(Struct, frozen=True, kw_only=True, dict=True):
         """What makes text of lines."""
         if self.plain:
             return raw
-        return Readable(ADAPTERS[adapter], _hiding(self.project, self.task.agent or ""))
+        return ReadableLines(ADAPTERS[adapter], _hiding(self.project, self.task.agent or ""))
 
     def attempts(self) -> list[Attempt]:
         return list_attempts(self.store, self.task.id)
@@ -213,38 +213,39 @@ class Log(Struct, frozen=True, kw_only=True, dict=True):
         """One attempt, or the latest."""
         known = self.attempts()
         if not known:
-            raise Refused(f"{called(self.task)} is {self.task.state}: it has not been started yet.")
+            name = describe_task(self.task)
+            raise Refused(f"{name} is {self.task.state}: it has not been started yet.")
         for one in known:
             if number in (None, one.number):
                 return known[-1] if number is None else one
         raise InputError(
-            f"{called(self.task)} has no attempt {number}; its latest is {known[-1].number}."
+            f"{describe_task(self.task)} has no attempt {number}; its latest is {known[-1].number}."
         )
 
-    def read(self, attempt: Attempt) -> Iterator[AttemptOutput]:
+    def read(self, attempt: Attempt) -> Iterator[LogLine]:
         """All that an attempt has printed so far."""
-        found = Output(self, attempt).look(ended=True)
+        found = OutputCursor(self, attempt).look(ended=True)
         return iter(self._reported(attempt)) if found is None else found
 
-    def _reported(self, attempt: Attempt) -> list[AttemptOutput]:
+    def _reported(self, attempt: Attempt) -> list[LogLine]:
         said = [
             text
             for event in history(self.store, self.task.id)
             if event.kind == "progress" and event.data.get("attempt") == attempt.number
             for one in event.data.get("events", ())
-            for text in said_lines(one)
+            for text in list_report_lines(one)
         ]
         if not said or self.plain:
             raise Refused(
                 f"The output of attempt {attempt.number} of task {attempt.task} is not here: it "
                 f"ran as {attempt.worker}, or has been cleaned up."
             )
-        return [AttemptOutput(attempt=attempt.number, text=text) for text in said]
+        return [LogLine(attempt=attempt.number, text=text) for text in said]
 
-    def follow(self, number: int | None) -> Iterator[AttemptOutput]:
+    def follow(self, number: int | None) -> Iterator[LogLine]:
         """What is printed until the task ends or needs a person; one attempt, until that ends."""
         first = number or max((one.number for one in self.attempts()), default=1)
-        reading: dict[int, Output] = {}
+        reading: dict[int, OutputCursor] = {}
         away = ""  # why the server was last not there
         with self.store.listen("events") as listener:
             while True:
@@ -256,7 +257,7 @@ class Log(Struct, frozen=True, kw_only=True, dict=True):
                         if one.number >= first and number in (None, one.number)
                     ]
                     for attempt in wanted:
-                        output = reading.setdefault(attempt.number, Output(self, attempt))
+                        output = reading.setdefault(attempt.number, OutputCursor(self, attempt))
                         yield from output.look(ended=attempt.ended is not None) or ()
                 except NoAnswer as error:  # goes on when the server is back
                     if away != str(error):

@@ -45,8 +45,8 @@ class Attention(Struct, frozen=True, kw_only=True):
         return tuple(need for need in self.all if run in need.runs)
 
 
-def look_for_needs(store: Store, *, now: float) -> Attention:
-    return weigh(read_prospects(store, now=now))
+def read_attention(store: Store, *, now: float) -> Attention:
+    return find_attention(read_prospects(store, now=now))
 
 
 def as_dict(need: AttentionItem) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def as_dict(need: AttentionItem) -> dict[str, Any]:
     return {"subject": need.subject, "text": need.text, "do": list(need.do)}
 
 
-def weigh(prospects: Prospects) -> Attention:
+def find_attention(prospects: Prospects) -> Attention:
     moving = _moving(prospects)
     found = [
         *_drained(prospects),

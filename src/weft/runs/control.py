@@ -1,4 +1,4 @@
-"""What people may do to tasks and runs. Every verb is a row in the store; nobody is called."""
+"""The verbs by which people control tasks and runs; each only writes rows of the store."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.errors import InputError, Refused
+from weft.formats import count
 from weft.model import Run, State, Task
-from weft.runs.task_names import name_either, name_task
+from weft.runs.task_names import get_named, get_named_task
 from weft.store import Store, admission, runs, tasks
 from weft.store.gate import unblock_gate
 from weft.store.leases import list_open
@@ -19,75 +20,74 @@ from weft.store.tasks import get_task
 _GONE_ON: Final = frozenset({State.WAITING, State.READY, State.RUNNING, State.GATING})
 
 
-class Done(Struct, frozen=True, kw_only=True):
-    """What a verb came to."""
-
+class ControlResult(Struct, frozen=True, kw_only=True):
     text: str  # a sentence for people
-    changed: bool = True  # False: it was so before
+    changed: bool = True  # False: the state was the same before
     task: int | None = None
     run: str | None = None
-    state: str | None = None  # of the task, or of the run, afterwards
-    tasks: tuple[int, ...] = ()  # of a run, those it concerned
-    landing: tuple[int, ...] = ()  # and those that can no longer be stopped
+    state: str | None = None  # of the task or run, afterwards
+    tasks: tuple[int, ...] = ()  # affected tasks of a run
+    landing: tuple[int, ...] = ()  # tasks that can no longer be stopped
 
 
-def retry(store: Store, name: str, *, now: float) -> Done:
-    task = name_task(store, name)
+def retry(store: Store, name: str, *, now: float) -> ControlResult:
+    task = get_named_task(store, name)
     changed = tasks.retry(store, task.id, now=now)
     return _done(store, task, changed, "is reopened")
 
 
-def skip(store: Store, name: str, *, now: float) -> Done:
-    task = name_task(store, name)
+def skip(store: Store, name: str, *, now: float) -> ControlResult:
+    task = get_named_task(store, name)
     changed = tasks.skip(store, task.id, now=now)
     if not changed and task.state is State.DONE:
-        raise Refused(f"{called(task)} is done already; there is nothing to skip.")
+        raise Refused(f"{describe_task(task)} is done already; there is nothing to skip.")
     return _done(store, task, changed, "is skipped: what needs it goes on")
 
 
-def approve(store: Store, name: str, *, now: float) -> Done:
-    task = name_task(store, name)
+def approve(store: Store, name: str, *, now: float) -> ControlResult:
+    task = get_named_task(store, name)
     changed = tasks.approve(store, task.id, now=now)
     if not changed and task.state is not State.DONE:
-        raise Refused(f"{called(task)} is {task.state} already; `weft retry {task.id}` reopens it.")
+        cure = f"`weft retry {task.id}` reopens it"
+        raise Refused(f"{describe_task(task)} is {task.state} already; {cure}.")
     return _done(store, task, changed, "is approved: what needs it goes on")
 
 
-def reject(store: Store, name: str, reason: str, *, now: float) -> Done:
+def reject(store: Store, name: str, reason: str, *, now: float) -> ControlResult:
     if not reason.strip():
         raise InputError("Say why, in a sentence: whoever does it again is told.")
-    task = name_task(store, name)
+    task = get_named_task(store, name)
     after = tasks.reject(store, task.id, reason, now=now)
     blocked = f"is blocked; `weft retry {task.id}` reopens it"
     goes_back = "goes back to be made again, and is told why"
     return _done(store, task, True, blocked if after is State.BLOCKED else goes_back)
 
 
-def cancel(store: Store, name: str, *, now: float) -> Done:
-    found = name_either(store, name)
-    if isinstance(found, Run):
-        return _cancel_run(store, found, now=now)
-    changed = tasks.cancel(store, found.id, now=now)
-    if not changed and found.state is not State.CANCELLED:
-        raise Refused(f"{called(found)} is {found.state} already and cannot be cancelled.")
-    runs_on = " Its agent is being stopped." if changed and found.state is State.RUNNING else ""
-    done = _done(store, found, changed, "is cancelled")
+def cancel(store: Store, name: str, *, now: float) -> ControlResult:
+    target = get_named(store, name)
+    if isinstance(target, Run):
+        return _cancel_run(store, target, now=now)
+    changed = tasks.cancel(store, target.id, now=now)
+    if not changed and target.state is not State.CANCELLED:
+        raise Refused(f"{describe_task(target)} is {target.state} already and cannot be cancelled.")
+    runs_on = " Its agent is being stopped." if changed and target.state is State.RUNNING else ""
+    done = _done(store, target, changed, "is cancelled")
     return replace(done, text=done.text + runs_on)
 
 
-def _cancel_run(store: Store, run: Run, *, now: float) -> Done:
+def _cancel_run(store: Store, run: Run, *, now: float) -> ControlResult:
     cancelled, landing = runs.cancel_run(store, run.id, now=now)
     after = runs.get_run(store, run.id)
     if run.state == "ended":
         text = f"Run {run.id} has ended already."
     elif landing:
         text = (
-            f"Run {run.id}: {_many(cancelled)} cancelled; {_many(landing)} landing, which can no "
-            "longer be stopped: the run ends when that is done."
+            f"Run {run.id}: {_count_tasks(cancelled)} cancelled; {_count_tasks(landing)} landing, "
+            "which can no longer be stopped: the run ends when that is done."
         )
     else:
-        text = f"Run {run.id} is cancelled, {_many(cancelled)}."
-    return Done(
+        text = f"Run {run.id} is cancelled, {_count_tasks(cancelled)}."
+    return ControlResult(
         text=text,
         changed=run.state != "ended",
         run=run.id,
@@ -97,70 +97,81 @@ def _cancel_run(store: Store, run: Run, *, now: float) -> Done:
     )
 
 
-def pause(store: Store, name: str, *, now: float) -> Done:
-    found = name_either(store, name)
-    if isinstance(found, Run):
-        if found.state == "ended":
-            raise Refused(f"Run {found.id} has ended already.")
-        paused = runs.pause_run(store, found.id, now=now)
-        text = f"Run {found.id} is paused, {_many(paused)}; what runs goes on to its end."
-        return _of_run(store, found, text, paused, changed=bool(paused))
-    changed = tasks.pause(store, found.id, now=now)
-    if not changed and found.state is not State.PAUSED:
-        raise Refused(f"{called(found)} is {found.state} and cannot be paused.")
-    runs_on = ": its agent goes on, nothing more starts" if found.state is State.RUNNING else ""
-    return _done(store, found, changed, f"is paused{runs_on}")
+def pause(store: Store, name: str, *, now: float) -> ControlResult:
+    target = get_named(store, name)
+    if isinstance(target, Run):
+        if target.state == "ended":
+            raise Refused(f"Run {target.id} has ended already.")
+        paused = runs.pause_run(store, target.id, now=now)
+        text = f"Run {target.id} is paused, {_count_tasks(paused)}; what runs goes on to its end."
+        return _of_run(store, target, text, paused, changed=bool(paused))
+    changed = tasks.pause(store, target.id, now=now)
+    if not changed and target.state is not State.PAUSED:
+        raise Refused(f"{describe_task(target)} is {target.state} and cannot be paused.")
+    runs_on = ": its agent goes on, nothing more starts" if target.state is State.RUNNING else ""
+    return _done(store, target, changed, f"is paused{runs_on}")
 
 
-def resume(store: Store, name: str, *, now: float) -> Done:
-    found = name_either(store, name)
-    if isinstance(found, Run):
-        return _resume_run(store, found, now=now)
-    changed = tasks.resume(store, found.id, now=now)
-    if not changed and found.state not in _GONE_ON:
-        cure = f"; `weft retry {found.id}` reopens it" if found.state is not State.DONE else ""
-        raise Refused(f"{called(found)} is {found.state}, not paused{cure}.")
-    return _done(store, found, changed, "goes on")
+def resume(store: Store, name: str, *, now: float) -> ControlResult:
+    target = get_named(store, name)
+    if isinstance(target, Run):
+        return _resume_run(store, target, now=now)
+    changed = tasks.resume(store, target.id, now=now)
+    if not changed and target.state not in _GONE_ON:
+        cure = f"; `weft retry {target.id}` reopens it" if target.state is not State.DONE else ""
+        raise Refused(f"{describe_task(target)} is {target.state}, not paused{cure}.")
+    return _done(store, target, changed, "goes on")
 
 
-def _resume_run(store: Store, run: Run, *, now: float) -> Done:
+def _resume_run(store: Store, run: Run, *, now: float) -> ControlResult:
     if run.state == "ended":
         raise Refused(f"Run {run.id} has ended already.")
     unblocked = unblock_gate(store, run.id, now=now)
     resumed = runs.resume_run(store, run.id, now=now)
-    text = f"Run {run.id} goes on, {_many(resumed)}" + (", and its gate." if unblocked else ".")
+    text = f"Run {run.id} goes on, {_count_tasks(resumed)}" + (
+        ", and its gate." if unblocked else "."
+    )
     return _of_run(store, run, text, resumed, changed=unblocked or bool(resumed))
 
 
-def stop_admissions(store: Store, *, now: float) -> Done:
+def stop_admissions(store: Store, *, now: float) -> ControlResult:
     changed = admission.drain(store, now=now)
     going = sum(lease.kind == "attempt" for lease in list_open(store))
     still = f"; {going} still {'runs' if going == 1 else 'run'}" if going else ""
-    return Done(
+    return ControlResult(
         text=f"Nothing starts any more, on any host{still}. `weft drain --undo` goes on.",
         changed=changed,
     )
 
 
-def admit_again(store: Store, *, now: float) -> Done:
+def admit_again(store: Store, *, now: float) -> ControlResult:
     changed = admission.undo_drain(store, now=now)
-    return Done(text="Work starts again." if changed else "Nobody had drained.", changed=changed)
+    text = "Work starts again." if changed else "Nobody had drained."
+    return ControlResult(text=text, changed=changed)
 
 
-def called(task: Task) -> str:
-    """A task as people know it, at the beginning of a sentence."""
+def describe_task(task: Task) -> str:
+    """Return a task's name for the beginning of a sentence."""
     return f"Task {task.id} ({task.run}/{task.name})" if task.run else f"Task {task.id}"
 
 
-def _done(store: Store, before: Task, changed: bool, what: str) -> Done:
+def _done(store: Store, before: Task, changed: bool, text: str) -> ControlResult:
     after = get_task(store, before.id)
-    now_so = "" if after.state in (State.CANCELLED, State.SKIPPED) else f" (now {after.state})"
-    text = f"{called(after)} {what}{now_so}." if changed else f"{called(after)} is {after.state}."
-    return Done(text=text, changed=changed, task=after.id, run=after.run, state=after.state.value)
+    name, state = describe_task(after), after.state
+    now = "" if state in (State.CANCELLED, State.SKIPPED) else f" (now {state})"
+    return ControlResult(
+        text=f"{name} {text}{now}." if changed else f"{name} is {state}.",
+        changed=changed,
+        task=after.id,
+        run=after.run,
+        state=state.value,
+    )
 
 
-def _of_run(store: Store, run: Run, text: str, concerned: Sequence[int], *, changed: bool) -> Done:
-    return Done(
+def _of_run(
+    store: Store, run: Run, text: str, concerned: Sequence[int], *, changed: bool
+) -> ControlResult:
+    return ControlResult(
         text=text,
         changed=changed,
         run=run.id,
@@ -169,5 +180,5 @@ def _of_run(store: Store, run: Run, text: str, concerned: Sequence[int], *, chan
     )
 
 
-def _many(numbers: Sequence[int]) -> str:
-    return f"{len(numbers)} task{'' if len(numbers) == 1 else 's'}"
+def _count_tasks(numbers: Sequence[int]) -> str:
+    return count(len(numbers), "task")

@@ -1,4 +1,4 @@
-"""What people look at: why a task is where it is, what comes next, what it all cost."""
+"""The explanation of a task's state: its waits, its place in the queue and at the gate."""
 
 from __future__ import annotations
 
@@ -22,45 +22,38 @@ from weft.model import (
     Wait,
     Worker,
 )
-from weft.runs.task_names import name_run, name_task
+from weft.runs.queue_view import name_entries
+from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
-from weft.store.probe import order, probe, queue
-from weft.store.runs import list_runs, page_runs
+from weft.store.probe import order, probe
 from weft.store.store import reads
-from weft.store.summaries import (
-    Cost,
-    RunBudget,
-    get_budget,
-    list_costs,
-    list_open_entries,
-    milestones,
-)
-from weft.store.tasks import get_task, list_attempts
+from weft.store.summaries import milestones
+from weft.store.tasks import list_attempts
 from weft.store.workers import list_silent
 
 
 class RankPlace(Struct, frozen=True, kw_only=True):
-    """Where a ready task stands in the order; told to a tenant, among its own."""
+    """The place of a ready task in the queue; a tenant gets the place among its own tasks."""
 
     number: int  # from 1
     of: int
-    ahead: tuple[int, ...]  # the few right before it
+    ahead: tuple[int, ...]  # up to three tasks before it
     reason: str
 
 
 class AtGate(Struct, frozen=True, kw_only=True):
-    """What a task asked to land with, the latest time."""
+    """The latest entry of a task."""
 
     entry: Entry
-    number: int | None  # its place among what asks to land, from 1; None: it no longer does
+    number: int | None  # place among the open entries, from 1; None: it is closed
     of: int
     verdicts: tuple[CheckVerdict, ...]
-    outputs: Mapping[int, str]  # what failed checks printed, by the verdict's number
-    flaky: frozenset[int]  # verdicts, by number, on what was found otherwise as well
+    outputs: Mapping[int, str]  # output of failed checks, by the verdict's number
+    flaky: frozenset[int]  # numbers of verdicts whose tree also got the opposite verdict
     conflicts: tuple[MergeConflict, ...]
-    blocked: str  # why the gate waits for a person
-    names: Mapping[str, str]  # what people call the tasks of the entries in question
+    blocked: str  # reason for which the gate waits for a person
+    names: Mapping[str, str]  # names of the tasks of each entry mentioned
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -69,14 +62,14 @@ class Explanation(Struct, frozen=True, kw_only=True):
     place: RankPlace | None
     gate: AtGate | None
     attempts: tuple[Attempt, ...]
-    silent: Worker | None  # the worker of the running attempt, if it gives no sign of life
-    events: tuple[Event, ...]  # without admissions and what agents said
+    silent: Worker | None  # worker of the running attempt, if it is silent
+    events: tuple[Event, ...]  # without admissions and reports of agents
 
 
 @reads
-def why(store: Store, name: str, *, now: float, tenant: str | None = None) -> Explanation:
-    """Where a task is; `tenant` is who may see no others' tasks."""
-    task = name_task(store, name)
+def explain_task(store: Store, name: str, *, now: float, tenant: str | None = None) -> Explanation:
+    """Explain the named task; a `tenant` gets no tasks of other tenants to see."""
+    task = get_named_task(store, name)
     attempts = list_attempts(store, task.id)
     return Explanation(
         task=task,
@@ -90,25 +83,25 @@ def why(store: Store, name: str, *, now: float, tenant: str | None = None) -> Ex
 
 
 def _silent(store: Store, attempts: Sequence[Attempt], now: float) -> Worker | None:
-    at = {one.worker for one in attempts if one.ended is None}
-    return next((one for one in list_silent(store, now=now) if one.id in at), None)
+    at = {attempt.worker for attempt in attempts if attempt.ended is None}
+    return next((worker for worker in list_silent(store, now=now) if worker.id in at), None)
 
 
 def _place(store: Store, task: Task, now: float, tenant: str | None) -> RankPlace | None:
     numbers = order(store, now=now, tenant=tenant)
     if task.id not in numbers:
-        return None  # it was admitted in this moment
+        return None  # the task was admitted a moment ago
     index = numbers.index(task.id)
     return RankPlace(
         number=index + 1,
         of=len(numbers),
         ahead=tuple(numbers[max(0, index - 3) : index]),
-        reason=explain_rank(task, now, store.tuning),
+        reason=_explain_rank(task, now, store.tuning),
     )
 
 
-def explain_rank(task: Task, now: float, tuning: Tuning) -> str:
-    """What a task's place follows from, in the order in which it counts."""
+def _explain_rank(task: Task, now: float, tuning: Tuning) -> str:
+    """Name the reasons for a task's place, the strongest first."""
     ranked = Ranked(
         id=task.id,
         klass=task.klass,
@@ -127,105 +120,35 @@ def explain_rank(task: Task, now: float, tuning: Tuning) -> str:
     return ", ".join([*words, f"submitted {age:.0f} s ago"])
 
 
-def _aged(what: str, declared: str, aged: str) -> str:
-    now_so = "" if declared == aged else f" (by age: {aged.lower()})"
-    return f"{what} {declared.lower()}{now_so}"
+def _aged(name: str, declared: str, aged: str) -> str:
+    by_age = "" if declared == aged else f" (by age: {aged.lower()})"
+    return f"{name} {declared.lower()}{by_age}"
 
 
 def _at_gate(store: Store, task: Task) -> AtGate | None:
     assert task.run is not None
     rows = read_gate(store, task.run)
-    asked = [one for one in rows.entries if task.id in one.tasks]
-    if not asked:
+    own = [entry for entry in rows.entries if task.id in entry.tasks]
+    if not own:
         return None
-    entry = asked[-1]
-    waiting = [one.id for one in rows.entries if one.state in ("queued", "landing")]
-    verdicts = [one for one in rows.verdicts if entry.id in one.combination]
-    conflicts = [one for one in rows.conflicts if one.entry == entry.id]
-    named = {one for verdict in verdicts for one in verdict.combination}
-    named |= {one for conflict in conflicts for one in conflict.others} | {entry.id}
+    entry = own[-1]
+    open_entries = [row.id for row in rows.entries if row.state in ("queued", "landing")]
+    verdicts = [verdict for verdict in rows.verdicts if entry.id in verdict.combination]
+    conflicts = [conflict for conflict in rows.conflicts if conflict.entry == entry.id]
+    mentioned = {id for verdict in verdicts for id in verdict.combination}
+    mentioned |= {id for conflict in conflicts for id in conflict.others} | {entry.id}
     return AtGate(
         entry=entry,
-        number=waiting.index(entry.id) + 1 if entry.id in waiting else None,
-        of=len(waiting),
+        number=open_entries.index(entry.id) + 1 if entry.id in open_entries else None,
+        of=len(open_entries),
         verdicts=tuple(verdicts),
         outputs={
-            one.number: get_output(store, task.run, one.number)
-            for one in verdicts
-            if not one.passed
+            verdict.number: get_output(store, task.run, verdict.number)
+            for verdict in verdicts
+            if not verdict.passed
         },
         flaky=rows.flaky,
         conflicts=tuple(conflicts),
         blocked=rows.blocked,
-        names=name_entries(store, [one for one in rows.entries if one.id in named]),
+        names=name_entries(store, [row for row in rows.entries if row.id in mentioned]),
     )
-
-
-def name_entries(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
-    """What people call that which asks to land: the names of its tasks."""
-    return {one.id: " + ".join(get_task(store, task).name for task in one.tasks) for one in entries}
-
-
-class QueueView(Struct, frozen=True, kw_only=True):
-    ready: tuple[tuple[Task, tuple[Wait, ...]], ...]  # the first ones, in order
-    count: int  # how many there are
-    entries: tuple[Entry, ...]  # what asks to land, by run, in order of arrival
-    names: Mapping[str, str]
-
-
-@reads
-def look_at_queue(store: Store, *, now: float, most: int, tenant: str | None = None) -> QueueView:
-    """What comes next of everything, or of what is one tenant's."""
-    first, count = queue(store, now=now, most=most, tenant=tenant)
-    entries = list_open_entries(store)
-    if tenant is not None:
-        own = {run.id for run in list_runs(store) if run.tenant == tenant}
-        entries = [one for one in entries if one.run in own]
-    return QueueView(
-        ready=tuple((task, tuple(waits)) for task, waits in first),
-        count=count,
-        entries=tuple(entries),
-        names=name_entries(store, entries),
-    )
-
-
-class RunCost(Struct, frozen=True, kw_only=True):
-    run: str | None  # None: what belongs to no run
-    budget: RunBudget | None
-    costs: tuple[Cost, ...]
-
-    @property
-    def tokens(self) -> int:
-        return sum(one.tokens for one in self.costs)
-
-    @property
-    def micro_usd(self) -> int:
-        return sum(one.micro_usd for one in self.costs)
-
-
-@reads
-def look_at_costs(store: Store, name: str | None) -> list[RunCost]:
-    """What one run took, or every run and what belongs to none."""
-    if name is not None:
-        return [get_cost(store, name_run(store, name).id)]
-    found = [get_cost(store, run.id) for run in list_runs(store)]
-    rest = list_costs(store, None)
-    return [*found, RunCost(run=None, budget=None, costs=tuple(rest))] if rest else found
-
-
-def page_costs(
-    store: Store, *, tenant: str | None, after: str | None, most: int
-) -> tuple[list[RunCost], str | None]:
-    """What a page of runs took, newest first, and the run to ask on with; None: that was all.
-
-    What belongs to no run comes last, and is told to no tenant.
-    """
-    runs, more = page_runs(store, tenant=tenant, after=after, most=most)
-    found = [get_cost(store, run.id) for run in runs]
-    rest = list_costs(store, None) if more is None and tenant is None else []
-    return [*found, RunCost(run=None, budget=None, costs=tuple(rest))] if rest else found, more
-
-
-def get_cost(store: Store, run: str) -> RunCost:
-    """What the run of this id took."""
-    return RunCost(run=run, budget=get_budget(store, run), costs=tuple(list_costs(store, run)))

@@ -66,7 +66,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
     seconds: float | None  # until no task can go on without a person; None: unknown
 
 
-def foresee(
+def predict_rest(
     tasks: Sequence[Task],
     edges: Sequence[tuple[int, int]],
     started: Mapping[int, float],

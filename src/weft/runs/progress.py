@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from weft.errors import InputError
 from weft.model import Attempt, GateRows, Run, State, Task, TaskKind
-from weft.runs.attention import Attention, AttentionItem, look_for_needs
+from weft.runs.attention import Attention, AttentionItem, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.store import Store
 from weft.store.gate import read_gate
@@ -75,13 +75,13 @@ class RunProgress(Struct, frozen=True, kw_only=True):
         return self.run.id in self.needs.stuck
 
 
-def look(store: Store, run: str) -> RunProgress:
+def read_progress(store: Store, run: str) -> RunProgress:
     return RunProgress(
         run=get_run(store, run),
         tasks=tuple(list_run(store, run)),
         attempts=tuple(list_run_attempts(store, run)),
         gate=read_gate(store, run),
-        needs=look_for_needs(store, now=time.time()),
+        needs=read_attention(store, now=time.time()),
     )
 
 
@@ -95,10 +95,10 @@ def find_unfinished(store: Store, path: Path | None = None) -> list[Run]:
 
 
 def _is_of(run: Run, path: Path) -> bool:
-    return run.plan in (str(path.resolve()), from_afar(path))
+    return run.plan in (str(path.resolve()), qualify_path(path))
 
 
-def from_afar(path: Path) -> str:
+def qualify_path(path: Path) -> str:
     """Name a plan file with its machine, so that other machines do not take it for theirs."""
     return f"{socket.gethostname()}:{path.resolve()}"
 
@@ -110,7 +110,7 @@ def find_plan(run: Run) -> Path | None:
     return run_path if run_path.is_file() else None
 
 
-def get_to_resume(store: Store, name: str | None, path: Path | None = None) -> Run:
+def get_resumable(store: Store, name: str | None, path: Path | None = None) -> Run:
     """Return the run to resume: the named run, or the only unfinished run (of the plan file, if
     given)."""
     if name is not None:

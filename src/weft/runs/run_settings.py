@@ -15,14 +15,14 @@ from weft.errors import InputError
 from weft.model import Run, TaskKind
 from weft.project.project import Project
 from weft.project.site import read_agent_file
-from weft.runs.control import Done
+from weft.runs.control import ControlResult
 from weft.store import Store
 from weft.store.runs import change_settings, get_run, get_settings, list_runs
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_run
 
 
-class RunListed(Struct, frozen=True, kw_only=True):
+class ListedRun(Struct, frozen=True, kw_only=True):
     run: Run
     tasks: Mapping[str, int]  # number of tasks in each state
     settings: RunSettings
@@ -30,17 +30,17 @@ class RunListed(Struct, frozen=True, kw_only=True):
 
 
 @hosted("read")
-def survey_runs(project: Project) -> list[RunListed]:
+def list_runs_with_settings(project: Project) -> list[ListedRun]:
     """List every run, newest first."""
     with project.open_store() as store:
         return [_listed(project, store, run) for run in list_runs(store)]
 
 
-def _listed(project: Project, store: Store, run: Run) -> RunListed:
+def _listed(project: Project, store: Store, run: Run) -> ListedRun:
     work = [task for task in list_run(store, run.id) if task.request.kind is TaskKind.WORK]
     settings = get_settings(store, run.id)
     ended = run.state == "ended"
-    return RunListed(
+    return ListedRun(
         run=run,
         tasks=dict(Counter(task.state.value for task in work)),
         settings=settings,
@@ -56,7 +56,7 @@ def list_differences(project: Project, run: str) -> tuple[str, ...]:
 
 
 @hosted("write")
-def update_settings(project: Project, run: str) -> Done:
+def update_settings(project: Project, run: str) -> ControlResult:
     """Give a run the settings of weft.toml and the agent files as they are now."""
     with project.open_store() as store:
         before = get_settings(store, get_run(store, run).id)
@@ -65,7 +65,7 @@ def update_settings(project: Project, run: str) -> Done:
         changed = change_settings(store, run, after, changes, now=time.time())
         state = get_run(store, run).state
     text = "; ".join(changes) if changed else "weft.toml and its agent files are as they were"
-    return Done(text=f"Run {run}: {text}.", changed=changed, run=run, state=state)
+    return ControlResult(text=f"Run {run}: {text}.", changed=changed, run=run, state=state)
 
 
 def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
@@ -115,7 +115,7 @@ def _quoted(command: tuple[str, ...] | None) -> str:
     return "nothing" if command is None else f"`{command_line(command)}`"
 
 
-def as_dict(listed: RunListed) -> dict[str, Any]:
+def as_dict(listed: ListedRun) -> dict[str, Any]:
     run, settings = listed.run, listed.settings
     return {
         "run": run.id,

@@ -32,7 +32,7 @@ NOTHING: Final = "none"
 _LONGEST_NAME: Final = 32
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class SingleTask(Struct, frozen=True, kw_only=True):
     """What a person asks for, looked at: nothing in it keeps a task from being started."""
 
     text: str
@@ -40,7 +40,7 @@ class Request(Struct, frozen=True, kw_only=True):
     agent: Agent
 
 
-def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> Request:
+def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> SingleTask:
     """Refuse what could only fail, before anything is written down."""
     if not text.strip():
         raise InputError('Say what is to be done: weft do "fix the typo in README.md".')
@@ -54,18 +54,18 @@ def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> R
     program = find_program(about, project.root, project.environment)
     if program.path is None:
         raise InputError(explain_missing(about, program))
-    return Request(text=text, files=claims, agent=about)
+    return SingleTask(text=text, files=claims, agent=about)
 
 
 @hosted("write")
-def ask_for(project: Project, text: str, *, files: Sequence[str], agent: str) -> int:
+def submit_text(project: Project, text: str, *, files: Sequence[str], agent: str) -> int:
     """Look at what is asked for, and hand it in."""
     request = check(project, text, files=files, agent=agent)
     with project.open_store() as store:
-        return hand_in(project, store, request)
+        return submit_task(project, store, request)
 
 
-def hand_in(project: Project, store: Store, request: Request) -> int:
+def submit_task(project: Project, store: Store, request: SingleTask) -> int:
     """Submit an ad-hoc task; returns its number. Without files it claims the whole repository."""
     agent = request.agent
     require_agreement(store, project.config.stated)
@@ -74,7 +74,7 @@ def hand_in(project: Project, store: Store, request: Request) -> int:
     if stopped is not None:
         raise InputError(explain_stopped(agent.name, stopped))
     task = NewTask(
-        name=name_of(request.text),
+        name=choose_name(request.text),
         text=request.text,
         files=request.files,
         demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
@@ -82,15 +82,15 @@ def hand_in(project: Project, store: Store, request: Request) -> int:
         agent=agent.name,
         stage=agent.stage or "implement",
     )
-    return submit(store, task, repo=repository(project), now=time.time())
+    return submit(store, task, repo=get_repository(project), now=time.time())
 
 
-def repository(project: Project) -> str:
+def get_repository(project: Project) -> str:
     """What names a repository in the store, from whichever checkout it is used."""
     return str(git.common_directory(project.root))
 
 
-def name_of(text: str) -> str:
+def choose_name(text: str) -> str:
     """A name that people recognise in its branch, and that no task ever had: numbers start anew
     with each store, and branches outlive them."""
     name = ""

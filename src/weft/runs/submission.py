@@ -18,7 +18,7 @@ from weft.project.project import Project
 from weft.runs.plan_check import CheckedPlan, check, setting_of
 from weft.runs.preparation import PlanUpload, PreparedRun, RunOptions, prepare
 from weft.runs.preview import Preview, describe
-from weft.runs.progress import from_afar
+from weft.runs.progress import qualify_path
 from weft.runs.wanted_projections import find_file_projection, list_first_projections
 from weft.store import Store
 from weft.store.limit_table import require_agreement
@@ -48,7 +48,7 @@ def draft_run(project: Project, checked: CheckedPlan, path: Path, options: RunOp
     upload = PlanUpload(
         source=checked.source,
         stem=path.stem,
-        place=str(path.resolve()) if here else from_afar(path),
+        place=str(path.resolve()) if here else qualify_path(path),
         spec=_read(path.parent / _SPEC),
     )
     prepared = prepare(project, checked, upload, options) if here else None

@@ -11,8 +11,8 @@ from weft.errors import Refused
 from weft.git.trees import make_patch
 from weft.model import State
 from weft.project.project import Project
-from weft.runs.control import called
-from weft.runs.task_names import name_task
+from weft.runs.control import describe_task
+from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.server_operations import hosted
 from weft.store.summaries import milestones
@@ -32,13 +32,13 @@ class TaskDiff(Struct, frozen=True, kw_only=True):
 
 
 @hosted("read")
-def find_difference(project: Project, name: str) -> TaskDiff:
+def get_diff(project: Project, name: str) -> TaskDiff:
     with project.open_store() as store:
         return _find(project.root, store, name)
 
 
 def _find(root: Path, store: Store, name: str) -> TaskDiff:
-    task = name_task(store, name)
+    task = get_named_task(store, name)
     told = milestones(store, task.id)
     landed = [event.data["commit"] for event in told if event.kind == "task_landed"]
     if landed and task.state is State.DONE:
@@ -47,7 +47,7 @@ def _find(root: Path, store: Store, name: str) -> TaskDiff:
     for attempt in reversed(list_attempts(store, task.id)):
         if attempt.candidate and attempt.base:
             return _difference(root, task.id, attempt.number, attempt.base, attempt.candidate)
-    raise Refused(f"{called(task)} is {task.state} and has left no commit yet.")
+    raise Refused(f"{describe_task(task)} is {task.state} and has left no commit yet.")
 
 
 def _difference(root: Path, task: int, attempt: int | None, base: str, commit: str) -> TaskDiff:

@@ -19,7 +19,7 @@ from weft.store.tasks import find_task, get_task
 _LARGEST: Final = 2**63
 
 
-def name_task(store: Store, text: str) -> Task:
+def get_named_task(store: Store, text: str) -> Task:
     """The task that is meant; a number goes before a plan's id that looks like one."""
     found = _find_task(store, text)
     if found is None:
@@ -27,7 +27,7 @@ def name_task(store: Store, text: str) -> Task:
     return found
 
 
-def name_run(store: Store, text: str) -> Run:
+def get_named_run(store: Store, text: str) -> Run:
     runs = list_runs(store)
     for run in runs:
         if run.id == text:
@@ -35,7 +35,7 @@ def name_run(store: Store, text: str) -> Run:
     raise InputError(f"There is no run {text!r}.{_hint(text, [run.id for run in runs])}")
 
 
-def name_either(store: Store, text: str) -> Task | Run:
+def get_named(store: Store, text: str) -> Task | Run:
     """The task or the run that is meant. No run is called by a mere number."""
     runs = list_runs(store)
     if not _is_number(text):

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from weft.errors import StoreError
 from weft.model import Attempt, Event, State, Task
-from weft.runs.agent_reports import said_in_short
-from weft.runs.attention import look_for_needs
-from weft.runs.progress import RunProgress, look
+from weft.runs.agent_reports import shorten_report
+from weft.runs.attention import read_attention
+from weft.runs.progress import RunProgress, read_progress
 from weft.store import Store
 from weft.store.events import last_event, read_events
 from weft.store.gate import read_gate
@@ -43,7 +43,7 @@ _OF_THE_GATE: Final = frozenset(
 _OF_THE_RUN: Final = frozenset({"run_started", "run_ended", "gate_blocked", "gate_unblocked"})
 
 
-class Doing(Struct, frozen=True, kw_only=True):
+class AgentActivity(Struct, frozen=True, kw_only=True):
     """What an attempt does just now, by its agent's own word."""
 
     attempt: int
@@ -52,12 +52,12 @@ class Doing(Struct, frozen=True, kw_only=True):
     micro_usd: int = 0
 
 
-class CheckUnderWay(Struct, frozen=True, kw_only=True):
+class RunningCheck(Struct, frozen=True, kw_only=True):
     since: float
     entries: tuple[str, ...]
 
 
-class Events:
+class EventReader:
     """The events of a store, each once."""
 
     def __init__(self, store: Store, *, after: int) -> None:
@@ -80,7 +80,7 @@ class Events:
             raise
 
 
-class Track:
+class RunTracker:
     """One run. `take_in` brings it up to date."""
 
     progress: RunProgress
@@ -91,8 +91,8 @@ class Track:
 
     def __init__(self, store: Store, run: str, *, now: float) -> None:
         self.run = run
-        self.doing: dict[int, Doing] = {}  # by task
-        self.checks: list[CheckUnderWay] = []  # the oldest first
+        self.doing: dict[int, AgentActivity] = {}  # by task
+        self.checks: list[RunningCheck] = []  # the oldest first
         self.ended_at: float | None = None
         self.edges = list_run_edges(store, run)
         self._store = store
@@ -112,7 +112,7 @@ class Track:
 
     def read_needs(self, *, now: float) -> None:
         """What people are needed for. Other runs and limits decide it too, hence this verb."""
-        self.progress = replace(self.progress, needs=look_for_needs(self._store, now=now))
+        self.progress = replace(self.progress, needs=read_attention(self._store, now=now))
         self._needs_at = now
 
     def _take_in(self, events: Iterable[Event], *, now: float) -> bool:
@@ -146,7 +146,7 @@ class Track:
     def read_checks(self) -> None:
         """What is being checked. That a check was called off is no event, hence this verb."""
         self.checks = [
-            CheckUnderWay(since=one.granted, entries=self._entries.get(one.fence, ()))
+            RunningCheck(since=one.granted, entries=self._entries.get(one.fence, ()))
             for one in list_open(self._store)
             if (one.kind, one.holder) == ("check", self.run)
         ]
@@ -169,14 +169,14 @@ class Track:
         ended = sum(one.micro_usd for one in self.progress.attempts if one.ended is not None)
         return ended + sum(self.doing_of(task, one).micro_usd for task, one in self.running)
 
-    def doing_of(self, task: Task, attempt: Attempt) -> Doing:
+    def doing_of(self, task: Task, attempt: Attempt) -> AgentActivity:
         known = self.doing.get(task.id)
         if known is None or known.attempt != attempt.number:
-            return Doing(attempt=attempt.number)
+            return AgentActivity(attempt=attempt.number)
         return known
 
     def _read_everything(self, now: float) -> None:
-        self.progress = look(self._store, self.run)
+        self.progress = read_progress(self._store, self.run)
         self._needs_at = now
         self._tasks = {task.id: task for task in self.progress.tasks}
         self._attempts = {}
@@ -218,11 +218,11 @@ class Track:
         attempt = int(data.get("attempt", 0))
         before = self.doing.get(task)
         if before is None or before.attempt != attempt:
-            before = Doing(attempt=attempt)
+            before = AgentActivity(attempt=attempt)
         text = before.text
         for said in data.get("events", ()):
-            text = said_in_short(said) or text
-        self.doing[task] = Doing(
+            text = shorten_report(said) or text
+        self.doing[task] = AgentActivity(
             attempt=attempt,
             text=text,
             tokens=data.get("tokens", before.tokens),

@@ -13,7 +13,7 @@ from weft.project.agent_list import get_agent
 from weft.project.project import Project
 from weft.project.site import agent_names
 from weft.runs import single_task
-from weft.runs.task_names import name_task
+from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.messages import find_open_lead
 from weft.store.server_operations import hosted
@@ -80,7 +80,7 @@ def _write_to_lead(
     if agent.stage != LEAD:
         raise InputError(f"{name} is no lead; write to one of its tasks, by number.")
     tenant = who.tenant or DEFAULT_TENANT
-    task = find_open_lead(store, single_task.repository(project), name, tenant=tenant)
+    task = find_open_lead(store, single_task.get_repository(project), name, tenant=tenant)
     if task is not None:
         try:
             send_message(store, who, text, root=project.root, task=task, now=now)
@@ -95,7 +95,7 @@ def _write_to_lead(
 
 def _get_task(store: Store, to: str) -> int:
     try:
-        return name_task(store, to).id
+        return get_named_task(store, to).id
     except (InputError, NotFound) as error:
         raise InputError(
             f"{to!r} is no task, member or lead. `weft ps` lists tasks, `weft agents` the others."

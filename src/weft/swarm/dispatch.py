@@ -183,6 +183,6 @@ def _name(work: NewWork) -> str:
     """Its title; where there is none, the store numbers it. Branches need a name of their own."""
     if work.repo is None:
         return work.title.strip()
-    from weft.runs.single_task import name_of  # late: it brings git and workspaces along
+    from weft.runs.single_task import choose_name  # late: it brings git and workspaces along
 
-    return name_of(work.title or work.text)
+    return choose_name(work.title or work.text)

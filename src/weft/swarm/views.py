@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from weft.errors import Forbidden, InputError
 from weft.model import Filter, Limit, Task
-from weft.runs.explanation import Explanation, why
+from weft.runs.explanation import Explanation, explain_task
 from weft.store import Store, limit_table, summaries
 from weft.store.runs import list_runs
 from weft.store.store import reads
@@ -64,7 +64,7 @@ def get_task(store: Store, who: Identity, task: int) -> Task:
 def explain(store: Store, who: Identity, task: int, *, now: float) -> Explanation:
     """Explain the state of a task that this identity may see."""
     get_visible_task(store, who, task)
-    return why(store, str(task), now=now, tenant=who.tenant)
+    return explain_task(store, str(task), now=now, tenant=who.tenant)
 
 
 @reads

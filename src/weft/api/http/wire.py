@@ -17,8 +17,8 @@ from typing_extensions import TypedDict
 
 from weft import model
 from weft.api.shapes import Face, Shape
-from weft.runs import explanation
-from weft.runs.attempt_output import AttemptOutput
+from weft.runs import explanation, queue_view, run_costs
+from weft.runs.attempt_output import LogLine
 from weft.runs.task_diff import TaskDiff
 from weft.store.summaries import Cost
 from weft.swarm import swarm_records
@@ -116,7 +116,7 @@ class SetLimit(TypedDict):
 
 
 class CostPage(Struct, frozen=True, kw_only=True):
-    runs: tuple[explanation.RunCost, ...]
+    runs: tuple[run_costs.RunCost, ...]
     after: str | None  # for the next page; null: this was the last
 
 
@@ -131,7 +131,7 @@ class Revoked(TypedDict):
 
 
 class LogLines(TypedDict):
-    lines: list[AttemptOutput]
+    lines: list[LogLine]
     truncated: bool  # there was more before these
 
 
@@ -151,20 +151,20 @@ def _patch(diff: TaskDiff) -> str:
     return diff.patch.decode(errors="replace")
 
 
-def _tokens(cost: explanation.RunCost) -> int:
+def _tokens(cost: run_costs.RunCost) -> int:
     return cost.tokens
 
 
-def _micro_usd(cost: explanation.RunCost) -> int:
+def _micro_usd(cost: run_costs.RunCost) -> int:
     return cost.micro_usd
 
 
-def _largest(cost: explanation.RunCost) -> list[Cost]:
+def _largest(cost: run_costs.RunCost) -> list[Cost]:
     ranked = sorted(cost.costs, key=lambda task: (-task.micro_usd, -task.tokens, task.task))
     return ranked[:_COSTS]
 
 
-def _left_out(cost: explanation.RunCost) -> int:
+def _left_out(cost: run_costs.RunCost) -> int:
     """The number of tasks that are not listed; the sums count them too."""
     return max(0, len(cost.costs) - _COSTS)
 
@@ -185,7 +185,7 @@ FACE: Final = Face(
         Identity: Shape(
             name="Caller", renamed={"token": "id"}, hidden=frozenset({"fence", "agents"})
         ),
-        explanation.RunCost: Shape(
+        run_costs.RunCost: Shape(
             hidden=frozenset({"costs"}),
             computed={
                 "tokens": _tokens,
@@ -226,7 +226,7 @@ def page(lines: list[dict[str, Any]], after: int | None) -> dict[str, Any]:
     return {"tasks": lines, "after": after}
 
 
-def queue(view: explanation.QueueView, most: int) -> Queue:
+def queue(view: queue_view.QueueView, most: int) -> Queue:
     return {
         "ready": [
             {"task": task.id, "run": task.run, "name": task.name, "waits": list(waits)}
@@ -261,6 +261,6 @@ def why(explained: explanation.Explanation) -> Why:
     }
 
 
-def last_lines(output: Iterable[AttemptOutput], most: int) -> LogLines:
+def last_lines(output: Iterable[LogLine], most: int) -> LogLines:
     kept = list(deque(output, maxlen=most + 1))
     return {"lines": kept[-most:], "truncated": len(kept) > most}

@@ -14,7 +14,7 @@ from weft.cli.output import json_option, print_json, print_table, say
 from weft.config import command_line
 
 if TYPE_CHECKING:
-    from weft.runs.run_settings import RunListed
+    from weft.runs.run_settings import ListedRun
 
 COMMANDS: Final = {
     "update": "weft.cli.runs.update",
@@ -33,10 +33,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from weft.project import project
-    from weft.runs.run_settings import as_dict, survey_runs
+    from weft.runs.run_settings import as_dict, list_runs_with_settings
 
     directory: Path = ctx.obj
-    listed = survey_runs(project.find(directory, os.environ))
+    listed = list_runs_with_settings(project.find(directory, os.environ))
     if as_json:
         print_json([as_dict(one) for one in listed])
         return
@@ -62,7 +62,7 @@ def difference_lines(run: str, differences: Sequence[str]) -> list[str]:
     ]
 
 
-def _row(one: RunListed) -> tuple[str, ...]:
+def _row(one: ListedRun) -> tuple[str, ...]:
     done = one.tasks.get("done", 0)
     return (
         one.run.id,

@@ -12,7 +12,7 @@ from weft.cli.view.draw import draw
 from weft.cli.view.picture import Picture
 from weft.cli.view.picture_builder import Scenery
 from weft.cli.view.screen import Screen, is_possible, open_screen
-from weft.runs.tracker import Track
+from weft.runs.tracker import RunTracker
 from weft.store import Store
 
 __all__ = ["LiveView", "is_possible", "open_view"]
@@ -33,7 +33,7 @@ class LiveView:
         """Something has happened that people should hear of."""
         self._recent.append(line)
 
-    def show(self, tracks: Sequence[Track]) -> None:
+    def show(self, tracks: Sequence[RunTracker]) -> None:
         """Draw, unless that was just done."""
         now = time.monotonic()
         if now < self._next:

@@ -18,8 +18,8 @@ from weft.cli.view.picture import AgentLine, RunPicture
 from weft.formats import duration
 from weft.model import HUMAN, TERMINAL, State, Task
 from weft.runs.duration_estimates import DurationEstimates
-from weft.runs.outlook import foresee, list_holdups
-from weft.runs.tracker import Track
+from weft.runs.outlook import list_holdups, predict_rest
+from weft.runs.tracker import RunTracker
 from weft.store import Store
 from weft.store.leases import durations
 from weft.store.limit_table import list_limits
@@ -59,7 +59,7 @@ class Scenery(Struct, kw_only=True):
     _known: dict[str, _Known] = field(default_factory=dict)
     _next: float = 0.0
 
-    def look(self, tracks: Sequence[Track]) -> None:
+    def look(self, tracks: Sequence[RunTracker]) -> None:
         """Find out what costs something, unless that was just done."""
         if time.monotonic() < self._next and all(track.run in self._known for track in tracks):
             return
@@ -83,13 +83,13 @@ class Scenery(Struct, kw_only=True):
         took = time.thread_time() - begun
         self._next = time.monotonic() + max(_PAUSE, _SHARE * took)
 
-    def _foresee(self, track: Track, known: _Known, slots: int, now: float) -> None:
+    def _foresee(self, track: RunTracker, known: _Known, slots: int, now: float) -> None:
         progress = track.progress
         past = DurationEstimates(
             lambda agent, stage: durations(self.store, agent, stage), progress.attempts
         )
         checks = [one.seconds for one in progress.gate.verdicts if one.seconds > 0]
-        ahead = foresee(
+        ahead = predict_rest(
             progress.tasks,
             track.edges,
             {task.id: attempt.started for task, attempt in track.running},
@@ -106,7 +106,7 @@ class Scenery(Struct, kw_only=True):
         else:
             known.ends += _TREND * (now + ahead.seconds - known.ends)
 
-    def picture(self, track: Track) -> RunPicture:
+    def picture(self, track: RunTracker) -> RunPicture:
         now = time.time()
         progress = track.progress
         known = self._known.get(track.run, _Known())
@@ -149,7 +149,7 @@ def _slots(run: str, limits: dict[str, int]) -> int:
     return max(1, min([workers, *(one for one in bounds if one is not None)]))
 
 
-def _gate(track: Track, now: float) -> Iterable[str]:
+def _gate(track: RunTracker, now: float) -> Iterable[str]:
     names = {task.id: task.name for task in track.progress.tasks}
 
     def called(entries: Iterable[str]) -> str:
@@ -173,7 +173,7 @@ def _gate(track: Track, now: float) -> Iterable[str]:
         yield f"queue: {called(queue)}"
 
 
-def _waits(store: Store, track: Track, now: float) -> Iterable[str]:
+def _waits(store: Store, track: RunTracker, now: float) -> Iterable[str]:
     """What waits for what, in groups: those behind which the most wait first."""
     progress = track.progress
     if progress.run.state == "waiting":

@@ -18,7 +18,7 @@ from weft.errors import NotFound, Refused, StaleFence, StoreError, WeftError
 from weft.model import Event
 from weft.project.site import Site
 from weft.runs.progress import RunProgress
-from weft.runs.tracker import Events, Track
+from weft.runs.tracker import EventReader, RunTracker
 from weft.store.leases import release, renew
 from weft.store.projections import (
     ISSUE_TRACKER,
@@ -97,8 +97,8 @@ class ProjectionLoop:
         self._worker = worker
         self._host = socket.gethostname()
         self._carried: dict[Key, _Carried] = {}
-        self._tracks: dict[str, Track] = {}
-        self._events: Events | None = None
+        self._tracks: dict[str, RunTracker] = {}
+        self._events: EventReader | None = None
         self._renewed = -math.inf
         self._deadline = math.inf  # monotonic time at which this worker leaves
         self._took = 0.0  # seconds of the last look
@@ -211,8 +211,8 @@ class ProjectionLoop:
         carried = _Carried(state, fence, projection)
         self._carried[state.run, state.name] = carried
         if state.run not in self._tracks:
-            self._tracks[state.run] = Track(self._store, state.run, now=now)
-        missed = Events(self._store, after=state.handled).fresh()
+            self._tracks[state.run] = RunTracker(self._store, state.run, now=now)
+        missed = EventReader(self._store, after=state.handled).fresh()
         track = self._tracks[state.run]
         track.take_in(missed, now=now)
         carried.take_in(track.progress, missed, True)
@@ -247,7 +247,7 @@ class ProjectionLoop:
             return
         if self._events is None:
             seen = min(carried.seen for carried in self._carried.values())
-            self._events = Events(self._store, after=seen)
+            self._events = EventReader(self._store, after=seen)
         fresh = self._events.fresh()
         for run, track in self._tracks.items():
             changed = track.take_in(fresh, now=now)

@@ -13,7 +13,7 @@ from weft.api.http.openapi import answers
 from weft.api.http.requests import act, act_slowly, in_slow_thread, look, parts_of
 from weft.model import TaskKind
 from weft.runs import control
-from weft.runs.control import Done
+from weft.runs.control import ControlResult
 from weft.store import Store
 from weft.store.runs import get_run, page_runs
 from weft.store.tasks import list_run
@@ -67,31 +67,31 @@ async def get(request: Request, id: RunId) -> Response:
     return await look(request, READ, work)
 
 
-@router.post("/runs/{id}/pause", openapi_extra=answers(Done))
+@router.post("/runs/{id}/pause", openapi_extra=answers(ControlResult))
 async def pause(request: Request, id: RunId) -> Response:
     """Start nothing more of it; what runs goes on to its end."""
     return await _steer(request, id, control.pause)
 
 
-@router.post("/runs/{id}/drain", openapi_extra=answers(Done))
+@router.post("/runs/{id}/drain", openapi_extra=answers(ControlResult))
 async def drain(request: Request, id: RunId) -> Response:
     """What runs of it goes on to its end, and nothing more is started: the same as pausing it."""
     return await _steer(request, id, control.pause)
 
 
-@router.post("/runs/{id}/resume", openapi_extra=answers(Done))
+@router.post("/runs/{id}/resume", openapi_extra=answers(ControlResult))
 async def resume(request: Request, id: RunId) -> Response:
     """Go on with what was paused or drained."""
     return await _steer(request, id, control.resume)
 
 
-@router.post("/runs/{id}/cancel", openapi_extra=answers(Done))
+@router.post("/runs/{id}/cancel", openapi_extra=answers(ControlResult))
 async def cancel(request: Request, id: RunId) -> Response:
     return await _steer(request, id, control.cancel)
 
 
-async def _steer(request: Request, id: str, verb: Callable[..., Done]) -> Response:
-    def work(store: Store, who: Identity, now: float) -> Done:
+async def _steer(request: Request, id: str, verb: Callable[..., ControlResult]) -> Response:
+    def work(store: Store, who: Identity, now: float) -> ControlResult:
         return verb(store, get_run(store, id).id, now=now)
 
     return await act(request, ADMIN, work)

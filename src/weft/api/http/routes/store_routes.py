@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from weft.api.http import bodies, wire
 from weft.api.http.openapi import answers
 from weft.api.http.requests import act, look
-from weft.runs import control, explanation
-from weft.runs.control import Done
+from weft.runs import control, queue_view, run_costs
+from weft.runs.control import ControlResult
 from weft.store import Store
 from weft.store.limit_table import set_limit
 from weft.swarm.access import get_visible_run
@@ -55,7 +55,7 @@ async def queue(request: Request, most: bodies.Most = 100) -> Response:
     the order is another one at every moment. A tenant is told of its own."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Queue:
-        found = explanation.look_at_queue(store, now=now, most=most, tenant=who.tenant)
+        found = queue_view.read_queue(store, now=now, most=most, tenant=who.tenant)
         return wire.queue(found, most)
 
     return await look(request, READ, work)
@@ -77,15 +77,15 @@ async def cost(
     def work(store: Store, who: Identity, now: float) -> object:
         if run is not None:
             get_visible_run(store, who, run)
-            costs = (explanation.get_cost(store, run),)
+            costs = (run_costs.get_run_cost(store, run),)
             return wire.show(wire.CostPage(runs=costs, after=None))
-        found, more = explanation.page_costs(store, tenant=who.tenant, after=after, most=most)
+        found, more = run_costs.page_run_costs(store, tenant=who.tenant, after=after, most=most)
         return wire.show(wire.CostPage(runs=tuple(found), after=more))
 
     return await look(request, READ, work)
 
 
-@router.post("/drain", openapi_extra=answers(Done))
+@router.post("/drain", openapi_extra=answers(ControlResult))
 async def drain(request: Request, body: bodies.Drain) -> Response:
     """Start nothing more, on any host; or go on."""
     verb = control.admit_again if body.undo else control.stop_admissions

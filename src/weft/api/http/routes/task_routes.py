@@ -26,8 +26,8 @@ from weft.api.http.requests import (
 from weft.api.http.routes.member_routes import acting
 from weft.errors import AlreadyEnded, Refused
 from weft.model import Class, Filter, State, Task
-from weft.runs.attempt_output import Log
-from weft.runs.task_diff import TaskDiff, find_difference
+from weft.runs.attempt_output import TaskLog
+from weft.runs.task_diff import TaskDiff, get_diff
 from weft.store import Store
 from weft.swarm import dispatch, inbox, member_work, views
 from weft.swarm.dispatch import address
@@ -246,7 +246,7 @@ async def logs(
 
     def read(who: Identity) -> wire.LogLines:
         task = views.get_task(parts.store, who, id)
-        log = Log(
+        log = TaskLog(
             project=parts.project,
             store=parts.store,
             task=task,
@@ -265,7 +265,7 @@ async def diff(request: Request, id: TaskNumber) -> Response:
 
     def read(who: Identity) -> object:
         views.get_task(parts.store, who, id)
-        return wire.show(find_difference(parts.project, str(id)))
+        return wire.show(get_diff(parts.project, str(id)))
 
     return await _read_slowly(request, read)
 
