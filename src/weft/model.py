@@ -1,7 +1,7 @@
-"""The records weft speaks in: one frozen dataclass per concept.
+"""The records of weft: one frozen struct per concept.
 
-The store builds them from rows, faces render them, policy decides over them. Nothing here
-reads or writes anything.
+The store builds them from rows, policy decides over them, faces show them. This module does no
+input or output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 HERE: Final = "@"
-"""Stands for the admitting worker or its host in a demand: `worker:@`, `host:@/ram_mb`."""
+"""The admitting worker or its host in a demand: `worker:@`, `host:@/ram_mb`."""
 
 
 HUMAN: Final = "human"
@@ -22,26 +22,26 @@ HUMAN: Final = "human"
 
 
 SWARM: Final = "swarm:"
-"""Begins the repository, with a tenant after it, of work that is done in none that weft knows:
-members of the swarm do it, and tenants do not stand in each other's way."""
+"""The start of the repository of a task that members do outside any repository; the tenant follows,
+so that the claims of tenants do not conflict."""
 
 
 LEAD: Final = "lead"
-"""The stage of an agent that hands work to others."""
+"""The stage of an agent that sends tasks to other agents."""
 
 
 EVERY_AGENT: Final = "*"
-"""In the agents of a token: the token sends work to every agent."""
+"""In the agents of a token: all agents."""
 
 
 ONE_TASK: Final = "one task, "
-"""Begins the name of a worker that was started for one task and takes nothing else."""
+"""The start of the name of a worker that serves a single task."""
 
 
 class State(StrEnum):
-    """Where a task is. One vocabulary for database, command line, API, plan and page."""
+    """The state of a task, under the same name in the database, commands, API, plan and page."""
 
-    WAITING = "waiting"  # for what it needs, or for its previous attempt to end
+    WAITING = "waiting"  # for its needs, or for the end of its previous attempt
     READY = "ready"
     OFFERED = "offered"
     RUNNING = "running"
@@ -60,28 +60,28 @@ TERMINAL: Final = frozenset(
     {State.DONE, State.FAILED, State.CANCELLED, State.SKIPPED, State.EVICTED}
 )
 MET: Final = frozenset({State.DONE, State.SKIPPED})
-"""States of a need that let what needs it start."""
+"""States of a need that let its dependents start."""
 
 
 class ErrorClass(StrEnum):
-    """Why an attempt failed. Decides what becomes of its task."""
+    """The cause of a failed attempt; it decides the next state of the task."""
 
-    RATE_LIMIT = "rate_limit"  # the provider says when to come back
-    OVERLOAD = "overload"  # the provider or the way to it is down
+    RATE_LIMIT = "rate_limit"  # the provider names a time to come back
+    OVERLOAD = "overload"  # the provider or the network is down
     CAPACITY = "capacity"  # the model has no room just now
     TIMEOUT = "timeout"  # weft's own clock: too long, or too long silent
     CONTEXT = "context"  # the session no longer fits into the model
-    AUTH = "auth"  # not logged in, or nobody pays
+    AUTH = "auth"  # not logged in, or without credit
     CONFIG = "config"  # not installed, or started wrongly
     CRASH = "crash"
-    NO_CHANGE = "no_change"  # it ended well and changed nothing
-    SCOPE = "scope"  # it changed what it had not claimed
+    NO_CHANGE = "no_change"  # it ended well without a change
+    SCOPE = "scope"  # it changed files outside its claims
     OTHER = "other"
-    STOPPED = "stopped"  # weft itself ended it, which counts as no failure
+    STOPPED = "stopped"  # weft itself ended it; not counted as a failure
 
 
 class Class(IntEnum):
-    """How urgent a kind of work is; lower is sooner."""
+    """The urgency of a kind of work; lower is sooner."""
 
     INTERACTIVE = 0
     STANDARD = 1
@@ -89,7 +89,7 @@ class Class(IntEnum):
 
 
 class Priority(IntEnum):
-    """How urgent a task is within its class; lower is sooner."""
+    """The urgency of a task within its class; lower is sooner."""
 
     CRITICAL = 0
     HIGH = 1
@@ -131,7 +131,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The author's wishes for a task: text for the prompt, bounds, checks and stages.
 
     Stored as one JSON column, and shown by every face under the names of its fields. Scheduling
-    reads none of it; an attribute that a query needs is a column of its own.
+    does not read it: an attribute that a query needs is a column of its own.
     """
 
     kind: TaskKind = TaskKind.WORK
@@ -155,7 +155,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     text: str = ""
     request: TaskRequest = TaskRequest()
     attached: Mapping[str, Any] = field(default_factory=dict)  # the sender's own JSON
-    files: tuple[str, ...] = ()  # normalised patterns it will claim; empty claims nothing
+    files: tuple[str, ...] = ()  # normalised patterns to claim; empty: no claims
     demand: Demand = field(default_factory=dict)
     needs: tuple[str, ...] = ()  # names in the same submission, or of the same run
     klass: Class = Class.STANDARD
@@ -163,33 +163,33 @@ class NewTask(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     stage: str | None = None
     path_seconds: float = 0.0  # longest remaining path, this task included
-    gang: str | None = None  # admitted together with the others of this name, or not at all
-    story: str | None = None  # the task whose claims bind everyone but this one
+    gang: str | None = None  # all tasks of this name are admitted together
+    story: str | None = None  # the story whose claims it shares
     pinned: str | None = None  # the only worker that may take it
-    pin_until: float | None = None  # when that ends, if it is but a preference
-    created_by: str | None = None  # the member or token that sent it; None: a plan, or a person
+    pin_until: float | None = None  # end of the pin, if it is a preference
+    created_by: str | None = None  # the sending member or token; None: a plan or a person
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
-    """One execution of a plan, as it is submitted."""
+    """An execution of a plan, as it is submitted."""
 
     id: str
     repo: str
     tenant: str = "default"
     plan: str = ""
     base: str = ""
-    target: str = ""  # a branch that moves to what landed, once everything has
+    target: str = ""  # a branch that moves to trunk once all tasks have landed
     limits: Mapping[str, int] = field(default_factory=dict)  # by name within the run: `agents`
     alternates: tuple[str, ...] = ()  # object stores that the repository borrows from
 
 
 class TargetState(StrEnum):
-    """What became of the branch that a run was to move."""
+    """The fate of the branch that a run was to move."""
 
-    OPEN = "open"  # nobody has tried: the run goes on, or nobody is there who serves it
+    OPEN = "open"  # not tried: the run goes on, or no worker serves it
     MOVED = "moved"
-    LEFT = "left"  # not everything landed, or nothing had to
-    REFUSED = "refused"  # it could not be moved
+    LEFT = "left"  # some tasks did not land, or none had to
+    REFUSED = "refused"  # git refused to move it
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -202,10 +202,10 @@ class Run(Struct, frozen=True, kw_only=True):
     base: str
     revision: int  # number of the settings in force; `weft runs update` adds a revision
     check: tuple[str, ...] | None  # the command line that every landing has to pass
-    blocked: str  # why its gate waits for a person
-    target: str  # a branch that moves to what landed, once everything has; '': none
+    blocked: str  # the reason why its gate waits for a person
+    target: str  # a branch that moves to trunk once all tasks have landed; '': none
     target_state: TargetState
-    target_text: str  # what came of it, as a sentence
+    target_text: str  # the result, as a sentence
     alternates: tuple[str, ...] = ()  # object stores borrowed at the submission
 
 
@@ -219,9 +219,9 @@ class Task(Struct, frozen=True, kw_only=True):
     request: TaskRequest
     attached: Mapping[str, Any]  # the sender's own JSON
     state: State
-    since: float  # when it entered that state
-    reason: str  # why it is there, for people
-    until: float | None  # parked or offered: until when
+    since: float  # time of the last change of state
+    reason: str  # the cause of the state, for people
+    until: float | None  # end of being parked or offered
     klass: Class
     priority: Priority
     agent: str | None
@@ -240,11 +240,11 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class Filter(Struct, frozen=True, kw_only=True):
-    """Which tasks to list; what is None is not asked for."""
+    """A filter of tasks; a field that is None does not filter."""
 
     state: State | None = None
     agent: str | None = None
-    worker: str | None = None  # who runs it, it is pinned to, or it is offered to
+    worker: str | None = None  # the worker that runs it, or that it is pinned or offered to
     run: str | None = None
     tenant: str | None = None
     created_by: str | None = None
@@ -265,7 +265,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     stage: str | None
     klass: Class
     priority: Priority
-    worker: str | None  # who runs it, it is pinned to, or it is offered to
+    worker: str | None  # the worker that runs it, or that it is pinned or offered to
     created_by: str | None
     submitted: float
 
@@ -280,9 +280,9 @@ class Attempt(Struct, frozen=True, kw_only=True):
     started: float
     ended: float | None
     outcome: str | None
-    candidate: str | None  # the commit it left on its branch: all it did, finished or not
-    base: str | None  # the commit that is made on
-    session: str | None  # by which its program can be resumed
+    candidate: str | None  # the commit on its branch: all its work, finished or not
+    base: str | None  # the parent of the candidate
+    session: str | None  # id of the program's session, to resume it
     tokens: int
     micro_usd: int
 
@@ -290,7 +290,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
 class Lease(Struct, frozen=True, kw_only=True):
     fence: int
     kind: str  # attempt, run, gate, check
-    holder: str  # what people call it
+    holder: str  # name for people
     task: int | None
     attempt: int | None
     worker: str | None
@@ -299,11 +299,11 @@ class Lease(Struct, frozen=True, kw_only=True):
     granted: float
     deadline: float | None
     released: float | None
-    ended: str | None  # why it was released
+    ended: str | None  # the reason of the release
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """What an admission gave: the proof of ownership every later effect must carry."""
+    """The proof of ownership that an admission gives; every later write must carry its fence."""
 
     fence: int
     task: int
@@ -320,7 +320,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class AgentFile(Struct, frozen=True, kw_only=True):
-    """What a worker read of one agent file when it registered."""
+    """An agent file, as a worker read it when it registered."""
 
     name: str
     source: str  # which file on which host
@@ -342,16 +342,16 @@ class NewWorker(Struct, frozen=True, kw_only=True):
 
 
 class NewMember(Struct, frozen=True, kw_only=True):
-    """An agent that joins over the API: a worker of the kind `api`."""
+    """A member as it joins."""
 
     id: str
     name: str
     slots: int
-    token: str  # the one it joins with, and nobody else acts for it
+    token: str  # joins with it; other tokens do not act for the member
     is_lead: bool = False
     role: str = ""
     capabilities: tuple[str, ...] = ()
-    tenant: str | None = None  # whose tasks it takes; None: anybody's
+    tenant: str | None = None  # the tenant whose tasks it takes; None: all
 
 
 class Capacity(Struct, frozen=True, kw_only=True):
@@ -397,7 +397,7 @@ class Held(Struct, frozen=True, kw_only=True):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """A word to a task that runs, or to a member."""
+    """A message to a running task or to a member."""
 
     id: int
     to_task: int | None
@@ -408,7 +408,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """A task has ended: told to who sent it, and to the leads of its tenant."""
+    """The end of a task, for its sender and the leads of its tenant."""
 
     event: int
     task: int
@@ -428,25 +428,25 @@ class Limit(Struct, frozen=True, kw_only=True):
 
 
 class AgentUse(Struct, frozen=True, kw_only=True):
-    """An agent as all processes on the store see it."""
+    """The use of an agent by all processes on the store."""
 
     running: int = 0
-    limit: int | None = None  # None: no process has stated one
-    stopped: str | None = None  # why nobody may start it before a person has looked
+    limit: int | None = None  # None: no process has stated a limit
+    stopped: str | None = None  # the reason why it waits for a person
 
 
 class Token(Struct, frozen=True, kw_only=True):
-    """Who may ask something of a server, and what. Its secret is known to its owner alone."""
+    """The rights of a caller of a server. Only the owner knows the secret."""
 
     id: str
-    name: str  # what people call its owner
+    name: str  # name for peoples owner
     scopes: frozenset[str]  # read, work, admin
-    tenant: str | None  # the only one whose tasks it sees; None: all
+    tenant: str | None  # the only tenant whose tasks it sees; None: all
     fence: int | None  # the attempt it was made for and ends with
-    task: int | None  # that attempt's
+    task: int | None  # the task of that attempt
     agents: frozenset[str] | None
-    """The agents it sends work to: by name, EVERY_AGENT for all, empty for those whose files say
-    `open: yes`; None: it was made before tokens named agents, and sends to all as it did."""
+    """The agents it sends work to, by name; EVERY_AGENT for all; empty for those whose files say
+    `open: yes`; None for a token from before tokens named agents: it sends to all."""
     created: float
     expires: float | None
     revoked: float | None
@@ -462,7 +462,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class Wait(Struct, frozen=True, kw_only=True):
-    """One thing a task waits for."""
+    """A cause that keeps a task waiting."""
 
     # need, limit, file, order, worker, turn, reservation, time, person, run, attempt, gang, drain
     kind: str
@@ -471,26 +471,26 @@ class Wait(Struct, frozen=True, kw_only=True):
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """What asks to land: the work of a task, or of all subtasks of a story."""
+    """A candidate in the queue of the gate: the work of a task, or of all subtasks of a story."""
 
     id: str
     run: str
     state: str  # queued, landing, landed, rejected, withdrawn, passed_on
-    looked_at: bool  # it goes to review or judge once it passes its checks
+    looked_at: bool  # goes to review or judge after its checks
     base: str | None  # the tip of trunk when the gate first saw it
     story: int | None
     tasks: tuple[int, ...]
-    work: tuple[tuple[str, str], ...]  # commits, each with what it is made on
+    work: tuple[tuple[str, str], ...]  # commits, each with its base
     needs: frozenset[str]  # entries it builds on
-    alone: bool  # in no batch with others
+    alone: bool  # in no batch with other entries
 
 
 UNCHECKED: Final = "none"
-"""Stands for a way of checking where no check is configured, which passes everything."""
+"""The id of the check where none is configured; every tree passes it."""
 
 
 class CheckVerdict(Struct, frozen=True, kw_only=True):
-    """How one run of the checks on the tree of a combination of entries ended."""
+    """The result of a check of the tree of a combination of entries."""
 
     base: str
     combination: tuple[str, ...]
@@ -504,12 +504,12 @@ class CheckVerdict(Struct, frozen=True, kw_only=True):
 
     @property
     def checked(self) -> bool:
-        """Whether anything was run for it."""
+        """True if a command ran for it."""
         return self.check_id != UNCHECKED
 
 
 class MergeConflict(Struct, frozen=True, kw_only=True):
-    """An entry that does not merge on a base once the others are merged."""
+    """An entry that does not merge on a base after certain other entries."""
 
     base: str
     entry: str
@@ -518,7 +518,7 @@ class MergeConflict(Struct, frozen=True, kw_only=True):
 
 
 class Landing(Struct, frozen=True, kw_only=True):
-    """Trunk moves from `old` to `new`: intended before it does, landed afterwards."""
+    """A move of trunk from `old` to `new`: intended before it happens, landed afterwards."""
 
     run: str
     sequence: int
@@ -533,7 +533,7 @@ class Landing(Struct, frozen=True, kw_only=True):
 
 
 class GateRows(Struct, frozen=True, kw_only=True):
-    """What the gate of a run knows: all of it, or as much as still matters."""
+    """The rows of a run's gate: all of them, or those that still matter."""
 
     entries: tuple[Entry, ...]  # in order of arrival
     verdicts: tuple[CheckVerdict, ...]
@@ -541,23 +541,24 @@ class GateRows(Struct, frozen=True, kw_only=True):
     landings: tuple[Landing, ...]
     rejected: tuple[bool, ...]  # whether each entry that was settled lately was, oldest first
     revision: int  # revision of the run's settings in force
-    blocked: str  # why it waits for a person
+    blocked: str  # the reason why it waits for a person
     ended: bool  # the run is over
 
     @property
     def flaky(self) -> frozenset[int]:
-        """Verdicts, by number, on trees that were found otherwise before, checked the same way."""
+        """The numbers of verdicts that contradict an earlier check of the same tree in the same
+        way."""
         before: set[tuple[str, str, bool]] = set()
-        found = set()
-        for one in self.verdicts:
-            if (one.tree, one.check_id, not one.passed) in before and one.tree:
-                found.add(one.number)
-            before.add((one.tree, one.check_id, one.passed))
-        return frozenset(found)
+        contradictions = set()
+        for verdict in self.verdicts:
+            if (verdict.tree, verdict.check_id, not verdict.passed) in before and verdict.tree:
+                contradictions.add(verdict.number)
+            before.add((verdict.tree, verdict.check_id, verdict.passed))
+        return frozenset(contradictions)
 
 
 class Use(Struct, frozen=True, kw_only=True):
-    """What a lease took, whether or not it still does."""
+    """The amounts that a lease took, current or past."""
 
     lease: Lease
     run: str | None  # for which it was
@@ -565,24 +566,24 @@ class Use(Struct, frozen=True, kw_only=True):
 
 
 class RunHistory(Struct, frozen=True, kw_only=True):
-    """A run from its submission on: all that the store remembers of it, at one moment."""
+    """A run from its submission on, as the store remembers it at one moment."""
 
     run: Run
     tasks: tuple[Task, ...]
     needs: Mapping[int, tuple[int, ...]]
     attempts: tuple[Attempt, ...]
     gate: GateRows
-    outputs: Mapping[int, str]  # what failed checks printed, by the number of their verdict
-    events: tuple[Event, ...]  # its own, and what happened to limits; no progress of agents
+    outputs: Mapping[int, str]  # output of failed checks, by number of the verdict
+    events: tuple[Event, ...]  # of the run and of limits; no progress of agents
     uses: tuple[Use, ...]  # of attempts and checks meanwhile, those of other runs included
     limits: Mapping[str, int]  # as they are now
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """How an attempt ended, and what becomes of its task.
+    """The end of an attempt, and the next state of its task.
 
-    `state` is where the task goes: done, failed, blocked, gating, parked (with `until`) or
-    ready (to be tried again). `sent_back` gives up the claims of a task that goes on.
+    `state` is done, failed, blocked, gating, parked (with `until`) or ready (for another attempt).
+    `sent_back` gives up the claims of a task that goes on.
     """
 
     state: State
@@ -601,4 +602,4 @@ class Outcome(Struct, frozen=True, kw_only=True):
     sent_back: bool = False
     files: tuple[str, ...] | None = None  # a larger claim to ask for next time
     penalises: str | None = None  # the provider whose rate limit it ran into
-    stops_agent: str | None = None  # the agent that nobody shall start before a person has looked
+    stops_agent: str | None = None  # an agent that waits for a person

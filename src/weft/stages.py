@@ -10,10 +10,10 @@ from msgspec import Struct
 from weft.model import Stage
 
 MAKING: Final = ("test", "implement")
-"""Stages that make a change, each on top of the one before it."""
+"""Stages that make a change, each on top of the stage before."""
 
 LOOKING: Final = ("review", "judge")
-"""Stages that give a verdict on what was made, and change nothing."""
+"""Stages that give a verdict on the candidate, and change no files."""
 
 STAGES: Final = (*MAKING, *LOOKING)
 
@@ -24,19 +24,19 @@ RULE: Final = (
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    place: int  # in the list, of what is wrong with it
+    place: int  # of the wrong stage, from 0
     why: str  # a clause
 
 
 def find_fault(names: Sequence[str]) -> Fault | None:
-    """What keeps a list of stages from being one that a task can go through."""
+    """Return the first fault of a list of stages; None if a task can go through it."""
     for place, name in enumerate(names):
         before = names[:place]
         if name not in STAGES:
             return Fault(place=place, why=f"there is no stage {name!r}")
         if name in before:
             return Fault(place=place, why=f"{name} comes twice")
-        if late := [one for one in before if STAGES.index(one) > STAGES.index(name)]:
+        if late := [earlier for earlier in before if STAGES.index(earlier) > STAGES.index(name)]:
             return Fault(place=place, why=f"{name} comes before {late[0]}, not after it")
     if not any(name in MAKING for name in names):
         lost = f"nothing makes the change that {names[0]} would look at" if names else "it is empty"
@@ -49,7 +49,7 @@ def looks(stage: str | None) -> bool:
 
 
 def after(pipeline: Sequence[Stage], stage: str | None) -> Stage | None:
-    """Return the stage that follows; None after the last one.
+    """Return the stage that follows; None after the last stage.
 
     Counts from the last stage of this name: a task comes to its end even if a name is there twice.
     """

@@ -326,7 +326,7 @@ def test_a_failure_is_retried_by_its_class_and_fails_nobody_else(
 def test_only_who_sent_a_task_or_an_admin_cancels_it(store: Store) -> None:
     join(store, who=ACME)
     mine, other = post(store, who=ACME), post(store, who=LOCAL, tenant="acme")
-    with pytest.raises(Forbidden, match="sent by somebody else"):
+    with pytest.raises(Forbidden, match="sent by another identity"):
         member_work.cancel(store, ACME, other.task, now=3)
     assert member_work.cancel(store, ACME, mine.task, now=3)
     assert not member_work.cancel(store, ACME, mine.task, now=4)

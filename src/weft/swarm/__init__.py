@@ -1,7 +1,7 @@
-"""A swarm: agents that joined over the network, and the work they are sent and take.
+"""A swarm: members that joined over the network, and the work they are sent and take.
 
-Every function takes the store and who asks first and the time last, decides in one transaction,
-and refuses before it has written anything. What is refused although something was done (an offer
-that could not start and is in the pool again) is returned, not raised: raised, it would undo what
-it tells of wherever the caller's own transaction is the one that ends.
+Every function takes the store and the caller's identity first and the time last, decides in one
+transaction, and refuses before it has written a row. A refusal after a write (an offer that could
+not start is in the pool again) is returned, not raised: an exception would undo the write in the
+caller's own transaction.
 """

@@ -1,4 +1,4 @@
-"""Who acts on what: the member that somebody acts as, the attempt that a fence stands for."""
+"""Lookups with a check of rights: the acting member, the attempt of a fence, a visible task."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _MEMBER: Final = "member "
 
 
 def get_acting(store: Store, who: Identity, member: str, *, now: float) -> Worker:
-    """The member somebody acts as; refused if it is another's, or has left."""
+    """Return the member that an identity acts as; refuse a member of another token, and a member
+    that left."""
     worker = get_worker(store, member, now=now)
     need_member(who, worker)
     if worker.left is not None:
@@ -39,7 +40,7 @@ def get_acting(store: Store, who: Identity, member: str, *, now: float) -> Worke
 
 
 def get_called(store: Store, who: Identity, name: str, *, now: float) -> Worker:
-    """Return the present member with this id, or the only one with this name, that `who` may
+    """Return the present member with this id, or with this name if it is unique, that `who` may
     see."""
     ids = list_called(store, name, tenant=who.tenant)
     if not ids:
@@ -92,8 +93,8 @@ def get_visible_run(store: Store, who: Identity, run: str) -> Run:
 
 
 def find_own_members(store: Store, who: Identity, named: str | None = None) -> list[str]:
-    """Return the ids of the members that this identity can mean by an id, a name or nothing; at
-    most two."""
+    """Return the ids of at most two members of this identity: all, or those with the given id or
+    name."""
     need(who, WORK)
     return find_own(store, who.token, named)
 
@@ -120,8 +121,7 @@ def may_steer(store: Store, who: Identity, task: Task) -> bool:
     return member in find_own(store, who.token, member)
 
 
-def as_claimed(store: Store, held: Held) -> Claimed:
-    """What a member gets to know of a task it holds."""
+def describe_claimed(store: Store, held: Held) -> Claimed:
     task = get_task(store, held.task)
     return Claimed(
         task=task.id,

@@ -1,4 +1,4 @@
-"""What is given back to confirm that messages or notices have arrived: opaque to who gives it."""
+"""The `ack` that a client gives back to confirm messages or notices; opaque to clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def of_notices(notices: Sequence[Notice]) -> str | None:
 
 
 def confirmed_messages(ack: str | None) -> int | None:
-    """Up to which message is confirmed, if messages are."""
+    """Return the last confirmed message, if the `ack` is about messages."""
     return _number(ack, "m")
 
 

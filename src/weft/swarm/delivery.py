@@ -1,6 +1,6 @@
 """`weft send`: a message to a task, to a member of the swarm, or to a lead.
 
-A lead without an open task gets one with the message; a lead at work hears it before it ends.
+A lead without an open task gets a task with the message; a lead at work hears it before it ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sending work into the swarm: to the pool, or to a member in one of four ways.
+"""Tasks sent into the swarm: to the pool, or to a member in four ways.
 
-Every refusal comes before the first write. The depth of leads that send work to leads is bounded
-here, so that no chain of them goes on for ever.
+Every refusal comes before the first write. The depth of leads that send work to leads is bounded,
+so that no chain of them goes on for ever.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from weft.swarm.swarm_records import Dispatched, NewWork
 
 DEFAULT_TENANT: Final = "default"
 
-_OTHERS: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
-"""Resources that belong to somebody: only an admin makes a task use them."""
+_OWNED: Final = ("worker:", "host:", "run:", "stage:", "team:", "gate:")
+"""Resources of a worker, host, run or gate: only an admin makes a task use them."""
 
 DEEPEST: Final = 3
 """Most tasks between a task that an agent sent and the task that a person sent."""
@@ -54,14 +54,14 @@ def address(who: Identity, project: Project, work: NewWork) -> NewWork:
 
 @writes
 def send(store: Store, who: Identity, work: NewWork, *, now: float) -> Dispatched:
-    """Submit a task for the pool, or assign, queue or offer it to a member, or prefer one.
+    """Submit a task for the pool, or assign, queue or offer it to a member, or prefer a member.
 
-    Refused with `AtCapacity` if it is assigned to a member without room; `queue` waits for room.
+    Raise `AtCapacity` if it is assigned to a member without room; `queue` waits for room.
     """
     need(who, WORK)
     refuse_revoked(store, who.token, now=now)
     _refuse_unusable(who, work)
-    if who.fence is not None:  # an agent's words, and the prompt of another
+    if who.fence is not None:  # an agent wrote it, and another agent will read it as its prompt
         hide = store.redactor.redact_text
         work = replace(work, title=hide(work.title), text=hide(work.text))
     sender = get_sender(store, who, work.sender, now=now)
@@ -104,7 +104,7 @@ def _refuse_unusable(who: Identity, work: NewWork) -> None:
     if work.repo is not None and (work.to is not None or work.agent is None):
         raise InputError("What is done in a repository names its agent, and is for no member.")
     for resource in work.uses:
-        if resource.startswith(_OTHERS) and not has(who, ADMIN):
+        if resource.startswith(_OWNED) and not has(who, ADMIN):
             raise Forbidden(f"{resource} belongs to others; only an admin's task may use it.")
 
 
@@ -130,7 +130,7 @@ def _tenant(who: Identity, work: NewWork, member: Worker | None) -> str:
 
 
 def _refuse_unfit(store: Store, work: NewWork, member: Worker, tenant: str, *, now: float) -> None:
-    """Refuse what this member may not or cannot take, or not now."""
+    """Refuse a task that this member may not or cannot take, or not now."""
     if member.tenant not in (None, tenant):
         raise Forbidden(f"{member.id} works for another tenant.")
     if work.agent is not None and work.agent not in member.capabilities:
@@ -140,7 +140,7 @@ def _refuse_unfit(store: Store, work: NewWork, member: Worker, tenant: str, *, n
         if not room.available:
             raise AtCapacity(_full(member, room))
     if work.how == "offer":
-        unmet = [one for one in work.needs if get_task(store, one).state not in MET]
+        unmet = [need for need in work.needs if get_task(store, need).state not in MET]
         if unmet:
             raise Refused(
                 f"What needs task {unmet[0]} cannot be offered before that is done; "
@@ -180,7 +180,7 @@ def _new_task(
 
 
 def _name(work: NewWork) -> str:
-    """Its title; where there is none, the store numbers it. Branches need a name of their own."""
+    """Return the title, or a name for the branch; without both, the store numbers the task."""
     if work.repo is None:
         return work.title.strip()
     from weft.runs.single_task import choose_name  # late: it brings git and workspaces along

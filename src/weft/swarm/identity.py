@@ -29,26 +29,26 @@ _INCLUDED: Final = {
 
 
 class Identity(Struct, frozen=True):
-    """Who asks: a token's owner, or an agent by the token of its attempt."""
+    """A caller: the owner of a token, or an agent by the token of its attempt."""
 
     token: str  # its id
     name: str
     scopes: frozenset[str]
-    tenant: str | None = None  # the only one it sees and touches; None: all
+    tenant: str | None = None  # the only tenant it sees and touches; None: all
     fence: int | None = None  # the attempt it was made for
-    task: int | None = None  # that attempt's
+    task: int | None = None  # the task of that attempt
     agents: frozenset[str] | None = frozenset()  # agents it sends work to; see `model.Token`
 
     @property
     def subject(self) -> str:
-        """What is remembered of it as the sender of a task or message."""
+        """The name under which its tasks and messages are stored."""
         if self.fence is not None:
             return f"task {self.task}"
         return f"token {self.token}" if self.token else self.name
 
 
 LOCAL: Final = Identity(token="", name="local", scopes=frozenset({READ, WORK, ADMIN}))
-"""Whoever opens the store itself."""
+"""The identity of a process that opens the store itself."""
 
 
 def from_token(token: Token) -> Identity:
@@ -68,7 +68,7 @@ def has(who: Identity, scope: str) -> bool:
 
 
 def need(who: Identity, scope: str) -> None:
-    """Refuse who does not have a scope, or has it for one attempt alone."""
+    """Raise `Forbidden` if the caller lacks a scope, or has it for a single attempt."""
     if is_bound(who):
         raise Forbidden("This token is for one task, and may not do that.")
     if not has(who, scope):
@@ -76,7 +76,7 @@ def need(who: Identity, scope: str) -> None:
 
 
 def is_bound(who: Identity) -> bool:
-    """Whether it was made for one attempt and may look at nothing beyond."""
+    """Tell whether the token was made for an attempt and sees no other tasks."""
     return who.fence is not None and not has(who, WORK)
 
 
@@ -111,7 +111,7 @@ def is_foreign(who: Identity, tenant: str | None) -> bool:
 
 
 def need_member(who: Identity, worker: Worker) -> None:
-    """Refuse to act as a member for anybody but the token it joined with, or an admin."""
+    """Refuse to act as a member, except for the token it joined with and admins."""
     need(who, WORK)
     hidden = worker.kind is not WorkerKind.API if worker.tenant is None else True
     if hidden and is_foreign(who, worker.tenant):

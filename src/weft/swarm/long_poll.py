@@ -1,9 +1,9 @@
-"""The waiting room of one process: where members wait for work, thousands of them on one listener.
+"""The waiting room of a process: thousands of members wait for work on a single listener.
 
-Nobody who waits asks the store. When something has stirred, one look says for whom there may be
-something, and only as many polls are tried as can succeed: of members that are alike, in the order
-they came, until the first that gets nothing. What a poll gives, and to whom, is decided by
-`operations.swarm.polling` alone, so that a look that is out of date costs a poll and no more.
+A waiting member does not query the store. After a ring, one query finds the members that may have
+work or news, and the room polls only for those: among members with equal capabilities in the order
+of arrival, until a poll returns nothing. `swarm.poll` alone decides which member gets a task, so an
+outdated query costs a poll and no more.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_NET: Final = 5.0  # seconds after which to look although nobody rang
-_SOON: Final = 0.02  # the shortest wait for what is due
+_LONGEST_WAIT: Final = 5.0  # seconds after which to query although no ring came
+_SOON: Final = 0.02  # seconds, the shortest wait for a due task
 
 
 class _Waiter:
-    """Somebody who waits. Tried by one at a time, answered once."""
+    """A waiting member; at most one poll at a time runs for it, and it gets one answer."""
 
     def __init__(
         self, who: Identity, member: str, ack: str | None, holding: Collection[int] | None
@@ -51,7 +51,7 @@ class _Waiter:
         self.member = member
         self.ack = ack
         self.holding = holding
-        self.fresh = True  # nobody has looked whether there is something for it
+        self.fresh = True  # no query has included it yet
         self.open = True  # it still waits
         self.trigger: Trigger | None = None
         self.error: WeftError | None = None
@@ -64,22 +64,22 @@ class _Waiter:
         self.settled.set()
 
     async def leave(self) -> None:
-        """Wait no longer; a poll that is under way for it is waited for."""
+        """Stop waiting, after the end of a poll that is under way."""
         self.open = False
         if self.tried is not None:
             await self.tried.wait()
 
 
 class Room:
-    """`run` must run for as long as anybody waits."""
+    """The waiting members of a process. `run` must run while members wait."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
         self._waiters: dict[_Waiter, None] = {}  # in the order they came
-        self._alive: set[str] = set()  # who has been here since the last signs of life
-        self._looked: int | None = None  # the last event that was looked at
-        self._stirred = anyio.Event()  # set, and replaced, when there is reason to look
+        self._alive: set[str] = set()  # members that polled since the last signs of life
+        self._last_event: int | None = None  # the last event that a query included
+        self._stirred = anyio.Event()  # set, and replaced, when a query is due
         self._turning = False
         self._rung = anyio.Event()  # the same when the store has changed
         self._lines: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
@@ -88,16 +88,16 @@ class Room:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of waiting polls."""
         return len(self._waiters)
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing has stirred that was not looked at."""
+        """True if every ring so far has been served."""
         return not self._turning and not self._stirred.is_set()
 
     async def run(self) -> None:
-        """Serve those who wait, until cancelled; they are then answered with nothing."""
+        """Serve the waiting members until cancelled; then answer them with no work."""
         try:
             with self._store.listen("work") as listener:
                 async with anyio.create_task_group() as group:
@@ -117,16 +117,16 @@ class Room:
         ack: str | None = None,
         holding: Collection[int] | None = None,
     ) -> Trigger | None:
-        """A poll that waits for up to so many seconds until there is something.
+        """Poll, and wait up to `wait` seconds for work or news.
 
-        Whoever is cancelled meanwhile gets nothing: a task that was claimed for it is handed back.
+        If the caller is cancelled meanwhile, a task that was claimed for it goes back to the pool.
         """
         waiter = _Waiter(who, member, ack, holding)
         if wait <= 0 or ack is not None or holding is not None:
-            # It has something to say, or no time: it is not looked at together with others.
-            found = await self._poll(waiter)
-            if found is not None or wait <= 0:
-                return found
+            # It confirms an answer, or has no time: it polls by itself.
+            trigger = await self._poll(waiter)
+            if trigger is not None or wait <= 0:
+                return trigger
             waiter.ack = waiter.holding = None
         else:
             await self._ask(partial(get_acting, who=who, member=member, now=self._clock()))
@@ -149,18 +149,19 @@ class Room:
             self._waiters.pop(waiter, None)
         if waiter.error is not None:
             raise waiter.error
-        if waiter.fresh and waiter.trigger is None:  # its time was over before anybody looked
+        if waiter.fresh and waiter.trigger is None:  # its time was over before the first query
             return await self._poll(waiter)
         return waiter.trigger
 
     async def take_back(self, trigger: Trigger) -> None:
-        """Nobody is there any more to be told: hand back what was claimed."""
+        """Hand back a claimed task whose member is gone."""
         await self._ask(partial(take_back, trigger=trigger, now=self._clock()))
 
     async def send(self, who: Identity, work: NewWork, *, wait: float) -> Dispatched:
-        """Send work; if its member is at capacity, wait until it has room, up to so many seconds.
+        """Send work; if its member is at capacity, wait up to `wait` seconds for room.
 
-        Those who wait for the same member do so in line, and only the first of them asks.
+        Callers that wait for the same member form a line, and only the first of them asks the
+        store.
         """
         end = anyio.current_time() + wait
         rung = self._rung
@@ -174,7 +175,7 @@ class Room:
             with anyio.CancelScope(deadline=end):
                 async with line:
                     while True:
-                        with anyio.move_on_after(_NET):
+                        with anyio.move_on_after(_LONGEST_WAIT):
                             await rung.wait()
                         rung = self._rung
                         try:
@@ -214,80 +215,86 @@ class Room:
             self._stir()
 
     async def _give_signs(self) -> None:
-        """Whoever waits, or has been here since the last time, is alive."""
+        """Give signs of life for the members that wait or polled since the last time."""
         while True:
             await anyio.sleep(self._store.tuning.heartbeat)
-            here = self._alive | {one.member for one in self._waiters}
+            here = self._alive | {waiter.member for waiter in self._waiters}
             if not here:
                 continue
             try:
                 await self._ask(partial(give_signs, members=here, now=self._clock()))
                 absent = set(await self._ask(partial(list_absent, members=here)))
             except StoreError as error:
-                log.warning("no sign of life could be given for those who wait: %s", error)
+                log.warning("could not give signs of life for waiting members: %s", error)
                 continue
             self._alive.clear()
-            for waiter in [one for one in self._waiters if one.member in absent and one.open]:
+            for waiter in [
+                waiter for waiter in self._waiters if waiter.member in absent and waiter.open
+            ]:
                 gone = f"{waiter.member} has left or was silent for too long; join again."
                 waiter.answer(None, NotFound(gone))
 
     async def _serve(self) -> None:
         while True:
-            self._stirred = stirred = anyio.Event()  # what stirs from here on is looked at again
+            self._stirred = stirred = anyio.Event()  # a ring from here on causes another round
             patience: float | None = None
             if self._waiters:
-                patience = _NET
+                patience = _LONGEST_WAIT
                 self._turning = True
                 try:
                     patience = await self._turn()
                 except StoreError as error:
-                    log.warning("nobody could be given work: %s", error)
+                    log.warning("could not give work to waiting members: %s", error)
                 self._turning = False
             else:
-                self._looked = None
+                self._last_event = None
             with anyio.CancelScope() as scope:
                 scope.deadline = anyio.current_time() + patience if patience else math.inf
                 await stirred.wait()
 
     async def _turn(self) -> float:
-        """Look, and try those for whom there may be something; how long to wait afterwards."""
+        """Find the members with work or news and poll for them; return the seconds to wait
+        afterwards."""
         waiting = list(self._waiters)
-        found = await self._look(waiting)
-        if found.due is not None and found.due <= self._clock():
+        stirrings = await self._look(waiting)
+        if stirrings.due is not None and stirrings.due <= self._clock():
             await self._ask(partial(wake_due, now=self._clock()))
-            found = await self._look(waiting)
+            stirrings = await self._look(waiting)
         served = set()
-        for waiter in _with_own(waiting, found):
+        for waiter in _list_addressed(waiting, stirrings):
             if await self._try(waiter):
                 served.add(waiter.member)
-        for alike in _alike(waiting, found):
+        for alike in _alike(waiting, stirrings):
             for waiter in alike:
                 if not waiter.open or waiter.member in served:
-                    continue  # of who was served just now it is not known what else it could take
+                    continue  # its capacity has changed since the query
                 if not await self._try(waiter):
                     break
                 served.add(waiter.member)
-        self._looked = found.last_event
+        self._last_event = stirrings.last_event
         for waiter in waiting:
             waiter.fresh = False
-        if any(one.open and one.member in served for one in self._waiters):
+        if any(waiter.open and waiter.member in served for waiter in self._waiters):
             self._stir()
-        if found.due is None:
-            return _NET
-        return min(_NET, max(_SOON, found.due - self._clock()))
+        if stirrings.due is None:
+            return _LONGEST_WAIT
+        return min(_LONGEST_WAIT, max(_SOON, stirrings.due - self._clock()))
 
     async def _look(self, waiting: Iterable[_Waiter]) -> Stirrings:
         return await self._ask(
             partial(
                 look_for_members,
-                fresh={one.member: sender_name(one.member) for one in waiting if one.fresh},
-                waiting={one.member for one in waiting},
-                after=self._looked,
+                fresh={
+                    waiter.member: sender_name(waiter.member) for waiter in waiting if waiter.fresh
+                },
+                waiting={waiter.member for waiter in waiting},
+                after=self._last_event,
             )
         )
 
     async def _try(self, waiter: _Waiter) -> bool:
-        """Whether it has its answer. Who leaves meanwhile sees to what was claimed for it."""
+        """Poll for a waiter; return whether it has its answer. A waiter that leaves meanwhile hands
+        back its task itself."""
         if not waiter.open:
             return False
         waiter.tried = anyio.Event()
@@ -307,47 +314,47 @@ class Room:
             waiter.tried = None
 
 
-def _with_own(waiting: Iterable[_Waiter], found: Stirrings) -> Iterator[_Waiter]:
-    """Those for whom there may be something that is for nobody else."""
+def _list_addressed(waiting: Iterable[_Waiter], stirrings: Stirrings) -> Iterator[_Waiter]:
+    """Yield the waiters that may have work or news of their own."""
     for waiter in waiting:
-        standing = found.standings.get(waiter.member)
+        standing = stirrings.standings.get(waiter.member)
         if standing is None:
-            if waiter.fresh:  # it has left since it came: it shall be told
+            if waiter.fresh:  # it has left since it came: its poll says so
                 yield waiter
-        elif _has_own(waiter, standing, found):
+        elif _is_addressed(waiter, standing, stirrings):
             yield waiter
 
 
-def _has_own(waiter: _Waiter, standing: Standing, found: Stirrings) -> bool:
+def _is_addressed(waiter: _Waiter, standing: Standing, stirrings: Stirrings) -> bool:
     member, tenant = waiter.member, standing.tenant
-    if member in found.addressed:
+    if member in stirrings.addressed:
         return True
-    if waiter.fresh and (standing.is_lead or member in found.senders):
-        return True  # tasks may have ended before anybody looked
+    if waiter.fresh and (standing.is_lead or member in stirrings.senders):
+        return True  # tasks may have ended before the first query
     if any(
         sender == sender_name(member) or (standing.is_lead and tenant in (None, whose))
-        for sender, whose in found.ended
+        for sender, whose in stirrings.ended
     ):
         return True
-    own_work = member in found.offered or any(head.pinned == member for head in found.heads)
+    own_work = member in stirrings.offered or any(head.pinned == member for head in stirrings.heads)
     return own_work and standing.available > 0
 
 
-def _alike(waiting: Iterable[_Waiter], found: Stirrings) -> Iterator[list[_Waiter]]:
-    """Those who could take something from the pool, together with those who are like them."""
+def _alike(waiting: Iterable[_Waiter], stirrings: Stirrings) -> Iterator[list[_Waiter]]:
+    """Group the waiters that could take a task from the pool with those that are like them."""
     groups: defaultdict[tuple[frozenset[str], str | None, int], list[_Waiter]] = defaultdict(list)
     for waiter in waiting:
-        standing = found.standings.get(waiter.member)
-        if standing is not None and _could_take(standing, found):
+        standing = stirrings.standings.get(waiter.member)
+        if standing is not None and _could_take(standing, stirrings):
             key = (standing.capabilities, standing.tenant, standing.available)
             groups[key].append(waiter)
     yield from groups.values()
 
 
-def _could_take(standing: Standing, found: Stirrings) -> bool:
+def _could_take(standing: Standing, stirrings: Stirrings) -> bool:
     return standing.available > 0 and any(
         head.pinned is None
         and standing.tenant in (None, head.tenant)
         and (head.agent is None or head.agent in standing.capabilities)
-        for head in found.heads
+        for head in stirrings.heads
     )

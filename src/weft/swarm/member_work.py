@@ -1,6 +1,6 @@
-"""What a member does with a task: claim, answer an offer, report, end, hand back.
+"""The work of a member on a task: claim, answer an offer, report, end, hand back.
 
-All that follows a claim carries its fence, and changes nothing unless that fence is current.
+Every call after a claim carries its fence, and changes no row unless that fence is current.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from weft.store.members import give_signs, hand_back, list_held
 from weft.store.messages import confirm_to_task, list_to_task
 from weft.store.probe import probe
 from weft.store.store import writes
-from weft.swarm.access import as_claimed, get_acting, get_own_lease, get_visible_task, may_steer
+from weft.swarm.access import (
+    describe_claimed,
+    get_acting,
+    get_own_lease,
+    get_visible_task,
+    may_steer,
+)
 from weft.swarm.acknowledgements import confirmed_messages, of_messages
 from weft.swarm.identity import WORK, Identity, need
 from weft.swarm.swarm_records import Claimed, Heard, TaskResult
@@ -29,12 +35,13 @@ from weft.swarm.swarm_records import Claimed, Heard, TaskResult
 
 @writes
 def claim(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed:
-    """Take one task now, or be told why not. Claiming what one holds answers the same again."""
+    """Claim a task now, or raise with the reason. A repeated claim of a held task gets the same
+    answer."""
     worker = get_acting(store, who, member, now=now)
     about = _get_for(store, who, worker, task)
     for held in list_held(store, member).get(member, []):
         if held.task == task and held.current:
-            return as_claimed(store, held)
+            return describe_claimed(store, held)
     _refuse_full(worker)
     if not admit_task(store, member, task, now=now):
         raise _why_not(store, about, who.tenant, now=now)
@@ -42,17 +49,17 @@ def claim(store: Store, who: Identity, member: str, task: int, *, now: float) ->
 
 
 def accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | Refused:
-    """Take what was offered. Without room for it the offer stands; if it cannot start for
-    another reason, it is for everybody again, and that is the answer."""
-    found = _accept(store, who, member, task, now=now)
-    if isinstance(found, str):
-        return Refused(f"Task {task} cannot start now: {found}; it is in the pool again.")
-    return found
+    """Accept an offer. Without room for it the offer stands. If the task cannot start for another
+    reason, it goes back to the pool; return the refusal."""
+    answer = _accept(store, who, member, task, now=now)
+    if isinstance(answer, str):
+        return Refused(f"Task {task} cannot start now: {answer}; it is in the pool again.")
+    return answer
 
 
 @writes
 def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) -> Claimed | str:
-    """What it is, or what keeps it from starting."""
+    """Return the claimed task, or the reason why it cannot start."""
     worker = get_acting(store, who, member, now=now)
     about = _get_for(store, who, worker, task)
     if about.state is State.OFFERED and about.offered_to == member:
@@ -66,7 +73,7 @@ def _accept(store: Store, who: Identity, member: str, task: int, *, now: float) 
 def reject(
     store: Store, who: Identity, member: str, task: int, *, reason: str = "", now: float
 ) -> None:
-    """Say no to an offer; it is for everybody again."""
+    """Reject an offer; the task goes back to the pool."""
     worker = get_acting(store, who, member, now=now)
     _get_for(store, who, worker, task)
     offers.reject(store, task, member, now=now, reason=reason)
@@ -74,7 +81,7 @@ def reject(
 
 
 def _get_for(store: Store, who: Identity, worker: Worker, task: int) -> Task:
-    """A task, if this member may take such a one at all."""
+    """Return a task that this member may take."""
     about = get_visible_task(store, who, task)
     if worker.tenant not in (None, about.tenant):
         raise Forbidden(f"Task {task} belongs to another tenant than {worker.id} works for.")
@@ -105,8 +112,9 @@ def _held_up(store: Store, task: Task, tenant: str | None, *, now: float) -> str
 
 def _taken(store: Store, member: str, task: int, *, now: float) -> Claimed:
     give_signs(store, [member], now=now)
-    [held] = [one for one in list_held(store, member)[member] if one.task == task and one.current]
-    return as_claimed(store, held)
+    mine = list_held(store, member)[member]
+    [held] = [held for held in mine if held.task == task and held.current]
+    return describe_claimed(store, held)
 
 
 @writes
@@ -127,9 +135,9 @@ def release(
 
 
 def _refuse_own_agent(who: Identity, fence: int) -> None:
-    """How an agent that weft started ends is read off its process and its work."""
+    """Refuse the agent that weft started: its process and its work tell how it ends."""
     if who.fence == fence:
-        raise Forbidden("weft sees for itself how this attempt ends: just end.")
+        raise Forbidden("weft started this attempt: exit instead of calling `finish`.")
 
 
 @writes
@@ -148,12 +156,12 @@ def progress(
     lease = get_own_lease(store, who, fence, task=task, now=now)
     assert lease.task is not None
     upto = confirmed_messages(ack)
-    said: dict[str, Any] = {"attempt": lease.attempt, "offset": 0, "events": []}
+    report: dict[str, Any] = {"attempt": lease.attempt, "offset": 0, "events": []}
     if text:
-        said["events"].append({"type": "text", "text": text})
+        report["events"].append({"type": "text", "text": text})
     if data:
-        said["said"] = data
-    leases.report(store, fence, said, now=now)
+        report["said"] = data
+    leases.report(store, fence, report, now=now)
     if who.fence != fence and lease.worker is not None:  # weft itself speaks for its own agents
         give_signs(store, [lease.worker], now=now)
     if upto is not None:
@@ -197,7 +205,7 @@ def _finish(
     task: int | None = None,
     now: float,
 ) -> tuple[State, bool]:
-    """The task's state, and whether it had ended without this."""
+    """Return the task's state, and whether it had ended before."""
     _refuse_own_agent(who, fence)
     lease = get_own_lease(store, who, fence, task=task, now=now)
     assert lease.task is not None
@@ -275,10 +283,11 @@ def claim_files(
     task: int | None = None,
     now: float,
 ) -> dict[str, int]:
-    """Ask for more paths, at once or not at all.
+    """Claim more paths, all of them or none.
 
-    Empty means granted. Otherwise each path that is held, by which task; 0 for one that is not
-    to be seen. Nobody waits for files while holding some: go on without them, or release.
+    Return the paths that are held, with the task that holds each, or 0 for a task of another
+    tenant; an empty answer means granted. A task does not wait for files while it holds some: go on
+    without them, or release.
     """
     lease = get_own_lease(store, who, fence, task=task, now=now)
     assert lease.task is not None
@@ -297,9 +306,9 @@ def claim_files(
 
 @writes
 def cancel(store: Store, who: Identity, task: int, *, reason: str = "", now: float) -> bool:
-    """Stop a task that one has sent; an admin stops any. False if it had ended before."""
+    """Stop a task of this sender; an admin stops any. Return False if it had ended before."""
     need(who, WORK)
     about = get_visible_task(store, who, task)
     if not may_steer(store, who, about):
-        raise Forbidden(f"Task {task} was sent by somebody else.")
+        raise Forbidden(f"Task {task} was sent by another identity.")
     return tasks.cancel(store, task, now=now, reason=reason or f"cancelled by {who.name}")

@@ -90,56 +90,58 @@ def _refuse_unusable(name: str, id: str | None, role: str, capabilities: Sequenc
             raise InputError(
                 f"Names, roles and capabilities have up to {bounds.NAME} printable characters."
             )
-    if len(capabilities) > bounds.CAPABILITIES or not all(one.strip() for one in capabilities):
+    if len(capabilities) > bounds.CAPABILITIES or not all(name.strip() for name in capabilities):
         raise InputError(
             f"A member has up to {bounds.CAPABILITIES} capabilities, none of them empty."
         )
 
 
 def _fresh_id(name: str) -> str:
-    """What people recognise, and nobody else has."""
+    """Return an id that people recognise and that no other member has."""
     word = "-".join(re.findall(r"[a-z0-9]+", name.lower()))[:32].strip("-")
-    return f"{word or 'agent'}-{secrets.token_hex(4)}"
+    return f"{word or 'member'}-{secrets.token_hex(4)}"
 
 
 @reads
 def get_member(store: Store, who: Identity, id: str, *, now: float) -> Member:
     worker = _visible(who, get_worker(store, id, now=now))
-    return _for_eyes_of(who, _get(store, id, now=now), worker)
+    return _hide_tasks(who, _get(store, id, now=now), worker)
 
 
 @reads
 def find_own(store: Store, who: Identity, *, now: float) -> list[Member]:
-    """List the present members that joined with this token. `acting.find_own_members` finds the
-    acting member at less cost."""
+    """List the present members of this token; `access.find_own_members` costs less."""
     need(who, WORK)
-    return [_get(store, one, now=now) for one in list_of_token(store, who.token)]
+    return [_get(store, id, now=now) for id in list_of_token(store, who.token)]
 
 
 @reads
 def list_members(store: Store, who: Identity, *, now: float) -> list[Member]:
-    """Everybody present whom this identity may see."""
+    """List the present members that this identity may see."""
     need(who, READ)
     held, offers = list_held(store), list_offers(store)
     return [
-        _for_eyes_of(who, _member(one, held.get(one.id, []), offers.get(one.id, [])), one)
-        for one in list_workers(store, now=now)
-        if one.token is not None and (who.tenant is None or one.tenant in (None, who.tenant))
+        _hide_tasks(
+            who, _member(worker, held.get(worker.id, []), offers.get(worker.id, [])), worker
+        )
+        for worker in list_workers(store, now=now)
+        if worker.token is not None and (who.tenant is None or worker.tenant in (None, who.tenant))
     ]
 
 
 def page_members(
     store: Store, who: Identity, *, after: str | None, most: int, now: float
 ) -> tuple[list[Member], str | None]:
-    """The same after an id, in their order, and the id to ask on with; None: that was all."""
-    found = list_members(store, who, now=now)
-    rest = sorted((one for one in found if one.id > (after or "")), key=lambda one: one.id)
+    """Return the members after an id, in order of id, and the id for the next page; None: the last
+    page."""
+    members = [member for member in list_members(store, who, now=now) if member.id > (after or "")]
+    rest = sorted(members, key=lambda member: member.id)
     return rest[:most], rest[most - 1].id if len(rest) > most else None
 
 
 @writes
 def ping(store: Store, who: Identity, id: str, *, now: float) -> Member:
-    """A sign of life, also for all it holds."""
+    """Record a sign of life, for the member and all tasks that it holds."""
     get_acting(store, who, id, now=now)
     give_signs(store, [id], now=now)
     return _get(store, id, now=now)
@@ -147,7 +149,8 @@ def ping(store: Store, who: Identity, id: str, *, now: float) -> Member:
 
 @writes
 def close(store: Store, who: Identity, id: str, *, now: float) -> None:
-    """Leave. What it holds or was offered is for others at once; again changes nothing."""
+    """Leave. The tasks that it holds or was offered are free at once; a repeated call changes
+    nothing."""
     need_member(who, get_worker(store, id, now=now))
     part(store, id, now=now)
 
@@ -160,8 +163,9 @@ def _visible(who: Identity, worker: Worker) -> Worker:
     return worker
 
 
-def _for_eyes_of(who: Identity, member: Member, worker: Worker) -> Member:
-    """Who works for several tenants shows each of them only that it is busy."""
+def _hide_tasks(who: Identity, member: Member, worker: Worker) -> Member:
+    """Hide the tasks of a member that works for several tenants; a tenant sees only that it is
+    busy."""
     own = worker.token == who.token and has(who, WORK)
     if own or who.tenant is None or who.tenant == member.tenant:
         return member

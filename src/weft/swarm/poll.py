@@ -1,4 +1,4 @@
-"""Polling: what there is for a member now, claimed before it is told. It never waits."""
+"""A poll: the next work or news of a member, claimed before it is returned. A poll never waits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.store.store import writes
 from weft.store.tasks import get_task
 from weft.store.tokens import refuse_revoked
 from weft.store.waiting_members import may_have_work
-from weft.swarm.access import as_claimed, get_acting, sender_name
+from weft.swarm.access import describe_claimed, get_acting, sender_name
 from weft.swarm.acknowledgements import (
     confirmed_messages,
     confirmed_notices,
@@ -41,20 +41,20 @@ def poll(
     holding: Collection[int] | None = None,
     now: float,
 ) -> Trigger | None:
-    """The next thing for a member: words and ends of tasks, then an offer, then a task.
+    """Return a member's next messages or ended tasks, else an offer, else a task claimed for it.
 
-    `ack` confirms what the last poll told; until then it is told again. `holding` are the fences
-    the member knows of: what it holds besides was claimed for it by a poll whose answer got lost,
-    and is told again before anything new.
+    `ack` confirms the last answer; until then its messages come again. `holding` are the fences
+    that the member knows. A task it holds besides was claimed by a poll whose answer got lost, and
+    comes again first.
     """
     refuse_revoked(store, who.token, now=now)
     worker = get_acting(store, who, member, now=now)
-    words, ends = confirmed_messages(ack), confirmed_notices(ack)
+    messages, ends = confirmed_messages(ack), confirmed_notices(ack)
     give_signs(store, [member], now=now)
     held = list_held(store, member).get(member, [])
-    tasks = [one.task for one in held if one.current]
-    if words is not None:
-        confirm_to_member(store, member, words, holding=tasks, now=now)
+    tasks = [lease.task for lease in held if lease.current]
+    if messages is not None:
+        confirm_to_member(store, member, messages, holding=tasks, now=now)
     if ends is not None:
         confirm_notices(store, member, ends)
     return (
@@ -68,17 +68,19 @@ def poll(
 def _lost(store: Store, held: Sequence[Held], known: Collection[int] | None) -> Trigger | None:
     if known is None:
         return None
-    lost = [one for one in held if one.current and one.fence not in known]
-    return Trigger(kind="task", task=as_claimed(store, lost[0])) if lost else None
+    lost = [lease for lease in held if lease.current and lease.fence not in known]
+    return Trigger(kind="task", task=describe_claimed(store, lost[0])) if lost else None
 
 
 def _messages(store: Store, member: str, holding: Collection[int]) -> Trigger | None:
-    found = tuple(list_to_member(store, member, holding=holding))
-    return Trigger(kind="messages", messages=found, ack=of_messages(found)) if found else None
+    messages = tuple(list_to_member(store, member, holding=holding))
+    if not messages:
+        return None
+    return Trigger(kind="messages", messages=messages, ack=of_messages(messages))
 
 
 def _notices(store: Store, worker: Worker) -> Trigger | None:
-    found = tuple(
+    ends = tuple(
         take_notices(
             store,
             worker.id,
@@ -87,11 +89,11 @@ def _notices(store: Store, worker: Worker) -> Trigger | None:
             tenant=worker.tenant,
         )
     )
-    return Trigger(kind="finished", finished=found, ack=of_notices(found)) if found else None
+    return Trigger(kind="finished", finished=ends, ack=of_notices(ends)) if ends else None
 
 
 def _work(store: Store, worker: Worker, *, now: float) -> Trigger | None:
-    """An offer, told while there is room to accept it; or the best task it can take."""
+    """Return an offer, while there is room to accept it, or the best task the member can take."""
     for task in list_offers(store, worker.id).get(worker.id, []):
         about = get_task(store, task)
         if about.until is None or about.until > now:
@@ -101,8 +103,8 @@ def _work(store: Store, worker: Worker, *, now: float) -> Trigger | None:
     if not grants:
         return None
     held = list_held(store, worker.id)[worker.id]
-    [mine] = [one for one in held if one.fence == grants[0].fence]
-    return Trigger(kind="task", task=as_claimed(store, mine))
+    [mine] = [lease for lease in held if lease.fence == grants[0].fence]
+    return Trigger(kind="task", task=describe_claimed(store, mine))
 
 
 def _may_have_work(store: Store, worker: Worker, now: float) -> bool:
@@ -112,6 +114,6 @@ def _may_have_work(store: Store, worker: Worker, now: float) -> bool:
 
 
 def take_back(store: Store, trigger: Trigger, *, now: float) -> None:
-    """Nobody was there to be told: what was claimed is ready again, for whomever it was meant."""
+    """Release a task that was claimed for a member which is gone."""
     if trigger.task is not None:
-        release(store, trigger.task.fence, now=now, reason="nobody was there to take it")
+        release(store, trigger.task.fence, now=now, reason="its member was gone")

@@ -34,7 +34,7 @@ class PlanSent(Struct, frozen=True, kw_only=True):
 
 
 class NewPlan(Struct, frozen=True, kw_only=True):
-    """A plan as it is sent, with options of its run."""
+    """A plan as text, with the wishes of its sender."""
 
     text: str
     name: str = "plan"  # a plain word: it becomes part of the run's
@@ -59,7 +59,9 @@ def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> 
     except NoSuchCommit as error:  # which says where the repository is
         raise InputError(f"{options.base!r} is no commit of the repository.") from error
     submitted = submit_prepared(project, store, prepared)
-    return PlanSent(submitted=submitted, warnings=tuple(_told(one) for one in checked.problems))
+    return PlanSent(
+        submitted=submitted, warnings=tuple(_describe(problem) for problem in checked.problems)
+    )
 
 
 def _source(new: NewPlan) -> PlanSource:
@@ -69,11 +71,13 @@ def _source(new: NewPlan) -> PlanSource:
 
 
 def _refuse_unusable(checked: CheckedPlan) -> None:
-    wrong = [_told(one) for one in checked.problems if one.severity is Severity.ERROR]
+    wrong = [
+        _describe(problem) for problem in checked.problems if problem.severity is Severity.ERROR
+    ]
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise InputError(f"The plan cannot be run: {wrong[0]}{more}")
 
 
-def _told(problem: Problem) -> str:
+def _describe(problem: Problem) -> str:
     return f"line {problem.line}: {problem.message}"

@@ -1,4 +1,4 @@
-"""What is sent into a swarm, and what its members get to see."""
+"""The records that a swarm sends and shows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ How = Literal["pool", "assign", "queue", "offer", "prefer"]
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """An agent that joined the swarm."""
+    """A program that joined the swarm."""
 
     id: str
     name: str
     is_lead: bool
     role: str
     capabilities: tuple[str, ...]
-    tenant: str | None  # whose tasks it takes; None: anybody's
+    tenant: str | None  # the tenant whose tasks it takes; None: all
     status: str  # idle, busy or offline: derived, never stored
     capacity: Capacity
     tasks: tuple[Held, ...]
@@ -44,20 +44,20 @@ class NewWork(Struct, frozen=True, kw_only=True):
 
     text: str
     title: str = ""
-    to: str | None = None  # the member it is for, by id or by a name that only one has
+    to: str | None = None  # a member, by id or unique name
     how: How = "pool"
     needs: tuple[int, ...] = ()  # tasks by number, in any state
     priority: Priority = Priority.NORMAL
     klass: Class = Class.STANDARD
     files: tuple[str, ...] = ()
-    agent: str | None = None  # the capability who takes it must have
+    agent: str | None = None  # an agent file, or a capability of the member
     uses: Demand = field(default_factory=dict)
     attached: Mapping[str, Any] = field(default_factory=dict)  # the sender's own JSON
-    tenant: str | None = None  # None: that of who sends it
-    sender: str | None = None  # the member who sends it; None: whoever asks, by its token
+    tenant: str | None = None  # None: the sender's
+    sender: str | None = None  # the sending member; None: the token itself
     repo: str | None = None
-    """Where weft's own agents do it, as `agent` says; None: wherever the member is that takes it.
-    Only members take what is done nowhere in particular, and they take nothing else."""
+    """The repository in which weft's own agent `agent` does it; None: a member does it, wherever
+    the member is. Members take only tasks without a repository."""
     stage: str | None = None  # of weft's own agents
     provider: str | None = None
 
@@ -69,7 +69,7 @@ class Dispatched(Struct, frozen=True, kw_only=True):
 
 
 class TaskNeed(Struct, frozen=True, kw_only=True):
-    """Something that a task needed, and what came of it."""
+    """A need of a claimed task, and its result."""
 
     task: int
     name: str
@@ -93,7 +93,7 @@ class Claimed(Struct, frozen=True, kw_only=True):
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """A task that a member may accept or reject. It holds nothing yet."""
+    """A task that a member may accept or reject; it holds no files yet."""
 
     task: int
     name: str
@@ -102,18 +102,18 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 class Trigger(Struct, frozen=True, kw_only=True):
-    """What a poll came to: exactly one of these."""
+    """The answer of a poll, of exactly one kind."""
 
     kind: Literal["task", "offer", "messages", "finished"]
     task: Claimed | None = None
     offer: Offer | None = None
     messages: tuple[Message, ...] = ()
     finished: tuple[Notice, ...] = ()
-    ack: str | None = None  # to give back with the next poll; else messages and notices come again
+    ack: str | None = None  # for the next poll; else messages and notices come again
 
 
 class TaskResult(Struct, frozen=True, kw_only=True):
-    """How a member says its work on a task has ended."""
+    """The end of an attempt, as a member reports it."""
 
     status: Literal["completed", "failed"]
     text: str = ""  # the result; of a failure, why
@@ -121,11 +121,11 @@ class TaskResult(Struct, frozen=True, kw_only=True):
     reset: float | None = None  # when a provider said to come back
     tokens: int = 0
     micro_usd: int = 0
-    spent: Demand = field(default_factory=dict)  # of what it reserved and is used up
+    spent: Demand = field(default_factory=dict)  # consumed part of its reservation
 
 
 class Heard(Struct, frozen=True, kw_only=True):
-    """What progress was answered with."""
+    """The answer to a progress report."""
 
     task: int
     deadline: float
@@ -135,4 +135,4 @@ class Heard(Struct, frozen=True, kw_only=True):
 
 class Page(Struct, frozen=True, kw_only=True):
     tasks: tuple[Summary, ...]
-    after: int | None  # to ask on with; None: that was all
+    after: int | None  # for the next page; None: the last page

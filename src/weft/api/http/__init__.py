@@ -1,6 +1,6 @@
 """The HTTP face: requests into operations, records into JSON, errors into problems.
 
-It keeps nothing of its own besides open connections: any number of servers on one store are as
-good as one. What may be asked for is in `operations`; what it takes to be let in is in `auth` and
-`guard`; how one request becomes one transaction is in `asking`.
+A server keeps no state besides open connections: any number of servers on a store are equal.
+Operations are in `swarm` and `runs`, admission of requests in `auth` and `guard`, the way from a
+request to a transaction in `requests`.
 """

@@ -38,7 +38,7 @@ from weft.store import Store
 from weft.store.store import open_reader
 from weft.swarm.long_poll import Room
 
-_THREADS: Final = 8  # requests that ask the store at one time
+_THREADS: Final = 8  # requests that use the store at the same time
 _SLOW_THREADS: Final = 4  # requests that start git or read files at the same time
 _STREAM_THREADS: Final = 2  # for followers of events
 
@@ -62,10 +62,9 @@ def create_app(
     connections: ConnectionBounds | None = None,
     mounted: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
-    """An application over a store; `work_beside` goes on while it is served.
+    """Build the application over a store; `work_beside` must run while it is served.
 
-    `hosts` are the names under which it may be reached; `mounted` are applications of others, by
-    the path at which they are to be found.
+    `hosts` are the names under which it may be reached; `mounted` are further applications by path.
     """
     quick = open_reader(store)
     parts = Parts(
@@ -95,13 +94,13 @@ def create_app(
         v1.include_router(module.router)
     app.include_router(v1)
     app.include_router(health_routes.router)
-    for path, other in (mounted or {}).items():
-        app.router.routes.append(Route(path, other))
+    for path, mounted_app in (mounted or {}).items():
+        app.router.routes.append(Route(path, mounted_app))
     _answer_errors(app)
     app.add_middleware(Counting, counts=parts.counts)
     tokens = TokenCheck(store, quick)
     app.add_middleware(Guard, hosts=hosts, bounds=bounds or Bounds(), tokens=tokens)
-    openapi.tell_the_truth(app)
+    openapi.complete_document(app)
     return app
 
 
@@ -111,7 +110,8 @@ def parts_of(app: FastAPI) -> Parts:
 
 
 async def work_beside(app: FastAPI) -> None:
-    """What goes on while requests are answered. A server without it is none: it ends with this."""
+    """Run the background work of a server: the event stream, waiting polls, old answers. The server
+    ends with it."""
     parts = parts_of(app)
     async with anyio.create_task_group() as group:
         group.start_soon(parts.stream.run)
@@ -127,14 +127,14 @@ async def _let_wait(parts: Parts) -> None:
 
 
 def close(app: FastAPI) -> None:
-    """To be called when nobody asks any more."""
+    """Close the reader, after the last request."""
     quick = parts_of(app).quick
     if quick is not None:
         quick.close()
 
 
 def stop_waiting(app: FastAPI) -> None:
-    """Answer whoever waits for work with nothing, now and from now on."""
+    """Answer all polls at once with no work, now and from now on."""
     parts_of(app).leaving.set()
 
 

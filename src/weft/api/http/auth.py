@@ -22,9 +22,8 @@ from weft.store.tokens import identify, is_token
 from weft.swarm.identity import Identity, from_token, need
 
 OWN: Final = "own"
-"""Instead of a scope: whatever may be asked with a token made for one attempt too.
-
-What of it that token may see and touch is decided by the operation."""
+"""In place of a scope: open to tokens of a single attempt too. The operation decides which tasks
+such a token may see and touch."""
 
 _TRUSTED: Final = 5.0  # seconds after which a token is checked again
 _MOST: Final = 10_000  # tokens that are remembered
@@ -74,7 +73,7 @@ def bearer(request: Request) -> str:
 
 
 def admit(tx: Transaction, bearer: str, scope: str, *, now: float) -> Identity:
-    """Who asks, if it may ask for this at all."""
+    """Return the identity of a token; raise if it may not ask for this scope."""
     who = from_token(identify(tx, bearer, now=now))
     if scope != OWN:
         need(who, scope)

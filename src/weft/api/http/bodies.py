@@ -65,7 +65,7 @@ class Poll(Body):
 
 
 class NewTaskBody(TaskFields):
-    """A task: for the pool, or for one member."""
+    """A task for the pool or for a member."""
 
     model_config = _STRICT
 

@@ -1,8 +1,8 @@
-"""Events as they happen, to many followers: one reader of the store for all of them.
+"""The event stream: one reader of the store serves many followers.
 
-Each event becomes text once, each batch once for all who want the same. A follower that joins in
-the past catches up by itself and is then served with the others; one that does not keep up is
-dropped, and may come back with the number of the last event it saw: nothing is kept for it.
+Each event is encoded once, each batch once per filter. A follower that starts in the past catches
+up by itself and then shares the batches. A follower that does not keep up is dropped and may come
+back with the number of its last event; the server keeps no events for it.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from weft.store.ring import wait_rung
 log = logging.getLogger(__name__)
 
 _PAGE: Final = 500  # events read at once
-_NET: Final = 1.0  # seconds after which to look although nobody rang
+_NET: Final = 1.0  # seconds after which to read although no ring came
 _REST: Final = 0.005  # seconds between two looks, at least
 _REST_EACH: Final = 0.00025  # and so much for each follower, since all of them are written to
-_WAITING: Final = 1 << 20  # bytes that may wait for one follower
-_SILENCE: Final = 15.0  # seconds after which followers hear that nothing happened
+_WAITING: Final = 1 << 20  # bytes that may wait for a follower
+_SILENCE: Final = 15.0  # seconds between signs of life
 _SIGN: Final = b": still here\n\n"
 
 
 @dataclass(frozen=True)
 class EventFilter:
-    """Which events somebody follows."""
+    """The events that a follower wants."""
 
     run: str | None = None
     task: int | None = None
     tenant: str | None = None  # None: those of all tenants, and of none
 
-    def fits(self, told: Told) -> bool:
+    def fits(self, event: Told) -> bool:
         return (
-            (self.run is None or told.run == self.run)
-            and (self.task is None or told.task == self.task)
-            and (self.tenant is None or told.tenant == self.tenant)
+            (self.run is None or event.run == self.run)
+            and (self.task is None or event.task == self.task)
+            and (self.tenant is None or event.tenant == self.tenant)
         )
 
 
 class StreamFollower:
-    """What waits to be sent to one reader."""
+    """The blocks that wait for a follower."""
 
     def __init__(self, wanted: EventFilter, after: int) -> None:
         self.wanted = wanted
@@ -79,7 +79,7 @@ class StreamFollower:
         self._rung.set()
 
     async def take(self) -> bytes:
-        """What has come meanwhile."""
+        """Return the blocks that came meanwhile."""
         await self._rung.wait()
         self._rung = anyio.Event()
         block = b"".join(self._blocks)
@@ -112,7 +112,7 @@ class Stream:
             await self._tell()
 
     async def _give_signs(self) -> None:
-        """Let followers know that nothing happened, and notice those that have gone."""
+        """Send a sign of life to followers, and notice those that have gone."""
         while True:
             await anyio.sleep(_SILENCE)
             for follower in self._followers:
@@ -122,15 +122,15 @@ class Stream:
     async def _tell(self) -> None:
         with self._store.listen("events") as listener:
             while True:
-                while not self._followers:  # who joined may have left again
+                while not self._followers:  # a new follower may have left again
                     await self._joined.wait()
-                self._after = max(self._after, min(one.after for one in self._followers))
-                told = await self._read(self._after)
-                if told:
-                    self._after = told[-1].id
-                    self._deliver(told)
+                self._after = max(self._after, min(follower.after for follower in self._followers))
+                events = await self._read(self._after)
+                if events:
+                    self._after = events[-1].id
+                    self._deliver(events)
                 await anyio.sleep(_REST + _REST_EACH * len(self._followers))
-                if len(told) < _PAGE:
+                if len(events) < _PAGE:
                     await wait_rung(listener, seconds=_NET)
 
     async def follow(self, wanted: EventFilter, after: int) -> AsyncGenerator[bytes, None]:
@@ -146,16 +146,16 @@ class Stream:
             self._leave(follower)
 
     async def _catch_up(self, follower: StreamFollower) -> AsyncIterator[bytes]:
-        """What the others were sent already. Joins them at the moment nothing is missing."""
+        """Yield past events; join the shared stream at the moment it has caught up."""
         yield _SIGN
         while True:
-            told = await self._read(follower.after)
-            if told:
-                follower.after = told[-1].id
-                if block := _block(follower.wanted, told):
+            events = await self._read(follower.after)
+            if events:
+                follower.after = events[-1].id
+                if block := _block(follower.wanted, events):
                     yield block
-            if len(told) < _PAGE and follower.after >= self._after:
-                break  # from here on without waiting: nothing can be delivered in between
+            if len(events) < _PAGE and follower.after >= self._after:
+                break  # no await from here on: no block can arrive in between
         self._followers.add(follower)
         self._joined.set()
 
@@ -169,22 +169,22 @@ class Stream:
                 log.warning("events could not be read just now: %s", error)
                 await anyio.sleep(_NET)
 
-    def _deliver(self, told: Sequence[Told]) -> None:
-        if any(one.kind == "token_revoked" for one in told):
+    def _deliver(self, events: Sequence[Told]) -> None:
+        if any(event.kind == "token_revoked" for event in events):
             self.revocations += 1
             for follower in self._followers:
                 if follower.idle:
                     follower.push(_SIGN)  # wakes followers that may not see that event, too
         whole: dict[EventFilter, bytes] = {}
         for follower in list(self._followers):
-            if follower.after < told[0].id:
+            if follower.after < events[0].id:
                 if follower.wanted not in whole:
-                    whole[follower.wanted] = _block(follower.wanted, told)
+                    whole[follower.wanted] = _block(follower.wanted, events)
                 block = whole[follower.wanted]
             else:
-                rest = [one for one in told if one.id > follower.after]
+                rest = [event for event in events if event.id > follower.after]
                 block = _block(follower.wanted, rest)
-            follower.after = max(follower.after, told[-1].id)
+            follower.after = max(follower.after, events[-1].id)
             if block and not follower.push(block):
                 self.dropped += 1
                 follower.end()
@@ -193,14 +193,14 @@ class Stream:
     def _leave(self, follower: StreamFollower) -> None:
         self._followers.discard(follower)
         if not self._followers and self._joined.is_set():
-            self._joined = anyio.Event()  # one that is not set yet may be waited for
+            self._joined = anyio.Event()  # a follower may wait for an event that is not set
 
     def close(self) -> None:
-        """Send everybody away; they may come back to another server."""
+        """End all followers; they may come back to another server."""
         self._closed = True
         for follower in self._followers:
             follower.end()
 
 
-def _block(wanted: EventFilter, told: Sequence[Told]) -> bytes:
-    return b"".join(one.block for one in told if wanted.fits(one))
+def _block(wanted: EventFilter, events: Sequence[Told]) -> bytes:
+    return b"".join(event.block for event in events if wanted.fits(event))

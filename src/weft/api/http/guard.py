@@ -1,14 +1,14 @@
-"""Checks before any route sees a request. Pure ASGI, around everything else.
+"""Checks before any route sees a request. Pure ASGI, around the application.
 
-- A `Host` that is not ours: a page that had its own name point at this machine (DNS rebinding).
-- An `Origin` or `Sec-Fetch-Site` that is not ours: a foreign page (cross-site requests).
-- The token, before a single byte of the body is read; too many connections of one token.
-- Bodies that are too large, chunked ones too, come too slowly, or are no JSON.
-- Heads that are too large, paths that are too long, two lengths for one body.
+- A foreign `Host`: a page whose name points at this machine (DNS rebinding).
+- A foreign `Origin` or `Sec-Fetch-Site`: a page of another site (cross-site requests).
+- The token, before a single byte of the body is read; too many connections of a token.
+- Bodies that are too large, chunked or not, come too slowly, or are no JSON.
+- Heads that are too large, paths that are too long, two lengths for a body.
 
-Bodies are read here, whole: they are small, and so no slow body can keep a route waiting.
-Requests that need no token (`/healthz`) pass whatever the others do. Heads that come too slowly,
-and connections, are bounded in `protocol` and `connections`.
+Bodies are read here, whole: they are small, and so no slow body can keep a route waiting. Requests
+without a token (`/healthz`) pass at any load. `protocol` and `connections` bound slow heads and the
+number of connections.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from weft.errors import StoreError, Unauthenticated, name_of
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 CALLS: Final = ("/v1/verbs/", "/v1/operations/")
-"""Where an admin calls verbs by name."""
+"""The paths of verbs that an admin calls by name."""
 TOKEN: Final = "token"  # noqa: S105  # a name
 """The key of the shown token's id in the state of an ASGI scope."""
 
@@ -44,12 +44,12 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Bounds of one request. Sizes in bytes, times in seconds."""
+    """Bounds of a request. Sizes in bytes, times in seconds."""
 
     head: int = HEAD_BYTES
     body: int = 4 << 20  # a plan with a hundred tasks is a hundredth of this
     call: int = 96 << 20  # of a verb called by name, which may carry the largest plan
-    bodies: int = 192 << 20  # of all requests at once; of one token's as much as `call`
+    bodies: int = 192 << 20  # of all requests together; of a token, as much as `call`
     body_seconds: float = 20.0
     path: int = 2048  # with its query
     headers: int = 64
@@ -60,7 +60,7 @@ class Guard:
         self, app: ASGIApp, *, hosts: Iterable[str], bounds: Bounds, tokens: TokenCheck
     ) -> None:
         self._app = app
-        self._hosts = frozenset(one.lower() for one in hosts)
+        self._hosts = frozenset(host.lower() for host in hosts)
         self._bounds = bounds
         self._tokens = tokens
         self._bodies = BodyBudget(total=bounds.bodies, each=bounds.call)
@@ -69,7 +69,7 @@ class Guard:
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
-            return None  # there are no others here
+            return None  # no other kinds reach this place
         async with AsyncExitStack() as until_answered:
             try:
                 received = await self._let_in(scope, receive, until_answered)
@@ -84,7 +84,7 @@ class Guard:
         self._refuse_head(scope, headers)
         self._refuse_strangers(headers)
         if not scope["path"].startswith(_CLOSED):
-            return receive  # nothing there reads a body
+            return receive  # no route there reads a body
         token = await self._identify(headers)
         state = scope.setdefault("state", {})
         state[TOKEN] = token
@@ -106,7 +106,7 @@ class Guard:
         except Unauthenticated as error:
             raise Rejected(401, str(error)) from error
         except StoreError as error:
-            raise Rejected(*problem_details.told(error)[:2]) from error
+            raise Rejected(*problem_details.describe(error)[:2]) from error
 
     def _refuse_head(self, scope: Scope, headers: Headers) -> None:
         asked = len(scope["raw_path"]) + len(scope["query_string"])
@@ -123,11 +123,11 @@ class Guard:
             raise Rejected(400, "A body has a Content-Length or a Transfer-Encoding, not both.")
 
     def _length(self, path: str, headers: Headers) -> int:
-        """Return the largest size of the body: the announced length, or the bound without one."""
-        found = dict(headers)
-        if b"transfer-encoding" in found:
+        """Return the largest size of the body: the announced length; without it, the bound."""
+        named = dict(headers)
+        if b"transfer-encoding" in named:
             return self._bounds.body
-        length = found.get(b"content-length", b"0")
+        length = named.get(b"content-length", b"0")
         most = self._bounds.call if path.startswith(CALLS) else self._bounds.body
         if not length.isdigit() or int(length) > most:
             raise _too_large(most)
@@ -146,7 +146,7 @@ class Guard:
             )
 
     def _is_ours_or_none(self, name: bytes, value: bytes) -> bool:
-        """Whether a browser says that nobody, or a page of ours, asked for this."""
+        """Tell whether the headers of a browser name no other site as the origin."""
         if name == b"sec-fetch-site":
             return value in (b"same-origin", b"none")
         scheme, _, netloc = value.decode("latin-1").partition("://")
@@ -193,7 +193,7 @@ def _is_json(content_type: bytes) -> bool:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """What was read, once, and then whatever comes: that its sender has gone."""
+    """Return a `receive` with the body that was read, then the messages of the connection."""
     waiting = [body]
 
     async def received() -> Message:
@@ -210,7 +210,7 @@ async def _turn_away(send: Send, error: Rejected) -> None:
     headers = [
         (b"content-type", problem_details.MEDIA_TYPE.encode()),
         (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),  # what else it wanted to send is not read
+        (b"connection", b"close"),  # the rest of the request is not read
     ]
     if error.status_code in problem_details.AGAIN:
         headers.append((b"retry-after", str(problem_details.AGAIN[error.status_code]).encode()))

@@ -1,7 +1,7 @@
-"""What a server does for the store when no worker is there to do it: the silent are let go.
+"""Expiry of silent members and old answers, by a server without workers.
 
-Agents of the swarm have no process of ours that could be proved dead; they are freed after a time
-of silence, by whoever watches. On this host's own processes a server without work has no say.
+A member is no process that could be proved dead: it is freed after a time of silence. A server
+without workers does not judge the processes of its host.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from weft.worker.reaper import Here, Silence, sweep
 
 log = logging.getLogger(__name__)
 
-_FORGETS: Final = 600.0  # seconds between two looks at old answers
+_FORGETS: Final = 600.0  # seconds between two deletions
 
 
 async def tend(store: Store) -> None:
-    """Watch for silence until cancelled."""
+    """Free silent members, until cancelled."""
     silence, place = Silence(), get_place()
 
     def look() -> None:
@@ -43,15 +43,15 @@ async def tend(store: Store) -> None:
         try:
             await run_sync(look)
         except StoreError as error:
-            log.warning("the silent could not be looked for: %s", error)
+            log.warning("could not check for silent members: %s", error)
         await anyio.sleep(store.tuning.heartbeat)
 
 
 async def forget(store: Store) -> None:
-    """Let go of answers that nobody asks for again, until cancelled."""
+    """Delete stored answers past their time, until cancelled."""
     while True:
         try:
             await run_sync(lambda: forget_replies(store, now=time.time()))
         except StoreError as error:
-            log.warning("old answers could not be forgotten: %s", error)
+            log.warning("could not delete old answers: %s", error)
         await anyio.sleep(_FORGETS)

@@ -1,7 +1,7 @@
-"""What a Prometheus scrapes: the store's state, and what this process counts of itself.
+"""Metrics for Prometheus: the state of the store, and the counts of this process.
 
-The text format is a few lines long to write; a library for it would keep registries of numbers
-that the store has already.
+The text format takes a few lines to write; a library would keep registries of numbers that the
+store has already.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Labels = Mapping[str, object]
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsSample:
-    """The store at one moment."""
+    """The numbers of the store at a moment."""
 
     tasks: Mapping[str, int]  # by state
     leases: tuple[Lease, ...]
@@ -43,7 +43,7 @@ def look(store: Store, now: float) -> MetricsSample:
         leases=tuple(list_open(store)),
         limits=tuple(list_limits(store, now=now)),
         workers=tuple(list_workers(store, now=now)),
-        entries=Counter((one.run, one.state) for one in list_open_entries(store)),
+        entries=Counter((entry.run, entry.state) for entry in list_open_entries(store)),
         costs=total_costs(store),
     )
 
@@ -66,15 +66,15 @@ class _Metric:
         yield f"# HELP {self.name} {self.help}"
         yield f"# TYPE {self.name} {self.kind}"
         for labels, value in self.values:
-            told = ",".join(f'{name}="{_escaped(str(one))}"' for name, one in labels.items())
-            yield f"{self.name}{{{told}}} {value}" if told else f"{self.name} {value}"
+            pairs = ",".join(f'{name}="{_escaped(str(label))}"' for name, label in labels.items())
+            yield f"{self.name}{{{pairs}}} {value}" if pairs else f"{self.name} {value}"
 
 
 def _metrics(
     seen: MetricsSample, counts: Counts, followers: int, dropped: int
 ) -> Iterator[_Metric]:
-    leases = Counter((one.kind, one.state.value) for one in seen.leases)
-    workers = Counter((one.kind.value, one.status) for one in seen.workers)
+    leases = Counter((lease.kind, lease.state.value) for lease in seen.leases)
+    workers = Counter((worker.kind.value, worker.status) for worker in seen.workers)
     yield _Metric(
         "weft_tasks", "gauge", "Tasks by state.", [({"state": s}, n) for s, n in seen.tasks.items()]
     )
@@ -95,7 +95,7 @@ def _metrics(
             f"weft_limit_{field}",
             "gauge",
             f"Of every limit: {field}.",
-            [({"resource": one.resource}, getattr(one, field)) for one in seen.limits],
+            [({"resource": limit.resource}, getattr(limit, field)) for limit in seen.limits],
         )
     yield _Metric(
         "weft_gate_entries",

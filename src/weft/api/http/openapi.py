@@ -1,4 +1,4 @@
-"""The OpenAPI document, with what every route has in common: who may ask, and what can go wrong."""
+"""The OpenAPI document, with the parts that all routes share: tokens, headers and problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ nothing happens twice. Errors are problems (RFC 9457) with a stable `type`.
 
 _OPEN: Final = ("/healthz", "/readyz")
 _ANSWER: Final = "x-answer"
-_KINDS: Final[dict[str, Any]] = {}  # what routes answer, by name
+_KINDS: Final[dict[str, Any]] = {}  # types of answers, by name
 _ANY: Final = {
     "400": "The request cannot be read.",
     "401": "The token is missing or not valid.",
@@ -70,14 +70,14 @@ _TAKING: Final = ("/claim", "/accept", "/reject")
 
 
 def answers(kind: Any) -> dict[str, Any]:
-    """For a route: what it answers, once it is encoded."""
+    """Name the type of a route's answer, for the document."""
     if _KINDS.setdefault(kind.__name__, kind) is not kind:
         raise _taken({kind.__name__})
     return {_ANSWER: kind.__name__}
 
 
-def tell_the_truth(app: FastAPI) -> None:
-    """Let the document of an application say what holds for all its routes."""
+def complete_document(app: FastAPI) -> None:
+    """Complete the OpenAPI document of an application with the parts that all routes share."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -99,7 +99,7 @@ def tell_the_truth(app: FastAPI) -> None:
 
 
 def by_name(*components: Mapping[str, Any]) -> dict[str, Any]:
-    """Join the schemas of requests and answers; raise if one name means two different things."""
+    """Join the schemas of requests and answers; raise if a name means two different things."""
     schemas: dict[str, Any] = {}
     for component in components:
         for name, schema in component.items():
@@ -123,15 +123,13 @@ def _taken(names: Collection[str]) -> RuntimeError:
 
 
 def _describe(document: dict[str, Any]) -> dict[str, Any]:
-    """Say of each route what it answers; returns what that refers to.
-
-    By the library that encodes the answers: the two cannot differ.
-    """
+    """Add the answer of each route to the document; return the schemas it refers to. msgspec, which
+    encodes the answers, writes the schemas too: the two cannot differ."""
     names = sorted(_KINDS)
-    found, parts = msgspec.json.schema_components(
+    described, parts = msgspec.json.schema_components(
         [FACE.describe(_KINDS[name]) for name in names], ref_template="#/components/schemas/{name}"
     )
-    schemas = dict(zip(names, found, strict=True))
+    schemas = dict(zip(names, described, strict=True))
     for methods in document["paths"].values():
         for operation in methods.values():
             name = operation.pop(_ANSWER, None)
@@ -143,7 +141,7 @@ def _describe(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def allowed_methods(app: FastAPI, path: str) -> list[str]:
-    """What may be asked of a path, whichever of its routes was tried first."""
+    """List the methods of a path, over all routes that match it."""
     return sorted(
         method.upper()
         for template, methods in app.openapi()["paths"].items()

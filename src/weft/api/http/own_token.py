@@ -1,4 +1,4 @@
-"""The token a server leaves for the user who started it, in a file that only that user reads."""
+"""The token that a server leaves for its user, in a file that only this user reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST: Final = 4096  # bytes of a token
 
 
 def keep_own_token(store: Store, path: Path, *, now: float) -> None:
-    """See that a file holds a valid admin token: what is there if it is one, else a new one."""
+    """Keep a valid admin token in a file: the present token if it is valid, else a new token."""
     if _is_good(store, path, now):
         return
     _, text = create_token(store, name="weft serve", scopes=("admin",), now=now)
@@ -27,7 +27,7 @@ def keep_own_token(store: Store, path: Path, *, now: float) -> None:
 
 
 def _is_good(store: Store, path: Path, now: float) -> bool:
-    """A file that others can read is no longer good, whatever is in it."""
+    """Return the token in the file; None if other users can read the file."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode & 0o777

@@ -1,7 +1,7 @@
-"""Errors as answers: which status each has, and the one shape they all come in.
+"""Errors as answers: the status of each, and their common shape, `application/problem+json` (RFC
+9457).
 
-The shape is `application/problem+json` (RFC 9457). `detail` is the sentence that a person at the
-command line would have read.
+`detail` is the sentence that the command line would print.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
 MALFORMED: Final = "malformed"
-"""The type of what does not even have the shape that the document asks for."""
+"""The type of a request that does not have the shape of the document."""
 
 _STATUSES: Final[Mapping[type[WeftError], int]] = {
     Unauthenticated: 401,
@@ -60,7 +60,7 @@ AGAIN: Final[Mapping[int, int]] = {429: 5, 503: 2}  # seconds after which to ask
 
 
 class ProblemDetails(TypedDict):
-    """What went wrong, why, and what to do next."""
+    """The cause of an error and the next step."""
 
     type: str  # the name of the error, stable: `stale_fence`
     title: str
@@ -100,19 +100,19 @@ def from_weft(_: Request, error: Exception) -> Response:
     assert isinstance(error, WeftError)
     if status_of(error) >= 500:
         log.warning("a request could not be answered: %s", error)
-    return answer(*told(error))
+    return answer(*describe(error))
 
 
-def told(error: WeftError) -> tuple[int, str, str]:
-    """The status of an error, what is said of it, and its name."""
+def describe(error: WeftError) -> tuple[int, str, str]:
+    """Return the status, the sentence and the name of an error."""
     status = status_of(error)
-    # What the store says of its own troubles is for whoever runs it.
-    said = "The store does not answer just now; ask again." if status == 503 else str(error)
-    return status, storable(said), name_of(type(error))
+    # The details of a store's trouble are for its operator.
+    sentence = "The store does not answer just now; ask again." if status == 503 else str(error)
+    return status, storable(sentence), name_of(type(error))
 
 
 def from_http(request: Request, error: Exception) -> Response:
-    """What the router itself refuses: no such path, no such method."""
+    """Answer a request that the router refused: no such path, no such method."""
     assert isinstance(error, HTTPException)
     refused = answer(error.status_code, str(error.detail))
     refused.headers.update(error.headers or {})
@@ -122,13 +122,16 @@ def from_http(request: Request, error: Exception) -> Response:
 
 
 def from_validation(_: Request, error: Exception) -> Response:
-    """A body or parameter that is not what it must be; what was sent is not repeated."""
+    """Answer a malformed body or parameter, without repeating it."""
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    if any(one["type"] == "json_invalid" for one in found):
+    problems = error.errors()
+    if any(problem["type"] == "json_invalid" for problem in problems):
         return answer(400, "The body is not JSON.")
-    told = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found[:5]]
-    return answer(422, storable("; ".join(told)) + ".", MALFORMED)
+    shown = [
+        f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+        for problem in problems[:5]
+    ]
+    return answer(422, storable("; ".join(shown)) + ".", MALFORMED)
 
 
 def from_defect(_: Request, error: Exception) -> Response:

@@ -1,7 +1,7 @@
 """HTTP/1.1 as uvicorn speaks it, with time limits for slow peers and counted connections.
 
-uvicorn bounds the size of a request's head and the time between two requests; it waits for ever
-for the rest of a head that has begun, and for a reader who does not read. Here both have a time.
+uvicorn bounds the size of a head and the time between two requests. It waits for ever for the rest
+of a head, and for a client that does not read its answer. Both have a time limit here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEAD_BYTES: Final = 32 << 10
 
 class BoundedProtocol(H11Protocol):
     head_seconds = 10.0  # from the first byte of a head to its last
-    read_seconds = 30.0  # for a reader to take what waits for it
+    read_seconds = 30.0  # for a client to read its answer
     open_connections: Connections | None = None  # of its server; None: connections are not counted
 
     def __init__(self, *args: Any, **keywords: Any) -> None:

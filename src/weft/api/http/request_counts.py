@@ -1,4 +1,4 @@
-"""What this process counts of itself: requests by route and status, and how long they took."""
+"""Counts of this process: requests and their time, by route and status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Counts:
 
 
 class Counting:
-    """Counts what goes through, around the routes: by their pattern, not by what was asked."""
+    """Middleware that counts requests by the pattern of their route, not by their path."""
 
     def __init__(self, app: ASGIApp, *, counts: Counts) -> None:
         self._app = app
@@ -45,7 +45,7 @@ class Counting:
 
 
 def _pattern(scope: Scope) -> str:
-    """The route that was taken. It knows its own part of the path; in front stands the version."""
+    """Return the pattern of the route, with the version that its router does not know."""
     own = getattr(scope.get("route"), "path", None)
     if own is None:
         return "none"

@@ -1,7 +1,7 @@
-"""One request, one transaction: who asks, what was answered before, what is asked for, the answer.
+"""A request in a transaction: the caller, an earlier answer for the same key, the work, the answer.
 
-Everything happens at one moment, in one thread, on one connection; so an answer that was kept for
-a key is kept if and only if its effect is. What must wait or call git is reserved first.
+All of it happens in a single thread on a single connection, so an answer is stored for a key if and
+only if its effect is. Work that waits or calls git reserves its key first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from weft.swarm.long_poll import Room
 
 T = TypeVar("T")
 Work = Callable[[Store, Identity, float], object]
-"""What is asked for: over a store, on behalf of somebody, now; answers with what becomes JSON."""
+"""The work of a request, on a store for an identity at a time; its result becomes JSON."""
 
 _KEY: Final = re.compile(r"[!-~]{1,200}", re.ASCII)
 _JSON: Final = "application/json"
@@ -45,7 +45,7 @@ _JSON: Final = "application/json"
 
 @dataclass(frozen=True, kw_only=True)
 class ShownOnce:
-    """An answer with a secret in it: what is kept for a repetition has none."""
+    """An answer with a secret; the stored answer has none."""
 
     shown: object
     kept: object
@@ -53,7 +53,7 @@ class ShownOnce:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What requests are answered with."""
+    """The parts of a server that requests use."""
 
     store: Store
     project: Project
@@ -65,7 +65,7 @@ class Parts:
     slow_threads: Threads  # for git and files, so that requests to the store need not wait
     health_threads: anyio.CapacityLimiter
     quick: Store | None  # for looks that take less time than handing them to a thread
-    leaving: anyio.Event  # this server is about to end: nobody waits here any more
+    leaving: anyio.Event  # the server is about to end: polls return at once
 
 
 def parts_of(request: Request) -> Parts:
@@ -93,8 +93,8 @@ async def look(request: Request, scope: str, work: Work) -> Response:
 
 
 async def glance(request: Request, scope: str, work: Work) -> Response:
-    """The same for a few rows. In a file they are read faster than a thread is woken, and by a
-    connection that no writer holds up."""
+    """Answer a question about a few rows without a thread: reading them from a file takes less time
+    than waking a thread, and no writer holds up this connection."""
     quick = parts_of(request).quick
     if quick is None:
         return await look(request, scope, work)
@@ -116,7 +116,7 @@ def _asked(request: Request, scope: str, work: Work) -> Callable[[Transaction], 
 
 
 async def act(request: Request, scope: str, work: Work, *, status: int = 200) -> Response:
-    """Do something, once for each idempotency key."""
+    """Do work that changes the store, once for each idempotency key."""
     store, text, keyed = parts_of(request).store, bearer(request), await _key(request)
 
     def do(tx: Transaction) -> StoredReply:
@@ -140,7 +140,7 @@ async def act(request: Request, scope: str, work: Work, *, status: int = 200) ->
 
 
 async def identify(request: Request, scope: str) -> Identity:
-    """Who asks, for what does not fit into one transaction."""
+    """Return the caller's identity, for work outside a single transaction."""
     store, text = parts_of(request).store, bearer(request)
     return await in_thread(
         request, lambda: store.read(lambda tx: admit(tx, text, scope, now=time.time()))
@@ -154,7 +154,7 @@ async def act_slowly(
     *,
     status: int = 200,
 ) -> Response:
-    """The same for what waits or calls git: its key is reserved while that goes on."""
+    """Do work that waits or calls git; its key is reserved meanwhile."""
     who, keyed = await identify(request, scope), await _key(request)
     if keyed is None:
         return _response(StoredReply(status=status, body=encode(await work(who)).decode()))
@@ -173,8 +173,8 @@ async def act_slowly(
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """Wait for something on behalf of somebody, and no longer than that is there."""
-    found: list[T] = []
+    """Wait for a result while the client is connected; cancel when it goes away."""
+    results: list[T] = []
     refused: list[WeftError] = []
 
     async def watch() -> None:
@@ -185,19 +185,19 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
     async with anyio.create_task_group() as group:
         group.start_soon(watch)
         try:
-            found.append(await work)
+            results.append(await work)
         except WeftError as error:  # the group would wrap it
             refused.append(error)
         group.cancel_scope.cancel()
     if refused:
         raise refused[0]
-    if not found:
-        raise Rejected(400, "Whoever asked has gone.")
-    return found[0]
+    if not results:
+        raise Rejected(400, "The client has gone.")
+    return results[0]
 
 
 async def _key(request: Request) -> tuple[str, str] | None:
-    """The idempotency key, and what tells this request from others."""
+    """Return the idempotency key and a digest of the request."""
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
@@ -211,11 +211,10 @@ async def _key(request: Request) -> tuple[str, str] | None:
 
 
 def _reply(status: int, done: object) -> StoredReply:
-    """The answer to what was done; also if that was refused in the end, which is then no reason
-    to undo it."""
+    """Return the answer to store. A refusal that was returned, not raised, keeps its effects."""
     if isinstance(done, Refused):
-        refused, *said = problem_details.told(done)
-        return StoredReply(status=refused, body=problem_details.encode(refused, *said).decode())
+        refused, *parts = problem_details.describe(done)
+        return StoredReply(status=refused, body=problem_details.encode(refused, *parts).decode())
     return StoredReply(status=status, body=encode(done).decode())
 
 
@@ -235,5 +234,5 @@ def _whole(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict):
-        return {_whole(key): _whole(one) for key, one in value.items()}
-    return [_whole(one) for one in value] if isinstance(value, list) else value
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value

@@ -18,16 +18,16 @@ from weft.errors import InputError
 from weft.project.warning_log import hide_in_logs
 
 _BACKLOG: Final = 2048
-_KEPT_ALIVE: Final = 30  # seconds between two requests of one connection
+_KEPT_ALIVE: Final = 30  # seconds between two requests on a connection
 _GRACE: Final = 5  # seconds for answers that are under way when all ends
 _DESCRIPTORS: Final = 65_536
 _OWN_DESCRIPTORS: Final = 256  # files, pipes and connections to the store
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that nobody else has the address when people are told of it."""
+    """Return a listening socket; no other program can then take the announced address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Said to be TCP, asyncio sends what is written at once; else each answer would wait 40 ms.
+    # Declared as TCP, asyncio sends each write at once; else each answer would wait 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,7 +56,7 @@ async def listen(app: FastAPI, listening: socket.socket) -> None:
             lifespan="off",
             log_config=None,  # the command's own
             access_log=False,
-            proxy_headers=False,  # nobody is believed about whom he speaks for
+            proxy_headers=False,  # no proxy headers are trusted
             server_header=False,
             backlog=_BACKLOG,
             timeout_keep_alive=_KEPT_ALIVE,
@@ -86,7 +86,7 @@ async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are for those who started us."""
+        """Leave signals to the program that runs the server."""
         yield
 
 

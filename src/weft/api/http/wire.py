@@ -55,7 +55,7 @@ class SentMessage(TypedDict):
 
 
 class PollAnswer(TypedDict):
-    trigger: swarm_records.Trigger | None  # null: nothing came within the time
+    trigger: swarm_records.Trigger | None  # null: the time was over
     capacity: model.Capacity
 
 

@@ -1,7 +1,7 @@
-"""From standard input to a server's /mcp, for programs that only start MCP servers themselves.
+"""A bridge from standard input to a server's /mcp, for clients that start their MCP servers.
 
-Each message is one POST, each answer one line; the server keeps nothing between them, so nothing
-is kept here but the requests under way. The SDK is not needed for that, and would cost a second.
+Each message is a POST, each answer a line. The server keeps no sessions, so the bridge keeps only
+the requests under way. It does not need the SDK, which takes a second to import.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Bridge:
         self._address = urlsplit(f"{server}/mcp")
         self._token = token
         self._out = out
-        self._turn = threading.Lock()  # held by whoever writes a line or looks at the connections
+        self._turn = threading.Lock()  # guards the output and the connections
         self._open: dict[str, http.client.HTTPConnection] = {}
 
     def carry(self, lines: Iterable[bytes]) -> None:
@@ -47,12 +47,12 @@ class Bridge:
         for line in lines:
             if not line.strip():
                 continue
-            under_way = [one for one in under_way if one.is_alive()]
+            under_way = [thread for thread in under_way if thread.is_alive()]
             carrier = threading.Thread(target=self._pass_on, args=(line,))
             carrier.start()
             under_way.append(carrier)
-        for one in under_way:
-            one.join()
+        for carrier in under_way:
+            carrier.join()
 
     def _pass_on(self, line: bytes) -> None:
         try:
@@ -70,8 +70,8 @@ class Bridge:
         try:
             answer = self._post(line, message)
         except (OSError, http.client.HTTPException) as error:
-            told = f"{self._address.netloc} does not answer: {error or type(error).__name__}."
-            answer = _error(number, _UNREACHABLE, told)
+            reason = f"{self._address.netloc} does not answer: {error or type(error).__name__}."
+            answer = _error(number, _UNREACHABLE, reason)
         if "id" in message and "method" in message and answer is not None:
             self._write(answer)
 
@@ -99,7 +99,7 @@ class Bridge:
         return {"Authorization": f"Bearer {self._token}"}
 
     def _give_up(self, number: object) -> None:
-        """Nobody waits for this answer any more; the server notices that the line is dead."""
+        """Drop a cancelled request; the server notices the closed connection."""
         with self._turn:
             connection = self._open.get(json.dumps(number))
             if connection is not None and connection.sock is not None:
@@ -115,12 +115,12 @@ class Bridge:
                 self._out.write(line)
                 self._out.flush()
             except BrokenPipeError:
-                os._exit(0)  # whoever asked is gone
+                os._exit(0)  # the client is gone
 
 
 def _headers(message: Message) -> dict[str, str]:
-    """What a server may want to know before it reads the message."""
-    found = {
+    """Return the headers that describe a message to the server."""
+    headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
     }
@@ -130,11 +130,11 @@ def _headers(message: Message) -> dict[str, str]:
     version = meta.get(_VERSION) if isinstance(meta, dict) else None
     if isinstance(version, str) and version.isascii() and version.isprintable():
         method = str(message.get("method", ""))
-        found |= {"MCP-Protocol-Version": version, "Mcp-Method": method}
+        headers |= {"MCP-Protocol-Version": version, "Mcp-Method": method}
         name = params.get(_NAMED.get(method, ""))
         if isinstance(name, str) and name.isascii() and name.isprintable():
-            found["Mcp-Name"] = name
-    return found
+            headers["Mcp-Name"] = name
+    return headers
 
 
 def _understood(message: Message, status: int, body: bytes) -> Message | None:
@@ -142,13 +142,13 @@ def _understood(message: Message, status: int, body: bytes) -> Message | None:
         return None
     number = message.get("id")
     try:
-        found = json.loads(body)
+        answer = json.loads(body)
     except ValueError:
-        found = None
-    if isinstance(found, dict) and found.get("jsonrpc") == "2.0":
+        answer = None
+    if isinstance(answer, dict) and answer.get("jsonrpc") == "2.0":
         # A server that could not read the message does not know its id.
-        return {**found, "id": number} if found.get("id") is None else found
-    title = found.get("title") if isinstance(found, dict) else None
+        return {**answer, "id": number} if answer.get("id") is None else answer
+    title = answer.get("title") if isinstance(answer, dict) else None
     return _error(number, _UNREACHABLE, str(title or f"The server answered with {status}."))
 
 

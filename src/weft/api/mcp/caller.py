@@ -1,4 +1,4 @@
-"""Who calls a tool, and how a tool asks the store on its behalf."""
+"""The caller of a tool, and its way to the store."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 @dataclass(frozen=True, kw_only=True)
 class Call:
     store: Store
-    room: Room  # where polls wait; somebody runs it
+    room: Room  # polls wait here; the server runs it
     project: Project  # for which plans are submitted
     who: Identity
-    leaving: anyio.Event  # set when nobody shall be kept waiting any longer
+    leaving: anyio.Event  # set when polls shall return at once
     threads: Threads
 
     async def ask(
@@ -39,6 +39,6 @@ class Call:
         """Call an operation of the swarm as the caller, in a thread."""
         work = partial(function, self.store, self.who, *args, **named)
         done = await self.threads.run(self.who.token, work)
-        if isinstance(done, Refused):  # what was done all the same is stored by now
+        if isinstance(done, Refused):  # its effects are stored by now
             raise done
         return done

@@ -20,7 +20,7 @@ class Tool:
     takes: type[SentFields]
     gives: type[Any]
     run: Callable[[Call, Any], Awaitable[tuple[str, Any]]]  # a sentence, and `gives`
-    looks_only: bool  # changes nothing
+    looks_only: bool  # does not change the store
 
 
 def _tool(

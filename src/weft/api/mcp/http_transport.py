@@ -1,8 +1,7 @@
-"""The tools over streamable HTTP, as an application to be mounted at /mcp.
+"""The tools over streamable HTTP, as an application to mount at /mcp.
 
-It keeps nothing between two requests, so any of several servers answers any of them. Who asks is
-known by the bearer token of each request. Host and Origin are for the server to look at in which
-this is mounted.
+It keeps no sessions, so any of several servers answers any request. The bearer token of a request
+names its caller. The server that mounts it checks Host and Origin.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from weft.swarm.identity import from_token
 from weft.swarm.long_poll import Room
 
 MCP: Final = "/mcp"
-"""Where it is to be found."""
+"""The path of the application."""
 
 _THREADS: Final = 8  # calls that use the store at the same time
-_LARGEST: Final = 1024 * 1024 + 64 * 1024  # a plan and what is around it
+_LARGEST: Final = 1024 * 1024 + 64 * 1024  # a plan and its envelope
 
 
 class McpApp:
@@ -57,7 +56,7 @@ class McpApp:
             group.cancel_scope.cancel()
 
     async def answer_at_the_end(self) -> None:
-        """To be run beside the server: when that is cancelled, nobody is kept waiting."""
+        """Serve until cancelled; then waiting polls return at once."""
         try:
             await anyio.sleep_forever()
         finally:
@@ -72,7 +71,7 @@ class McpApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} connections are not for MCP")
-        if scope["method"] != "POST":  # without sessions there is nothing to listen to or to end
+        if scope["method"] != "POST":  # without sessions there is no stream to open or end
             await _answer(send, 405, "Method Not Allowed", allow=b"POST")
             return
         try:
@@ -97,7 +96,7 @@ class McpApp:
         )
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, unless whoever asks goes away before: then nobody shall be given anything."""
+        """Answer a request unless the client goes away before; then no task is claimed for it."""
         body_read = anyio.Event()
         gone = anyio.Event()
 
@@ -124,13 +123,13 @@ class McpApp:
 
 
 def _bearer(scope: Scope) -> str:
-    found = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
-    kind, _, text = (found[0] if len(found) == 1 else b"").decode("latin-1").partition(" ")
+    sent = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    kind, _, text = (sent[0] if len(sent) == 1 else b"").decode("latin-1").partition(" ")
     return text.strip() if kind.lower() == "bearer" else ""
 
 
-async def _answer(send: Send, status: int, said: str, *, allow: bytes = b"") -> None:
-    body = json.dumps({"title": said, "status": status}).encode()
+async def _answer(send: Send, status: int, title: str, *, allow: bytes = b"") -> None:
+    body = json.dumps({"title": title, "status": status}).encode()
     headers = [(b"content-type", b"application/problem+json")]
     headers += [(b"content-length", str(len(body)).encode())]
     headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []

@@ -1,7 +1,7 @@
-"""The tools on the wire: the SDK's server with a list of tools and one way to call them.
+"""The SDK's server, with the list of tools and the call of a tool.
 
-Every answer is a sentence and fields; every refusal is a sentence. What breaks is logged here and
-told to nobody.
+Every answer is a sentence and fields; every refusal is a sentence. Defects are logged here, and the
+client learns only that there was a defect.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 NAME: Final = "weft"
 CALLER: Final = "weft.caller"
-"""Where in an HTTP request's scope its caller is."""
+"""The key of the caller in the scope of an HTTP request."""
 
 _INSTRUCTIONS: Final = (
     "weft runs many coding agents on one repository. An agent that weft started works on one task "
@@ -39,11 +39,11 @@ _INSTRUCTIONS: Final = (
     "poll_task brings messages, claim_files asks for more files. Everybody else joins first, "
     "polls for tasks, and ends each with store_progress."
 )
-_PROBLEMS: Final = 3  # of wrong arguments, those that are told
+_PROBLEMS: Final = 3  # wrong arguments that a refusal names
 
 
 Caller = Callable[[], Call]
-"""Says who calls now; raises `Unauthenticated`. Blocks."""
+"""Returns the present caller; raises `Unauthenticated`. Blocks."""
 
 
 def make_server(caller: Caller | None) -> Server[Caller | None]:
@@ -78,7 +78,7 @@ async def _list_tools(
 
 
 class _Schema(GenerateJsonSchema):
-    """Without a title for every field, which says its name again: models read all of it."""
+    """Schemas without a title per field, which repeats its name: models read all of it."""
 
     def field_title_should_be_set(self, _schema: object) -> bool:
         return False
@@ -115,7 +115,7 @@ async def _call_tool(
         return _refusal(f"There is no tool {params.name!r}; there are {', '.join(TOOLS)}.")
     try:
         given = tool.takes.model_validate(params.arguments or {})
-        said, found = await tool.run(await _caller(context), given)
+        sentence, answer = await tool.run(await _caller(context), given)
     except ValidationError as error:
         return _refusal(_explain(tool, error))
     except WeftError as error:
@@ -123,10 +123,10 @@ async def _call_tool(
     except Exception:
         log.exception("the tool %s broke", params.name)
         return _refusal("weft itself broke while it did this; its log says more.")
-    fields = msgspec.to_builtins(FACE.show(found), enc_hook=plainly)
+    fields = msgspec.to_builtins(FACE.show(answer), enc_hook=plainly)
     return types.CallToolResult(
         content=[
-            types.TextContent(type="text", text=said),
+            types.TextContent(type="text", text=sentence),
             types.TextContent(type="text", text=json.dumps(fields, ensure_ascii=False)),
         ],
         structured_content=fields,
@@ -142,16 +142,16 @@ async def _caller(context: ServerRequestContext[Caller | None]) -> Call:
 
 
 def _refusal(sentence: str) -> types.CallToolResult:
-    said = types.TextContent(type="text", text=" ".join(sentence.split()))
-    return types.CallToolResult(content=[said], is_error=True)
+    content = types.TextContent(type="text", text=" ".join(sentence.split()))
+    return types.CallToolResult(content=[content], is_error=True)
 
 
 def _explain(tool: Tool, error: ValidationError) -> str:
-    """What is wrong with the arguments, without repeating them."""
+    """Describe wrong arguments, without repeating them."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [
-        f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}"
-        for one in problems[:_PROBLEMS]
+    shown = [
+        f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
+        for problem in problems[:_PROBLEMS]
     ]
     more = f" (and {len(problems) - _PROBLEMS} more)" if len(problems) > _PROBLEMS else ""
-    return f"{tool.name} cannot be called like this: {'; '.join(told)}{more}."
+    return f"{tool.name} cannot be called like this: {'; '.join(shown)}{more}."

@@ -1,4 +1,4 @@
-"""The tools over standard input and output, for one caller."""
+"""The tools over standard input and output, for a single caller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.swarm.long_poll import Room
 
 
 async def serve_stdio(caller: Caller, room: Room) -> None:
-    """Answer until standard input ends; whoever polls waits in this room."""
+    """Serve until standard input ends; polls wait in this process."""
     server = make_server(caller)
     async with anyio.create_task_group() as group, stdio_server() as (incoming, outgoing):
         group.start_soon(room.run)

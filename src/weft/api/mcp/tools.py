@@ -1,7 +1,7 @@
-"""The tools: each asks one operation of the swarm as its caller, and says what came of it.
+"""The tools: each calls an operation of the swarm as its caller, and describes the result.
 
-A caller that weft started works on one task, and what it leaves out means that task. Others are
-members of the swarm, by the token they joined with.
+A caller that weft started works on a task, which is the default of its arguments. Any other caller
+is a member of the swarm, by the token it joined with.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from weft.swarm.views import explain
 
 
 async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, Member]:
-    """Join the swarm as a member that takes tasks, or come back as one.
+    """Join the swarm as a member that takes tasks, or come back as the same member.
 
     Do this once, before poll_task. Joining again with the same name and token keeps your tasks.
     Agents that weft started are not members and need not join.
     """
-    found = await call.ask(
+    member = await call.ask(
         membership.join,
         **given.description(),
         id=given.me,
@@ -47,37 +47,39 @@ async def join_swarm(call: Call, given: arguments.JoinSwarm) -> tuple[str, Membe
         agent_files=agent_names(call.project.root),
         now=time.time(),
     )
-    held = f" and hold {len(found.tasks)} task(s)" if found.tasks else ""
-    said = f"You are {found.id}, may work on {found.capacity.max} task(s) at once{held}."
-    return said, found
+    held = f" and hold {len(member.tasks)} task(s)" if member.tasks else ""
+    sentence = f"You are {member.id}, may work on {member.capacity.max} task(s) at once{held}."
+    return sentence, member
 
 
 async def my_agent_info(call: Call, given: arguments.MyAgentInfo) -> tuple[str, MyMembers]:
-    """Say who you are: your membership, your capacity, and the tasks you hold with their fences."""
+    """Show your membership, your capacity, and the tasks you hold with their fences."""
     if call.who.fence is not None:
-        said = f"weft started you for task {call.who.task}; its fence is {call.who.fence}."
-        return said, MyMembers(members=(), task=call.who.task, fence=call.who.fence)
+        sentence = f"weft started you for task {call.who.task}; its fence is {call.who.fence}."
+        return sentence, MyMembers(members=(), task=call.who.task, fence=call.who.fence)
     own = await call.ask(membership.find_own, now=time.time())
-    own = [one for one in own if given.me in (None, one.id, one.name)]
-    names = ", ".join(one.id for one in own)
-    said = f"You are {names}." if own else "You have not joined the swarm; join_swarm does that."
-    return said, MyMembers(members=tuple(own), task=None, fence=None)
+    own = [member for member in own if given.me in (None, member.id, member.name)]
+    names = ", ".join(member.id for member in own)
+    sentence = (
+        f"You are {names}." if own else "You have not joined the swarm; join_swarm does that."
+    )
+    return sentence, MyMembers(members=tuple(own), task=None, fence=None)
 
 
 async def get_swarm(call: Call, _given: arguments.GetSwarm) -> tuple[str, SwarmMembers]:
-    """List the members of the swarm: who they are, what they can do, and how busy they are."""
-    found = await call.ask(membership.list_members, now=time.time())
-    free = sum(one.capacity.available > 0 and one.status != "offline" for one in found)
-    said = f"{len(found)} member(s), {free} of them with room for a task."
-    return said, SwarmMembers(members=tuple(found))
+    """List the members of the swarm, with their capabilities and load."""
+    members = await call.ask(membership.list_members, now=time.time())
+    free = sum(member.capacity.available > 0 and member.status != "offline" for member in members)
+    sentence = f"{len(members)} member(s), {free} of them with room for a task."
+    return sentence, SwarmMembers(members=tuple(members))
 
 
 async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, Dispatched]:
-    """Send a task to others: to whoever is free, to an agent of weft's, or to one member.
+    """Send a task to any free member, to an agent of weft's, or to a certain member.
 
     It is done when poll_task tells you that it has ended, or get_task says so. You need not wait:
-    no task depends on you once it is sent. For work in the repository name the agent and the
-    files it may change.
+    no task depends on you once it is sent. For work in the repository name the agent and the files
+    it may change.
     """
     wanted = given.work(sender=await _sender(call, given.me))
     work = await run_sync(dispatch.address, call.who, call.project, wanted)
@@ -96,30 +98,30 @@ async def get_tasks(call: Call, given: arguments.GetTasks) -> tuple[str, Page]:
 
 
 async def get_task(call: Call, given: arguments.GetTask) -> tuple[str, Task]:
-    """Show one task: its text, state, files and result."""
-    found = await call.ask(views.get_task, _task(call, given.task))
-    reason = f": {found.reason}" if found.reason else ""
-    return f"Task {found.id} is {found.state}{reason}.", found
+    """Show a task: its text, state, files and result."""
+    task = await call.ask(views.get_task, _task(call, given.task))
+    reason = f": {task.reason}" if task.reason else ""
+    return f"Task {task.id} is {task.state}{reason}.", task
 
 
 async def task_action(call: Call, given: arguments.TaskAction) -> tuple[str, ActionResult]:
-    """Claim a task that is ready, release one you hold, accept or reject one you were offered."""
+    """Claim a ready task, release a task you hold, accept or reject a task you were offered."""
     me = await _member(call, given.me)
     now = time.time()
     match given.action:
         case "claim" | "accept":
             take = member_work.claim if given.action == "claim" else member_work.accept
             taken = await call.ask(take, me, given.task, now=now)
-            said = f"Task {given.task} is yours, under the fence {taken.fence}."
-            return said, ActionResult(task=given.task, action=given.action, claimed=taken)
+            sentence = f"Task {given.task} is yours, under the fence {taken.fence}."
+            return sentence, ActionResult(task=given.task, action=given.action, claimed=taken)
         case "reject":
             await call.ask(member_work.reject, me, given.task, reason=given.reason, now=now)
-            said = f"Task {given.task} is for others."
+            sentence = f"Task {given.task} is for others."
         case "release":
             fence = await _held(call, me, given.task)
             await call.ask(member_work.release, fence, reason=given.reason, now=now)
-            said = f"Task {given.task} is no longer yours."
-    return said, ActionResult(task=given.task, action=given.action, claimed=None)
+            sentence = f"Task {given.task} is no longer yours."
+    return sentence, ActionResult(task=given.task, action=given.action, claimed=None)
 
 
 _LONGEST_WAIT: Final = 5.0  # seconds after which to read although no ring came
@@ -130,11 +132,11 @@ _NOTHING: Final = PollResult(
 
 
 async def poll_task(call: Call, given: arguments.PollTask) -> tuple[str, PollResult]:
-    """Wait for what there is for you: a task, an offer, messages, or news of tasks you sent.
+    """Wait for a task, an offer, messages, or news of tasks you sent.
 
     A task that comes is yours already; end it with store_progress, or give it back with
-    task_action. Messages and news come again until you show the `ack` they came with. An agent
-    that weft started gets no other tasks here.
+    task_action. Messages and news come again until you show the `ack` they came with. An agent that
+    weft started gets no other tasks here.
     """
     wait = given.wait_ms / 1000
     if call.who.fence is not None:
@@ -208,8 +210,8 @@ async def store_progress(call: Call, given: arguments.StoreProgress) -> tuple[st
 async def claim_files(call: Call, given: arguments.ClaimFiles) -> tuple[str, FilesResult]:
     """Ask for more files for a task you work on: all of them at once, or none.
 
-    Ask before you change a file that is not yours. If somebody else holds one, go on without it,
-    or say in your last message that you need it and stop.
+    Ask before you change a file that is not yours. If another task holds it, go on without it, or
+    say in your last message that you need it and stop.
     """
     held = await call.ask(
         member_work.claim_files, _fence(call, given.fence), tuple(given.files), now=time.time()
@@ -223,19 +225,21 @@ async def claim_files(call: Call, given: arguments.ClaimFiles) -> tuple[str, Fil
 
 
 async def why(call: Call, given: arguments.GetTask) -> tuple[str, Reasons]:
-    """Say why a task is where it is, and what it waits for."""
-    found = await call.ask(explain, _task(call, given.task), now=time.time())
-    task = found.task
-    causes = "; ".join(wait.text for wait in found.waits[:5])
+    """Explain the state of a task and its waits."""
+    explained = await call.ask(explain, _task(call, given.task), now=time.time())
+    task = explained.task
+    causes = "; ".join(wait.text for wait in explained.waits[:5])
     return f"Task {task.id} is {task.state}: {causes or task.reason or 'nothing holds it up'}.", (
-        Reasons(task=task.id, state=task.state, reason=task.reason, waits=found.waits)
+        Reasons(task=task.id, state=task.state, reason=task.reason, waits=explained.waits)
     )
 
 
 async def submit_plan(call: Call, given: arguments.SubmitPlan) -> tuple[str, sent_plan.PlanSent]:
-    """Submit a plan as a run: its tasks start as their needs allow, what passes its checks lands.
+    """Submit a plan as a run: its tasks start as their needs allow, and land when they pass their
+    checks.
 
-    Only an admin may; others send tasks with send_task. Follow it with get_tasks and its run.
+    Only an admin may; other callers send tasks with send_task. Follow it with get_tasks and its
+    run.
     """
     sent = await call.ask(sent_plan.submit_text, call.project, given.new())
     return f"Run {sent.submitted.run} has {len(sent.submitted.tasks)} task(s).", sent
@@ -256,7 +260,7 @@ def _fence(call: Call, given: int | None) -> int:
 
 
 async def _member(call: Call, given: str | None) -> str:
-    """Who the caller acts as."""
+    """Return the member that the caller acts as."""
     if call.who.fence is not None:
         raise Forbidden("weft started you for one task; only members of the swarm do that.")
     if given is not None:
@@ -270,7 +274,7 @@ async def _member(call: Call, given: str | None) -> str:
 
 
 async def _sender(call: Call, given: str | None) -> str | None:
-    """The member who sends something; None for whoever is none, and is known by its token."""
+    """Return the sending member; None if the caller is no member, and its token is the sender."""
     if call.who.fence is not None or given is not None:
         return given
     own = await call.ask(find_own_members)
@@ -278,9 +282,9 @@ async def _sender(call: Call, given: str | None) -> str | None:
 
 
 async def _held(call: Call, me: str, task: int) -> int:
-    """The fence of a task that a member holds."""
-    found = await call.ask(membership.get_member, me, now=time.time())
-    for one in found.tasks:
-        if one.task == task:
-            return one.fence
+    """Return the fence of a task that a member holds."""
+    member = await call.ask(membership.get_member, me, now=time.time())
+    for held in member.tasks:
+        if held.task == task:
+            return held.fence
     raise InputError(f"{me} does not hold task {task}.")

@@ -1,1 +1,1 @@
-"""The routes, by what they are about: each a plain function that names an operation."""
+"""The routes, by subject: each a plain function that names an operation."""

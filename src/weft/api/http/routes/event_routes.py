@@ -41,9 +41,9 @@ async def follow(
     task: Annotated[int | None, Query(ge=1, le=bounds.NUMBER)] = None,
     last_event_id: Annotated[int | None, Header(ge=0, le=bounds.NUMBER)] = None,
 ) -> EventStream:
-    """What happens from now on, or since the event `Last-Event-ID`. Never ends by itself.
+    """Events from now on, or since the event `Last-Event-ID`. Never ends by itself.
 
-    A reader that does not keep up is sent away, and may come back with the last id it saw.
+    A client that does not keep up is dropped, and may come back with the last id it saw.
     """
     parts = parts_of(request)
     before = parts.stream.revocations
@@ -58,7 +58,7 @@ async def follow(
 
 
 def _wanted(store: Store, who: Identity, run: str | None, task: int | None) -> EventFilter:
-    """What may be followed of what was asked for: what may be looked at, and no more."""
+    """Return the filter of a follower; raise if it may not see the run or task."""
     if is_bound(who):
         task = who.task if task is None else task
     else:

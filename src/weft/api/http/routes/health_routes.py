@@ -1,4 +1,4 @@
-"""Whether this process lives, whether it can serve, and what it counts."""
+"""Health, readiness and metrics of this process."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _SOON: Final = 2.0  # seconds in which a store answers that can be used
 
 @router.get("/healthz", openapi_extra=answers(wire.Health))
 async def healthz() -> Response:
-    """This process is alive. Asks nothing of the store, and no token of anybody."""
+    """This process is alive. Needs neither the store nor a token."""
     return Response(encode({"status": "ok"}), media_type="application/json")
 
 
 @router.get("/readyz", openapi_extra=answers(wire.Health))
 async def readyz(request: Request) -> Response:
-    """The store answers, in the form this weft knows: a store is brought up to date when opened."""
+    """The store answers with the schema of this weft; opening a store upgrades it."""
     parts = parts_of(request)
     with anyio.move_on_after(_SOON):
         await run_sync(identity, parts.store, abandon_on_cancel=True, limiter=parts.health_threads)
@@ -53,7 +53,7 @@ async def scrape(request: Request) -> Response:
         return metrics.look(BoundStore(parts.store, tx), now)
 
     seen = await in_thread(request, lambda: parts.store.read(ask))
-    told = metrics.render(
+    text = metrics.render(
         seen, parts.counts, followers=parts.stream.followers, dropped=parts.stream.dropped
     )
-    return Response(told, media_type=metrics.MEDIA_TYPE)
+    return Response(text, media_type=metrics.MEDIA_TYPE)

@@ -1,4 +1,4 @@
-"""Agents of the swarm: join, look, ping, leave, poll."""
+"""Members of the swarm: join, list, ping, leave, poll. Their paths keep the older name, agents."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from weft.swarm.access import find_own_members
 from weft.swarm.identity import ADMIN, READ, WORK, Identity, has
 from weft.swarm.swarm_records import Member
 
-router = APIRouter(tags=["agents"])
+router = APIRouter(tags=["members"])
 
-AgentId = Annotated[str, Path(min_length=1, max_length=100, description="An agent's id.")]
+MemberId = Annotated[str, Path(min_length=1, max_length=100, description="A member's id.")]
 
 
 @router.post("/agents", status_code=201, openapi_extra=answers(Member))
 async def join(request: Request, body: bodies.Join) -> Response:
-    """Join the swarm, or come back to it; what is known of the agent is brought up to date."""
+    """Join the swarm, or come back to it; the new description replaces the old."""
     project = parts_of(request).project
 
     def work(store: Store, who: Identity, now: float) -> Member:
@@ -44,20 +44,20 @@ async def join(request: Request, body: bodies.Join) -> Response:
 
 
 @router.get("/agents", openapi_extra=answers(wire.MemberPage))
-async def list_agents(
+async def list_members(
     request: Request, after: bodies.After = None, most: bodies.Most = 50
 ) -> Response:
-    """Who is in the swarm, with what each has to do, by id; `after` of the answer asks on."""
+    """The members of the swarm and their tasks, by id; `after` is for the next page."""
 
     def work(store: Store, who: Identity, now: float) -> wire.MemberPage:
-        found, more = membership.page_members(store, who, after=after, most=most, now=now)
-        return {"agents": found, "after": more}
+        members, more = membership.page_members(store, who, after=after, most=most, now=now)
+        return {"agents": members, "after": more}
 
     return await look(request, READ, work)
 
 
 @router.get("/agents/{id}", openapi_extra=answers(Member))
-async def get_agent(request: Request, id: AgentId) -> Response:
+async def get_member(request: Request, id: MemberId) -> Response:
     return await look(
         request,
         READ,
@@ -66,16 +66,16 @@ async def get_agent(request: Request, id: AgentId) -> Response:
 
 
 @router.post("/agents/{id}/ping", openapi_extra=answers(Member))
-async def ping(request: Request, id: AgentId) -> Response:
-    """A sign of life. Whoever polls need not give any other."""
+async def ping(request: Request, id: MemberId) -> Response:
+    """A sign of life. A member that polls need not ping."""
     return await act(
         request, WORK, lambda store, who, now: membership.ping(store, who, id, now=now)
     )
 
 
 @router.post("/agents/{id}/close", openapi_extra=answers(wire.Closed))
-async def close(request: Request, id: AgentId) -> Response:
-    """Leave the swarm; what it had goes back to the others."""
+async def close(request: Request, id: MemberId) -> Response:
+    """Leave the swarm; the member's tasks go back to the pool."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Closed:
         membership.close(store, who, id, now=now)
@@ -86,13 +86,13 @@ async def close(request: Request, id: AgentId) -> Response:
 
 @router.get("/me", openapi_extra=answers(wire.Me))
 async def me(request: Request) -> Response:
-    """Whose token this is, and its agents. `X-Weft-Agent` names the one that acts."""
+    """The caller's token and its members. `X-Weft-Agent` names the acting member."""
     named = request.headers.get("x-weft-agent")
 
     def work(store: Store, who: Identity, now: float) -> object:
         own = membership.find_own(store, who, now=now) if has(who, WORK) else []
         id = _own(store, who, named) if named is not None or len(own) == 1 else None
-        acting = [one for one in own if one.id == id]
+        acting = [member for member in own if member.id == id]
         agent = acting[0] if acting else None
         return wire.show(wire.Me(token=who, agent=agent, agents=tuple(own)))
 
@@ -101,7 +101,7 @@ async def me(request: Request) -> Response:
 
 @router.post("/poll", openapi_extra=answers(wire.PollAnswer))
 async def poll(request: Request, body: bodies.Poll) -> Response:
-    """Wait until there is something to do, for up to `wait_ms`."""
+    """Wait for work or news, for up to `wait_ms`."""
     parts, named = parts_of(request), request.headers.get("x-weft-agent")
 
     async def work(who: Identity) -> wire.PollAnswer:
@@ -121,20 +121,20 @@ async def poll(request: Request, body: bodies.Poll) -> Response:
 
 @router.get("/messages", openapi_extra=answers(wire.Inbox))
 async def read_messages(request: Request, ack: bodies.Ack = None) -> Response:
-    """What others said to the agent that asks, until it confirms that by `ack`."""
+    """Messages to the member, until it confirms them by `ack`."""
     named = request.headers.get("x-weft-agent")
 
     def work(store: Store, who: Identity, now: float) -> wire.Inbox:
         member = acting(store, who, named, now=now)
-        found, confirms = inbox.read_messages(store, who, member=member, ack=ack, now=now)
-        return {"messages": list(found), "ack": confirms}
+        messages, confirms = inbox.read_messages(store, who, member=member, ack=ack, now=now)
+        return {"messages": list(messages), "ack": confirms}
 
     return await act(request, WORK, work)
 
 
 @router.post("/agents/{id}/messages", status_code=201, openapi_extra=answers(wire.SentMessage))
-async def send_message(request: Request, id: AgentId, body: bodies.NewMessage) -> Response:
-    """Say something to an agent: it finds it when it polls."""
+async def send_message(request: Request, id: MemberId, body: bodies.NewMessage) -> Response:
+    """Write a message to a member; its next poll brings it."""
 
     def work(store: Store, who: Identity, now: float) -> wire.SentMessage:
         return {"message": inbox.send_message(store, who, body.text, member=id, now=now)}
@@ -156,5 +156,5 @@ def _own(store: Store, who: Identity, named: str | None) -> str:
         return own[0]
     if not own:
         which = "" if named is None else f" {named!r}"
-        raise NotFound(f"This token has no agent{which}; join first (POST /v1/agents).")
-    raise InputError("This token has several agents; name one by the header X-Weft-Agent.")
+        raise NotFound(f"This token has no member{which}; join first (POST /v1/agents).")
+    raise InputError("This token has several members; name one by the header X-Weft-Agent.")

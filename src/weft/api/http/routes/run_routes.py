@@ -28,7 +28,7 @@ RunId = Annotated[str, Path(min_length=1, max_length=200, description="A run's i
 
 @router.post("/runs", status_code=201, openapi_extra=answers(PlanSent))
 async def submit(request: Request, body: bodies.NewRunBody) -> Response:
-    """Run a plan on the server's repository, by whoever serves that."""
+    """Run a plan on the server's repository, by its workers."""
     parts, new = parts_of(request), body.new()
 
     async def work(who: Identity) -> PlanSent:
@@ -43,11 +43,11 @@ async def submit(request: Request, body: bodies.NewRunBody) -> Response:
 async def list_all(
     request: Request, after: bodies.After = None, most: bodies.Most = 50
 ) -> Response:
-    """Runs, newest first, as many as asked for; `after` of the answer asks on."""
+    """Runs, newest first; `after` of the answer is for the next page."""
 
     def work(store: Store, who: Identity, now: float) -> wire.RunPage:
-        found, more = page_runs(store, tenant=who.tenant, after=after, most=most)
-        return {"runs": [wire.run(one, who) for one in found], "after": more}
+        runs, more = page_runs(store, tenant=who.tenant, after=after, most=most)
+        return {"runs": [wire.run(run, who) for run in runs], "after": more}
 
     return await look(request, READ, work)
 
@@ -69,19 +69,19 @@ async def get(request: Request, id: RunId) -> Response:
 
 @router.post("/runs/{id}/pause", openapi_extra=answers(ControlResult))
 async def pause(request: Request, id: RunId) -> Response:
-    """Start nothing more of it; what runs goes on to its end."""
+    """Start no more tasks of a run; running attempts go on to their end."""
     return await _steer(request, id, control.pause)
 
 
 @router.post("/runs/{id}/drain", openapi_extra=answers(ControlResult))
 async def drain(request: Request, id: RunId) -> Response:
-    """What runs of it goes on to its end, and nothing more is started: the same as pausing it."""
+    """Start no more tasks of a run; running attempts go on to their end. The same as pause."""
     return await _steer(request, id, control.pause)
 
 
 @router.post("/runs/{id}/resume", openapi_extra=answers(ControlResult))
 async def resume(request: Request, id: RunId) -> Response:
-    """Go on with what was paused or drained."""
+    """Resume a run that was paused or drained."""
     return await _steer(request, id, control.resume)
 
 

@@ -1,4 +1,4 @@
-"""What is asked about everything at once, and what is set for everybody: limits, queue, cost."""
+"""Questions and settings over all runs: limits, queue, cost, drain."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ router = APIRouter(tags=["looking"])
 
 @router.get("/limits", openapi_extra=answers(wire.LimitList))
 async def limits(request: Request) -> Response:
-    """Every limit, how much of it is used, and who sets it.
+    """Every limit, its use and its owner.
 
-    All at once: there are as many as there are runs, workers and agent files at work. A tenant is
-    told those that everybody shares, and its own.
+    Not in pages: there are as many as runs, workers and agent files at work. A tenant sees the
+    limits that all tenants share, and its own.
     """
 
     def work(store: Store, who: Identity, now: float) -> wire.LimitList:
@@ -40,7 +40,7 @@ async def change_limit(
     resource: Annotated[str, Path(min_length=1, max_length=200)],
     body: bodies.NewLimit,
 ) -> Response:
-    """Set a limit for every process. Lowering one stops nothing that runs; 0 pauses."""
+    """Set a limit for every process. A lower limit stops no running task; 0 pauses."""
 
     def work(store: Store, who: Identity, now: float) -> wire.SetLimit:
         before = set_limit(store, resource, body.capacity, now=now)
@@ -51,12 +51,12 @@ async def change_limit(
 
 @router.get("/queue", openapi_extra=answers(wire.Queue))
 async def queue(request: Request, most: bodies.Most = 100) -> Response:
-    """What starts next, what holds it up, and what lands: the first of each, without pages, since
-    the order is another one at every moment. A tenant is told of its own."""
+    """The next tasks with their waits, and the next entries: the first of each, without pages,
+    since the order changes all the time. A tenant sees its own."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Queue:
-        found = queue_view.read_queue(store, now=now, most=most, tenant=who.tenant)
-        return wire.queue(found, most)
+        view = queue_view.read_queue(store, now=now, most=most, tenant=who.tenant)
+        return wire.queue(view, most)
 
     return await look(request, READ, work)
 
@@ -68,25 +68,25 @@ async def cost(
     after: bodies.After = None,
     most: bodies.Most = 50,
 ) -> Response:
-    """What runs, their tasks and agents have cost, in tokens and millionths of a dollar.
+    """Tokens and micro-dollars of runs, their tasks and agents.
 
-    One run, or runs newest first, as many as asked for; `after` of the answer asks on, and what
-    belongs to no run comes with the last of them. Of each, the tasks that took the most are told.
+    A single run, or runs newest first; `after` of the answer is for the next page. Tasks without a
+    run come with the last page. Of each run, the tasks with the highest cost are listed.
     """
 
     def work(store: Store, who: Identity, now: float) -> object:
         if run is not None:
             get_visible_run(store, who, run)
-            costs = (run_costs.get_run_cost(store, run),)
-            return wire.show(wire.CostPage(runs=costs, after=None))
-        found, more = run_costs.page_run_costs(store, tenant=who.tenant, after=after, most=most)
-        return wire.show(wire.CostPage(runs=tuple(found), after=more))
+            cost = run_costs.get_run_cost(store, run)
+            return wire.show(wire.CostPage(runs=(cost,), after=None))
+        costs, more = run_costs.page_run_costs(store, tenant=who.tenant, after=after, most=most)
+        return wire.show(wire.CostPage(runs=tuple(costs), after=more))
 
     return await look(request, READ, work)
 
 
 @router.post("/drain", openapi_extra=answers(ControlResult))
 async def drain(request: Request, body: bodies.Drain) -> Response:
-    """Start nothing more, on any host; or go on."""
+    """Start no more tasks, on any host; or start them again."""
     verb = control.admit_again if body.undo else control.stop_admissions
     return await act(request, ADMIN, lambda store, who, now: verb(store, now=now))

@@ -1,4 +1,4 @@
-"""Tasks: sent, listed, taken, worked on, ended, explained."""
+"""Tasks: send, list, claim, work, end, explain."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Named = Annotated[str | None, Query(max_length=200)]
 
 @router.post("/tasks", status_code=201, openapi_extra=answers(Dispatched))
 async def send(request: Request, body: bodies.NewTaskBody) -> Response:
-    """Send a task to everybody or to one agent."""
+    """Send a task to the pool or to a member."""
     asked, parts = body.work(), parts_of(request)
     if body.wait_ms == 0:
         return await act(
@@ -77,7 +77,7 @@ async def list_tasks(
     after: Annotated[int, Query(ge=0, le=bounds.NUMBER)] = 0,
     most: bodies.Most = 50,
 ) -> Response:
-    """Tasks by number, as many as asked for; `after` of the answer asks on."""
+    """Tasks by number; `after` of the answer is for the next page."""
     which = Filter(
         state=state,
         agent=agent,
@@ -105,13 +105,13 @@ async def get_task(request: Request, id: TaskNumber) -> Response:
 
 @router.post("/tasks/{id}/claim", openapi_extra=answers(Claimed))
 async def claim(request: Request, id: TaskNumber) -> Response:
-    """Take a task from the pool; the agent must have room for it."""
+    """Claim a task from the pool; the member must have room for it."""
     return await _take(request, id, member_work.claim)
 
 
 @router.post("/tasks/{id}/accept", openapi_extra=answers(Claimed))
 async def accept(request: Request, id: TaskNumber) -> Response:
-    """Take a task that was offered."""
+    """Accept an offered task."""
     return await _take(request, id, member_work.accept)
 
 
@@ -126,7 +126,7 @@ async def _take(request: Request, id: int, verb: Callable[..., Claimed | Refused
 
 @router.post("/tasks/{id}/reject", openapi_extra=answers(wire.TaskChange))
 async def reject(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> Response:
-    """Leave an offered task to others."""
+    """Reject an offered task."""
     named = request.headers.get("x-weft-agent")
 
     def work(store: Store, who: Identity, now: float) -> wire.TaskChange:
@@ -139,7 +139,7 @@ async def reject(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> R
 
 @router.post("/tasks/{id}/release", openapi_extra=answers(wire.TaskChange))
 async def release(request: Request, id: TaskNumber, body: bodies.Release) -> Response:
-    """Hand a task back, for others to do."""
+    """Hand a task back to the pool."""
 
     def work(store: Store, who: Identity, now: float) -> wire.TaskChange:
         changed = member_work.release(store, who, body.fence, task=id, reason=body.reason, now=now)
@@ -150,7 +150,7 @@ async def release(request: Request, id: TaskNumber, body: bodies.Release) -> Res
 
 @router.post("/tasks/{id}/progress", openapi_extra=answers(Heard))
 async def progress(request: Request, id: TaskNumber, body: bodies.ProgressBody) -> Response:
-    """Say how far it is, which is also a sign of life; answers with what others said."""
+    """Report progress, which is also a sign of life; the answer brings messages."""
 
     def work(store: Store, who: Identity, now: float) -> Heard:
         return member_work.progress(
@@ -169,7 +169,7 @@ async def progress(request: Request, id: TaskNumber, body: bodies.ProgressBody) 
 
 @router.post("/tasks/{id}/finish", openapi_extra=answers(wire.TaskState))
 async def finish(request: Request, id: TaskNumber, body: bodies.Finish) -> Response:
-    """Say how it ended. The first that is said counts; the same again is answered the same."""
+    """End an attempt. The first end counts; the same end again gets the same answer."""
     result = body.result()
 
     def work(store: Store, who: Identity, now: float) -> wire.TaskState | AlreadyEnded:
@@ -190,7 +190,7 @@ async def cancel(request: Request, id: TaskNumber, body: bodies.ReasonBody) -> R
 
 @router.post("/tasks/{id}/files", openapi_extra=answers(wire.HeldFiles))
 async def claim_files(request: Request, id: TaskNumber, body: bodies.FilesBody) -> Response:
-    """Ask for more files: all of them, or none if somebody holds one."""
+    """Claim more files: all of them, or none if another task holds any."""
 
     def work(store: Store, who: Identity, now: float) -> wire.HeldFiles:
         held = member_work.claim_files(store, who, body.fence, body.files, task=id, now=now)
@@ -201,30 +201,30 @@ async def claim_files(request: Request, id: TaskNumber, body: bodies.FilesBody) 
 
 @router.post("/tasks/{id}/messages", status_code=201, openapi_extra=answers(wire.SentMessage))
 async def send_message(request: Request, id: TaskNumber, body: bodies.NewMessage) -> Response:
-    """Say something to whoever works on a task."""
+    """Write a message to the agent or member of a task."""
     root = parts_of(request).project.root
 
     def work(store: Store, who: Identity, now: float) -> wire.SentMessage:
-        said = inbox.send_message(store, who, body.text, root=root, task=id, now=now)
-        return {"message": said}
+        message = inbox.send_message(store, who, body.text, root=root, task=id, now=now)
+        return {"message": message}
 
     return await act(request, OWN, work, status=201)
 
 
 @router.get("/tasks/{id}/messages", openapi_extra=answers(wire.Inbox))
 async def read_messages(request: Request, id: TaskNumber, ack: bodies.Ack = None) -> Response:
-    """What others said to a task, until whoever works on it confirms that by `ack`."""
+    """Messages to a task, until its agent confirms them by `ack`."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Inbox:
-        found, confirms = inbox.read_messages(store, who, task=id, ack=ack, now=now)
-        return {"messages": list(found), "ack": confirms}
+        messages, confirms = inbox.read_messages(store, who, task=id, ack=ack, now=now)
+        return {"messages": list(messages), "ack": confirms}
 
     return await act(request, OWN, work)
 
 
 @router.get("/tasks/{id}/why", openapi_extra=answers(wire.Why))
 async def why(request: Request, id: TaskNumber) -> Response:
-    """Where a task is, since when, and what it waits for."""
+    """The state of a task and its causes."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Why:
         return wire.why(explain(store, who, id, now=now))
@@ -241,7 +241,7 @@ async def logs(
     raw: bool = False,
     most: Annotated[int, Query(ge=1, le=_LINES)] = 1000,
 ) -> Response:
-    """The last lines that an attempt's agent printed; of the latest attempt, if none is named."""
+    """The last lines that an attempt's agent printed; without a number, of the latest attempt."""
     parts = parts_of(request)
 
     def read(who: Identity) -> wire.LogLines:
@@ -260,7 +260,7 @@ async def logs(
 
 @router.get("/tasks/{id}/diff", openapi_extra=answers(TaskDiff))
 async def diff(request: Request, id: TaskNumber) -> Response:
-    """What a task changed, landed or not."""
+    """The change of a task, landed or not."""
     parts = parts_of(request)
 
     def read(who: Identity) -> object:
@@ -271,7 +271,7 @@ async def diff(request: Request, id: TaskNumber) -> Response:
 
 
 async def _read_slowly(request: Request, read: Callable[[Identity], Any]) -> Response:
-    """What is read from files and git, not from one moment of the store."""
+    """Answer from files and git, outside a transaction of the store."""
 
     async def work(who: Identity) -> object:
         return await in_slow_thread(request, lambda: read(who))

@@ -18,7 +18,7 @@ router = APIRouter(prefix="/tokens", tags=["tokens"])
 
 @router.post("", status_code=201, openapi_extra=answers(wire.MadeToken))
 async def create(request: Request, body: bodies.NewToken) -> Response:
-    """Make a token. It is shown this once: a repetition by the same key gets an empty secret."""
+    """Make a token. Its secret is shown once; a repetition with the same key gets none."""
 
     def work(store: Store, who: Identity, now: float) -> ShownOnce:
         token, secret = create_token(
@@ -40,11 +40,11 @@ async def create(request: Request, body: bodies.NewToken) -> Response:
 async def list_all(
     request: Request, after: bodies.After = None, most: bodies.Most = 50
 ) -> Response:
-    """Tokens, oldest first, as many as asked for; `after` of the answer asks on."""
+    """Tokens, oldest first; `after` of the answer is for the next page."""
 
     def work(store: Store, who: Identity, now: float) -> object:
-        found, more = page_tokens(store, after=after, most=most)
-        return wire.show(wire.TokenPage(tokens=tuple(found), after=more))
+        tokens, more = page_tokens(store, after=after, most=most)
+        return wire.show(wire.TokenPage(tokens=tuple(tokens), after=more))
 
     return await look(request, ADMIN, work)
 
@@ -53,7 +53,7 @@ async def list_all(
 async def revoke(
     request: Request, id: Annotated[str, Path(min_length=1, max_length=100)]
 ) -> Response:
-    """Let a token be good for nothing from now on."""
+    """Revoke a token."""
 
     def work(store: Store, who: Identity, now: float) -> wire.Revoked:
         return {"id": id, "revoked": revoke_token(store, id, now=now)}

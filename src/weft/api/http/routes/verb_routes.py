@@ -3,11 +3,11 @@
     POST /v1/verbs/tasks.get_task         {"args": [7], "kwargs": {}}  ->  {"result": …}
     POST /v1/operations/runs.task_diff.find_difference   the same, on the repository
     GET  /v1/changes?after=12&seconds=20  the last event's number, once it is not 12
-    GET  /v1/verbs                        what there is, and the numbers the store works with
+    GET  /v1/verbs                        the verbs, the operations, and the tuning of the store
 
-A verb that only looks needs the scope `read`, every other one `admin`. A token of one tenant calls
-none: verbs know nothing of tenants, and skip the bounds that the routes of /v1 keep. Verbs come and
-go with versions of weft, and so are in no document.
+A verb that only reads needs the scope `read`, any other verb `admin`. A token of a tenant calls
+none: verbs do not know tenants, and skip the bounds of the other routes. Verbs change with versions
+of weft, and so the OpenAPI document leaves them out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from weft.swarm.identity import ADMIN, READ, Identity
 router = APIRouter(include_in_schema=False)
 
 _LONGEST_WAIT: Final = 30.0  # seconds
-_SECRET: Final = ("tokens.", "replies.")  # what only an admin may even look at, and nobody keeps
+_SECRET: Final = ("tokens.", "replies.")  # verbs for admins only, whose answers are not stored
 MODULES: Final = (
     "weft.gate.proof",
     "weft.project.agent_list",
@@ -77,8 +77,8 @@ def operations() -> Mapping[str, Verb]:
 async def list_verbs(request: Request) -> Response:
     def work(store: Store, who: Identity, now: float) -> object:
         _refuse_tenants(who)
-        told = {"weft": __version__, "tuning": store.tuning}
-        return {"result": {**told, "verbs": sorted(all_verbs()), "operations": sorted(HOSTED)}}
+        facts = {"weft": __version__, "tuning": store.tuning}
+        return {"result": {**facts, "verbs": sorted(all_verbs()), "operations": sorted(HOSTED)}}
 
     return await look(request, READ, work)
 
@@ -157,11 +157,11 @@ def _carry_out(
 
 @contextmanager
 def _known_errors() -> Iterator[None]:
-    """Both sides know the errors of `weft.errors`; others travel as the nearest of them."""
+    """Translate errors into the nearest class of `weft.errors`, which both sides know."""
     try:
         yield
     except WeftError as error:
-        known = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
+        known = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
         if known is type(error):
             raise
         raise known(str(error)) from error
@@ -179,4 +179,6 @@ def _is_secret(verb: Verb) -> bool:
 async def _unknown(request: Request, name: str) -> Response:
     """Answer that there is no such verb, to a token that may call verbs."""
     _refuse_tenants(await identify(request, READ))
-    return problem_details.answer(404, f"There is nothing called {name[:100]!r} here.", UNKNOWN)
+    return problem_details.answer(
+        404, f"There is no verb or operation {name[:100]!r} here.", UNKNOWN
+    )
