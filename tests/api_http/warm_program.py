@@ -13,6 +13,7 @@ import tempfile
 from typing import Any
 
 from weft.cli import COMMANDS, main
+from weft.cli.command_group import load_command
 
 
 def carry_out(asked: dict[str, Any]) -> dict[str, Any]:
@@ -49,8 +50,9 @@ def _be(asked: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    for module in (*COMMANDS.values(), "weft.store.remote_store", "weft.runs.explanation"):
-        importlib.import_module(module)
+    for address, _ in COMMANDS.values():
+        load_command(address)
+    importlib.import_module("weft.store.remote_store")
     for line in sys.stdin:
         sys.stdout.write(json.dumps(carry_out(json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The command line: parse, dispatch, print. One file per command.
+"""The command line: parse, dispatch, print.
 
 Exit codes: 0 all is well, 1 the work failed, 2 bad input or set-up, 130 interrupted.
 """
@@ -6,89 +6,59 @@ Exit codes: 0 all is well, 1 the work failed, 2 bad input or set-up, 130 interru
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from weft import __version__
-from weft.cli.output import print_nowhere, print_what_can_be, printable
+from weft.cli.command_group import CommandGroup, CommandTable
+from weft.cli.output import discard_output, escape_unencodable_output, printable
 from weft.errors import InputError, LimitsDiffer, NotFound, StoreError, WeftError
 
-COMMANDS: Final = {
-    "agents": "weft.cli.agents",
-    "approve": "weft.cli.approve",
-    "cancel": "weft.cli.cancel",
-    "clean": "weft.cli.clean",
-    "cost": "weft.cli.cost",
-    "diff": "weft.cli.diff",
-    "do": "weft.cli.do",
-    "doctor": "weft.cli.doctor",
-    "drain": "weft.cli.drain",
-    "init": "weft.cli.init",
-    "limits": "weft.cli.limits",
-    "logs": "weft.cli.logs",
-    "mcp": "weft.cli.mcp",
-    "pause": "weft.cli.pause",
-    "plan": "weft.cli.plan",
-    "ps": "weft.cli.ps",
-    "queue": "weft.cli.queue",
-    "reject": "weft.cli.reject",
-    "resume": "weft.cli.resume",
-    "retry": "weft.cli.retry",
-    "report": "weft.cli.report",
-    "run": "weft.cli.run",
-    "runs": "weft.cli.runs",
-    "send": "weft.cli.send",
-    "serve": "weft.cli.serve",
-    "skip": "weft.cli.skip",
-    "token": "weft.cli.token",
-    "verify": "weft.cli.verify",
-    "watch": "weft.cli.watch",
-    "why": "weft.cli.why",
-    "worker": "weft.cli.worker",
+COMMANDS: Final[CommandTable] = {
+    "agents": ("weft.cli.agents", "List agents and members of the swarm; test or resume an agent."),
+    "approve": ("weft.cli.control:approve", "Approve a task that waits for a person."),
+    "cancel": ("weft.cli.control:cancel", "Cancel a task, or a run with all its unfinished tasks."),
+    "clean": ("weft.cli.clean", "Free workspaces, branches and records that no task needs."),
+    "cost": ("weft.cli.cost", "Show the cost of runs, tasks and agents."),
+    "diff": ("weft.cli.diff", "Show the changes of a task, landed or not."),
+    "do": ("weft.cli.do", "Have one agent do one task now, in its own workspace."),
+    "doctor": ("weft.cli.doctor", "Check git, the store, the limits and the agents."),
+    "drain": ("weft.cli.control:drain", "Start no more tasks on this store until --undo."),
+    "init": ("weft.cli.init", "Write weft.toml and .weft/agents/ for this repository."),
+    "limits": ("weft.cli.limits", "Show every limit, its use and its source; set a limit."),
+    "logs": ("weft.cli.logs", "Show the output of a task's agent."),
+    "mcp": ("weft.cli.mcp", "Serve weft's tools over standard input and output (MCP)."),
+    "pause": ("weft.cli.control:pause", "Keep a task, or all of a run, from starting."),
+    "plan": ("weft.cli.plan", "Check, draw and annotate plans."),
+    "ps": ("weft.cli.ps", "Show open questions, silent workers, running tasks and runs."),
+    "queue": ("weft.cli.queue", "Show the next tasks, why they wait, and the gate's queue."),
+    "reject": ("weft.cli.control:reject", "Reject a question, or the work of a task at the gate."),
+    "report": ("weft.cli.report", "Report on a run, or on the newest one."),
+    "resume": ("weft.cli.control:resume", "Let a paused task go on, or a paused run and its gate."),
+    "retry": ("weft.cli.control:retry", "Try an ended or blocked task again."),
+    "run": ("weft.cli.run", "Run a plan: one agent per task, checked work on one branch."),
+    "runs": ("weft.cli.runs", "List the runs and the commands that check them; update a run."),
+    "send": ("weft.cli.send", "Send a message to a task's agent, to a member or to a lead."),
+    "serve": ("weft.cli.serve", "Serve the API and the tools, and run tasks, until interrupted."),
+    "skip": ("weft.cli.control:skip", "Leave out a task; its dependents go on as if it were done."),
+    "token": ("weft.cli.token", "Make, list and revoke the tokens of a server."),
+    "verify": ("weft.cli.verify", "Prove that everything a run landed was checked."),
+    "watch": ("weft.cli.watch", "Watch runs, here or anywhere on the same store."),
+    "why": ("weft.cli.why", "Show where a task is, since when, and why it waits."),
+    "worker": ("weft.cli.worker", "Run tasks from the store until interrupted."),
 }
 
-
-_MADE: Final = 50_000
-"""Objects made before cycles are looked for: with the usual 700 importing alone looks 80 times."""
-
-
-class LateCommands(click.Group):
-    """Imports a command when it is asked for, so that each starts fast."""
-
-    def __init__(self, *args: Any, modules: Mapping[str, str], **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        self._modules = modules  # by the name of the command; each exports it as `command`
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self._modules)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._modules:
-            return None
-        command: click.Command = importlib.import_module(self._modules[cmd_name]).command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self._modules:
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], self._modules, n=1)
-            hint = f" Did you mean {close[0]}?" if close else f" Try `{ctx.command_path} --help`."
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx=None)
-        return super().resolve_command(ctx, args)
+_GC_THRESHOLD: Final = 50_000
+"""Allocations between garbage collections. Python's 700 collects 80 times during the imports."""
 
 
 @click.group(
-    cls=LateCommands,
-    modules=COMMANDS,
+    cls=CommandGroup,
+    table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="weft", message="%(prog)s %(version)s")
@@ -103,18 +73,18 @@ class LateCommands(click.Group):
 @click.option(
     "--server",
     metavar="URL",
-    help="Work on what this server has, instead of the repository here. Default: WEFT_SERVER.",
+    help="Work on the project of this server instead. Default: WEFT_SERVER.",
 )
 @click.option(
     "--token-file",
     metavar="FILE",
-    help="The server's token is in there. Default: WEFT_TOKEN, or WEFT_TOKEN_FILE.",
+    help="File with the server's token. Default: WEFT_TOKEN, or WEFT_TOKEN_FILE.",
 )
 @click.pass_context
 def weft(ctx: click.Context, directory: Path, server: str | None, token_file: str | None) -> None:
     """Run many coding agents on one git repository, and weave their work into one branch."""
     ctx.obj = directory
-    # Commands take these from their environment, as they do the store.
+    # Commands read these settings, like the store, from the environment.
     if server is not None:
         os.environ["WEFT_SERVER"] = server
     if token_file is not None:
@@ -123,41 +93,42 @@ def weft(ctx: click.Context, directory: Path, server: str | None, token_file: st
 
 
 def main() -> None:
-    """Run the command line, and turn errors into one sentence and an exit code."""
-    print_what_can_be()
-    gc.set_threshold(_MADE)
+    """Run the command line; print an error as one sentence, and exit with its code."""
+    escape_unencodable_output()
+    gc.set_threshold(_GC_THRESHOLD)
     try:
         status = _run()
     finally:
-        # What is left ends with the process. To look for cycles in it takes a tenth of `weft ps`.
+        # The garbage collection at exit would take a tenth of the time of `weft ps`.
         gc.freeze()
     sys.exit(status)
 
 
 def _run() -> int:
-    """The exit code, after what went wrong was told."""
+    """Run the command, print its error, and return the exit code."""
     try:
         status = weft.main(prog_name="weft", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 2
     except click.ClickException as error:
-        click.echo(f"weft: {' '.join(error.format_message().split())}{_cure(error)}", err=True)
+        click.echo(
+            f"weft: {' '.join(error.format_message().split())}{_usage_hint(error)}", err=True
+        )
         return 2
     except WeftError as error:
-        said = "\n".join(map(printable, str(error).splitlines()))
-        click.echo(f"weft: {said}", err=True)
+        text = "\n".join(map(printable, str(error).splitlines()))
+        click.echo(f"weft: {text}", err=True)
         return exit_code(error)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        print_nowhere()
+        discard_output()
         return 1
     return status if isinstance(status, int) else 0
 
 
-def _cure(error: click.ClickException) -> str:
-    """Of what is merely missing, click does not say how it is given."""
+def _usage_hint(error: click.ClickException) -> str:
     if isinstance(error, click.MissingParameter) and error.ctx is not None:
         return f" `{error.ctx.command_path} --help` shows how it is used."
     return ""

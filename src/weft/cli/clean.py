@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from weft.agents.file_values import Unexpected, parse_seconds
+from weft.agents.frontmatter import Field
 from weft.cli.output import json_option, print_json, say
-
-if TYPE_CHECKING:
-    from weft.maintenance.cleanup import CleanupItem, CleanupReport
+from weft.maintenance import cleanup
+from weft.maintenance.cleanup import CleanupItem, CleanupReport
+from weft.project import project
 
 
 @click.command(name="clean")
@@ -35,16 +37,13 @@ if TYPE_CHECKING:
 def command(
     directory: Path, dry_run: bool, all_branches: bool, older_than: str, as_json: bool
 ) -> None:
-    """Free what earlier work left and nobody needs any more.
+    """Free workspaces, branches and records that no task needs.
 
     Nothing in use is touched, and nothing of a task that has not ended. The branch of a task done
     by `weft do` stays until its work is in the branch you are on, merged or cherry-picked. What
     exists nowhere else is kept under refs/weft/archive before its branch goes, so that
     `git branch NAME refs/weft/archive/…` brings it back.
     """
-    from weft.maintenance import cleanup
-    from weft.project import project
-
     found = project.find(directory, os.environ)
     free = cleanup.survey if dry_run else cleanup.clean
     branches = cleanup.Branches.ALL if all_branches else cleanup.Branches.TAKEN
@@ -57,9 +56,6 @@ def command(
 
 
 def _seconds(text: str) -> float:
-    from weft.agents.file_values import Unexpected, parse_seconds
-    from weft.agents.frontmatter import Field
-
     if text in ("0", "0s", "0m", "0h", "0d"):
         return 0.0
     try:

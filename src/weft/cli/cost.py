@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec.structs import asdict
@@ -14,9 +14,8 @@ from msgspec.structs import asdict
 from weft.cli.output import json_option, print_json, print_table
 from weft.cli.task_arguments import run_argument
 from weft.formats import dollars
-
-if TYPE_CHECKING:
-    from weft.runs.run_costs import RunCost
+from weft.project import project
+from weft.runs.run_costs import RunCost, list_run_costs
 
 
 @click.command(name="cost")
@@ -24,15 +23,12 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def command(directory: Path, run: str | None, as_json: bool) -> None:
-    """Show what runs, tasks and agents have cost.
+    """Show the cost of runs, tasks and agents.
 
     Tokens and dollars of ended attempts; of a run with a budget also what is spent, what running
     attempts reserve, and how much there is. Without RUN every run and agent; with it that run's
     tasks.
     """
-    from weft.project import project
-    from weft.runs.run_costs import list_run_costs
-
     with project.find(directory, os.environ).open_store() as store:
         found = list_run_costs(store, run)
     if as_json:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from weft.cli.output import json_option, print_json, printable
-from weft.cli.task_arguments import say_which, task_argument
-
-if TYPE_CHECKING:
-    from weft.runs.task_diff import TaskDiff
+from weft.cli.task_arguments import print_chosen_run, task_argument
+from weft.project import project
+from weft.runs.task_diff import TaskDiff, get_diff
 
 _COLOURS: Final = (("+++", None), ("---", None), ("+", "green"), ("-", "red"), ("@@", "cyan"))
 
@@ -22,19 +21,16 @@ _COLOURS: Final = (("+++", None), ("---", None), ("+", "green"), ("-", "red"), (
 @task_argument
 @json_option
 @click.pass_obj
-def command(directory: Path, task: str, as_json: bool) -> None:
-    """Show what TASK changed, landed or not.
+def command(directory: Path, name: str, as_json: bool) -> None:
+    """Show the changes of a task, landed or not.
 
     What has not landed is shown as its latest attempt left it. Not on a terminal it is a patch,
     byte by byte: weft diff 2.3 | git apply
     """
-    from weft.project import project
-    from weft.runs.task_diff import get_diff
-
     found = project.find(directory, os.environ)
-    change = get_diff(found, task)
+    change = get_diff(found, name)
     with found.open_store() as store:
-        say_which(store, task, change.task)
+        print_chosen_run(store, name, change.task)
     if as_json:
         print_json(
             {

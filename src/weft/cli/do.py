@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from weft.cli.output import json_option, print_json, say
+from weft.cli.task_follower import TaskFollower
+from weft.cli.worker_loops import look_on_there, serve
 from weft.formats import dollars
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from weft.model import Grant
-    from weft.project.project import Project
-    from weft.store import Store
+from weft.model import Grant
+from weft.project import project
+from weft.project.project import Project
+from weft.runs import single_task
+from weft.store import Store
+from weft.store.admission import admit_task
+from weft.store.events import last_event
+from weft.store.tasks import cancel, get_task
+from weft.worker.engine import Interrupted
 
 _LINES: Final = 20  # of a long reason
 
@@ -36,7 +41,7 @@ _LINES: Final = 20  # of a long reason
 @json_option
 @click.pass_obj
 def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_json: bool) -> int:
-    """Have one agent do one task, now, in a workspace of its own.
+    """Have one agent do one task now, in its own workspace.
 
     TEXT says what is to be done. The result is a commit on a branch of its own; your checkout is
     not touched. Ctrl-C once lets the agent end, twice ends it.
@@ -46,17 +51,12 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
     weft do "Fix the typo in the README" --files README.md
     weft do "Hello" --agent try          without a model and without a key
     """
-    from weft.project import project
-    from weft.runs import single_task  # late: help needs none of it
-
     found = project.find(directory, os.environ)
     # Before there is a task: importing takes long enough for a person to interrupt it.
     import_module("weft.cli.task_follower")
     import_module("weft.cli.worker_loops")
     request = None if found.server else single_task.check(found, text, files=files, agent=agent)
     with found.open_store() as store:
-        from weft.store.events import last_event
-
         after = last_event(store)
         if request is None:
             task = single_task.submit_text(found, text, files=files, agent=agent)
@@ -74,11 +74,6 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
 
 def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool) -> int:
     """Serve and follow the task; 130 if a person would not wait for its end."""
-    from weft.cli.task_follower import TaskFollower
-    from weft.cli.worker_loops import look_on_there, serve
-    from weft.store.admission import admit_task
-    from weft.store.tasks import cancel, get_task
-    from weft.worker.engine import Interrupted
 
     def take(worker: str) -> Sequence[Grant]:
         return admit_task(store, worker, task, now=time.time())

@@ -17,7 +17,7 @@ from weft.project.project import find_elsewhere
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> int:
-    """Check that all is in order, and say what binds now.
+    """Check git, the store, the limits and the agents.
 
     Looked at are git, the store, the limits, agent files and their programs. A note is good to
     know and nothing more. Exits with 2 if anything is wrong.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from weft.cli.event_text import About, Teller
 from weft.cli.output import printable
 from weft.errors import NoAnswer
 from weft.formats import clock
-
-if TYPE_CHECKING:
-    from weft.model import Event
-    from weft.store import Store
+from weft.model import Event
+from weft.store import Store
+from weft.store.events import last_event, read_events
+from weft.store.tasks import get_task
 
 _BEFORE: Final = 20  # events shown of what happened before
 _NET: Final = 1.0  # seconds after which to look although nobody rang
@@ -35,8 +36,6 @@ def stream(store: Store, run: str | None, *, as_json: bool) -> None:
 
 def follow(store: Store) -> Iterator[Event]:
     """The latest events, and all that come; never ends by itself."""
-    from weft.store.events import last_event, read_events
-
     after = max(0, last_event(store) - _BEFORE)
     said = False
     with store.listen("events") as listener:
@@ -57,8 +56,6 @@ class _Lines:
     """Events for people, beside what they call the tasks, which is asked for once each."""
 
     def __init__(self, store: Store) -> None:
-        from weft.cli.event_text import About, Teller
-
         self._store = store
         self._known: dict[int, str] = {}
         self._teller = Teller()
@@ -73,8 +70,6 @@ class _Lines:
 
     def _name(self, number: int) -> str:
         if number not in self._known:
-            from weft.store.tasks import get_task
-
             task = get_task(self._store, number)
             self._known[task.id] = f"{task.run}/{task.name}" if task.run else f"task {task.id}"
         return self._known[number]

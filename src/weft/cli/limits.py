@@ -20,7 +20,7 @@ from weft.store.limit_table import list_limits, set_limit
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Show every limit, how much of it is used, and who sets it.
+    """Show every limit, its use and its source; set a limit.
 
     0 means paused. A limit that rate limits have lowered shows what is left of it.
     """

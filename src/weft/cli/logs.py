@@ -7,15 +7,14 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from weft.cli.output import json_option, printable
-from weft.cli.task_arguments import say_which, task_argument
-
-if TYPE_CHECKING:
-    from weft.runs.attempt_output import LogLine
+from weft.cli.task_arguments import print_chosen_run, task_argument
+from weft.project import project
+from weft.runs.attempt_output import LogLine, TaskLog
+from weft.runs.task_names import get_named_task
 
 
 @click.command(name="logs")
@@ -28,26 +27,22 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     directory: Path,
-    task: str,
+    name: str,
     follow: bool,
     attempt: int | None,
     errors: bool,
     raw: bool,
     as_json: bool,
 ) -> None:
-    """Show what the agent of TASK printed.
+    """Show the output of a task's agent.
 
     Its program's own format is made readable; --raw leaves it as it is. With --json each line is
     an object of its own.
     """
-    from weft.project import project
-    from weft.runs.attempt_output import TaskLog
-    from weft.runs.task_names import get_named_task
-
     found = project.find(directory, os.environ)
     with found.open_store() as store:
-        named = get_named_task(store, task)
-        say_which(store, task, named.id)
+        named = get_named_task(store, name)
+        print_chosen_run(store, name, named.id)
         log = TaskLog(
             project=found,
             store=store,

@@ -1,4 +1,4 @@
-"""How commands print: JSON for programs, lines and aligned columns for people."""
+"""Output of the commands: JSON for programs, lines and aligned columns for people."""
 
 from __future__ import annotations
 
@@ -30,29 +30,26 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
 
 
 def say(line: str) -> None:
-    """Print a line in which others had a word: it may not steer the terminal.
-
-    Nobody reading any more is no reason to stop what is under way.
-    """
+    """Print a line without control characters; ignore a closed standard output."""
     try:
         click.echo(printable(line))
     except BrokenPipeError:
-        print_nowhere()
+        discard_output()
 
 
 def printable(line: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
 
 
-def print_what_can_be() -> None:
-    """A letter that the terminal cannot show is no reason to stop either."""
+def escape_unencodable_output() -> None:
+    """Print characters that the terminal's encoding lacks as backslash escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def print_nowhere() -> None:
-    """Whoever read standard output has gone; what is still to be printed goes nowhere."""
+def discard_output() -> None:
+    """Send all further output to /dev/null, because the reader of standard output has gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

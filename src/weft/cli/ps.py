@@ -6,18 +6,19 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
 from weft.formats import clock, duration, first_line
-
-if TYPE_CHECKING:
-    from weft.model import Worker
-    from weft.runs.attention import Attention
-    from weft.store.overview import Overview, WorkerView
+from weft.model import Worker
+from weft.project import project
+from weft.runs.attention import Attention, explain_silence, read_attention
+from weft.runs.attention import as_dict as need_as_dict
+from weft.store.overview import Overview, WorkerView, overview
+from weft.store.workers import list_silent
 
 _MOST: Final = 200  # tasks shown
 _ORDER: Final = (
@@ -34,12 +35,7 @@ _MET: Final = ("done", "skipped")
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
-    """Show what needs you, which workers are silent, what runs, and how far each run is."""
-    from weft.project import project
-    from weft.runs.attention import read_attention
-    from weft.store.overview import overview
-    from weft.store.workers import list_silent
-
+    """Show open questions, silent workers, running tasks and runs."""
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
         seen = overview(store, most=_MOST)
@@ -53,8 +49,6 @@ def command(directory: Path, as_json: bool) -> None:
 
 
 def as_dict(seen: Overview, needs: Attention, silent: Sequence[Worker]) -> dict[str, Any]:
-    from weft.runs.attention import as_dict as need_as_dict
-
     return {
         "needs_you": [need_as_dict(need) for need in needs.all],
         "tasks": [asdict(one) for one in seen.tasks],
@@ -89,8 +83,6 @@ def lines(seen: Overview, needs: Attention, silent: Sequence[Worker], now: float
         found.append(f"  ! {need.subject} {need.text}{since}")
         found.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
     if silent:
-        from weft.runs.serving_workers import explain_silence
-
         found += [*_gap(found), "SILENT"]
         found += [f"  ! {explain_silence(one, now)}" for one in silent]
     for state, heading in _ORDER:

@@ -7,17 +7,16 @@ import time
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
 from weft.formats import first_line
-
-if TYPE_CHECKING:
-    from weft.model import Task
-    from weft.runs.queue_view import QueueView
+from weft.model import Task
+from weft.project import project
+from weft.runs.queue_view import QueueView, read_queue
 
 _MOST: Final = 100
 
@@ -26,10 +25,7 @@ _MOST: Final = 100
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
-    """Show what starts next, what holds it up, and what lands."""
-    from weft.project import project
-    from weft.runs.queue_view import read_queue
-
+    """Show the next tasks, why they wait, and the gate's queue."""
     with project.find(directory, os.environ).open_store() as store:
         found = read_queue(store, now=time.time(), most=_MOST)
     if as_json:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -15,15 +15,27 @@ from msgspec.structs import replace
 
 from weft import bounds
 from weft.cli.output import json_option, print_json, printable, say
+from weft.cli.run_follower import Follow, follow
+from weft.cli.run_preview import Ahead, as_dict, dry_run_lines, head_lines, prepare_plan
+from weft.cli.run_summary import figures_as_dict, summary_lines
+from weft.cli.runs import difference_lines
+from weft.cli.view import is_possible
 from weft.errors import InputError
 from weft.formats import micro_dollars
 from weft.model import TargetState
-
-if TYPE_CHECKING:
-    from weft.cli.run_follower import Follow
-    from weft.cli.run_preview import Ahead
-    from weft.project.project import Project
-    from weft.store import Store
+from weft.project import project
+from weft.project.project import Project
+from weft.project.warning_log import show_warnings
+from weft.runs.plan_check import usual_slots
+from weft.runs.preparation import RunOptions
+from weft.runs.progress import find_plan, get_resumable, read_progress, summary
+from weft.runs.run_figures import measure_run
+from weft.runs.run_settings import list_differences
+from weft.runs.run_target import choose_target
+from weft.runs.submission import preview_draft, submit_draft
+from weft.runs.wanted_projections import resume_projections
+from weft.store import Store
+from weft.store.events import last_event, list_surroundings
 
 _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
 
@@ -87,7 +99,7 @@ def command(
     no_tty: bool,
     as_json: bool,
 ) -> int:
-    """Run a plan: every task by an agent of its own, all that passes on one branch.
+    """Run a plan: one agent per task, checked work on one branch.
 
     FILE is a plan.md, a prd.json or a beads export. The result is the branch weft/<run>, on
     which everything that landed has passed the checks of weft.toml; your checkout is not
@@ -96,12 +108,6 @@ def command(
     Over a server, `weft run FILE --resume` keeps the marks of FILE in step; without FILE no file
     of this machine is written.
     """
-    from weft.cli.run_follower import Follow
-    from weft.project import project
-    from weft.project.warning_log import show_warnings
-    from weft.runs.preparation import RunOptions
-    from weft.store.events import last_event
-
     show_warnings()
     if file is None and resumed is None:
         raise InputError("Name a plan to run, or --resume to go on with a run.")
@@ -114,8 +120,6 @@ def command(
         if plan is not None and not plan.is_file():
             raise InputError(f"There is no file {file}.")
     elif file is not None:
-        from weft.cli.run_preview import prepare_plan
-
         options = RunOptions(
             agent=agent,
             stages=() if stages is None else tuple(one.strip() for one in stages.split(",")),
@@ -162,12 +166,6 @@ def _resume(
     *,
     writes: bool,
 ) -> str:
-    from weft.cli.runs import difference_lines
-    from weft.runs.progress import find_plan, get_resumable
-    from weft.runs.run_settings import list_differences
-    from weft.runs.run_target import choose_target
-    from weft.runs.wanted_projections import resume_projections
-
     there = get_resumable(store, name or None, plan)
     run = there.id
     for line in difference_lines(run, list_differences(found, run)):
@@ -185,9 +183,6 @@ def _resume(
 
 
 def _show_preview(found: Project, ahead: Ahead, as_json: bool) -> None:
-    from weft.cli.run_preview import as_dict, dry_run_lines
-    from weft.runs.submission import preview_draft
-
     preview = preview_draft(found, ahead.draft)
     if as_json:
         print_json(as_dict(ahead, preview))
@@ -196,9 +191,6 @@ def _show_preview(found: Project, ahead: Ahead, as_json: bool) -> None:
 
 
 def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool, *, writes: bool) -> str:
-    from weft.cli.run_preview import head_lines
-    from weft.runs.submission import submit_draft
-
     draft = ahead.draft if writes else replace(ahead.draft, plan_file=None)
     submitted, preview = submit_draft(found, store, draft)
     if not as_json:
@@ -208,13 +200,6 @@ def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool, *, writes
 
 def _see_through(found: Project, store: Store, what: Follow, slots: int | None) -> int:
     """Follow a run to its end, or until it needs a person, and tell how it went."""
-    from weft.cli.run_follower import follow
-    from weft.cli.run_summary import figures_as_dict, summary_lines
-    from weft.runs.plan_check import usual_slots
-    from weft.runs.progress import read_progress, summary
-    from weft.runs.run_figures import measure_run
-    from weft.store.events import list_surroundings
-
     try:
         followed = follow(found, store, what)
     except KeyboardInterrupt:
@@ -252,8 +237,6 @@ def _shows(no_tty: bool, as_json: bool) -> str:
         return "nothing"
     if no_tty or not sys.stdout.isatty():
         return "lines"
-    from weft.cli.view import is_possible
-
     return "view" if is_possible() else "lines"
 
 

@@ -10,6 +10,9 @@ import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
+from weft.project import project
+from weft.swarm.delivery import write
+from weft.swarm.identity import LOCAL
 
 
 @click.command(name="send")
@@ -18,15 +21,11 @@ from weft.cli.output import json_option, print_json, say
 @json_option
 @click.pass_obj
 def command(directory: Path, to: str, text: str, as_json: bool) -> None:
-    """Write to the agent of a task, to a member of the swarm, or to a lead.
+    """Send a message to a task's agent, to a member or to a lead.
 
     The agent of a running task gets it when it polls for messages, otherwise its next attempt
     does. A lead is an agent file with `stage: lead`: one that has nothing to do is started.
     """
-    from weft.project import project
-    from weft.swarm.delivery import write
-    from weft.swarm.identity import LOCAL
-
     found = project.find(directory, os.environ)
     delivery = write(found, LOCAL, to, text, now=time.time())
     if as_json:

@@ -7,22 +7,31 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from socket import socket
+from typing import Final
 
+import anyio
 import click
+from fastapi import FastAPI
 
+from weft.api.http.app import create_app, stop_waiting
+from weft.api.http.guard import LOOPBACK
+from weft.api.http.member_expiry import tend
+from weft.api.http.own_token import keep_own_token
+from weft.api.http.socket import bind as listen_at
+from weft.api.http.socket import listen
+from weft.api.mcp.http_transport import MCP, McpApp
 from weft.cli.output import json_option, say
+from weft.cli.worker import WorkerLog
+from weft.cli.worker_loops import run_until_asked, serve
 from weft.errors import InputError
-
-if TYPE_CHECKING:
-    from socket import socket
-
-    from fastapi import FastAPI
-
-    from weft.api.mcp.http_transport import McpApp
-    from weft.project.project import Project
-    from weft.project.site import Site
-    from weft.store import Store
+from weft.project import project
+from weft.project.project import Project
+from weft.project.server_address import token_file
+from weft.project.site import Site
+from weft.store import Store
+from weft.store.events import last_event
+from weft.worker.engine import Interrupted, guard
 
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused unless a person insists
@@ -56,7 +65,7 @@ def command(
     expose: bool,
     as_json: bool,
 ) -> int:
-    """Serve the API and weft's tools, and run tasks like `weft worker`, until interrupted.
+    """Serve the API and the tools, and run tasks, until interrupted.
 
     Agents and programs show a token (`weft token create`); one for you is left in a file that
     only you can read, where `weft --server` finds it. Any number of servers may share one store.
@@ -68,14 +77,6 @@ def command(
     with --host-name.
     """
     host, port = _address(bind, expose=expose)  # before what takes long to import
-
-    from weft.api.http.app import create_app
-    from weft.api.http.guard import LOOPBACK
-    from weft.api.http.own_token import keep_own_token
-    from weft.api.http.socket import bind as listen_at
-    from weft.api.mcp.http_transport import MCP, McpApp
-    from weft.project import project
-    from weft.project.server_address import token_file
 
     found = project.find_here(directory, os.environ)
     with found.open_store() as store, listen_at(host, port) as listening:
@@ -128,15 +129,6 @@ def _serve_and_work(
     mcp: str,
     as_json: bool,
 ) -> None:
-    import anyio
-
-    from weft.api.http.app import stop_waiting
-    from weft.api.http.socket import listen
-    from weft.cli.worker import WorkerLog
-    from weft.cli.worker_loops import serve
-    from weft.store.events import last_event
-    from weft.worker.engine import Interrupted, guard
-
     async def beside(site: Site, worker: str) -> None:
         async with tools.running(), anyio.create_task_group() as group:
             group.start_soon(listen, app, listening)
@@ -158,13 +150,6 @@ def _serve_and_work(
 
 
 def _only_serve(store: Store, app: FastAPI, tools: McpApp, listening: socket) -> None:
-    import anyio
-
-    from weft.api.http.app import stop_waiting
-    from weft.api.http.member_expiry import tend
-    from weft.api.http.socket import listen
-    from weft.cli.worker_loops import run_until_asked
-
     async def work() -> None:
         async with tools.running(), anyio.create_task_group() as group:
             group.start_soon(listen, app, listening)

@@ -6,15 +6,16 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from weft.cli.output import json_option, print_json, print_table, say
 from weft.formats import clock
-
-if TYPE_CHECKING:
-    from weft.model import Token
+from weft.model import EVERY_AGENT, Token
+from weft.project import project
+from weft.project.site import agent_names
+from weft.store.tokens import create_token, list_tokens, revoke_token
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -35,7 +36,7 @@ class Duration(click.ParamType[float]):
 
 @click.group(name="token")
 def command() -> None:
-    """Make, list and revoke the tokens by which a server knows who asks."""
+    """Make, list and revoke the tokens of a server."""
 
 
 @command.command(name="create")
@@ -73,9 +74,6 @@ def create(
 
     It is printed this once: the store keeps only a digest.
     """
-    from weft.project import project
-    from weft.store.tokens import create_token
-
     now = time.time()
     found = project.find(directory, os.environ)
     named = [name.strip() for part in agents for name in part.split(",")]
@@ -98,8 +96,6 @@ def create(
 
 
 def _warn_of_unknown_agents(root: Path, named: list[str]) -> None:
-    from weft.project.site import agent_names
-
     for name in sorted({*named} - {*agent_names(root), "*"}):
         click.echo(f"weft: there is no agent {name} yet; `weft agents` lists them", err=True)
 
@@ -109,9 +105,6 @@ def _warn_of_unknown_agents(root: Path, named: list[str]) -> None:
 @click.pass_obj
 def list_command(directory: Path, as_json: bool) -> None:
     """List all tokens, those that no longer work included."""
-    from weft.project import project
-    from weft.store.tokens import list_tokens
-
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
         found = list_tokens(store)
@@ -140,9 +133,6 @@ def list_command(directory: Path, as_json: bool) -> None:
 @click.pass_obj
 def revoke(directory: Path, id: str, as_json: bool) -> None:
     """Let the token ID be good for nothing from now on."""
-    from weft.project import project
-    from weft.store.tokens import revoke_token
-
     with project.find(directory, os.environ).open_store() as store:
         changed = revoke_token(store, id, now=time.time())
     if as_json:
@@ -153,8 +143,6 @@ def revoke(directory: Path, id: str, as_json: bool) -> None:
 
 def _agents(token: Token) -> str:
     """Name the agents that a token may send work to."""
-    from weft.model import EVERY_AGENT
-
     if not token.scopes & {"work", "admin"}:
         return "none"
     if token.agents is None and "admin" not in token.scopes:

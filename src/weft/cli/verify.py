@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from weft.cli.output import json_option, print_json
 from weft.config import command_line
-
-if TYPE_CHECKING:
-    from weft.gate.proof import Proof
+from weft.gate.proof import Proof, prove
+from weft.project import project
 
 
 def _claim(proof: Proof) -> str:
@@ -34,14 +32,11 @@ def _claim(proof: Proof) -> str:
 @json_option
 @click.pass_obj
 def command(directory: Path, run: str, as_json: bool) -> int:
-    """Prove that what RUN landed is what was checked.
+    """Prove that everything a run landed was checked.
 
     Looks at git and the store alone: every landing moved trunk from the tip before it and holds
     exactly the tree that passed the commands which `weft runs` names, and no task landed twice.
     """
-    from weft.gate.proof import prove
-    from weft.project import project
-
     proof = prove(project.find(directory, os.environ), run)
     if as_json:
         print_json(

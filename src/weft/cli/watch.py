@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def command(directory: Path, run: str | None, no_tty: bool, as_json: bool) -> int:
-    """Look on while runs are worked on, here or anywhere on the same store.
+    """Watch runs, here or anywhere on the same store.
 
     With RUN until that one has ended, else until interrupted. Does no work itself. Without a
     terminal each event is a line; with --json an object of its own, what agents say included.

@@ -6,18 +6,19 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from msgspec.structs import asdict
 
+from weft.cli.event_text import line
 from weft.cli.output import json_option, print_json, say
-from weft.cli.task_arguments import say_which, task_argument
+from weft.cli.task_arguments import print_chosen_run, task_argument
 from weft.formats import bounded_line, clock, dollars, duration, first_line, whole_line
-
-if TYPE_CHECKING:
-    from weft.model import Attempt
-    from weft.runs.explanation import AtGate, Explanation
+from weft.model import Attempt
+from weft.project import project
+from weft.runs.attention import explain_silence
+from weft.runs.explanation import AtGate, Explanation, explain_task
 
 _CURES: Final = {
     "blocked": ("weft retry", "weft skip"),
@@ -33,19 +34,16 @@ _LINES: Final = 20  # of a conflict's or a failed check's report
 @task_argument
 @json_option
 @click.pass_obj
-def command(directory: Path, task: str, as_json: bool) -> None:
-    """Say where TASK is, since when, and what it waits for.
+def command(directory: Path, name: str, as_json: bool) -> None:
+    """Show where a task is, since when, and why it waits.
 
     For a ready task also its place in the order, for one at the gate its checks and conflicts,
     and for all of them what happened before.
     """
-    from weft.project import project
-    from weft.runs.explanation import explain_task
-
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
-        found = explain_task(store, task, now=now)
-        say_which(store, task, found.task.id)
+        found = explain_task(store, name, now=now)
+        print_chosen_run(store, name, found.task.id)
     if as_json:
         print_json(as_dict(found))
     else:
@@ -66,8 +64,6 @@ def lines(why: Explanation, now: float) -> Iterator[str]:
     if running is not None:
         yield f"attempt {running.number} by {running.agent} at {running.worker}"
     if why.silent is not None:
-        from weft.runs.serving_workers import explain_silence
-
         yield f"  ! {explain_silence(why.silent, now)}"
     for wait in why.waits:
         if task.state not in _CURES:  # for what people hold up, the reason is said already
@@ -117,8 +113,6 @@ def _gate_lines(gate: AtGate) -> Iterator[str]:
 
 
 def _history_lines(why: Explanation) -> Iterator[str]:
-    from weft.cli.event_text import line
-
     told: list[tuple[float, str, Sequence[str]]] = [
         (one.started, _began(one), ()) for one in why.attempts
     ]

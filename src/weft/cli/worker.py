@@ -6,16 +6,20 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from weft.cli.event_text import About, Teller, line
 from weft.cli.output import json_option, say
 from weft.cli.poll_interval import ONE_TASK
-
-if TYPE_CHECKING:
-    from weft.model import Event
-    from weft.store import Store
+from weft.cli.worker_loops import serve
+from weft.model import Event
+from weft.project import project
+from weft.store import Store
+from weft.store.events import last_event, read_events
+from weft.store.tasks import get_task
+from weft.worker.engine import Interrupted, guard
 
 _STARTS: Final = ("task_admitted", "attempt_adopted")
 
@@ -30,7 +34,7 @@ _STARTS: Final = ("task_admitted", "attempt_adopted")
 @json_option
 @click.pass_obj
 def command(directory: Path, slots: int | None, as_json: bool) -> int:
-    """Run tasks from the store, until interrupted.
+    """Run tasks from the store until interrupted.
 
     It takes those of this repository, as many at once as it has slots.
 
@@ -41,11 +45,6 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
     With --json each attempt that starts or ends is one JSON object on a line, and so is each
     warning.
     """
-    from weft.cli.worker_loops import serve
-    from weft.project import project
-    from weft.store.events import last_event
-    from weft.worker.engine import Interrupted, guard
-
     found = project.find_here(directory, os.environ)
     slots = slots or found.config.worker_slots
     with found.open_store() as store:
@@ -62,8 +61,6 @@ class WorkerLog:
     rhythm = ONE_TASK
 
     def __init__(self, store: Store, *, after: int, as_json: bool) -> None:
-        from weft.cli.event_text import Teller
-
         self._teller = Teller()
         self._store = store
         self._after = after
@@ -81,17 +78,12 @@ class WorkerLog:
         return False
 
     def read(self) -> None:
-        from weft.store.events import read_events
-
         while events := read_events(self._store, after=self._after):
             self._after = events[-1].id
             for event in events:
                 self._tell(event)
 
     def _tell(self, event: Event) -> None:
-        from weft.cli.event_text import About, line
-        from weft.store.tasks import get_task
-
         data = event.data
         if event.kind in _STARTS and data["worker"] == self._worker:
             self._fences.add(data["fence"])

@@ -21,7 +21,7 @@ from weft.project.agent_list import explain_stopped
 from weft.project.agent_programs import Program, find_program
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
-from weft.runs.serving_workers import explain_silence
+from weft.runs.attention import explain_silence
 from weft.store import Store
 from weft.store.limit_table import differences, list_limits, list_stopped
 from weft.store.server_operations import hosted

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
-from weft.formats import dollars, first_line
+from weft.formats import clock, dollars, duration, first_line
+from weft.model import Worker
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
 
@@ -299,3 +300,15 @@ def _called(task: int, run: str, name: str) -> str:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(names[:_NAMES]) + more
+
+
+def explain_silence(worker: Worker, now: float) -> str:
+    """Return since when a worker is silent, with the commands that end the silence."""
+    assert worker.silent_since is not None
+    held = worker.capacity.current
+    holds = f", with {held} task{'' if held == 1 else 's'} under way" if held else ""
+    return (
+        f"worker {worker.id} is silent since {clock(worker.silent_since)}, for "
+        f"{duration(now - worker.silent_since)}{holds}; if it was stopped on {worker.host}, "
+        f"`kill -CONT {worker.pid}` lets it go on, and `kill -9 {worker.pid}` gives back its tasks"
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from weft.formats import clock, duration
 from weft.model import Worker
 from weft.process import process_table
 from weft.process.process_identity import get_place
@@ -21,18 +20,6 @@ def is_served(store: Store, repo: str) -> bool:
     """
     boot = get_place().boot
     return any(_lives(one, boot) for one in list_serving(store, repo, now=time.time()))
-
-
-def explain_silence(worker: Worker, now: float) -> str:
-    """Return since when a worker is silent, with the commands that end the silence."""
-    assert worker.silent_since is not None
-    held = worker.capacity.current
-    holds = f", with {held} task{'' if held == 1 else 's'} under way" if held else ""
-    return (
-        f"worker {worker.id} is silent since {clock(worker.silent_since)}, for "
-        f"{duration(now - worker.silent_since)}{holds}; if it was stopped on {worker.host}, "
-        f"`kill -CONT {worker.pid}` lets it go on, and `kill -9 {worker.pid}` gives back its tasks"
-    )
 
 
 def _lives(worker: Worker, boot: str) -> bool:

@@ -6,19 +6,20 @@ from typing import Final
 
 import click
 
-from weft.cli import LateCommands
+from weft.cli.command_group import CommandGroup, CommandTable
 
-COMMANDS: Final = {
-    "annotate": "weft.cli.plan.annotate",
-    "check": "weft.cli.plan.check",
-    "show": "weft.cli.plan.show",
-    "state": "weft.cli.plan.state",
+COMMANDS: Final[CommandTable] = {
+    "annotate": ("weft.cli.plan.annotate", "Find tasks of a plan.md that could run in parallel."),
+    "check": ("weft.cli.plan.check", "Report every problem of a plan, like a compiler."),
+    "show": ("weft.cli.plan.show", "Draw a plan: its dependencies and its predicted schedule."),
+    "state": ("weft.cli.plan.state", "Write a phase of a plan.md as parallel_state.json."),
 }
 
 
-@click.group(name="plan", cls=LateCommands, modules=COMMANDS)
+@click.group(name="plan", cls=CommandGroup, table=COMMANDS)
 def command() -> None:
-    """Check, draw and annotate plans: plan.md, prd.json or a beads export.
+    """Check, draw and annotate plans.
 
-    Nothing is run, and no file is changed unless you ask for it.
+    A plan is a plan.md, a prd.json or a beads export. Nothing is run, and no file is changed unless
+    you ask for it.
     """

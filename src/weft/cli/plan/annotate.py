@@ -25,7 +25,7 @@ from weft.runs import plan_check, plan_file
 @json_option
 @click.pass_obj
 def command(directory: Path, file: str, write: bool, as_json: bool) -> int:
-    """Find out which phases and tasks of a plan.md could run in parallel.
+    """Find tasks of a plan.md that could run in parallel.
 
     Looks at the files and tasks that the text speaks of, and at the files of the repository.
     Shows what it found; --write adds it to FILE as comments, and changes nothing else in it.

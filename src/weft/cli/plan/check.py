@@ -18,7 +18,7 @@ from weft.runs import plan_check
 @json_option
 @click.pass_obj
 def command(directory: Path, files: tuple[str, ...], slots: int | None, as_json: bool) -> int:
-    """Report everything that is wrong with a plan, like a compiler.
+    """Report every problem of a plan, like a compiler.
 
     Each problem has its place, a code and a suggestion; the last line says how long the plan
     would take. Exits with 2 if there are errors; warnings alone exit with 0.

@@ -27,7 +27,7 @@ from weft.runs.plan_check import CheckedPlan
 def command(
     directory: Path, file: str, slots: int | None, html: str | None, as_json: bool
 ) -> int | None:
-    """Draw a plan: who waits for whom and why, and when what would run.
+    """Draw a plan: its dependencies and its predicted schedule.
 
     Ends with what would shorten it most, such as a file that two tasks have to take turns at.
 

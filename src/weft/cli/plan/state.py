@@ -22,7 +22,7 @@ from weft.runs import plan_check, plan_file
 @click.option("--output", metavar="OUT", help="The file to write instead of the output.")
 @click.pass_obj
 def command(directory: Path, file: str, phase: str | None, output: str | None) -> int:
-    """Write a phase of a plan.md as parallel_state.json, for tools that read that.
+    """Write a phase of a plan.md as parallel_state.json.
 
     OUT may be there from an earlier time; a file of any other kind is not overwritten.
 

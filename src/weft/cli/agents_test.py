@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from weft.cli.output import json_option, print_json, say
+from weft.cli.task_follower import TaskFollower
+from weft.cli.worker_loops import serve
 from weft.formats import dollars
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from weft.maintenance.agent_trial import Diagnosis, Trial
-    from weft.model import Event, Grant
+from weft.maintenance.agent_trial import Diagnosis, Trial, diagnose, hand_in, throw_away, try_agent
+from weft.model import Event, Grant
+from weft.project import project
+from weft.project.agent_list import get_agent, resume
+from weft.project.agent_programs import explain_missing, find_program
+from weft.store.admission import admit_task
+from weft.store.tasks import list_attempts
+from weft.worker.engine import Interrupted
 
 
 @click.command(name="test")
@@ -24,16 +28,11 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def command(directory: Path, name: str, as_json: bool) -> int:
-    """Have NAME do one trivial task, and say what is wrong.
+    """Have an agent do one trivial task, and explain a failure.
 
-    It writes one small file in a repository that is thrown away, so this costs what one short
-    answer of its model costs. If it works, an agent that was stopped is resumed.
+    The agent writes one small file in a temporary repository; this costs one short answer of its
+    model. If it works, a stopped agent is resumed.
     """
-    from weft.maintenance.agent_trial import Diagnosis, throw_away, try_agent
-    from weft.project import project
-    from weft.project.agent_list import get_agent, resume
-    from weft.project.agent_programs import explain_missing, find_program
-
     found = project.find(directory, os.environ)
     if found.server is not None:
         tried = try_agent(found, name)
@@ -55,12 +54,6 @@ def command(directory: Path, name: str, as_json: bool) -> int:
 
 def _try(trial: Trial, *, quiet: bool) -> Diagnosis:
     """Run the trial to its end, however that comes."""
-    from weft.cli.task_follower import TaskFollower
-    from weft.cli.worker_loops import serve
-    from weft.maintenance.agent_trial import diagnose, hand_in
-    from weft.store.admission import admit_task
-    from weft.store.tasks import list_attempts
-    from weft.worker.engine import Interrupted
 
     class OneAttempt(TaskFollower):
         def look(self) -> bool:

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from weft.cli import LateCommands
+from weft.cli.command_group import CommandGroup, CommandTable
 from weft.cli.output import json_option, print_json, print_table, say
+from weft.project import project
+from weft.project.agent_list import ListedAgent, explain_stopped, resume, survey_agents
+from weft.swarm.identity import LOCAL
+from weft.swarm.membership import list_members
+from weft.swarm.swarm_records import Member
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from weft.project.agent_list import ListedAgent
-    from weft.swarm.swarm_records import Member
-
-COMMANDS: Final = {
-    "resume": "weft.cli.agents.resume",
-    "test": "weft.cli.agents.test",
+COMMANDS: Final[CommandTable] = {
+    "test": ("weft.cli.agents_test", "Have an agent do one trivial task, and explain a failure."),
 }
 
 
-@click.group(name="agents", cls=LateCommands, modules=COMMANDS, invoke_without_command=True)
+@click.group(name="agents", cls=CommandGroup, table=COMMANDS, invoke_without_command=True)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the agents of this repository and the members of the swarm, and test one.
+    """List agents and members of the swarm; test or resume an agent.
 
     An agent is a file in .weft/agents. Shown are the program it runs and whether that is
     installed, how many of it run now, in all processes together, and how many may. Members of
@@ -36,11 +35,6 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from weft.project import project
-    from weft.project.agent_list import survey_agents
-    from weft.swarm.identity import LOCAL
-    from weft.swarm.membership import list_members
-
     directory: Path = ctx.obj
     found = project.find(directory, os.environ)
     listed, members = survey_agents(found), []
@@ -68,10 +62,26 @@ def command(ctx: click.Context, as_json: bool) -> None:
         )
 
 
+@command.command(name="resume")
+@click.argument("name")
+@json_option
+@click.pass_obj
+def resume_command(directory: Path, name: str, as_json: bool) -> None:
+    """Let a stopped agent be started again.
+
+    weft stops an agent, in all processes, when its program is not logged in or is set up wrongly:
+    every task would fail the same way. Mend that first; `weft agents test NAME` tries the agent,
+    and resumes it if it works.
+    """
+    resumed = resume(project.find(directory, os.environ), name)
+    if as_json:
+        print_json({"agent": name, "resumed": resumed})
+    else:
+        say(f"{name} can be started again." if resumed else f"{name} was not stopped.")
+
+
 def troubles(listed: Sequence[ListedAgent]) -> list[str]:
     """What keeps agents from running, and what to do about it."""
-    from weft.project.agent_list import explain_stopped
-
     missing: dict[str, list[str]] = {}
     for one in listed:
         if one.program and one.program.path is None:

@@ -1,40 +1,30 @@
-"""`weft runs`: list runs and change their settings; one file per command."""
+"""`weft runs`"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
 import click
 
-from weft.cli import LateCommands
 from weft.cli.output import json_option, print_json, print_table, say
 from weft.config import command_line
-
-if TYPE_CHECKING:
-    from weft.runs.run_settings import ListedRun
-
-COMMANDS: Final = {
-    "update": "weft.cli.runs.update",
-}
+from weft.project import project
+from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings, update_settings
 
 
-@click.group(name="runs", cls=LateCommands, modules=COMMANDS, invoke_without_command=True)
+@click.group(name="runs", invoke_without_command=True)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the runs, newest first, with the command that each is checked by.
+    """List the runs and the commands that check them; update a run.
 
     A run keeps the check, the set-up and the agent files it was submitted with, whichever weft
     works on it. `weft runs update RUN` gives it those of this checkout.
     """
     if ctx.invoked_subcommand is not None:
         return
-    from weft.project import project
-    from weft.runs.run_settings import as_dict, list_runs_with_settings
-
     directory: Path = ctx.obj
     listed = list_runs_with_settings(project.find(directory, os.environ))
     if as_json:
@@ -50,6 +40,23 @@ def command(ctx: click.Context, as_json: bool) -> None:
     for one in listed:
         for line in difference_lines(one.run.id, one.differences):
             say(line)
+
+
+@command.command(name="update")
+@click.argument("run")
+@json_option
+@click.pass_obj
+def update_command(directory: Path, run: str, as_json: bool) -> None:
+    """Give RUN the check, set-up and agent files of this checkout.
+
+    The log keeps the change. Work that passed another check is checked again before it lands;
+    running agents go on as they were started.
+    """
+    done = update_settings(project.find(directory, os.environ), run)
+    if as_json:
+        print_json({name: getattr(done, name) for name in ("text", "changed", "run", "state")})
+    else:
+        say(done.text)
 
 
 def difference_lines(run: str, differences: Sequence[str]) -> list[str]:

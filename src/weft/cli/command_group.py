@@ -1,0 +1,44 @@
+"""A command group that lists its commands without importing them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+CommandTable = Mapping[str, tuple[str, str]]
+"""Command name → module, or `module:attribute` where that is not `command`; one-line help."""
+
+
+class CommandGroup(click.Group):
+    """A click group whose commands are imported when they are dispatched.
+
+    Help and shell completion show the one-line helps of `table` and import no command.
+    """
+
+    def __init__(self, *args: Any, table: CommandTable, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._table = table
+        for name, (_, help) in table.items():
+            self.add_command(click.Command(name, short_help=help))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.commands and not ctx.resilient_parsing:
+            close = get_close_matches(name, self.commands, n=1)
+            hint = f"Did you mean {close[0]}?" if close else f"Try `{ctx.command_path} --help`."
+            raise click.UsageError(f"There is no command {name!r}. {hint}", ctx=None)
+        if name in self._table:
+            return name, load_command(self._table[name][0]), args[1:]
+        return super().resolve_command(ctx, args)
+
+
+def load_command(address: str) -> click.Command:
+    module, _, attribute = address.partition(":")
+    command: click.Command = getattr(importlib.import_module(module), attribute or "command")
+    return command
