@@ -25,7 +25,7 @@ from weft.paths import (
 
 
 def naive_match(pattern: str, path: str) -> bool:
-    """Match by trying everything, straight from the text, whether normalised or not."""
+    """Match by brute force, straight from the text, normalised or not."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if pattern.split("/")[-1] in ("", "."):
         parts.append("**")
@@ -92,7 +92,7 @@ def patterns(pieces: int) -> st.SearchStrategy[str]:
     """Normalised patterns of few enough pieces for `PATHS` to hold all that matters."""
     glued = st.tuples(st.sampled_from(PIECES), st.sampled_from(["", "/"])).map("".join)
     return (
-        st.lists(glued, min_size=1, max_size=pieces).map(lambda found: "".join(found).rstrip("/"))
+        st.lists(glued, min_size=1, max_size=pieces).map(lambda parts: "".join(parts).rstrip("/"))
     ).map(normalise)
 
 
@@ -406,7 +406,7 @@ def test_what_a_pattern_matches_starts_with_its_lead(pattern: str, start: str) -
 
 
 def test_glob_versus_literal_path_missed() -> None:
-    """Weakened to comparing strings, or to matching one spelling with the other, all go by."""
+    """A weakened build that compares strings, or matches either way round, finds none."""
     globs_and_what_they_hold = [
         ("src/auth/**", "src/auth/login.py"),
         ("src/*.py", "src/login.py"),
@@ -451,8 +451,8 @@ def test_intersection_agrees_with_listing_all_paths(a: str, b: str) -> None:
 @given(patterns(pieces=2), patterns(pieces=2))
 def test_conflicts_agree_with_listing_all_paths_and_what_lies_beneath(a: str, b: str) -> None:
     replaces = any(
-        is_literal(file) and all(path.startswith(file + "/") for path in language(other))
-        for file, other in ((a, b), (b, a))
+        is_literal(file) and all(path.startswith(file + "/") for path in language(pattern))
+        for file, pattern in ((a, b), (b, a))
     )
     assert conflicts(a, b) == (intersects(a, b) or replaces)
     assert conflicts(a, b) == conflicts(b, a)

@@ -92,9 +92,9 @@ HARMLESS = agent("scripted")
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     (tmp_path / "work").mkdir()
-    found = Scene(directory=tmp_path / "work", state=tmp_path / "state", started=[])
-    yield found
-    for process in found.started:
+    scene = Scene(directory=tmp_path / "work", state=tmp_path / "state", started=[])
+    yield scene
+    for process in scene.started:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
 
@@ -131,10 +131,10 @@ def test_a_script_changes_files_and_says_what_it_did(scene: Scene) -> None:
     assert status == 0
     assert (scene.directory / "src/a.py").read_text() == 'def f():\n\treturn "\\n"\n# end\n'
     assert (scene.directory / "old.txt").read_text() == "1 two 1"
-    names = {str(one.relative_to(scene.directory)) for one in scene.directory.rglob("*")}
+    names = {str(path.relative_to(scene.directory)) for path in scene.directory.rglob("*")}
     assert names == {"src", "src/a.py", "old.txt", "other", "other/undeclared"}
     assert isinstance(events[0], Started)
-    assert [one.name for one in events if isinstance(one, ToolEvent)] == [
+    assert [event.name for event in events if isinstance(event, ToolEvent)] == [
         "write",
         "append",
         "replace",
@@ -143,13 +143,13 @@ def test_a_script_changes_files_and_says_what_it_did(scene: Scene) -> None:
         "Bash",
     ]
     assert TextEvent('hello "you" \\ \n é') in events
-    assert [one for one in events if isinstance(one, Usage)] == [
+    assert [event for event in events if isinstance(event, Usage)] == [
         Usage(extent=Extent.STEP, tokens=TokenCount(input=1200, output=300), micro_usd=50_000),
         Usage(extent=Extent.STEP, tokens=TokenCount(input=1, output=2)),
     ]
     assert events[-1] == Result(ok=True, text="all done")
     assert failure(status, events) is None
-    assert list(scene.state.iterdir()) == []  # a session that ended well leaves nothing
+    assert list(scene.state.iterdir()) == []  # a session that ended well leaves no file
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def test_a_script_changes_files_and_says_what_it_did(scene: Scene) -> None:
 def test_trouble_is_real_and_stops_the_script(
     scene: Scene, line: str, status: int, kind: ErrorClass
 ) -> None:
-    found, events = scene.run(f"script: {line}\nscript: write after.txt x")
-    told = failure(found, events)
-    assert (found, told.kind if told else None) == (status, kind)
+    code, events = scene.run(f"script: {line}\nscript: write after.txt x")
+    error = failure(code, events)
+    assert (code, error.kind if error else None) == (status, kind)
     assert not (scene.directory / "after.txt").exists()
     assert not any(isinstance(event, Unknown | Result) for event in events)
 
@@ -213,9 +213,9 @@ def test_a_resumed_session_goes_on_behind_the_line_it_had_reached(scene: Scene, 
 def test_a_session_nobody_knows_is_not_gone_on_with(scene: Scene) -> None:
     for session in ("abcdef", "no-such", "passwd"):
         status, events = scene.run("script: write a.txt x", session=session)
-        told = failure(status, events)
-        assert told is not None
-        assert told.kind is ErrorClass.CRASH
+        error = failure(status, events)
+        assert error is not None
+        assert error.kind is ErrorClass.CRASH
     assert not (scene.directory / "a.txt").exists()
 
 
@@ -228,7 +228,7 @@ def test_lines_can_depend_on_attempt_and_stage(scene: Scene) -> None:
     """
     assert scene.run(script, env={"WEFT_ATTEMPT": "1"})[0] == 1
     assert scene.run(script, env={"WEFT_ATTEMPT": "2", "WEFT_STAGE": "implement"})[0] == 0
-    assert [one.name for one in scene.directory.iterdir()] == ["a.txt"]
+    assert [path.name for path in scene.directory.iterdir()] == ["a.txt"]
     assert (scene.directory / "a.txt").read_text() == "second\nboth\n"
 
 
@@ -245,7 +245,7 @@ def test_what_weft_quotes_to_an_agent_is_not_carried_out(scene: Scene) -> None:
     )
     for body in ("", "{{ task.text }}"):
         scene.run(write_prompt(agent("scripted", body=body), briefing))
-    assert [one.name for one in scene.directory.iterdir()] == ["good.txt"]
+    assert [path.name for path in scene.directory.iterdir()] == ["good.txt"]
     assert (scene.directory / "good.txt").read_text() == "x\nx\n"
 
 
@@ -275,7 +275,7 @@ def test_it_commits_by_itself(scene: Scene) -> None:
     )
     assert (status, log.stdout) == (0, "a message of mine\n\na.txt\n")
     status, events = scene.run("script: commit")
-    assert status == 1  # nothing to commit
+    assert status == 1  # no change to commit
     assert any(isinstance(event, Error) for event in events)
 
 
@@ -286,7 +286,7 @@ def test_it_prints_as_many_lines_as_it_is_told(scene: Scene) -> None:
         lines = process.stdout.read().splitlines()
     assert lines.count(b"some text") == 2500
     assert lines.count(b"a line") == 1
-    unknown = [one for one in events_of("scripted", lines) if isinstance(one, Unknown)]
+    unknown = [event for event in events_of("scripted", lines) if isinstance(event, Unknown)]
     assert len(unknown) == 2501
 
 
@@ -315,8 +315,8 @@ def test_a_grandchild_outlives_its_agent(scene: Scene, how: str) -> None:
             made.argv, input=made.stdin, stdout=file, env=state, check=True, timeout=PATIENCE
         )
     (tool,) = [
-        one for one in events_of("scripted", output.read_bytes().splitlines())
-        if isinstance(one, ToolEvent)
+        event for event in events_of("scripted", output.read_bytes().splitlines())
+        if isinstance(event, ToolEvent)
     ]  # fmt: skip
     pid = int(tool.detail)
     scene.started.append(psutil.Process(pid))
@@ -380,7 +380,7 @@ def test_without_commands_a_script_runs_nothing_and_stays_in_its_directory(
     text = f"script: {line.format(outside=outside)}"
     status, events = scene.run(text, session, commands=False)
     assert status == 1
-    [error] = [one for one in events if isinstance(one, Error)]
+    [error] = [event for event in events if isinstance(event, Error)]
     assert error.kind is ErrorClass.OTHER  # which stops no agent
     assert "`commands: yes`" in error.text
     there = {path for path in tmp_path.rglob("*") if scene.state not in (path, *path.parents)}
@@ -411,13 +411,13 @@ def test_it_imports_little_so_that_it_starts_at_once() -> None:
         "import os, sys, time; before = set(sys.modules); sys.path.insert(0, sys.argv[1]);"
         "import scripted; print(sorted(set(sys.modules) - before))"
     )
-    found = subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-IS", "-c", code, str(Path(scripted.__file__).parent)],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    assert found.strip() == "['scripted']"
+    assert run.strip() == "['scripted']"
 
 
 @contextlib.contextmanager
@@ -476,7 +476,7 @@ def test_a_tool_that_refuses_is_a_failure(scene: Scene, answer: dict[str, Any]) 
     with tools(lambda _: answer) as url:
         code, events = scene.run("script: call why", env=with_tools(scene, url))
     assert code == 1
-    [error] = [one for one in events if isinstance(one, Error)]
+    [error] = [event for event in events if isinstance(event, Error)]
     assert "no such tool" in error.text
 
 

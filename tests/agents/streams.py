@@ -83,11 +83,11 @@ def agent(runs: str = "claude", body: str = "{{ task.text }}\n", settings: str =
 
 
 def events_of(name: str, lines: Iterable[bytes]) -> list[Event]:
-    reading, found = ReaderState(), list[Event]()
+    reading, events = ReaderState(), list[Event]()
     for line in lines:
-        events, reading = ADAPTERS[name].read(line, reading)
-        found += events
-    return found
+        more, reading = ADAPTERS[name].read(line, reading)
+        events += more
+    return events
 
 
 def recorded(name: str, mode: str) -> list[Event]:
@@ -98,12 +98,12 @@ def recorded_fully(name: str, mode: str) -> list[Event]:
     """The events of all that a program told: standard output, standard error, telemetry."""
     facts = ADAPTERS[name].FACTS
     output = STREAMS / name / f"{mode}.jsonl"
-    found = recorded(name, mode) if output.exists() else []
+    events = recorded(name, mode) if output.exists() else []
     if facts.read_error:
-        found += [event for line in _part(name, mode, "err") for event in facts.read_error(line)]
+        events += [event for line in _part(name, mode, "err") for event in facts.read_error(line)]
     if facts.journal:
-        found += facts.journal.read(b"\n".join(_part(name, mode, "journal")).decode())
-    return found
+        events += facts.journal.read(b"\n".join(_part(name, mode, "journal")).decode())
+    return events
 
 
 def last_errors(name: str, mode: str) -> str:
@@ -116,7 +116,7 @@ def _part(name: str, mode: str, kind: str) -> list[bytes]:
 
 
 def seen(events: Iterable[Event]) -> AttemptEnd:
-    found = AttemptEnd()
+    end = AttemptEnd()
     for event in events:
-        found = found.after(event)
-    return found
+        end = end.after(event)
+    return end

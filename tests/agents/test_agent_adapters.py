@@ -89,9 +89,9 @@ def test_no_prompt_is_taken_for_an_option(runs: str, prompt: str) -> None:
 
 
 def settings_of(made: Launch) -> dict[str, Any]:
-    found = json.loads(made.files["home/.gemini/settings.json"])
-    assert isinstance(found, dict)
-    return found
+    settings = json.loads(made.files["home/.gemini/settings.json"])
+    assert isinstance(settings, dict)
+    return settings
 
 
 def test_gemini_gets_the_users_settings_completed_by_ours() -> None:
@@ -212,7 +212,7 @@ def test_the_user_goes_before_our_defaults_and_the_agent_file_before_both() -> N
 
 
 def test_each_program_ends_by_the_signal_it_takes_well() -> None:
-    first = {name: one.FACTS.first_signal for name, one in ADAPTERS.items()}
+    first = {name: adapter.FACTS.first_signal for name, adapter in ADAPTERS.items()}
     assert {name for name, number in first.items() if number == signal.SIGINT} == {"codex"}
     assert ADAPTERS["gemini"].FACTS.idle > ADAPTERS["claude"].FACTS.idle  # silent while it retries
 
@@ -253,10 +253,10 @@ def test_a_program_has_places_of_its_own_and_no_others(
     name: str, variables: dict[str, str], directories: list[str]
 ) -> None:
     facts = ADAPTERS[name].FACTS
-    below = [one if one.startswith("/") else f"{HOME}/{one}" for one in directories]
+    below = [path if path.startswith("/") else f"{HOME}/{path}" for path in directories]
     assert program_files.find_all(facts.directories, {"HOME": HOME, **variables}) == below
     homeless = program_files.find_all((*facts.directories, *facts.files), variables)
-    assert homeless == [one for one in directories if one.startswith("/")]
+    assert homeless == [path for path in directories if path.startswith("/")]
 
 
 def test_paths_of_an_agent_file_are_below_home_or_absolute() -> None:
@@ -381,8 +381,8 @@ PATIENCE = "You've hit your usage limit. Try again in 1 day 2 hours 3 minutes."
     ],
 )
 def test_lines_the_recordings_do_not_have(name: str, line: object, event: Event | None) -> None:
-    found, _ = ADAPTERS[name].read(json.dumps(line).encode(), ReaderState())
-    assert (event in found) if event else (found == ())
+    events, _ = ADAPTERS[name].read(json.dumps(line).encode(), ReaderState())
+    assert (event in events) if event else (events == ())
 
 
 def test_a_session_id_that_could_be_an_option_is_not_taken() -> None:
@@ -442,7 +442,7 @@ def _mutations(line: bytes) -> st.SearchStrategy[bytes]:
 
 @given(
     chosen=st.sampled_from(LINES).flatmap(
-        lambda one: st.tuples(st.just(one[0]), _mutations(one[1]))
+        lambda pair: st.tuples(st.just(pair[0]), _mutations(pair[1]))
     )
 )
 def test_no_damaged_line_is_fatal(chosen: tuple[str, bytes]) -> None:
@@ -459,7 +459,7 @@ JUNK = st.recursive(
 
 
 def _with_junk(value: object, draw: st.DataObject) -> object:
-    """The same document, with one of its values replaced by one of any other type."""
+    """Return the document with a random value replaced by a value of another type."""
     if isinstance(value, dict) and value and draw.draw(st.integers(0, 9)):
         key = draw.draw(st.sampled_from(sorted(value)))
         return {**value, key: _with_junk(value[key], draw)}
@@ -503,9 +503,9 @@ def test_a_line_that_is_too_long_is_read_from_both_its_ends(
 ) -> None:
     line = json.dumps({"type": "result", "result": text, "is_error": False}).encode()
     joined = shorten_line(line[: 900 + before], line[-(300 + after) :])
-    found = json_lines.decode(joined)
-    assert found is not None
-    assert (found.get("type"), found.get("is_error")) == ("result", False)
+    record = json_lines.decode(joined)
+    assert record is not None
+    assert (record.get("type"), record.get("is_error")) == ("result", False)
 
 
 def test_ends_that_do_not_fit_together_are_no_line() -> None:

@@ -131,7 +131,7 @@ LIMIT = RateLimit(after=30, text="slow down")
 TOO_MANY: list[Event] = [TextEvent("about authentication failures")] * 30
 
 CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]] = [
-    # What it says of itself goes first.
+    # The result that the program reports goes first.
     ([Result(ok=True)], 0, None, "", None),
     ([Result(ok=True)], 1, None, "", None),
     ([Result(ok=True)], -15, None, "", None),
@@ -144,7 +144,7 @@ CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]]
     ([Result(ok=True), Error(kind=AUTH, text="no")], 0, None, "", AUTH),
     ([Error(kind=None, text="")], 0, None, "", OTHER),
     ([Result(ok=False, text="")], 0, None, "", OTHER),
-    # Then what held it up when it ended.
+    # Then the trouble at its end.
     ([LIMIT], 1, None, "", RATE_LIMIT),
     ([LIMIT], 0, None, "", RATE_LIMIT),
     ([LIMIT], -9, None, "", CRASH),
@@ -169,7 +169,7 @@ CASES: list[tuple[list[Event], int | None, Stop | None, str, ErrorClass | None]]
     ([TextEvent("we test authentication")], 1, None, "", CRASH),
     (TOO_MANY, 1, None, "authentication failed", CRASH),
     (TOO_MANY, 1, None, "rate limit", RATE_LIMIT),
-    # What weft did.
+    # Stops by weft.
     ([], 0, Stop.WALL, "", TIMEOUT),
     ([TextEvent("working")], -15, Stop.IDLE, "", TIMEOUT),
     ([LIMIT], -15, Stop.IDLE, "", RATE_LIMIT),
@@ -202,8 +202,8 @@ def test_an_error_without_words_is_no_success() -> None:
     """falsy-error-counted-as-success: the weakened variant asks whether there is any text."""
     events: list[Event] = [TextEvent("tried"), Error(kind=None, text=""), Result(ok=False, text="")]
 
-    def weakened(found: AttemptEnd) -> bool:
-        return not (found.result and found.result.text)
+    def weakened(end: AttemptEnd) -> bool:
+        return not (end.result and end.result.text)
 
     assert weakened(seen(events))
     assert kind(end(events, 0)) is OTHER
@@ -226,7 +226,7 @@ def test_a_rate_limit_keeps_the_time_that_was_last_stated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         ("No conversation found with session ID: ab-1", CRASH),
         ("Error resuming session: No previous sessions found for this project.", CRASH),
@@ -235,12 +235,12 @@ def test_a_rate_limit_keeps_the_time_that_was_last_stated() -> None:
     ],
 )
 def test_a_session_that_is_gone_or_full_is_not_gone_on_with(
-    said: str, expected: ErrorClass
+    text: str, expected: ErrorClass
 ) -> None:
-    failure = end([Error(kind=None, text=said), Result(ok=False, text=said)], 1)
+    failure = end([Error(kind=None, text=text), Result(ok=False, text=text)], 1)
     assert kind(failure) is expected
     assert expected not in RESUMED
-    assert kind(end([], 42, None, said, "gemini")) is expected
+    assert kind(end([], 42, None, text, "gemini")) is expected
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_words_are_the_last_resort(text: str, expected: ErrorClass | None) -> No
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("timeout after 31 s at 2026-11-16T02:04:05Z", "timeout after 7 s at 2026-01-01T00:00:00Z"),
         ("request req_00251cda2b3e12d5 failed", "request req_00534da3af95e251 failed"),
@@ -343,9 +343,9 @@ def test_words_are_the_last_resort(text: str, expected: ErrorClass | None) -> No
         ("commit 1a2b3c4d   broke", "commit 9f8e7d6 broke"),
     ],
 )
-def test_the_same_failure_has_the_same_signature(one: str, other: str) -> None:
-    assert sign_failure("crash", one) == sign_failure("crash", other)
-    assert sign_failure("crash", one) != sign_failure("other", one)
+def test_the_same_failure_has_the_same_signature(first: str, second: str) -> None:
+    assert sign_failure("crash", first) == sign_failure("crash", second)
+    assert sign_failure("crash", first) != sign_failure("other", first)
 
 
 def test_other_words_are_another_failure() -> None:

@@ -62,7 +62,7 @@ def test_every_setting_is_understood() -> None:
         stage="implement",
         capabilities=("python", "sql"),
         provider="openai",
-        # What passes the cache without a price of its own costs as much as any input.
+        # Cached input without a price of its own costs as much as any input.
         prices=Prices(
             input=1_250_000, output=10_000_000, cache_read=125_000, cache_write=1_250_000
         ),
@@ -197,7 +197,7 @@ def test_a_name_must_be_usable(name: str) -> None:
 
 
 def refusal(text: str) -> str:
-    """Why a file was refused, or where it was read from; any other exception is a defect."""
+    """Return the reason of a refusal, or the file's name; any other exception is a defect."""
     try:
         return f"{read(text).file}, line "
     except InputError as error:

@@ -45,8 +45,8 @@ def test_the_sections_that_name_the_task_its_files_or_its_phase_are_chosen(
     asked: dict[str, Any], headings: list[str]
 ) -> None:
     text = select_sections(SPEC, **asked)
-    found = [one for one in text.splitlines() if one.startswith("#") and "not a" not in one]
-    assert found == headings
+    chosen = [line for line in text.splitlines() if line.startswith("#") and "not a" not in line]
+    assert chosen == headings
 
 
 def test_what_names_the_task_goes_before_what_names_its_phase() -> None:

@@ -60,7 +60,7 @@ def test_while_it_runs_the_steps_count_and_at_the_end_the_whole() -> None:
 
 
 def test_what_a_killed_run_never_reported_is_counted_by_the_next() -> None:
-    unseen = Meter()  # killed before it said anything: 200 and 40 are lost to us
+    unseen = Meter()  # killed before its first report: 200 and 40 are lost
     after = metered(recorded("codex", "resume"), Meter(before=unseen.session))
     assert after.spent.tokens == TokenCount(input=400, output=80)
 

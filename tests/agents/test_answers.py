@@ -1,4 +1,4 @@
-"""Verdicts of reviewers and judges, from whatever they said around them."""
+"""Verdicts of reviewers and judges, in any text around them."""
 
 from __future__ import annotations
 

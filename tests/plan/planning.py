@@ -1,4 +1,4 @@
-"""Short ways to read a plan in a test, and to ask what came of it."""
+"""Shorthands to read a plan in a test, and to query the result."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ def reading(text: str, name: str = "plan.md") -> ParsedPlan:
 
 def compiled(text: str, name: str = "plan.md") -> Compiled:
     """Read and compile a plan that has no errors."""
-    found = reading(text, name)
-    result = plan.compile(found.plan)
-    assert errors((*found.problems, *result.problems)) == []
+    parsed = reading(text, name)
+    result = plan.compile(parsed.plan)
+    assert errors((*parsed.problems, *result.problems)) == []
     return result
 
 
 def problems(text: str, name: str = "plan.md") -> list[Problem]:
-    """Everything that reading and compiling have to say."""
-    found = reading(text, name)
-    return [*found.problems, *plan.compile(found.plan).problems]
+    """Return all problems from reading and compiling."""
+    parsed = reading(text, name)
+    return [*parsed.problems, *plan.compile(parsed.plan).problems]
 
 
-def errors(found: Iterable[Problem]) -> list[Problem]:
-    return [problem for problem in found if problem.severity is Severity.ERROR]
+def errors(reported: Iterable[Problem]) -> list[Problem]:
+    return [problem for problem in reported if problem.severity is Severity.ERROR]
 
 
-def codes(found: Iterable[Problem]) -> list[str]:
-    return [problem.code for problem in found]
+def codes(reported: Iterable[Problem]) -> list[str]:
+    return [problem.code for problem in reported]
 
 
-def only(found: Iterable[Problem], code: str) -> Problem:
-    """The one problem with this code."""
-    (problem,) = [problem for problem in found if problem.code == code]
+def only(reported: Iterable[Problem], code: str) -> Problem:
+    """Return the only problem with this code."""
+    (problem,) = [problem for problem in reported if problem.code == code]
     return problem
 
 
@@ -66,11 +66,11 @@ def tasks(text: str, name: str = "plan.md") -> dict[str, PlanTask]:
 def edges(result: Compiled, *why: EdgeReason) -> set[tuple[str, str]]:
     """The edges of some kinds, or all of them, with barriers written out."""
     kinds = why or tuple(EdgeReason)
-    found = {(edge.before, edge.after) for edge in result.edges if edge.why in kinds}
+    pairs = {(edge.before, edge.after) for edge in result.edges if edge.why in kinds}
     for barrier in result.barriers:
         if barrier.why in kinds:
-            found |= {(a, b) for a in barrier.before for b in barrier.after}
-    return found
+            pairs |= {(a, b) for a in barrier.before for b in barrier.after}
+    return pairs
 
 
 def needs(result: Compiled) -> set[tuple[str, str]]:
@@ -78,7 +78,7 @@ def needs(result: Compiled) -> set[tuple[str, str]]:
 
 
 def order(result: Compiled) -> set[tuple[str, str]]:
-    """Every pair of tasks of which one must come before the other."""
+    """Return every ordered pair of tasks, the earlier task first."""
     after: dict[str, set[str]] = {task.id: set() for task in result.plan.tasks}
     for a, b in needs(result):
         after[a].add(b)
@@ -96,17 +96,17 @@ def order(result: Compiled) -> set[tuple[str, str]]:
 
 
 def waves(result: Compiled) -> list[list[str]]:
-    """The tasks as they could start, if each took one step and there was room for all."""
+    """Return the tasks in waves, as if each took a step and there was room for all."""
     before: dict[str, set[str]] = {task.id: set() for task in result.plan.tasks}
     for a, b in needs(result):
         before[b].add(a)
-    found = []
+    started = []
     done: set[str] = set()
     while len(done) < len(before):
         wave = [id for id, waits in before.items() if id not in done and waits <= done]
-        found.append(wave)
+        started.append(wave)
         done.update(wave)
-    return found
+    return started
 
 
 def random_plan(seed: int) -> str:
@@ -128,6 +128,6 @@ def random_plan(seed: int) -> str:
                 files = rng.sample(PATTERNS[:-1], rng.randint(1, 3))
                 lines.append(f"  <!-- files: {', '.join(files)} -->")
             if rng.random() < 0.3:
-                other = rng.randint(1, len(sizes))
-                lines.append(f"  <!-- depends: {other}.{rng.randint(1, sizes[other - 1])} -->")
+                target = rng.randint(1, len(sizes))
+                lines.append(f"  <!-- depends: {target}.{rng.randint(1, sizes[target - 1])} -->")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Looking for what could run in parallel, and putting it into the file."""
+"""Proposed annotations, and their place in the file."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def test_tasks_that_change_the_same_file_stay_in_order() -> None:
 
 
 def test_tasks_that_put_others_together_come_after_them() -> None:
-    found = advice(
+    proposed = advice(
         "## P\n- [ ] Make src/a.ts\n- [ ] Make src/b.ts\n- [ ] Integrate both in src/c.ts\n"
     )
-    result = compiled(found.data.decode())
+    result = compiled(proposed.data.decode())
     assert edges(result) == edges(result, EdgeReason.EXPLICIT) == {("1.1", "1.3"), ("1.2", "1.3")}
 
 
@@ -117,8 +117,8 @@ def test_a_manual_step_needs_no_files() -> None:
 
 
 def test_line_ends_are_kept_and_the_last_line_stays_open() -> None:
-    found = annotate("plan.md", b"## P\r\n1. [ ] src/a.ts\r\n2. [ ] src/b.ts")
-    assert found.data == (
+    proposed = annotate("plan.md", b"## P\r\n1. [ ] src/a.ts\r\n2. [ ] src/b.ts")
+    assert proposed.data == (
         b"## P\r\n<!-- execution: parallel -->\r\n1. [ ] src/a.ts\r\n   <!-- files: src/a.ts -->"
         b"\r\n2. [ ] src/b.ts\r\n   <!-- files: src/b.ts -->"
     )
@@ -128,7 +128,7 @@ REPOSITORY = ["src/app.py", "src/util/names.py", "README.md", "web/app.py", "doc
 
 
 @pytest.mark.parametrize(
-    ("text", "repository", "found"),
+    ("text", "repository", "files"),
     [
         ("Change src/app.py.", None, ("src/app.py",)),
         ("Change `src/**/*.ts`", None, ("src/**/*.ts",)),
@@ -149,13 +149,13 @@ REPOSITORY = ["src/app.py", "src/util/names.py", "README.md", "web/app.py", "doc
     ],
 )
 def test_files_are_known_from_the_text_or_the_repository(
-    text: str, repository: list[str] | None, found: tuple[str, ...]
+    text: str, repository: list[str] | None, files: tuple[str, ...]
 ) -> None:
-    assert find_files(text, Repository(repository)) == found
+    assert find_files(text, Repository(repository)) == files
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "numbers"),
     [
         ("after Task 1", ("1",)),
         ("needs tasks 1, 2 and 3", ("1", "2", "3")),
@@ -164,8 +164,8 @@ def test_files_are_known_from_the_text_or_the_repository(
         ("Task 1.2", ()),
     ],
 )
-def test_tasks_are_known_by_their_numbers(text: str, found: tuple[str, ...]) -> None:
-    assert find_tasks(text) == found
+def test_tasks_are_known_by_their_numbers(text: str, numbers: tuple[str, ...]) -> None:
+    assert find_tasks(text) == numbers
 
 
 def test_what_cannot_be_read_is_left_alone() -> None:

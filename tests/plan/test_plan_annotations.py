@@ -1,4 +1,4 @@
-"""Annotations: keys, values, lists, and everything that can be wrong with them."""
+"""Annotations: keys, values, lists, and the errors in them."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ def test_a_key_close_to_a_known_one_is_a_warning_with_a_suggestion() -> None:
 
 
 def test_an_unknown_key_beside_a_known_one_is_a_warning() -> None:
-    found = problems("- [ ] a\n  <!-- files: a; colour: red -->\n")
-    assert codes(found) == ["unknown-key"]
-    assert (found[0].line, found[0].column) == (2, 18)
+    reported = problems("- [ ] a\n  <!-- files: a; colour: red -->\n")
+    assert codes(reported) == ["unknown-key"]
+    assert (reported[0].line, reported[0].column) == (2, 18)
 
 
 def test_text_without_a_key_beside_a_known_one_is_a_warning() -> None:
@@ -138,13 +138,15 @@ def test_text_without_a_key_beside_a_known_one_is_a_warning() -> None:
 
 
 def test_phase_keys_on_a_task_and_task_keys_on_a_phase_are_warnings() -> None:
-    found = problems("## Phase 1: a\n<!-- files: a -->\n- [ ] a\n  <!-- execution: parallel -->\n")
-    assert sorted(codes(found)) == ["misplaced-key", "misplaced-key", "no-files"]
+    reported = problems(
+        "## Phase 1: a\n<!-- files: a -->\n- [ ] a\n  <!-- execution: parallel -->\n"
+    )
+    assert sorted(codes(reported)) == ["misplaced-key", "misplaced-key", "no-files"]
 
 
 def test_an_annotation_without_a_task_is_a_warning() -> None:
-    found = problems("## Overview\n<!-- execution: parallel -->\n## Phase 1: a\n- [-] a\n")
-    assert codes(found) == ["lost-annotation"]
+    reported = problems("## Overview\n<!-- execution: parallel -->\n## Phase 1: a\n- [-] a\n")
+    assert codes(reported) == ["lost-annotation"]
 
 
 def test_execution_is_parallel_or_sequential() -> None:
@@ -172,7 +174,7 @@ def test_a_task_may_say_that_it_depends_on_nothing(value: str) -> None:
 
 
 def test_a_task_may_depend_on_a_whole_phase() -> None:
-    found = reading(
+    parsed = reading(
         """
         ## Phase 1: a
         - [ ] a
@@ -182,7 +184,7 @@ def test_a_task_may_depend_on_a_whole_phase() -> None:
           <!-- depends: phase1 -->
         """
     )
-    assert [each.to for each in found.plan.tasks[1].depends_phases] == ["1"]
+    assert [each.to for each in parsed.plan.tasks[1].depends_phases] == ["1"]
 
 
 def test_a_task_cannot_depend_on_its_own_phase() -> None:

@@ -1,4 +1,4 @@
-"""Beads exports: open issues, what blocks them, and whose children they are."""
+"""Beads exports: open issues, their blockers and their parents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.plan.plan_records import EdgeReason, ItemKind
 
 
 def issue(id: str, *links: tuple[str, str], **fields: Any) -> str:
-    """One line of an export; a link is its kind and the other issue."""
+    """Return a line of an export; a link is its kind and the other issue."""
     return json.dumps(
         {
             "id": id,
@@ -41,8 +41,8 @@ def test_open_issues_become_tasks_and_closed_ones_are_met() -> None:
         issue("bd-3", ("blocks", "bd-2")),
         issue("bd-4", status="tombstone"),
     )
-    found = tasks(text, "issues.jsonl")
-    assert {id: task.status for id, task in found.items()} == {
+    by_id = tasks(text, "issues.jsonl")
+    assert {id: task.status for id, task in by_id.items()} == {
         "bd-2": State.RUNNING,
         "bd-3": State.WAITING,
     }
@@ -114,7 +114,7 @@ def test_metadata_may_be_a_string_of_json() -> None:
 
 
 def test_blocked_is_a_status_only_if_nothing_in_the_plan_explains_it() -> None:
-    found = tasks(
+    by_id = tasks(
         export(
             issue("bd-1"),
             issue("bd-2", ("blocks", "bd-1"), status="blocked"),
@@ -123,7 +123,7 @@ def test_blocked_is_a_status_only_if_nothing_in_the_plan_explains_it() -> None:
         ),
         "issues.jsonl",
     )
-    assert [task.status for task in found.values()] == [
+    assert [task.status for task in by_id.values()] == [
         State.WAITING,
         State.WAITING,
         State.BLOCKED,

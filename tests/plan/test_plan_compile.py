@@ -97,12 +97,12 @@ def test_every_edge_can_be_explained() -> None:
         - [ ] Manual verification
         """
     )
-    said = {explain_edge(edge) for edge in result.edges}
-    assert "their phase runs one task after the other (line 3 and 4)" in said
-    assert "2.3 depends on 2.1 (line 12)" in said
-    assert "both may change x (line 7 and 9)" in said
-    assert "a person looks at 2.4 when 2.3 is done (line 11 and 13)" in said
-    assert "the phase of 2.1 comes after that of 1.2 (line 2 and 5)" in said
+    reasons = {explain_edge(edge) for edge in result.edges}
+    assert "their phase runs one task after the other (line 3 and 4)" in reasons
+    assert "2.3 depends on 2.1 (line 12)" in reasons
+    assert "both may change x (line 7 and 9)" in reasons
+    assert "a person looks at 2.4 when 2.3 is done (line 11 and 13)" in reasons
+    assert "the phase of 2.1 comes after that of 1.2 (line 2 and 5)" in reasons
 
 
 claims = st.lists(
@@ -113,9 +113,9 @@ claims = st.lists(
 def linked(claimed: list[list[str]]) -> set[tuple[int, int]]:
     sweep = Sweep(claimed)
     return {
-        (other, number)
+        (earlier, number)
         for number, patterns in enumerate(claimed)
-        for other in sweep.claim(number, patterns)
+        for earlier in sweep.claim(number, patterns)
     }
 
 
@@ -169,7 +169,7 @@ def test_random_plans_keep_every_promise(seed: int) -> None:
 
 
 def promised_by_phases(result: Compiled, known: set[tuple[str, str]]) -> None:
-    """Everything that rulings 1 and 3 promise, spelled out pair by pair."""
+    """Assert the promises of rulings 1 and 3, pair by pair."""
     members: dict[str, list[str]] = {phase.label: [] for phase in result.plan.phases}
     for task in result.plan.tasks:
         members[task.phase].append(task.id)
@@ -184,7 +184,7 @@ def promised_by_phases(result: Compiled, known: set[tuple[str, str]]) -> None:
 
 
 def connected(a: str, b: str, pairs: set[tuple[str, str]]) -> bool:
-    """Whether a chain of orders and overlaps joins two tasks, in whatever direction."""
+    """Return whether a chain of orders and overlaps joins two tasks, in any direction."""
     near: dict[str, set[str]] = {}
     for x, y in pairs:
         near.setdefault(x, set()).add(y)

@@ -1,4 +1,4 @@
-"""The corpus under tests/plans: each file and, beside it, what weft makes of it.
+"""The corpus under tests/plans: each file and, beside it, the result of reading it.
 
     WEFT_GOLDEN=1 pytest tests/plan/test_plan_corpus.py
 
@@ -22,12 +22,12 @@ CORPUS = sorted(path for path in PLANS.iterdir() if not path.name.endswith(".gol
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
 def test_a_plan_compiles_to_its_golden_file(path: Path) -> None:
     reading = plan.read(path.name, path.read_bytes())
-    found = plan.as_json(reading, plan.compile(reading.plan))
+    result = plan.as_json(reading, plan.compile(reading.plan))
     golden = path.with_name(f"{path.name}.golden.json")
     if os.environ.get("WEFT_GOLDEN"):
-        text = json.dumps(found, indent=1, ensure_ascii=False)
+        text = json.dumps(result, indent=1, ensure_ascii=False)
         golden.write_text(text + "\n", encoding="utf-8")
-    assert found == json.loads(golden.read_text(encoding="utf-8"))
+    assert result == json.loads(golden.read_text(encoding="utf-8"))
 
 
 def test_the_corpus_is_large_and_has_no_orphans() -> None:

@@ -1,4 +1,4 @@
-"""Reading never raises, whatever the bytes are; and neither does anything done with the result."""
+"""No bytes make reading raise, nor any use of the result."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ BITS = [
 
 
 def everything(name: str, data: bytes) -> ParsedPlan:
-    """Read and do all that can be done with what was read."""
+    """Read, and use the result in every way."""
     reading = plan.read(name, data)
     compiled = plan.compile(reading.plan, capacity=2)
-    # Printable: no half characters, nothing that JSON cannot say.
+    # Printable: no half characters, and valid JSON.
     json.dumps(plan.as_json(reading, compiled), allow_nan=False, ensure_ascii=False).encode()
     for problem in reading.problems:
         assert problem.line >= 1

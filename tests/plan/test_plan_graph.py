@@ -1,4 +1,4 @@
-"""The graph helpers, against tables of cases and against what one would do by hand."""
+"""The graph functions, against tables of cases and naive algorithms."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_what_is_on_or_behind_a_cycle_is_left_out_of_the_order() -> None:
 def test_both_orders_hold_every_node_and_every_edge_points_forward(
     successors: list[list[int]],
 ) -> None:
-    for found in (graph.order(successors), graph.late_order(successors)):
-        rank = {node: at for at, node in enumerate(found)}
-        assert sorted(found) == list(range(len(successors)))
+    for nodes in (graph.order(successors), graph.late_order(successors)):
+        rank = {node: at for at, node in enumerate(nodes)}
+        assert sorted(nodes) == list(range(len(successors)))
         assert all(rank[a] < rank[b] for a, following in enumerate(successors) for b in following)
 
 

@@ -12,7 +12,7 @@ from weft.plan.plan_records import Compiled, ParsedPlan
 from weft.plan.problems import MOST_PROBLEMS
 
 MEGABYTE = 1024 * 1024
-# Far above what is measured, far below what anything quadratic would take.
+# Far above the measured time, far below that of a quadratic algorithm.
 SECONDS = 12
 MEGABYTES = 500
 
@@ -99,12 +99,12 @@ def test_hostile_input_is_answered_in_bounded_time_and_memory(case: str) -> None
     reading, compiled = checked(name, data)
     assert time.process_time() - started < SECONDS
     assert peak_memory() - used < MEGABYTES
-    found = (*reading.problems, *compiled.problems)
+    reported = (*reading.problems, *compiled.problems)
     if case in REFUSED:
         assert reading.plan.tasks == ()
-        assert [problem.code for problem in found] == ["too-large"]
-    assert found
-    assert len(found) <= 4 * MOST_PROBLEMS + 2
+        assert [problem.code for problem in reported] == ["too-large"]
+    assert reported
+    assert len(reported) <= 4 * MOST_PROBLEMS + 2
 
 
 def test_compiling_takes_time_in_proportion_to_tasks_and_paths() -> None:
@@ -118,7 +118,7 @@ def test_compiling_takes_time_in_proportion_to_tasks_and_paths() -> None:
             plan.compile(reading.plan)
             best = min(best, time.process_time() - started)
         seconds[count] = best
-    # The bench holds the real bounds; this only catches what is not linear at all.
+    # The bench holds the real bounds; this only catches a quadratic algorithm.
     assert seconds[5000] < 2
     assert seconds[5000] < 30 * seconds[500]
 

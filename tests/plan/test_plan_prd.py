@@ -1,4 +1,4 @@
-"""prd.json: stories, subtasks, and a pointer to everything that is malformed."""
+"""prd.json: stories, subtasks, and a pointer to each malformed value."""
 
 from __future__ import annotations
 
@@ -102,16 +102,16 @@ def test_subtasks_are_named_after_their_story_and_come_before_it() -> None:
     text = prd(
         story(subtasks=[{"description": "one", "files": ["a"]}, {"id": "x", "description": "two"}])
     )
-    found = tasks(text, "prd.json")
-    assert list(found) == ["S.a", "S.x", "S"]
-    assert [task.kind for task in found.values()] == [
+    by_id = tasks(text, "prd.json")
+    assert list(by_id) == ["S.a", "S.x", "S"]
+    assert [task.kind for task in by_id.values()] == [
         ItemKind.SUBTASK,
         ItemKind.SUBTASK,
         ItemKind.STORY,
     ]
     # A subtask that names no files may touch those of its story, which holds them all.
-    assert found["S.x"].files == ("a.py",)
-    assert found["S"].files == ("a.py", "a")
+    assert by_id["S.x"].files == ("a.py",)
+    assert by_id["S"].files == ("a.py", "a")
 
 
 def test_a_subtask_names_a_sibling_in_full_or_in_short() -> None:
@@ -163,8 +163,8 @@ def test_siblings_that_overlap_go_one_after_the_other() -> None:
 
 
 def test_a_story_that_passed_has_passed_with_all_its_parts() -> None:
-    found = tasks(prd(story(passes=True, subtasks=[{"description": "one"}])), "prd.json")
-    assert {task.status for task in found.values()} == {State.DONE}
+    by_id = tasks(prd(story(passes=True, subtasks=[{"description": "one"}])), "prd.json")
+    assert {task.status for task in by_id.values()} == {State.DONE}
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_a_story_that_passed_has_passed_with_all_its_parts() -> None:
 def test_malformed_input_is_refused_whole_with_a_pointer(
     text: str, code: str, pointer: str
 ) -> None:
-    found = reading(text, "prd.json")
-    assert (code, pointer) in [(each.code, each.pointer) for each in errors(found.problems)]
-    assert found.plan.tasks == ()
+    parsed = reading(text, "prd.json")
+    assert (code, pointer) in [(each.code, each.pointer) for each in errors(parsed.problems)]
+    assert parsed.plan.tasks == ()
 
 
 @pytest.mark.parametrize(

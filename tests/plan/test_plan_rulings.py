@@ -1,4 +1,4 @@
-"""Every ruling of the plan format, by number. Each test says what the ruling says."""
+"""Every ruling of the plan format, by number."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_ruling_1_a_number_is_a_label_first_and_an_ordinal_only_if_no_phase_carr
         - [ ] c
     """
     assert order(compiled(text.format(number=2))) == {("2.1", "4.1")}
-    # Nobody carries 1, so it is the first phase.
+    # No phase carries 1, so it means the first phase.
     assert order(compiled(text.format(number=1))) == {("2.1", "4.1")}
 
 
@@ -306,9 +306,9 @@ def test_ruling_5_a_way_round_through_another_task_counts_as_an_edge() -> None:
 
 
 def test_ruling_5_a_group_larger_than_capacity_is_a_warning() -> None:
-    found = reading(GROUP.format(execution="parallel", file="b"))
-    assert plan.compile(found.plan, capacity=2).groups == (("1.1", "1.2"), ("1.3", "1.4"))
-    result = plan.compile(found.plan, capacity=1)
+    parsed = reading(GROUP.format(execution="parallel", file="b"))
+    assert plan.compile(parsed.plan, capacity=2).groups == (("1.1", "1.2"), ("1.3", "1.4"))
+    result = plan.compile(parsed.plan, capacity=1)
     assert result.groups == ()
     assert codes(result.problems) == ["group-too-large", "group-too-large"]
 
@@ -419,7 +419,7 @@ def test_ruling_8_a_cycle_is_an_error_that_prints_all_of_it_with_line_numbers() 
 
 
 def test_ruling_8_every_cycle_is_reported() -> None:
-    found = problems(
+    reported = problems(
         """
         ## Phase 1: a
         <!-- execution: parallel -->
@@ -431,7 +431,7 @@ def test_ruling_8_every_cycle_is_reported() -> None:
           <!-- files: c; depends: task3 -->
         """
     )
-    assert codes(errors(found)) == ["cycle", "cycle"]
+    assert codes(errors(reported)) == ["cycle", "cycle"]
 
 
 def test_ruling_8_phases_can_make_a_cycle() -> None:
@@ -451,8 +451,8 @@ def test_ruling_8_phases_can_make_a_cycle() -> None:
 
 
 def test_ruling_8_a_phase_that_depends_on_itself_is_said_to() -> None:
-    found = problems("## Phase 1: a\n<!-- depends: phase1 -->\n- [-] a\n")
-    assert codes(found) == ["own-phase"]
+    reported = problems("## Phase 1: a\n<!-- depends: phase1 -->\n- [-] a\n")
+    assert codes(reported) == ["own-phase"]
 
 
 MANUAL = "User Manual Verification 'Setup' (Protocol in workflow.md)"
@@ -467,9 +467,9 @@ MANUAL = "User Manual Verification 'Setup' (Protocol in workflow.md)"
     ],
 )
 def test_ruling_9_a_manual_step_waits_for_a_person_and_claims_no_files(text: str) -> None:
-    found = reading(f"## Phase 1: a\n- [ ] {text}\n")
-    (task,) = found.plan.tasks
-    assert (task.agent, task.claims, found.problems) == ("human", (), ())
+    parsed = reading(f"## Phase 1: a\n- [ ] {text}\n")
+    (task,) = parsed.plan.tasks
+    assert (task.agent, task.claims, parsed.problems) == ("human", (), ())
 
 
 def test_ruling_9_in_a_sequential_phase_it_keeps_its_place() -> None:
@@ -540,28 +540,28 @@ def test_ruling_10_writing_back_changes_mark_commit_note_and_checkpoint_only() -
         b"# T\r\n## Phase 1: a\r\n- [ ] Task 1: a\r\n  <!-- files: a -->\r\n"
         b"## Phase 2: b\r\n* [~]  Task 1: b  \r\n"
     )
-    found = plan.read("plan.md", before).plan
+    parsed = plan.read("plan.md", before).plan
     statuses = {
         "1.1": Status(state=State.DONE, commit="9f8e7d6"),
         "2.1": Status(state=State.BLOCKED, note="no key"),
     }
-    assert write_back(before, found, statuses, trunk="1a2b3c4").data == (
+    assert write_back(before, parsed, statuses, trunk="1a2b3c4").data == (
         b"# T\r\n## Phase 1: a [checkpoint: 1a2b3c4]\r\n- [x] Task 1: a 9f8e7d6\r\n"
         b"  <!-- files: a -->\r\n## Phase 2: b\r\n* [!]  Task 1: b [BLOCKED: no key]  \r\n"
     )
 
 
 def test_ruling_10_a_task_that_is_gone_is_reported_and_never_put_back() -> None:
-    found = plan.read("plan.md", b"## Phase 1: a\n- [ ] Task 1: a\n- [ ] Task 2: b\n").plan
+    parsed = plan.read("plan.md", b"## Phase 1: a\n- [ ] Task 1: a\n- [ ] Task 2: b\n").plan
     edited = b"## Phase 1: a\n- [ ] Task 2: b\n"
     statuses = {id: Status(state=State.DONE) for id in ("1.1", "1.2")}
-    written = write_back(edited, found, statuses)
+    written = write_back(edited, parsed, statuses)
     assert written.data == b"## Phase 1: a\n- [x] Task 2: b\n"
     assert [task.id for task in written.gone] == ["1.1"]
 
 
 def test_ruling_11_a_task_without_a_number_takes_its_ordinal_or_the_next_free_number() -> None:
-    found = reading(
+    parsed = reading(
         """
         ## Phase 1: a
         - [ ] Task 2: carries two
@@ -569,7 +569,7 @@ def test_ruling_11_a_task_without_a_number_takes_its_ordinal_or_the_next_free_nu
         - [ ] its ordinal is free
         """
     ).plan.tasks
-    assert [task.id for task in found] == ["1.2", "1.4", "1.3"]
+    assert [task.id for task in parsed] == ["1.2", "1.4", "1.3"]
 
 
 def test_ruling_11_the_same_number_twice_is_a_warning_and_a_reference_to_it_an_error() -> None:
@@ -580,16 +580,16 @@ def test_ruling_11_the_same_number_twice_is_a_warning_and_a_reference_to_it_an_e
         - [ ] Task 2: c
           <!-- depends: {reference} -->
     """
-    found = reading(text.format(reference="1.3"))
-    assert [task.id for task in found.plan.tasks] == ["1.1", "1.3", "1.2"]
-    assert only(found.problems, "repeated-number").line == 4
-    assert errors(found.problems) == []
+    parsed = reading(text.format(reference="1.3"))
+    assert [task.id for task in parsed.plan.tasks] == ["1.1", "1.3", "1.2"]
+    assert only(parsed.problems, "repeated-number").line == 4
+    assert errors(parsed.problems) == []
     assert codes(errors(problems(text.format(reference="task1")))) == ["ambiguous-task"]
     assert codes(errors(problems(text.format(reference="1.1")))) == ["ambiguous-task"]
 
 
 def test_ruling_11_phases_are_labelled_by_the_same_rule() -> None:
-    found = reading(
+    parsed = reading(
         """
         ## Phase 2: a
         - [ ] a
@@ -602,16 +602,16 @@ def test_ruling_11_phases_are_labelled_by_the_same_rule() -> None:
         - [ ] d
         """
     )
-    assert [phase.label for phase in found.plan.phases] == ["2", "4", "5", "3"]
-    assert codes(errors(found.problems)) == ["ambiguous-phase"]
+    assert [phase.label for phase in parsed.plan.phases] == ["2", "4", "5", "3"]
+    assert codes(errors(parsed.problems)) == ["ambiguous-phase"]
 
 
 def test_ruling_11_a_heading_with_no_task_under_it_is_prose() -> None:
-    found = reading("## Overview\ntext\n## Phase 1: a\n- [ ] a\n## Notes\n- nothing\n")
-    assert [phase.title for phase in found.plan.phases] == ["a"]
-    assert [task.id for task in found.plan.tasks] == ["1.1"]
+    parsed = reading("## Overview\ntext\n## Phase 1: a\n- [ ] a\n## Notes\n- nothing\n")
+    assert [phase.title for phase in parsed.plan.phases] == ["a"]
+    assert [task.id for task in parsed.plan.tasks] == ["1.1"]
 
 
 def test_ruling_11_ids_are_phase_and_task_or_what_the_author_chose() -> None:
-    found = tasks("## Phase 2: a\n- [ ] Task 3: a\n- [ ] Task 4: b\n  <!-- id: b -->\n")
-    assert list(found) == ["2.3", "b"]
+    by_id = tasks("## Phase 2: a\n- [ ] Task 3: a\n- [ ] Task 4: b\n  <!-- id: b -->\n")
+    assert list(by_id) == ["2.3", "b"]

@@ -1,4 +1,4 @@
-"""What people write: bullets, boxes, numbers, line ends, indentation, code."""
+"""Spellings that people use: bullets, boxes, numbers, line ends, indentation, code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from weft.plan.plan_records import EdgeReason
 
 @pytest.mark.parametrize("bullet", ["-", "*", "+", "1.", "1)", "-\t", "  -", "12."])
 def test_any_bullet_makes_a_task(bullet: str) -> None:
-    found = reading(f"## Phase 1: a\n\n{bullet} [ ] Task 1: do it\n")
-    assert [(task.id, task.text) for task in found.plan.tasks] == [("1.1", "do it")]
+    parsed = reading(f"## Phase 1: a\n\n{bullet} [ ] Task 1: do it\n")
+    assert [(task.id, task.text) for task in parsed.plan.tasks] == [("1.1", "do it")]
 
 
 @pytest.mark.parametrize(
@@ -115,36 +115,36 @@ def test_a_phase_at_another_level_is_read_with_a_warning(level: str) -> None:
 
 
 def test_a_heading_inside_a_phase_does_not_end_it() -> None:
-    found = reading("## Phase 1: a\n\n### Tasks\n\n- [ ] a\n\n### Notes\n\n- [ ] b\n")
-    assert [task.id for task in found.plan.tasks] == ["1.1", "1.2"]
+    parsed = reading("## Phase 1: a\n\n### Tasks\n\n- [ ] a\n\n### Notes\n\n- [ ] b\n")
+    assert [task.id for task in parsed.plan.tasks] == ["1.1", "1.2"]
 
 
 def test_tasks_before_any_heading_are_a_phase_of_their_own() -> None:
-    found = reading("# The plan\n\n- [ ] a\n- [ ] b\n")
-    assert found.plan.title == "The plan"
-    assert [task.id for task in found.plan.tasks] == ["1.1", "1.2"]
+    parsed = reading("# The plan\n\n- [ ] a\n- [ ] b\n")
+    assert parsed.plan.title == "The plan"
+    assert [task.id for task in parsed.plan.tasks] == ["1.1", "1.2"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 def test_line_ends_and_a_bom_make_no_difference(end: str, bom: bytes) -> None:
     text = "## Phase 1: a\n<!-- execution: parallel -->\n- [ ] a\n  <!-- files: a -->\n"
-    found = plan.read("plan.md", bom + text.replace("\n", end).encode())
-    assert found.problems == ()
-    assert found.plan.phases[0].parallel
-    assert found.plan.tasks[0].files == ("a",)
+    parsed = plan.read("plan.md", bom + text.replace("\n", end).encode())
+    assert parsed.problems == ()
+    assert parsed.plan.phases[0].parallel
+    assert parsed.plan.tasks[0].files == ("a",)
 
 
 def test_tabs_indent_as_well_as_blanks() -> None:
-    found = reading("## Phase 1: a\n-\t[ ] Task 1: a\n\t<!-- files: a -->\n\t- [ ] sub\n")
-    (task,) = found.plan.tasks
+    parsed = reading("## Phase 1: a\n-\t[ ] Task 1: a\n\t<!-- files: a -->\n\t- [ ] sub\n")
+    (task,) = parsed.plan.tasks
     assert task.files == ("a",)
     assert task.details == "- [ ] sub"
-    assert found.problems == ()
+    assert parsed.problems == ()
 
 
 def test_nothing_inside_a_code_fence_counts() -> None:
-    found = reading(
+    parsed = reading(
         """
         ## Phase 1: a
         ```markdown
@@ -159,8 +159,8 @@ def test_nothing_inside_a_code_fence_counts() -> None:
           ~~~
         """
     )
-    assert [(task.id, task.files) for task in found.plan.tasks] == [("1.1", ("a",))]
-    assert not found.plan.phases[0].parallel
+    assert [(task.id, task.files) for task in parsed.plan.tasks] == [("1.1", ("a",))]
+    assert not parsed.plan.phases[0].parallel
 
 
 def test_a_comment_in_a_code_span_is_an_example() -> None:
@@ -202,7 +202,7 @@ def test_prose_that_is_not_indented_is_no_part_of_the_text() -> None:
 
 
 def test_sub_bullets_are_details_of_their_task() -> None:
-    found = reading(
+    parsed = reading(
         """
         - [ ] Task 1: a
           <!-- files: a -->
@@ -214,19 +214,19 @@ def test_sub_bullets_are_details_of_their_task() -> None:
         - [ ] Task 2: b
         """
     )
-    assert len(found.plan.tasks) == 2
-    assert found.plan.tasks[0].details == ("- [ ] first\n  - deeper\n- [x] second\n\nA paragraph.")
+    assert len(parsed.plan.tasks) == 2
+    assert parsed.plan.tasks[0].details == ("- [ ] first\n  - deeper\n- [x] second\n\nA paragraph.")
 
 
 def test_an_annotation_that_is_not_indented_goes_to_the_task_above_with_a_warning() -> None:
-    found = reading("- [ ] a\n<!-- files: a -->\n- [ ] b\n<!-- files: b -->\n")
-    assert [task.files for task in found.plan.tasks] == [("a",), ("b",)]
-    assert codes(found.problems) == ["not-indented", "not-indented"]
+    parsed = reading("- [ ] a\n<!-- files: a -->\n- [ ] b\n<!-- files: b -->\n")
+    assert [task.files for task in parsed.plan.tasks] == [("a",), ("b",)]
+    assert codes(parsed.problems) == ["not-indented", "not-indented"]
 
 
 def test_a_bullet_without_a_mark_is_prose_but_suspicious_if_it_is_numbered() -> None:
-    found = problems("- [ ] a <!-- files: a -->\n- Task 2: b\n- just a note\n")
-    assert codes(found) == ["missing-mark"]
+    reported = problems("- [ ] a <!-- files: a -->\n- Task 2: b\n- just a note\n")
+    assert codes(reported) == ["missing-mark"]
 
 
 def test_an_unknown_mark_is_an_error() -> None:
@@ -235,8 +235,8 @@ def test_an_unknown_mark_is_an_error() -> None:
 
 
 def test_footnotes_and_links_are_no_tasks() -> None:
-    found = reading("- [ ] a\n- [1] a footnote\n- [a link](https://example.com)\n")
-    assert len(found.plan.tasks) == 1
+    parsed = reading("- [ ] a\n- [1] a footnote\n- [a link](https://example.com)\n")
+    assert len(parsed.plan.tasks) == 1
 
 
 def test_a_task_that_is_indented_like_code_is_a_warning() -> None:
@@ -254,20 +254,20 @@ def test_lists_nested_beyond_reason_are_not_searched_and_that_is_said() -> None:
 
 
 def test_quotes_are_prose() -> None:
-    found = reading("## Phase 1: a\n> - [ ] no\n> <!-- execution: parallel -->\n\n- [ ] yes\n")
-    assert [task.text for task in found.plan.tasks] == ["yes"]
-    assert not found.plan.phases[0].parallel
+    parsed = reading("## Phase 1: a\n> - [ ] no\n> <!-- execution: parallel -->\n\n- [ ] yes\n")
+    assert [task.text for task in parsed.plan.tasks] == ["yes"]
+    assert not parsed.plan.phases[0].parallel
 
 
 def test_front_matter_and_rules_are_prose() -> None:
-    found = reading("---\ntitle: x\n---\n\n## Phase 1: a\n- [ ] a\n---\n- [ ] b\n\n***\n")
-    assert [(task.id, task.text) for task in found.plan.tasks] == [("1.1", "a"), ("1.2", "b")]
+    parsed = reading("---\ntitle: x\n---\n\n## Phase 1: a\n- [ ] a\n---\n- [ ] b\n\n***\n")
+    assert [(task.id, task.text) for task in parsed.plan.tasks] == [("1.1", "a"), ("1.2", "b")]
 
 
 def test_text_that_is_not_utf8_is_read_with_a_warning() -> None:
-    found = plan.read("plan.md", b"- [ ] caf\xe9 <!-- files: a -->\n")
-    assert found.plan.tasks[0].text == "caf�"
-    problem = only(found.problems, "not-utf8")
+    parsed = plan.read("plan.md", b"- [ ] caf\xe9 <!-- files: a -->\n")
+    assert parsed.plan.tasks[0].text == "caf�"
+    problem = only(parsed.problems, "not-utf8")
     assert (problem.line, problem.column) == (1, 10)
 
 

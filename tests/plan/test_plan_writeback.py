@@ -1,4 +1,4 @@
-"""Writing status back: what changes, what never does, and what happens when the file moved on."""
+"""Write-back: the bytes that change, the bytes that stay, and files that were edited meanwhile."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from weft.plan.writeback import MarkedPlan, Status, write_back
 def written(before: str, state: State, commit: str | None = None, note: str = "") -> str:
     """The text with another status for its first task."""
     data = before.encode()
-    found = plan.read("plan.md", data).plan
+    parsed = plan.read("plan.md", data).plan
     status = Status(state=state, commit=commit, note=note)
-    return write_back(data, found, {found.tasks[0].id: status}).data.decode()
+    return write_back(data, parsed, {parsed.tasks[0].id: status}).data.decode()
 
 
 @pytest.mark.parametrize(
@@ -113,22 +113,22 @@ HEADINGS = [
 def test_a_phase_that_is_complete_gets_its_checkpoint(before: str, after: str) -> None:
     data = f"{before}\n- [x] Task 1: a\n- [~] Task 2: b\n".encode()
     statuses = {"1.2": Status(state=State.SKIPPED)}
-    found = write_back(data, plan.read("plan.md", data).plan, statuses, trunk="1a2b3c4")
-    assert found.data.decode() == f"{after}\n- [x] Task 1: a\n- [-] Task 2: b\n"
+    marked = write_back(data, plan.read("plan.md", data).plan, statuses, trunk="1a2b3c4")
+    assert marked.data.decode() == f"{after}\n- [x] Task 1: a\n- [-] Task 2: b\n"
 
 
 def test_a_phase_that_was_complete_keeps_its_checkpoint() -> None:
     data = b"## Phase 1: a [checkpoint: 1234567]\n- [x] a\n## Phase 2: b\n- [ ] b\n"
-    found = plan.read("plan.md", data).plan
-    assert write_back(data, found, {"2.1": Status(state=State.RUNNING)}, trunk="1a2b3c4").data == (
+    parsed = plan.read("plan.md", data).plan
+    assert write_back(data, parsed, {"2.1": Status(state=State.RUNNING)}, trunk="1a2b3c4").data == (
         data.replace(b"[ ] b", b"[~] b")
     )
 
 
 def test_a_phase_without_a_heading_gets_none() -> None:
     data = b"- [ ] a\n"
-    found = plan.read("plan.md", data).plan
-    done = write_back(data, found, {"1.1": Status(state=State.DONE)}, trunk="1a2b3c4")
+    parsed = plan.read("plan.md", data).plan
+    done = write_back(data, parsed, {"1.1": Status(state=State.DONE)}, trunk="1a2b3c4")
     assert done.data == b"- [x] a\n"
 
 
@@ -144,15 +144,15 @@ ORIGINAL = """## Phase 1: a
 
 
 def after_edit(edited: str, *ids: str) -> MarkedPlan:
-    found = plan.read("plan.md", ORIGINAL.encode()).plan
+    parsed = plan.read("plan.md", ORIGINAL.encode()).plan
     done = {id: Status(state=State.DONE) for id in ids}
-    return write_back(edited.encode(), found, done)
+    return write_back(edited.encode(), parsed, done)
 
 
 @pytest.mark.parametrize(
     ("change", "to", "id", "line"),
     [
-        # Something was put in before it.
+        # A task was inserted before it.
         ("- [ ] Write", "- [ ] New\n- [ ] Write", "1.3", "- [x] Write the tests\n## Phase 2"),
         # It was renumbered.
         ("Task 2: Create", "Task 7: Create", "1.2", "- [x] Task 7: Create the printer"),
@@ -167,35 +167,35 @@ def after_edit(edited: str, *ids: str) -> MarkedPlan:
         ("] Named", "] Something else entirely", "named", "- [x] Something else entirely"),
         # Its phase was renamed.
         ("## Phase 1: a", "## Phase 1: z", "1.1", "- [x] Task 1: Create the parser"),
-        # Another one was removed.
+        # Another task was removed.
         ("- [ ] Task 2: Create the printer\n", "", "1.1", "- [x] Task 1: Create the parser"),
     ],
 )
 def test_a_task_is_found_again_by_what_it_is(change: str, to: str, id: str, line: str) -> None:
-    found = after_edit(ORIGINAL.replace(change, to, 1), id)
-    assert line in found.data.decode()
-    assert found.data.decode().count("[x]") == 1
-    assert found.gone == ()
+    marked = after_edit(ORIGINAL.replace(change, to, 1), id)
+    assert line in marked.data.decode()
+    assert marked.data.decode().count("[x]") == 1
+    assert marked.gone == ()
 
 
 def test_a_number_that_now_means_something_else_is_not_marked() -> None:
     edited = ORIGINAL.replace("Create the parser", "Delete all of the old files")
-    found = after_edit(edited, "1.1")
-    assert found.data == edited.encode()
-    assert [task.id for task in found.gone] == ["1.1"]
+    marked = after_edit(edited, "1.1")
+    assert marked.data == edited.encode()
+    assert [task.id for task in marked.gone] == ["1.1"]
 
 
 def test_a_task_that_was_renumbered_into_the_place_of_another_is_not_confused_with_it() -> None:
     edited = ORIGINAL.replace("- [ ] Task 1: Create the parser\n", "").replace("Task 2", "Task 1")
-    found = after_edit(edited, "1.1")
-    assert b"[x]" not in found.data
-    assert [task.id for task in found.gone] == ["1.1"]
+    marked = after_edit(edited, "1.1")
+    assert b"[x]" not in marked.data
+    assert [task.id for task in marked.gone] == ["1.1"]
 
 
 def test_a_file_that_is_no_plan_any_more_is_left_as_it_is() -> None:
-    found = after_edit("gone\n", "1.1", "1.2")
-    assert found.data == b"gone\n"
-    assert len(found.gone) == 2
+    marked = after_edit("gone\n", "1.1", "1.2")
+    assert marked.data == b"gone\n"
+    assert len(marked.gone) == 2
 
 
 STATES = [State.WAITING, State.RUNNING, State.DONE, State.BLOCKED, State.SKIPPED]
@@ -215,21 +215,21 @@ def test_a_round_trip_changes_no_other_byte(end: str, data: st.DataObject) -> No
             lines.append(f"{rng.choice('-*+')} [{rng.choice(' x~!-')}] t{task} w{tail}")
             lines.append(rng.choice(["  <!-- depends: -->", "  more", *junk]))
     before = end.join(lines).replace("\n", end).encode("utf-8", "surrogateescape")
-    found = plan.read("plan.md", before).plan
+    parsed = plan.read("plan.md", before).plan
     statuses = {
         task.id: Status(state=rng.choice(STATES), commit=rng.choice([None, "9f8e7d6"]), note="why")
-        for task in found.tasks
+        for task in parsed.tasks
         if rng.random() < 0.5
     }
-    after = write_back(before, found, statuses, trunk="1a2b3c4")
+    after = write_back(before, parsed, statuses, trunk="1a2b3c4")
     assert after.gone == ()
     assert _stripped(after.data) == _stripped(before)
     now = {task.id: task for task in plan.read("plan.md", after.data).plan.tasks}
-    assert list(now) == [task.id for task in found.tasks]
+    assert list(now) == [task.id for task in parsed.tasks]
     for id, status in statuses.items():
         assert now[id].status is status.state
-    # Once written, it stays: the same again changes nothing.
-    assert write_back(after.data, found, statuses, trunk="1a2b3c4").data == after.data
+    # A second write-back of the same statuses changes no byte.
+    assert write_back(after.data, parsed, statuses, trunk="1a2b3c4").data == after.data
 
 
 _MARK = re.compile(rb"(?m)^([-*+] )\[.\]")
@@ -237,5 +237,5 @@ _TAIL = re.compile(rb"(?m) (?:9f8e7d6|\[BLOCKED: why\]|\[checkpoint: 1a2b3c4\])(
 
 
 def _stripped(data: bytes) -> bytes:
-    """The file without everything that writing back may touch."""
+    """Return the file without the parts that write-back may touch."""
     return _TAIL.sub(b"", _MARK.sub(rb"\1[]", data))

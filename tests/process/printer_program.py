@@ -1,4 +1,4 @@
-"""An agent that prints numbered lines in bursts, the last one without a newline."""
+"""An agent that prints numbered lines in bursts, the last line without a newline."""
 
 from __future__ import annotations
 

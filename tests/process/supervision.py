@@ -1,6 +1,6 @@
-"""What the tests of supervision share: agents to start, and an observer from outside.
+"""Shared parts of the supervision tests: agents to start, and an observer from outside.
 
-The observer goes by a token on the command line, none of the evidence that weft itself uses.
+The observer goes by a token on the command line, which weft itself never uses as evidence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
 class Stage:
-    """One attempt's directory, its agents, and who of them lives."""
+    """The directory of an attempt, its agents, and their living processes."""
 
     def __init__(self, directory: Path, launcher: Launcher) -> None:
         self.directory = directory
@@ -58,14 +58,14 @@ class Stage:
         return (self.directory / attempt_files.STDOUT).read_text(errors="replace")
 
     def living(self) -> list[psutil.Process]:
-        found = []
+        processes = []
         for process in psutil.process_iter():
             try:
                 if self.token in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+                    processes.append(process)
             except psutil.Error:
                 continue
-        return found
+        return processes
 
     def wrapper(self) -> psutil.Process:
         record = attempt_files.find_record(str(self.directory / attempt_files.WRAPPER))

@@ -21,7 +21,7 @@ PRINTER = Path(__file__).with_name("printer_program.py")
 
 
 class Ledger:
-    """One record per line dealt with: the offset after it, and the line."""
+    """A record per handled line: the offset after it, and the line."""
 
     def __init__(self, path: Path) -> None:
         whole = path.read_bytes() if path.exists() else b""

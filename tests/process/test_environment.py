@@ -1,4 +1,4 @@
-"""Which variables reach an agent."""
+"""The variables that reach an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tailing: every line once, whatever the pieces it is written and read in."""
+"""Tailing: every line once, in pieces of any size."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def test_every_line_comes_once_whatever_the_pieces_and_restarts(
 ) -> None:
     path = tmp_path_factory.mktemp("tail") / "out"
     tail, offset = Tail(path), 0
-    found: list[OutputLine] = []
+    delivered: list[OutputLine] = []
     with path.open("ab", buffering=0) as file:
         for number, piece in enumerate(pieces):
             file.write(piece)
-            found += tail.lines()
-            offset = found[-1].end if found else 0
+            delivered += tail.lines()
+            offset = delivered[-1].end if delivered else 0
             if restarts[number : number + 1] == [True]:
                 tail = Tail(path, offset)
-    found += read_all(tail)
+    delivered += read_all(tail)
     text = b"".join(pieces)
-    assert b"\n".join(line.text for line in found) == text.removesuffix(b"\n")
-    assert [line.end for line in found] == [
-        sum(len(line.text) + 1 for line in found[: n + 1])
-        - (n + 1 == len(found) and text[-1:] != b"\n")
-        for n in range(len(found))
+    assert b"\n".join(line.text for line in delivered) == text.removesuffix(b"\n")
+    assert [line.end for line in delivered] == [
+        sum(len(line.text) + 1 for line in delivered[: n + 1])
+        - (n + 1 == len(delivered) and text[-1:] != b"\n")
+        for n in range(len(delivered))
     ]
-    assert read_all(Tail(path, found[-1].end if found else 0)) == []
+    assert read_all(Tail(path, delivered[-1].end if delivered else 0)) == []
 
 
 def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
@@ -66,12 +66,17 @@ def test_a_line_too_long_is_cut_and_what_follows_is_whole(tmp_path: Path, extra:
     path = tmp_path / "out"
     long = b"x" * (LONGEST + extra)
     path.write_bytes(b"before\n" + long + b"\nafter\n" + long)
-    found = read_all(Tail(path))
-    assert [line.text for line in found] == [b"before", long[:LONGEST], b"after", long[:LONGEST]]
-    assert [line.cut for line in found] == [0, extra, 0, extra]
-    assert found[-1].end == path.stat().st_size
+    delivered = read_all(Tail(path))
+    assert [line.text for line in delivered] == [
+        b"before",
+        long[:LONGEST],
+        b"after",
+        long[:LONGEST],
+    ]
+    assert [line.cut for line in delivered] == [0, extra, 0, extra]
+    assert delivered[-1].end == path.stat().st_size
     # A restart in the middle of the long line finds it again from its beginning.
-    assert read_all(Tail(path, found[0].end)) == found[1:]
+    assert read_all(Tail(path, delivered[0].end)) == delivered[1:]
 
 
 @pytest.mark.parametrize("size", [0, 1, LAST - 1, LAST, LAST + 1, 3 << 20])
@@ -83,18 +88,18 @@ def test_the_end_of_a_line_too_long_is_delivered_whatever_the_pieces(
     middle = b"".join(b"%08d" % number for number in range(size // 8 + 1))[:size]
     text = b"x" * LONGEST + middle + b"\nshort\n" + b"y" * (LONGEST + 3)
     tail = Tail(path)
-    found: list[OutputLine] = []
+    delivered: list[OutputLine] = []
     with path.open("ab", buffering=0) as file:
         for start in range(0, len(text), piece):
             file.write(text[start : start + piece])
-            found += tail.lines()
-    found += read_all(tail)
-    assert [line.last for line in found] == [middle[-LAST:] if size else b"", b"", b"yyy"]
-    assert [line.cut for line in found] == [size, 0, 3]
+            delivered += tail.lines()
+    delivered += read_all(tail)
+    assert [line.last for line in delivered] == [middle[-LAST:] if size else b"", b"", b"yyy"]
+    assert [line.cut for line in delivered] == [size, 0, 3]
 
 
 def test_memory_and_work_of_one_look_are_bounded_by_no_input(tmp_path: Path) -> None:
-    """A gigabyte of one line, and one of empty lines, of which each look takes a small part."""
+    """A line of a gigabyte, and a gigabyte of empty lines; each call takes a small part."""
     path = tmp_path / "out"
     with path.open("wb") as file:
         file.truncate(1 << 30)  # a hole: zeros without a newline

@@ -1,4 +1,4 @@
-"""kill -9 of weft and of wrappers: nothing is forgotten, no line is lost (invariants 5, 28, 29)."""
+"""kill -9 of weft and of wrappers: no agent and no line is lost (invariants 5, 28, 29)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kill_again_and_again(stage: Stage, build: str, count: int, seed: int) -> int
     kills = 0
     while True:
         supervisor = supervise(stage, build, count)
-        # The first one lives until its agent does: a start that is cut off is another test.
+        # The supervisor lives until its agent does: a start that is cut off is another test.
         wait_until(lambda: (stage.directory / attempt_files.STDOUT).exists() and stage.output())
         try:
             supervisor.wait(chance.random() * 0.3 if kills < 6 else 60)
@@ -97,7 +97,7 @@ def test_a_weakened_supervisor_that_keeps_no_offset_is_caught(stage: Stage) -> N
     supervisor.kill()
     supervisor.wait()
     seen = len(stage.output())
-    wait_until(lambda: len(stage.output()) > seen + 10_000)  # printed while nobody watched
+    wait_until(lambda: len(stage.output()) > seen + 10_000)  # printed while no weft ran
     supervisor = supervise(stage, "weak", 2000)
     assert supervisor.wait(PATIENCE) == 0
     assert ledger(stage) != stage.output().split("\n")
@@ -111,27 +111,27 @@ def test_killed_at_any_moment_of_a_start_weft_leaves_what_can_be_found_and_ended
     for number in range(4):
         place = tmp_path / str(number)
         place.mkdir()
-        one = Stage(place / "attempt", stage.launcher)
-        supervisor = supervise(one, "real", 10**9)
+        attempt = Stage(place / "attempt", stage.launcher)
+        supervisor = supervise(attempt, "real", 10**9)
         wait_until((place / "begun").exists)
         time.sleep(chance.random() * 0.15)
         supervisor.kill()
         supervisor.wait()
-        if (one.directory / attempt_files.ATTEMPT).exists():
-            anyio.run(attach(one.directory).stop)
+        if (attempt.directory / attempt_files.ATTEMPT).exists():
+            anyio.run(attach(attempt.directory).stop)
         # An order that comes too late has the lock for as long as it takes to be refused.
-        wait_until(lambda: is_proved_dead(one.directory, one.marker))  # noqa: B023
-        assert one.living() == []
-        # Recovery twice is recovery once, and an order still under way starts nothing any more.
-        assert is_proved_dead(one.directory, one.marker)
-        assert one.living() == []
+        wait_until(lambda: is_proved_dead(attempt.directory, attempt.marker))  # noqa: B023
+        assert attempt.living() == []
+        # A second recovery changes no record, and a late order starts no agent.
+        assert is_proved_dead(attempt.directory, attempt.marker)
+        assert attempt.living() == []
 
 
 Proof = Callable[[Path, str], bool]
 
 
 def orphan(stage: Stage) -> Process:
-    """An agent at work whose orchestrator was killed; returns who that was."""
+    """Return the agent at work of an orchestrator that was killed."""
     supervisor = supervise(stage, "real", 10**9)
     wait_until(
         lambda: (stage.directory / attempt_files.STDOUT).exists() and len(stage.output()) > 100
@@ -144,7 +144,7 @@ def orphan(stage: Stage) -> Process:
 
 
 def check_orphan(stage: Stage, is_dead: Proof) -> None:
-    """Nobody takes for dead what lives, and what was ended is."""
+    """Assert that a living agent is not taken for dead, and an ended agent is."""
     taken_for_dead = is_dead(stage.directory, stage.marker)
     alive = bool(stage.living())
     running = attach(stage.directory)
@@ -161,15 +161,15 @@ def test_children_of_a_killed_orchestrator_are_found_alive_and_then_ended(
 ) -> None:
     """orchestrator-killed-children-live.
 
-    Weakened: a build that takes the death of who started them for theirs.
+    Weakened: a build that takes the death of the parent for that of its children.
     """
     orphan(stage)
     check_orphan(stage, is_proved_dead)
     (tmp_path / "weak").mkdir()
-    other = Stage(tmp_path / "weak" / "attempt", stage.launcher)
-    orchestrator = orphan(other)
+    weak = Stage(tmp_path / "weak" / "attempt", stage.launcher)
+    orchestrator = orphan(weak)
     with pytest.raises(AssertionError, match="not True"):
-        check_orphan(other, lambda *_: not process_table.is_alive(orchestrator))
+        check_orphan(weak, lambda *_: not process_table.is_alive(orchestrator))
 
 
 @pytest.mark.parametrize("own", ["stay", "ignore"])
@@ -262,7 +262,7 @@ def test_nothing_is_proved_about_processes_that_cannot_be_seen_from_here(stage: 
 def test_a_pid_that_is_used_again_is_neither_taken_for_the_agent_nor_signalled(
     stage: Stage,
 ) -> None:
-    """pid-reuse: the record names a pid that belongs to somebody else by now."""
+    """pid-reuse: the record names a pid that belongs to another process by now."""
     running = stage.start_ready(stage.tree("stay"))
     anyio.run(running.stop)
     innocent = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -299,7 +299,7 @@ def test_who_only_looks_for_the_dead_is_not_taken_for_one_of_them(stage: Stage) 
         "while attempt_files.{0}(sys.argv[1]) is None: pass\n"
         "input()"
     )
-    for verb, found in (("try_lock", False), ("take_lock", True)):
+    for verb, belongs in (("try_lock", False), ("take_lock", True)):
         child = subprocess.Popen(
             [sys.executable, "-c", code.format(verb), str(stage.directory)],
             stdin=subprocess.PIPE,
@@ -308,7 +308,7 @@ def test_who_only_looks_for_the_dead_is_not_taken_for_one_of_them(stage: Stage) 
         with child:
             wait_until(lambda: not is_proved_dead(stage.directory, stage.marker))
             strays = [process.pid for process in find_strays(stage.directory, stage.marker)]
-            assert (child.pid in strays) is found
+            assert (child.pid in strays) is belongs
             child.kill()
 
 

@@ -1,4 +1,4 @@
-"""What an agent may write and reach in a sandbox."""
+"""The files and the network that an agent reaches in a sandbox."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def test_hidden_places_are_not_read_and_their_neighbours_are(
     (home / "second").symlink_to(home / "linked")
     hidden = ("keys", ".config/tool", "token", "second", "missing")
     program = READ.format(
-        hidden=[f"{home}/{one}" for one in ("keys/id", ".config/tool/auth", "token", "linked/id")]
+        hidden=[f"{home}/{name}" for name in ("keys/id", ".config/tool/auth", "token", "linked/id")]
         + [f"{home}/way/id", f"/proc/self/root{home}/keys/id"],
-        open=[f"{home}/{one}" for one in ("near", "keys/open/id", "keys/box/deep/id")]
+        open=[f"{home}/{name}" for name in ("near", "keys/open/id", "keys/box/deep/id")]
         + [f"{home}/.config/other/auth", "/etc/passwd", sys.executable],
     )
     sandbox = box(
@@ -242,10 +242,10 @@ def test_an_agent_without_network_cannot_connect(
 def test_less_than_was_wanted_comes_with_a_warning(
     wanted: Sandbox, able: Able, used: SandboxKind, warning: str | None
 ) -> None:
-    sandbox, said = choose(wanted, able)
+    sandbox, text = choose(wanted, able)
     assert sandbox.kind is used
-    assert (said is None) == (warning is None)
-    assert warning is None or warning in (said or "")
+    assert (text is None) == (warning is None)
+    assert warning is None or warning in (text or "")
 
 
 @pytest.mark.parametrize(

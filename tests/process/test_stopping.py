@@ -1,4 +1,4 @@
-"""Stopping ends with nobody left (invariant 26), and so does an agent's own end."""
+"""A stop leaves no process (invariant 26), and neither does an agent's own end."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FAMILY = ("child", "stubborn", "daemon", "closed", "cleared")
 
 @pytest.fixture(params=["stage", "grouped"])
 def either(request: pytest.FixtureRequest) -> Stage:
-    found: Stage = request.getfixturevalue(request.param)
-    return found
+    stage: Stage = request.getfixturevalue(request.param)
+    return stage
 
 
 def group_of(stage: Stage) -> str | None:
@@ -58,7 +58,7 @@ def test_in_a_group_is_the_agent_with_its_family_and_nobody_else(grouped: Stage)
     group = group_of(grouped)
     assert group is not None
     wait_until(lambda: grouped.wrapper().pid not in cgroup.list_members(group))
-    assert cgroup.list_members(group) == {one.pid for one in grouped.living()}
+    assert cgroup.list_members(group) == {process.pid for process in grouped.living()}
     anyio.run(running.stop)
 
 
@@ -72,13 +72,13 @@ def test_a_launcher_that_ends_leaves_no_group(tmp_path: Path) -> None:
         program = psutil.Process(vars(launcher)["_program"].pid)
 
         def spares() -> list[str]:
-            pids = [one.pid for one in program.children()]
+            pids = [child.pid for child in program.children()]
             names = [f"weft-{pid}-" for pid in pids]
-            return [one for one in os.listdir(parent) if one.startswith(tuple(names))]
+            return [name for name in os.listdir(parent) if name.startswith(tuple(names))]
 
         wait_until(spares)
-        found = spares()
-    wait_until(lambda: not set(found) & set(os.listdir(parent)))
+        before = spares()
+    wait_until(lambda: not set(before) & set(os.listdir(parent)))
 
 
 def test_leftovers_are_asked_to_end_before_they_are_killed(either: Stage) -> None:
@@ -174,7 +174,7 @@ def test_a_wait_that_is_cancelled_leaves_the_agent_running_and_a_stop_goes_to_it
     anyio.run(give_up)
 
 
-# Weakened builds: what earlier systems did instead, under the same judge.
+# Weakened builds: the ways of earlier systems, under the same judge.
 
 
 def signal_the_group_only(running: Running, stage: Stage) -> None:
@@ -205,7 +205,7 @@ def test_weakened_stops_are_caught_by_the_observer(
     weak(running, stage)
     with pytest.raises(AssertionError):
         wait_until(lambda: not stage.living(), seconds=0.5)
-    # While the real one, even without its wrapper, ends all that left a trace.
+    # The real build, even without its wrapper, ends all that left a trace.
     anyio.run(running.stop)
     assert len(stage.living()) <= 1  # `cleared` leaves none: see below
 

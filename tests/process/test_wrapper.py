@@ -1,4 +1,4 @@
-"""What a wrapper gives its agent, and how it tells of its end."""
+"""The streams and signals that a wrapper gives its agent, and the record of its end."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_signals_are_as_if_freshly_booted(stage: Stage) -> None:
         signal.signal(signal.SIGINT, before)
     # Python itself ignores PIPE and XFSZ in every program.
     ignored = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
-    # What the C library keeps for itself (32, 33) is nobody's to reset.
+    # The C library keeps 32 and 33 for itself.
     ours = sum(1 << int(number) - 1 for number in signal.valid_signals())
     masks = {name: int(str(mask)) & ours for name, mask in seen.items()}
     assert masks == {"SigBlk": 0, "SigIgn": ignored}
@@ -133,7 +133,7 @@ T1 = 3600.0
 
 
 def test_an_agent_whose_weft_is_gone_is_ended_after_t1(stage: Stage) -> None:
-    """expired-but-running: the lease is over, so is the whole tree, and nobody had to ask."""
+    """expired-but-running: the lease is over, so the wrapper ends the whole tree unasked."""
     spawn = replace(stage.tree("ignore", "stubborn", "daemon"), gone_after=T1)
     running = stage.start_ready(spawn)
     renewed = boottime() - T1 + 1.0
@@ -155,7 +155,7 @@ def test_a_renewal_keeps_an_agent_alive_beyond_t1(stage: Stage) -> None:
 
 
 def test_a_machine_that_slept_past_t1_and_grace_kills_at_once(stage: Stage) -> None:
-    """suspended-then-resumed: time passed for the lease while nobody could run."""
+    """suspended-then-resumed: time passed for the lease while no process could run."""
     running = stage.start_ready(replace(stage.tree("ignore"), gone_after=T1, grace=T1))
     for process in (stage.wrapper(), stage.agent()):
         process.suspend()
@@ -168,7 +168,7 @@ def test_a_machine_that_slept_past_t1_and_grace_kills_at_once(stage: Stage) -> N
 
 
 def test_an_agent_whose_directory_was_removed_is_ended(stage: Stage) -> None:
-    """Nobody would ever find it again."""
+    """weft would never find it again."""
     stage.start_ready(replace(stage.tree("ignore", "daemon"), gone_after=T1, grace=T1))
     wrapper = stage.wrapper()
     shutil.rmtree(stage.directory)
@@ -182,7 +182,8 @@ def test_many_start_at_once_from_many_threads(stage: Stage, tmp_path: Path) -> N
     with ThreadPoolExecutor(8) as pool:
         all_running = list(
             pool.map(
-                lambda one: one.start(one.spawn("sh", "-c", f"exit {stages.index(one)}")), stages
+                lambda stage: stage.start(stage.spawn("sh", "-c", f"exit {stages.index(stage)}")),
+                stages,
             )
         )
     codes = [anyio.run(running.wait_ended).code for running in all_running]
@@ -195,7 +196,7 @@ def test_a_second_start_is_refused_and_the_first_goes_on(stage: Stage) -> None:
     first = stage.agent()
     with pytest.raises(AlreadyStarted):
         stage.start(stage.tree("stay"))
-    # An order sent twice, as after a lost answer, starts nothing either.
+    # A repeated order, as after a lost answer, starts no agent either.
     order = {"directory": str(stage.directory)}
     assert stage.launcher._ask(json.dumps(order).encode()) == b"refused"
     assert stage.agent() == first
@@ -215,9 +216,9 @@ def test_a_launcher_that_was_killed_is_replaced_and_its_wrappers_go_on(stage: St
     first = stage.start_ready(stage.tree("stay"))
     assert stage.launcher._program is not None
     psutil.Process(stage.launcher._program.pid).kill()
-    other = Stage(stage.directory.with_name("other"), stage.launcher)
-    second = other.start_ready(other.tree("stay"))
+    neighbour = Stage(stage.directory.with_name("other"), stage.launcher)
+    second = neighbour.start_ready(neighbour.tree("stay"))
     assert first.ended() is None
     for running in (first, second):
         anyio.run(running.stop)
-    assert stage.living() == other.living() == []
+    assert stage.living() == neighbour.living() == []

@@ -1,4 +1,4 @@
-"""Secrets are taken out wherever they stand, and nothing else is."""
+"""Secrets are taken out of any text; other text stays."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HIDE = Redactor([("MY_KEY", KEY)])
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_a_value_is_found_however_json_wrote_it(ascii_only: bool) -> None:
-    said = f"before {KEY} after"
+    text = f"before {KEY} after"
     for _ in range(4):
-        assert HIDE.redact_text(said).count("[MY_KEY]") == 1
-        assert "zweite" not in HIDE.redact_text(said)
-        said = json.dumps({"text": said}, ensure_ascii=ascii_only)
+        assert HIDE.redact_text(text).count("[MY_KEY]") == 1
+        assert "zweite" not in HIDE.redact_text(text)
+        text = json.dumps({"text": text}, ensure_ascii=ascii_only)
     assert (
         HIDE.redact_text(json.dumps(KEY).replace("/", "\\/").replace("<", "\\u003C"))
         == '"[MY_KEY]"'
@@ -36,8 +36,8 @@ def test_no_value_is_left_and_json_stays_json(
     hide = Redactor([("V", value)])
     line = json.dumps([before + value + after], ensure_ascii=ascii_only)
     assert "[V]" in hide.redact_text(before + value + after)
-    found = json.loads(json.dumps(hide.redact_value(json.loads(line))))
-    assert "[V]" in found[0]
+    redacted = json.loads(json.dumps(hide.redact_value(json.loads(line))))
+    assert "[V]" in redacted[0]
 
 
 def test_of_values_within_each_other_the_longest_is_taken_out_whole() -> None:
@@ -64,13 +64,13 @@ def _credentials() -> dict[str, str]:
 def test_credentials_of_known_shapes_are_hidden_wherever_they_stand() -> None:
     for credential, shown in _credentials().items():
         for around in ("{}", "x {} y", '{{"text":"{}"}}', "KEY={}\\n"):
-            said = SHAPES_ALONE.redact_text(around.format(credential))
-            assert said == around.format(shown)
-            assert SHAPES_ALONE.redact_text(said) == said
+            redacted = SHAPES_ALONE.redact_text(around.format(credential))
+            assert redacted == around.format(shown)
+            assert SHAPES_ALONE.redact_text(redacted) == redacted
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "weft_run is a name, and so is weft_0123456789ab_short",
         "sk-learn-pipelines-of-all-kinds-and-a-task-with-many-dashes-2024",
@@ -82,8 +82,8 @@ def test_credentials_of_known_shapes_are_hidden_wherever_they_stand() -> None:
         "AKIA is a prefix, ghp_ another",
     ],
 )
-def test_ordinary_text_is_left_alone(said: str) -> None:
-    assert SHAPES_ALONE.redact_text(said) is said
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert SHAPES_ALONE.redact_text(text) is text
 
 
 def test_recorded_streams_are_left_alone() -> None:
@@ -94,6 +94,10 @@ def test_recorded_streams_are_left_alone() -> None:
 
 
 def test_many_lines_are_as_each_of_them() -> None:
-    lines = [b"nothing", f"one {KEY}".encode(), *(one.encode() for one in _credentials())]
-    assert list(HIDE.redact_lines(lines)) == [HIDE.redact_line(one) for one in lines]
+    lines = [
+        b"nothing",
+        f"one {KEY}".encode(),
+        *(credential.encode() for credential in _credentials()),
+    ]
+    assert list(HIDE.redact_lines(lines)) == [HIDE.redact_line(line) for line in lines]
     assert HIDE.redact_lines([b"nothing"]) == [b"nothing"]

@@ -1,4 +1,4 @@
-"""Which variables are secret, and which are left alone."""
+"""The variables that are secret, and those that are not."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_name_that_says_so_is_enough(name: str, value: str) -> None:
         ("AUTH_TYPE", "oauth-personal"),
         ("MONKEY", "banana-and-more"),
         ("HOME", "/home/me"),
-        ("BUILD", RANDOM),  # nobody gives it to an agent
+        ("BUILD", RANDOM),  # not passed to any agent
     ],
 )
 def test_short_and_common_values_never_are(name: str, value: str) -> None:
