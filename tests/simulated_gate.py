@@ -59,7 +59,7 @@ def make_verdict(base: str, combination: Combination, *, passed: bool) -> CheckV
 
 
 def make_conflict(base: str, entry: str, others: Combination = ()) -> MergeConflict:
-    return MergeConflict(base=base, entry=entry, others=others, report="")
+    return MergeConflict(base=base, entry=entry, after=others, report="")
 
 
 def make_landing(old: str, new: str, entries: Combination) -> Landing:

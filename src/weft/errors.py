@@ -16,10 +16,10 @@
     │   └── SetUpFailed    the files or the command it needs failed
     ├── Unauthenticated    the caller showed no valid token             exit 1
     ├── Forbidden          the caller's token does not allow this       exit 1
-    └── Refused            the store answered no, and changed nothing   exit 1
+    └── Refused            the store refused, and made no change     exit 1
         ├── NotFound       no such task, run, worker or limit           exit 2
-        ├── StaleFence     the caller no longer owns what it acts on
-        ├── AlreadyEnded   the task has its one terminal outcome already
+        ├── StaleFence     the caller no longer owns the task it acts on
+        ├── AlreadyEnded   the task has its terminal outcome already
         ├── AtCapacity     the worker asked for has no room
         ├── StillAnswering the same request is being answered just now
         └── QueueFull      the queue is full of better entries
@@ -123,11 +123,11 @@ class Forbidden(WeftError):
 
 
 class Refused(WeftError):
-    """The store refused, and changed nothing."""
+    """The store refused, and made no change."""
 
 
 class NotFound(Refused):
-    """There is no such thing in the store."""
+    """The store has no such task, run, worker or limit."""
 
 
 class StaleFence(Refused):

@@ -1,6 +1,6 @@
 """The forecast of a schedule: the plan's graph, run in simulated time by the real policy.
 
-The order is `policy.order`, over the same longest paths that the store gets. Files exclude each
+The order is `admission.order`, over the same longest paths that the store gets. Files exclude each
 other as claims do, tasks that share a file keep plan order, and a gang starts together or not at
 all. The forecast leaves out retries, rate limits and the time a person takes to answer: these
 cannot be known.
@@ -44,14 +44,14 @@ class ForecastJob(Struct, frozen=True, kw_only=True):
 
 
 class ForecastWork(Struct, frozen=True, kw_only=True):
-    """Jobs and what comes before what; node i of the graph is the i-th job."""
+    """Jobs in a graph: node i is the i-th job, and an edge leads to a job that waits for it."""
 
     jobs: tuple[ForecastJob, ...]
     successors: graph.Successors
 
 
 class Stint(Struct, frozen=True, kw_only=True):
-    """One job on one slot."""
+    """The time of a job on a slot."""
 
     name: str
     slot: int
@@ -60,12 +60,12 @@ class Stint(Struct, frozen=True, kw_only=True):
 
 
 class ScheduleBounds(Struct, frozen=True, kw_only=True):
-    """What no schedule can beat."""
+    """Durations that no schedule can fall below."""
 
     critical_path: float
     work_per_slot: float
     busiest_file: float
-    file: str  # the one that is busiest; empty if no two tasks share one
+    file: str  # the busiest file; empty if no two tasks share a file
 
     @property
     def lower(self) -> float:
@@ -73,7 +73,7 @@ class ScheduleBounds(Struct, frozen=True, kw_only=True):
 
 
 class Saving(Struct, frozen=True, kw_only=True):
-    """A file that, split between the tasks that share it, would shorten the run."""
+    """The seconds that a run would save if its tasks shared no such file."""
 
     file: str
     tasks: tuple[str, ...]
@@ -91,16 +91,16 @@ class Forecast(Struct, frozen=True, kw_only=True):
 
     @property
     def at_once(self) -> int:
-        """How many jobs run at the busiest moment."""
-        changes = [(one.start, 1) for one in self.schedule]
-        changes += [(one.end, -1) for one in self.schedule]
+        """The number of jobs at the busiest moment."""
+        changes = [(stint.start, 1) for stint in self.schedule]
+        changes += [(stint.end, -1) for stint in self.schedule]
         return max(accumulate(change for _, change in sorted(changes)), default=0)
 
 
 def estimate(samples: Sequence[tuple[int, float]], size: int) -> float | None:
-    """How long a task of that many files takes, from recorded (size, seconds) of similar ones.
+    """Estimate the seconds of a task of that many files from recorded (size, seconds).
 
-    The median of those nearest in size: one slow afternoon does not spoil the next forecast.
+    Return the median of the nine samples nearest in size: a few slow attempts do not spoil it.
     """
     if not samples:
         return None
@@ -109,7 +109,7 @@ def estimate(samples: Sequence[tuple[int, float]], size: int) -> float | None:
 
 
 def work_of(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> ForecastWork:
-    """The jobs of a plan; `seconds` are estimates by task, where there are any."""
+    """Return the jobs of a plan; `seconds` are the known estimates by task."""
     known = seconds or {}
     gangs = {name: group[0] for group in compiled.groups for name in group}
     jobs = [_job(task, known, gangs.get(task.id)) for task in compiled.plan.tasks]
@@ -148,7 +148,7 @@ def paths(work: ForecastWork) -> list[float]:
 
 
 def _sharers(work: ForecastWork) -> dict[str, list[int]]:
-    """The jobs that claim the same pattern."""
+    """Map each pattern that several jobs claim to these jobs."""
     sharers: dict[str, list[int]] = {}
     for node, job in enumerate(work.jobs):
         for pattern in dict.fromkeys(job.claims):
@@ -174,21 +174,20 @@ def bounds(work: ForecastWork, slots: int) -> ScheduleBounds:
 
 
 def forecast(work: ForecastWork, slots: int, *, tuning: Tuning | None = None) -> Forecast:
-    """The schedule this work would have on so many slots."""
     schedule = simulate(work, slots, tuning=tuning)
     return Forecast(schedule=schedule, bounds=bounds(work, slots), slots=slots)
 
 
 def savings(work: ForecastWork, slots: int, *, most: int = 3, tries: int = 12) -> list[Saving]:
-    """The files whose splitting would shorten the run most, by trying the busiest ones."""
+    """List the shared files that cost the run most; the busiest files are tried."""
     now = forecast(work, slots)
     before = now.seconds
     if before - max(now.bounds.critical_path, now.bounds.work_per_slot) < _WORTH_SAYING:
         return []
     shared = _sharers(work)
     loads = {p: sum(work.jobs[node].seconds for node in nodes) for p, nodes in shared.items()}
-    found = []
-    for pattern in sorted(loads, key=lambda one: (-loads[one], one))[:tries]:
+    results = []
+    for pattern in sorted(loads, key=lambda file: (-loads[file], file))[:tries]:
         without = tuple(
             replace(job, claims=tuple(claim for claim in job.claims if claim != pattern))
             for job in work.jobs
@@ -196,8 +195,8 @@ def savings(work: ForecastWork, slots: int, *, most: int = 3, tries: int = 12) -
         saved = before - forecast(replace(work, jobs=without), slots).seconds
         if saved >= _WORTH_SAYING:
             names = tuple(work.jobs[node].name for node in shared[pattern])
-            found.append(Saving(file=pattern, tasks=names, seconds=saved))
-    return sorted(found, key=lambda saving: -saving.seconds)[:most]
+            results.append(Saving(file=pattern, tasks=names, seconds=saved))
+    return sorted(results, key=lambda saving: -saving.seconds)[:most]
 
 
 def simulate(
@@ -207,13 +206,13 @@ def simulate(
     durations: Sequence[float] | None = None,
     tuning: Tuning | None = None,
 ) -> tuple[Stint, ...]:
-    """Run the work in simulated time; `durations` are the real ones if they are not as expected."""
+    """Run the work in simulated time; `durations` replace the estimates of the jobs."""
     real = durations or [job.seconds for job in work.jobs]
     return _Simulation(work, slots, real, tuning or Tuning()).run()
 
 
 class _Simulation:
-    """One run: what is ready, what is held, and which slots are free, at one moment."""
+    """A run at a moment of simulated time: ready jobs, held files and free slots."""
 
     def __init__(
         self, work: ForecastWork, slots: int, durations: Sequence[float], tuning: Tuning
@@ -241,7 +240,8 @@ class _Simulation:
             if count == 0:
                 self._become_ready(node)
         while True:
-            # Whatever ends now ends first, so that all it was in the way of is ordered as one.
+            # Finish every job that ends now before the next admission, so that all the jobs that
+            # waited for them are ordered together.
             while self._running and self._running[0][0] <= self._now:
                 self._finish(heapq.heappop(self._running)[1])
             self._admit()
@@ -262,7 +262,7 @@ class _Simulation:
                 return
         for member in together:
             self._wanted.add(member)
-        self._push(min(together, key=lambda one: (-self._paths[one], one)))
+        self._push(min(together, key=lambda job: (-self._paths[job], job)))
 
     def _push(self, node: int) -> None:
         job = self._work.jobs[node]
@@ -270,14 +270,14 @@ class _Simulation:
         heapq.heappush(heap, (-self._paths[node], node))
 
     def _admit(self) -> None:
-        """Start whatever can start, best first; a class and priority at a time is one heap."""
+        """Start the jobs that can start, best first; each class and priority has its heap."""
         skipped: list[int] = []  # the first member of each gang that needs more slots than are free
         self._too_wide.clear()
         while self._free:
             heaps = [heap for heap in self._ready.values() if heap]
             if not heaps:
                 break
-            heap = min(heaps, key=lambda one: self._rank(one[0][1]))
+            heap = min(heaps, key=lambda jobs: self._rank(jobs[0][1]))
             _, node = heapq.heappop(heap)
             members = self._gangs.get(self._work.jobs[node].gang or "", [node])
             # Wait for the nearest earlier job, not for the holder of the file: otherwise the end of
@@ -300,8 +300,8 @@ class _Simulation:
         """Look again at the jobs that waited for a gang which now waits for slots."""
         self._too_wide.update(members)
         for member in members:
-            for other in self._aside.pop(member, ()):
-                self._push(other)
+            for follower in self._aside.pop(member, ()):
+                self._push(follower)
 
     def _rank(self, node: int) -> Rank:
         job = self._work.jobs[node]
@@ -340,8 +340,8 @@ class _Simulation:
         if node in self._slot:
             heapq.heappush(self._free, self._slot.pop(node))
             self._held.remove(node)
-            for other in self._aside.pop(node, ()):
-                self._push(other)
+            for follower in self._aside.pop(node, ()):
+                self._push(follower)
         for after in self._work.successors[node]:
             self._waiting[after] -= 1
             if self._waiting[after] == 0:
@@ -392,8 +392,8 @@ class _Wanted:
         claims = [claim for member in members for claim in self._jobs[member].claims]
         for pattern in (pattern for claim in claims for pattern, _ in self._patterns.find(claim)):
             for kind, nodes in self._nodes[pattern].items():
-                other = urgent(*kind)
-                end = bisect_left(nodes, first) if other == own else len(nodes) * (other < own)
+                theirs = urgent(*kind)
+                end = bisect_left(nodes, first) if theirs == own else len(nodes) * (theirs < own)
                 for at in range(end - 1, -1, -1):
                     if nodes[at] not in members and nodes[at] not in passable:
                         return nodes[at]
@@ -401,7 +401,7 @@ class _Wanted:
 
 
 def _gangs(work: ForecastWork, slots: int) -> dict[str, list[int]]:
-    """The jobs that start together; those of a gang that never fits are ordinary."""
+    """Map each gang that fits into the slots to its jobs."""
     gangs: dict[str, list[int]] = {}
     for node, job in enumerate(work.jobs):
         if job.gang is not None:

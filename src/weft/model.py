@@ -1,4 +1,4 @@
-"""The records of weft: one frozen struct per concept.
+"""The records of weft: a frozen struct per concept.
 
 The store builds them from rows, policy decides over them, faces show them. This module does no
 input or output.
@@ -130,8 +130,8 @@ class Stage(Struct, frozen=True, kw_only=True):
 class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The author's wishes for a task: text for the prompt, bounds, checks and stages.
 
-    Stored as one JSON column, and shown by every face under the names of its fields. Scheduling
-    does not read it: an attribute that a query needs is a column of its own.
+    Stored as a single JSON column, and shown by every face under the names of its fields.
+    Scheduling does not read it: an attribute that a query needs is a column of its own.
     """
 
     kind: TaskKind = TaskKind.WORK
@@ -439,7 +439,7 @@ class Token(Struct, frozen=True, kw_only=True):
     """The rights of a caller of a server. Only the owner knows the secret."""
 
     id: str
-    name: str  # name for peoples owner
+    name: str  # of the owner, for people
     scopes: frozenset[str]  # read, work, admin
     tenant: str | None  # the only tenant whose tasks it sees; None: all
     fence: int | None  # the attempt it was made for and ends with
@@ -509,11 +509,11 @@ class CheckVerdict(Struct, frozen=True, kw_only=True):
 
 
 class MergeConflict(Struct, frozen=True, kw_only=True):
-    """An entry that does not merge on a base after certain other entries."""
+    """An entry that does not merge on a base after certain entries."""
 
     base: str
     entry: str
-    others: tuple[str, ...]
+    after: tuple[str, ...]
     report: str
 
 
@@ -566,7 +566,7 @@ class Use(Struct, frozen=True, kw_only=True):
 
 
 class RunHistory(Struct, frozen=True, kw_only=True):
-    """A run from its submission on, as the store remembers it at one moment."""
+    """A run from its submission on, as the store remembers it."""
 
     run: Run
     tasks: tuple[Task, ...]

@@ -429,7 +429,7 @@ class Index(Generic[T]):
             self._held.setdefault(owner, []).append(pattern)
 
     def remove(self, owner: T) -> None:
-        """Forget all patterns of the owner, who may have none."""
+        """Forget all patterns of the owner, if there are any."""
         for pattern in self._held.pop(owner, ()):
             if is_literal(pattern):
                 place = pattern

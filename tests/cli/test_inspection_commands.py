@@ -252,7 +252,7 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
     )
     output = "one\nAssertionError: two"
     record_verdict(store, fence, "plan-1", verdict, output, now=time.time())
-    conflict = MergeConflict(base=B, entry=second, others=(first,), report="both changed x.py")
+    conflict = MergeConflict(base=B, entry=second, after=(first,), report="both changed x.py")
     record_conflict(store, fence, "plan-1", conflict, now=time.time())
     shown = tell("why", "1.2")
     assert "gate: queued, place 2 of 2" in shown

@@ -20,7 +20,7 @@ VERBS: dict[str, Callable[[Stage, int], None]] = {
         stage.store,
         fence,
         RUN,
-        MergeConflict(base=stage.base, entry="1.1", others=(), report=f"<<< {SECRET}"),
+        MergeConflict(base=stage.base, entry="1.1", after=(), report=f"<<< {SECRET}"),
         now=2,
     ),
     "the reason for which a candidate is sent back": lambda stage, fence: reject(

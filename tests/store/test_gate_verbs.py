@@ -31,7 +31,7 @@ from weft.store.workers import register
 __all__ = ["url"]
 
 OLD, NEW, TREE = "1" * 40, "2" * 40, "3" * 40
-CONFLICT = MergeConflict(base=OLD, entry="", others=(), report="no")
+CONFLICT = MergeConflict(base=OLD, entry="", after=(), report="no")
 VERDICT = CheckVerdict(
     base=OLD,
     combination=(),

@@ -24,7 +24,7 @@ _LEGIBLE: Final = 6  # letters beyond the short label that make a cut label wort
 class GanttBar(Struct, frozen=True, kw_only=True):
     start: float  # seconds
     end: float
-    labels: tuple[str, str] = ("", "")  # the label, and a short one where there is little room
+    labels: tuple[str, str] = ("", "")  # the label, and a short form where there is little room
     kind: str = ""  # class in the style sheet; "hot" is the critical path
     hover: tuple[str, ...] = ()  # lines of the tooltip
     task: str = ""  # parts of the page with the same task light up together

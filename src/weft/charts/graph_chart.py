@@ -30,7 +30,7 @@ def draw_graph(chart: GraphChart) -> str:
     """Draw nodes in columns, each behind the nodes it waits for; overlaps are dashed."""
     layout = place_nodes(chart.successors, len(chart.nodes))
     critical = chart.critical
-    # Edges of the critical path are drawn last, above the others.
+    # Edges of the critical path are drawn last, above all other edges.
     routes = sorted(layout.lines, key=lambda line: line[0] in critical)
     parts = [
         draw_route(route, "line hot" if ends in critical else "line") for ends, route in routes

@@ -94,7 +94,7 @@ for (const kind of ["mouseover", "mouseout"]) {
 def render_page(title: str, body: Iterable[str], script: str = "") -> str:
     """Return the page; `title` is escaped already.
 
-    The page's policy keeps the browser from running any other script and from loading anything,
+    The page's policy keeps the browser from running any other script and from loading other files,
     even if text of a plan or an agent should slip through unescaped.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -42,7 +42,7 @@ def draw_route(route: Sequence[NodePosition], kind: str, title: str = "") -> str
 
 
 def frame(width: float, height: float, parts: Iterable[str], label: str) -> str:
-    """Put parts into an SVG element; `label` is read aloud to people who cannot see it."""
+    """Put parts into an SVG element; screen readers read `label` aloud."""
     wide, high = width + 2 * MARGIN, height + 2 * MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escaped(label)}" '

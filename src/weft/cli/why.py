@@ -107,7 +107,7 @@ def _gate_lines(gate: AtGate) -> Iterator[str]:
             printed = gate.outputs[verdict.number].splitlines()[-_LINES:]
             yield from (f"      {line}" for line in printed)
     for conflict in gate.conflicts:
-        others = ", ".join(gate.names.get(one, one) for one in conflict.others)
+        others = ", ".join(gate.names.get(one, one) for one in conflict.after)
         yield f"  ✗ does not merge after {others or 'what has landed'}"
         yield from (f"      {line}" for line in conflict.report.splitlines()[:_LINES])
 

@@ -47,7 +47,7 @@ def find_failure(rejection: Rejection, rows: GateRows, tip: str) -> CheckVerdict
 
 def find_conflict(rejection: Rejection, rows: GateRows) -> MergeConflict | None:
     for conflict in rows.conflicts:
-        if (conflict.base, (*conflict.others, conflict.entry)) == (
+        if (conflict.base, (*conflict.after, conflict.entry)) == (
             rejection.base,
             rejection.combination,
         ):

@@ -341,7 +341,7 @@ class GateHolder:
         row = MergeConflict(
             base=check.base,
             entry=conflict.entry.id,
-            others=tuple(entry.id for entry in conflict.others),
+            after=tuple(entry.id for entry in conflict.others),
             report=report,
         )
         record_conflict(self._site.store, self._fence, self._run, row, now=time.time())

@@ -203,7 +203,7 @@ def _move(node: Node, at: int) -> None:
 
 
 def _parents(open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issue]) -> dict[str, str]:
-    """Return the open parent of each issue that has one; no issue is its own ancestor."""
+    """Map issues to their open parents; no issue is its own ancestor."""
     parents: dict[str, str] = {}
     for id, issue in open_ones.items():
         for to, at in issue.parents:

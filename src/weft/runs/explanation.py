@@ -136,7 +136,7 @@ def _at_gate(store: Store, task: Task) -> AtGate | None:
     verdicts = [verdict for verdict in rows.verdicts if entry.id in verdict.combination]
     conflicts = [conflict for conflict in rows.conflicts if conflict.entry == entry.id]
     mentioned = {id for verdict in verdicts for id in verdict.combination}
-    mentioned |= {id for conflict in conflicts for id in conflict.others} | {entry.id}
+    mentioned |= {id for conflict in conflicts for id in conflict.after} | {entry.id}
     return AtGate(
         entry=entry,
         number=open_entries.index(entry.id) + 1 if entry.id in open_entries else None,

@@ -67,9 +67,9 @@ def admit(tx: Transaction, worker: str, *, now: float) -> list[Grant]:
 
 @writes
 def admit_task(tx: Transaction, worker: str, task: int, *, now: float) -> list[Grant]:
-    """Start a named task (and its gang) if it is admissible now, whatever its place in the order.
+    """Start a named task (and its gang) if it is admissible now, in any place of the order.
 
-    Plan order does not hold it back either: the caller who names a task has decided the order.
+    Plan order does not hold it back either: the caller has decided the order by naming it.
     """
     scene = _look(tx, now)
     row = tx.one("task", id=task)
@@ -110,8 +110,8 @@ def _look(tx: Transaction, now: float) -> AdmissionRows:
 def _share_bucket(tx: Transaction, row: Row, ahead: Mapping[str, int]) -> bool:
     """Tell whether a task and the task ahead of it make the same demand, so that a single test
     serves both."""
-    other = tx.one("task", id=min(ahead.values()))
-    return other is not None and bool(other["bucket"] == row["bucket"])
+    earlier = tx.one("task", id=min(ahead.values()))
+    return earlier is not None and bool(earlier["bucket"] == row["bucket"])
 
 
 def _must_wait_its_turn(

@@ -1,6 +1,6 @@
 """The rows that an admission decides on, read once.
 
-`ReadyTask` is a ready task, or a whole gang, with everything it would take. `AdmissionRows` tells
+`ReadyTask` is a ready task, or a whole gang, with all it would take. `AdmissionRows` tells
 whether it fits, and if not, its obstacle: a limit, a held file, or a ready task of the same run
 that shares a file with it and comes earlier in the plan.
 """
@@ -28,7 +28,7 @@ _MOST_PASSED: Final = 256
 
 
 class ReadyTask(Struct, frozen=True, kw_only=True):
-    rows: Sequence[Row]  # the best first; more than one row only for a gang
+    rows: Sequence[Row]  # the best first; several rows only for a gang
     repo: str
     run: str | None
     tenant: str
@@ -97,7 +97,7 @@ def rank(tx: Transaction, row: Row, now: float) -> order.Rank:
 
 
 class AdmissionRows:
-    """Limits, use, claims and the reservation, in one transaction."""
+    """Limits, use, claims and the reservation, as a transaction sees them."""
 
     def __init__(self, tx: Transaction, now: float) -> None:
         self.now = now
@@ -290,7 +290,7 @@ class AdmissionRows:
         if not any(self._could_go(who, place) for place in self.ledger.places.values()):
             return False
         holders = set(self._claimed(who).values())
-        rows = (self._tx.one("task", id=one) for one in sorted(holders))
+        rows = (self._tx.one("task", id=holder) for holder in sorted(holders))
         if any(row is not None and row["state"] in (State.PAUSED, State.WAITING) for row in rows):
             return False  # a person or other tasks decide when its files come free
         demand = who.demand_at(place)
@@ -302,7 +302,7 @@ class AdmissionRows:
         )
 
     def _could_go(self, who: ReadyTask, place: PoolPlace) -> bool:
-        """Tell whether a task would fit at a worker if nothing else ran."""
+        """Tell whether a task would fit at a worker without other work."""
         return (
             who.pinned in (None, place.worker)
             and place.can_run(who.agents, who.repo, who.tenant)
@@ -343,8 +343,8 @@ def _in_the_way(row: Row, files: Sequence[str]) -> dict[str, int]:
 
 
 def _places(files: Sequence[str]) -> dict[str, int]:
-    """Return the paths under which conflicting wants are stored; 1 includes everything beneath a
-    path."""
+    """Return the paths under which conflicting wants are stored; 1 includes all paths
+    beneath it."""
     places: dict[str, int] = {}
     for file in files:
         place = place_of(file)

@@ -66,7 +66,7 @@ def bring_back(tx: Transaction, holder: int) -> None:
 
 
 def bring_all_back(tx: Transaction, repo: str) -> None:
-    """Examine again every task set aside: a task that holds files has stalled, so others may pass.
+    """Examine again every task set aside: a holder of files has stalled, so tasks may pass it.
 
     A head hides the tasks behind it in its line, and a task that waits for its turn in the plan is
     set aside for the task before it. Neither holds any longer when the holder of their files has

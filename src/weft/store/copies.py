@@ -91,8 +91,7 @@ def move_store(
 ) -> tuple[str, str] | None:
     """Record the place of the store and its repository; end the workers and leases in a copy.
 
-    Return the identities of the original and of the copy. Change nothing if another process was
-    faster.
+    Return the identities of the original and of the copy, or None if another process was faster.
     """
     row = tx.one("identity")
     if row is None or row["place"] != before:

@@ -1,7 +1,7 @@
-"""Transactions in which named queries run, over either of two drivers.
+"""Transactions in which named queries run, over two drivers.
 
 There is a single writer at a time. SQLite guarantees it (`BEGIN IMMEDIATE`); on PostgreSQL every
-writing transaction first writes the single row of `store`. So a writer sees everything committed
+writing transaction first writes the single row of `store`. So a writer sees all that was committed
 before it, identifiers grow in commit order, and no check can be passed twice at once. The drivers
 in `sqlite` and `postgres` supply the mechanics; both run the same SQL.
 """
@@ -58,7 +58,7 @@ class Database(Protocol):
 class Transaction:
     """A transaction of the store's functions.
 
-    Text that only one of the databases could keep is refused by both. Texts that are only read by
+    Text that a single database could not keep is refused by both. Texts that are only read by
     people go through `storable` instead, and texts of programs through `redact`, as all event data
     does.
     """
@@ -113,7 +113,7 @@ class Transaction:
 
     def _check(self, parameters: Mapping[str, Any]) -> None:
         if self._read_only:
-            raise RuntimeError("A verb that writes was called where everything is only read.")
+            raise RuntimeError("A verb that writes was called in a transaction that only reads.")
         _refuse_unstorable(parameters)
 
     def event(

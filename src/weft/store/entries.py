@@ -54,7 +54,7 @@ def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
 
 
 def enter_each(tx: Transaction, story: int, *, now: float) -> None:
-    """Queue each subtask of an ended story that waited for the others."""
+    """Queue each subtask of an ended story that waited for its siblings."""
     for row in tx.all("family", story=story):
         waits = row["id"] != story and row["state"] == State.GATING
         if waits and tx.one("entry_of_task", task=row["id"]) is None:
@@ -120,7 +120,7 @@ def landing_tasks(tx: Transaction, run: str) -> set[int]:
     landing = tx.one("open_landing", run=run)
     if landing is None:
         return set()
-    rows = [tx.one("entry", id=one, run=run) for one in json.loads(landing["entries"])]
+    rows = [tx.one("entry", id=entry, run=run) for entry in json.loads(landing["entries"])]
     numbers = {int(task) for row in rows if row for task in json.loads(row["tasks"])}
     return numbers | {row["story"] for row in rows if row and row["story"] is not None}
 

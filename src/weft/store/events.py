@@ -20,7 +20,7 @@ def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Ev
 
 
 class Told(Struct, frozen=True, kw_only=True, dict=True):
-    """An event for followers, who may be limited to a tenant."""
+    """An event for followers, each perhaps limited to a tenant."""
 
     id: int
     at: float
@@ -28,7 +28,7 @@ class Told(Struct, frozen=True, kw_only=True, dict=True):
     run: str | None
     task: int | None
     tenant: str | None  # None: of no tenant in particular
-    data: str  # JSON in one line
+    data: str  # JSON on a single line
 
     @cached_property
     def block(self) -> bytes:

@@ -1,6 +1,6 @@
 """The gate's verbs. All carry the fence of the lease `gate:<run>`.
 
-A landing is recorded before trunk moves, at most one at a time, and only ever rolls forward; so the
+A landing is recorded before trunk moves, never two at a time, and only ever rolls forward; so the
 next holder of the gate can complete it.
 """
 
@@ -25,7 +25,7 @@ _LATELY: Final = 300
 
 @reads
 def read_gate(tx: Transaction, run: str) -> GateRows:
-    """Read all rows of a run's gate, at one moment."""
+    """Read all rows of a run's gate."""
     return _rows(
         tx,
         run,
@@ -171,7 +171,7 @@ def record_conflict(
         run=run,
         base=conflict.base,
         entry=conflict.entry,
-        others=encode(list(conflict.others)),
+        others=encode(list(conflict.after)),
         report=tx.redact(conflict.report),
         at=now,
     )
@@ -302,7 +302,7 @@ def intend(
 def complete(tx: Transaction, fence: int, run: str, sequence: int, *, now: float) -> None:
     """Record that trunk has moved: the entries have landed and their tasks are done.
 
-    The same call again changes nothing.
+    The same call again has no effect.
     """
     _holds(tx, fence, run)
     row = tx.one("open_landing", run=run)

@@ -2,9 +2,9 @@
 set aside together.
 
 A head that conflicts with a claim is set aside alone (`ready.set_aside`). A claim on a whole
-directory, or a glob, conflicts with thousands of tasks: after the first few of a bucket, all others
-are read together, matched here, and set aside in one statement. A task that is overlooked is merely
-examined later, so only certain conflicts count: no task that could start is set aside.
+directory, or a glob, conflicts with thousands of tasks: after the first few of a bucket, the rest
+is read at once, matched here, and set aside by a single statement. A task that is overlooked is
+merely examined later, so only certain conflicts count: no task that could start is set aside.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FEW: Final = 8
 
 
 class Crowds:
-    """Conflicts counted by bucket, pattern and line, in one pass over the ready tasks."""
+    """Conflicts counted by bucket, pattern and line, in a single pass over the ready tasks."""
 
     def __init__(self, tx: Transaction, claims: Claims) -> None:
         self._tx = tx

@@ -1,8 +1,8 @@
-"""Leases after they were granted: every effect carries its fence, or changes nothing.
+"""Leases after they were granted: every effect carries its fence, or is refused.
 
 A lease is held, then suspect (its deadline passed, or its worker was found dead), then released.
-Suspect leases still count: time alone frees nothing. Amounts end with the attempt; claims stay with
-the task until it ends, is blocked or is sent back.
+Suspect leases still count: time alone frees no lease. Amounts end with the attempt; claims stay
+with the task until it ends, is blocked or is sent back.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ def _release(tx: Transaction, lease: Row, reason: str, spent: Demand, *, now: fl
 
 @writes
 def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> State:
-    """Record the outcome of an attempt, and move its task on, in one step.
+    """Record the outcome of an attempt, and move its task on.
 
-    The same call again changes nothing and returns the same. Return the task's state: the
+    The same call again has no effect and returns the same. Return the task's state: the
     outcome's, blocked if it failed the same way too often, or ready if its story can no longer hold
     its files. Refuse an attempt whose task has ended already; `release` then records its spending.
     """
@@ -374,7 +374,7 @@ def _settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
     """Record the spending of a lease: the whole reservation where no amount is given."""
     for resource, amount in spent.items():
         if not capacity.is_consumable(resource):
-            raise InputError(f"{resource} is not used up, so nothing of it can be spent.")
+            raise InputError(f"{resource} is not used up, so it cannot be spent.")
         if not 0 <= amount <= capacity.MOST:
             raise InputError(f"{amount} of {resource} cannot have been spent.")
     reserved = {
@@ -455,7 +455,7 @@ def reserve(tx: Transaction, fence: int, demand: Demand, *, now: float) -> bool:
     """Reserve at least this much of a consumable (its budget) for a running attempt, if it fits
     now.
 
-    Amounts are totals, so that the same call again changes nothing. A larger reservation stays.
+    Amounts are totals, so that the same call again has no effect. A larger reservation stays.
     """
     lease, _ = _current(tx, fence)
     capacity.refuse_odd_amounts(demand)
@@ -541,7 +541,7 @@ def _boot(tx: Transaction, worker: str) -> str:
 
 @writes
 def suspect_overdue(tx: Transaction, *, now: float) -> list[Lease]:
-    """Mark overdue leases suspect; list every suspect lease. Frees nothing."""
+    """Mark overdue leases suspect; list every suspect lease; free none."""
     if any(lease["deadline"] is not None and lease["deadline"] < now for lease in _held(tx)):
         tx.run("suspect_overdue", now=now)
     return [row_records.lease(row) for row in tx.all("suspects")]

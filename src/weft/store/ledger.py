@@ -41,7 +41,7 @@ class PoolPlace(Struct, frozen=True, kw_only=True):
 
 
 class Ledger:
-    """Limits and use, read in one query; grants of the same transaction are added to the use."""
+    """Limits and use, read by a single query; grants of this transaction are added to the use."""
 
     def __init__(self, tx: Transaction, now: float) -> None:
         self.nominal: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Limits and stopped agents.
 
 A new store takes its limits from the configuration of the first process that opens it. Owned limits
-(`worker:*`, `host:*`, `agent:*`, those of a run) follow their owner; all others change by
+(`worker:*`, `host:*`, `agent:*`, those of a run) follow their owner; other limits change by
 `set_limit` alone, and a process configured differently is refused. A stopped agent is started by no
 process until a person resumes it.
 """

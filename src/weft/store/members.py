@@ -1,6 +1,6 @@
 """Members of the swarm: workers without a process of weft's, known by the token they joined with.
 
-They are freed after silence. Their tasks are admitted like all others, by the capabilities that
+They are freed after silence. Their tasks are admitted like all tasks, by the capabilities that
 they stated when they joined.
 """
 
@@ -19,7 +19,7 @@ from weft.store.store import reads, writes
 from weft.store.workers import agree_on_times, depart
 
 _SCANNED: Final = 200  # events read at once
-_TOLD: Final = 50  # notices in one answer
+_TOLD: Final = 50  # notices in an answer
 
 
 @writes

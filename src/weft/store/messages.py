@@ -1,6 +1,6 @@
 """Messages to tasks and to members, kept until they are confirmed; and news for leads.
 
-A lead is an ordinary task whose agent sends work to others. Its sent tasks are known by its number,
+A lead is an ordinary task whose agent sends tasks. Its sent tasks are known by its number,
 so every attempt of it knows them; all of it is derived from tasks and events.
 """
 
@@ -16,7 +16,7 @@ from weft.store.database import Transaction, encode_keys
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
-_TOLD: Final = 50  # messages or notices in one answer
+_TOLD: Final = 50  # messages or notices in an answer
 
 
 @writes
@@ -24,7 +24,7 @@ def post_to_task(tx: Transaction, task: int, *, sender: str, text: str, now: flo
     """Send a message to a task that has not ended: its agent gets it, or the next agent."""
     row = get_row(tx, task)
     if State(row["state"]) in TERMINAL:
-        raise AlreadyEnded(f"Task {task} is {row['state']} already; nobody would read this.")
+        raise AlreadyEnded(f"Task {task} is {row['state']} already; its agent would not read this.")
     _refuse_unusable(text)
     if len(tx.all("messages_to_task", to=task, most=tx.tuning.inbox)) >= tx.tuning.inbox:
         raise QueueFull(f"{tx.tuning.inbox} messages wait for task {task} already; try later.")

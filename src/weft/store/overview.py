@@ -30,7 +30,7 @@ class Course(Struct, frozen=True, kw_only=True):
     at_work: bool = False  # an attempt or a check is under way
     comes_back: bool = False  # a task is parked or offered
     queued: bool = False  # an entry is queued
-    short: tuple[Shortage, ...] = ()  # shortages of its gate and checks if nothing ran
+    short: tuple[Shortage, ...] = ()  # shortages of its gate and checks, without other work
     landing: bool = False
     over: bool = False  # all its tasks have ended
 
@@ -52,7 +52,7 @@ class Ready(Struct, frozen=True, kw_only=True):
     name: str
     human: bool = False  # a person does them
     whole: bool = True  # False: some tasks of the gang are not ready
-    short: tuple[Shortage, ...] = ()  # shortages if nothing ran, at the worker with the fewest
+    short: tuple[Shortage, ...] = ()  # shortages without other work, at the worker with the fewest
     unable: str = ""  # agents that no present worker can run
     holder: Holder | None = None
 
@@ -182,7 +182,7 @@ def _lacking(
 
 
 def _lasting(ledger: Ledger, demand: Mapping[str, int]) -> list[Shortage]:
-    """List the shortages of a demand if nothing ran and no provider were penalised."""
+    """List the shortages of a demand without other work and penalties of providers."""
     stopped = {f"agent:{agent}": 0 for agent in ledger.stopped}
     return capacity.shortages(demand, {**ledger.nominal, **stopped}, ledger.spent)
 

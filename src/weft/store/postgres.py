@@ -1,4 +1,4 @@
-"""The PostgreSQL driver: one database, shared by the processes of many machines.
+"""The PostgreSQL driver: a database shared by the processes of many machines.
 
 All tables live in the schema `weft`. A writing transaction first *writes* the row of `store`:
 reading it `FOR UPDATE` would not do, since under REPEATABLE READ a waiting reader continues with
@@ -56,7 +56,7 @@ _OPTIONS: Final = (
 
 
 class Postgres:
-    """A pool of connections, one per working thread."""
+    """A pool of connections, each used by a thread at a time."""
 
     def __init__(
         self, url: str, *, next_turn: str = _NEXT_TURN, steps: texts.Steps | None = None
@@ -114,7 +114,7 @@ class Postgres:
 
     def write(self, work: Callable[[Cursor], tuple[T, Outward]]) -> T:
         def body(connection: psycopg.Connection[DictRow], phase: _Phase) -> tuple[T, Outward]:
-            # A pipeline: writes travel with the next read, the last ones with the commit.
+            # A pipeline: writes travel with the next read or the commit.
             with connection.pipeline() as pipeline:
                 first = ("BEGIN", _NO_JIT, self._next_turn)
                 cursor = _PostgresCursor(connection, pipeline, self._queries, first)

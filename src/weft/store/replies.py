@@ -1,7 +1,7 @@
 """Replies to requests that may be repeated: the sender chooses a key, and gets a single reply for
 it.
 
-A request done in one transaction keeps its reply in the same transaction. A longer request (a poll
+A short request keeps its reply in its own transaction. A longer request (a poll
 that waits, a plan that git must read) is reserved first; the reservation of a dead server ends
 after a while.
 """

@@ -14,8 +14,9 @@ async def wait_rung(
 ) -> bool:
     """Wait for a ring or the event; return False if the seconds passed first.
 
-    All rings so far count as one. Give seconds even to a loop that is rung for each change: a
-    writer that dies between its commit and the ring wakes no process, nor does a passed deadline.
+    All rings so far count as a single ring. Give seconds even to a loop that is rung for each
+    change: a writer that dies between its commit and the ring wakes no process, nor does a passed
+    deadline.
     """
     with anyio.move_on_after(seconds) as limit:
         if event is None:

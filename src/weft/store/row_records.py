@@ -154,7 +154,7 @@ def verdict(row: Row) -> model.CheckVerdict:
 
 
 def conflict(row: Row) -> model.MergeConflict:
-    return record(model.MergeConflict, row, others=json.loads(row["others"]))
+    return record(model.MergeConflict, row, after=json.loads(row["others"]))
 
 
 def landing(row: Row) -> model.Landing:

@@ -198,7 +198,7 @@ def cancel_run(
     if _get_row(tx, run)["state"] == "ended":
         return [], []
     landing = landing_tasks(tx, run)
-    # Stories before their subtasks: the rest of a story would ask to land without the others.
+    # Stories before their subtasks: the rest of a story would ask to land without them.
     rows = sorted(_unended(tx, run), key=lambda row: (row["story"] is not None, row["id"]))
     cancelled = [row["id"] for row in rows if row["id"] not in landing]
     for number in cancelled:

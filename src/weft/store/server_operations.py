@@ -1,7 +1,7 @@
 """Operations on the repository itself: with `--server` they run on the server.
 
 They read checkouts, branches, agent files or the output of agents, and so run where those are.
-Their first parameter is the project; the others travel, as with verbs.
+Their first parameter is the project; all further parameters travel, as with verbs.
 """
 
 from __future__ import annotations

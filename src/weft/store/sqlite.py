@@ -1,4 +1,4 @@
-"""The SQLite driver: one file in the repository, shared by the processes of one machine.
+"""The SQLite driver: a file in the repository, shared by the processes of a machine.
 
 WAL with `synchronous=FULL`: a committed transaction survives a power cut. Writing
 transactions start with `BEGIN IMMEDIATE`, so none ever fails by having to upgrade.

@@ -34,7 +34,7 @@ class Verb(Struct, frozen=True, kw_only=True):
 
 
 VERBS: Final[dict[str, Verb]] = {}
-"""The verbs of the modules imported so far; `remote_calls.all_verbs` imports the others."""
+"""The verbs of the modules imported so far; `remote_calls.all_verbs` imports the rest."""
 
 
 class Store:
@@ -109,7 +109,7 @@ class Store:
 class BoundStore(Store):
     """A store whose verbs all take part in an open transaction.
 
-    A verb that refuses has written nothing; any other error must end the transaction.
+    A verb that refuses has made no change; any other error must end the transaction.
     """
 
     def __init__(self, store: Store, transaction: Transaction) -> None:
@@ -182,7 +182,7 @@ def open_store(
     limits: Mapping[str, int] = DEFAULT_LIMITS,
     redactor: Redactor = SHAPES_ALONE,
 ) -> Store:
-    """Open the store a URL names, bring its schema up to date, and give a new one its limits."""
+    """Open the store a URL names, bring its schema up to date, and give a new store its limits."""
     store = Store(_driver(url), tuning or Tuning(), redactor=redactor)
     try:
         row = store.read(lambda tx: tx.one("identity"))

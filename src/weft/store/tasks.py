@@ -181,7 +181,7 @@ def _refuse_what_never_fits(
 def _possible_gangs(
     tasks: Sequence[NewTask], limits: dict[str, int], places: Sequence[str]
 ) -> set[str]:
-    """Return the gangs whose tasks could ever start together; the others become ordinary tasks."""
+    """Return the gangs whose tasks could ever start together; other gangs become ordinary tasks."""
     gangs: dict[str, list[NewTask]] = {}
     for task in tasks:
         if task.gang is not None:

@@ -103,7 +103,7 @@ def may_have_work(
     now: float,
 ) -> bool:
     """Tell whether an admission could grant this member a task now. The limits and leases of
-    other members are not read: most polls find nothing and end here."""
+    other members are not read: most polls end here."""
     ready = tx.all("ready_for_member", member=member, tenant=tenant)
     if any(row["agent"] is None or row["agent"] in capabilities for row in ready):
         return True

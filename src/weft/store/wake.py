@@ -76,7 +76,7 @@ class Listener:
             os.write(self._write, b"!")
 
     def wait(self, seconds: float) -> bool:
-        """Wait; return False if it was not rung within that time. All rings so far count as one."""
+        """Wait, then forget all rings so far; return False if there was none within that time."""
         return wait_readable(seconds, self._read) and self.drain()
 
     def drain(self) -> bool:
@@ -133,7 +133,7 @@ class Listeners:
 
 
 class Bells:
-    """Named pipes in a directory beside the database, one per listener of any process."""
+    """Named pipes in a directory beside the database, each for a listener of any process."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -208,7 +208,7 @@ def get_worker(tx: Transaction, worker: str, *, now: float) -> Worker:
 def find_workers(tx: Transaction, ids: Iterable[str], *, now: float) -> dict[str, Worker]:
     """Map ids to workers, including those that have left; unknown ids are missing."""
     ledger = Ledger(tx, now)
-    rows = [tx.one("worker", id=one) for one in sorted(ids)]
+    rows = [tx.one("worker", id=worker) for worker in sorted(ids)]
     return {
         row["id"]: _worker(tx, row, _capacity(ledger, row), now) for row in rows if row is not None
     }

@@ -133,15 +133,15 @@ def _find_conflicting(
     for conflict in state.rows.conflicts:
         if conflict.entry not in queued or conflict.base not in trunk:
             continue
-        if any(entry not in queued and entry not in trunk.landed for entry in conflict.others):
+        if any(entry not in queued and entry not in trunk.landed for entry in conflict.after):
             continue
-        if any(entry in queued for entry in conflict.others):
+        if any(entry in queued for entry in conflict.after):
             held.add(conflict.entry)
             continue
         rejected[conflict.entry] = Rejection(
             reason=RejectionReason.CONFLICT,
             base=conflict.base,
-            combination=(*conflict.others, conflict.entry),
+            combination=(*conflict.after, conflict.entry),
         )
     return held, rejected
 
