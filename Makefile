@@ -10,12 +10,12 @@ BENCH  ?=
 
 # A small project, a plan in which much goes wrong, and weft on it; under a minute.
 demo: $(WEFT)
-	$(BIN)/python -m demo
+	$(BIN)/weft demo
 
 $(WEFT): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,postgres]'
 	touch $@
 
 install: $(STAMP)

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from demo.promises import promises
-
-ROOT = Path(__file__).parent.parent
+from weft.demo.promises import promises
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +20,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The demo, run without a terminal: where, and what it printed."""
     directory = tmp_path_factory.mktemp("demo")
     done = subprocess.run(
-        [sys.executable, "-m", "demo", str(directory)],
-        cwd=ROOT,
+        [sys.executable, "-m", "weft", "demo", str(directory)],
+        cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

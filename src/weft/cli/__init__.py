@@ -24,6 +24,7 @@ COMMANDS: Final[CommandTable] = {
     "cancel": ("weft.cli.control:cancel", "Cancel a task, or a run with all its unfinished tasks."),
     "clean": ("weft.cli.clean", "Free workspaces, branches and records that no task needs."),
     "cost": ("weft.cli.cost", "Show the cost of runs, tasks and agents."),
+    "demo": ("weft.cli.demo", "Watch weft at work on a small project, without a model or a key."),
     "diff": ("weft.cli.diff", "Show the changes of a task, landed or not."),
     "do": ("weft.cli.do", "Have one agent do one task now, in its own workspace."),
     "doctor": ("weft.cli.doctor", "Check git, the store, the limits and the agents."),
@@ -120,6 +121,14 @@ def _run() -> int:
         text = "\n".join(map(printable, str(error).splitlines()))
         click.echo(f"weft: {text}", err=True)
         return exit_code(error)
+    except ModuleNotFoundError as error:
+        from weft.cli.missing_extra import explain_missing_extra  # late: rarely needed
+
+        explanation = explain_missing_extra(error)
+        if explanation is None:
+            raise
+        click.echo(f"weft: {explanation}", err=True)
+        return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:

@@ -11,7 +11,16 @@ from weft.process.commands import (
     Completed,
     ProgramMissing,
     run,
+    run_attached,
     run_logged,
 )
 
-__all__ = ["Breaker", "BrokenOff", "Completed", "ProgramMissing", "run", "run_logged"]
+__all__ = [
+    "Breaker",
+    "BrokenOff",
+    "Completed",
+    "ProgramMissing",
+    "run",
+    "run_attached",
+    "run_logged",
+]

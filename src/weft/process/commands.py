@@ -98,6 +98,19 @@ def run(
     )
 
 
+def run_attached(
+    arguments: Sequence[str], *, directory: Path, environment: Mapping[str, str]
+) -> int:
+    """Run a command on this terminal and return its exit status.
+
+    Ctrl-C reaches the command too, so its end is awaited.
+    """
+    with subprocess.Popen(list(arguments), cwd=directory, env=dict(environment)) as child:
+        while True:
+            with contextlib.suppress(KeyboardInterrupt):
+                return child.wait()
+
+
 def waits(seconds: float) -> Iterator[float]:
     """Divide a time limit into short waits, each counted at its nominal length.
 

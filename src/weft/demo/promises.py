@@ -1,4 +1,4 @@
-"""What the plan of the demo promises, looked for in `weft report --json`."""
+"""The promises of the demo's plan, looked up in `weft report --json`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def promises(told: dict[str, Any]) -> Iterator[tuple[bool, str]]:
-    """Each promise, and whether it was kept."""
-    tasks = {one["name"]: one for one in told["tasks"]}
-    first = {one["task"]: one for one in told["attempts"] if one["number"] == 1}
-    sent_back = {(task, one["kind"]) for one in told["rejections"] for task in one["tasks"]}
-    agents = next(one for one in told["capacity"] if one["resource"].endswith("/agents"))
+def promises(report: dict[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield True for a promise that was kept, with the promise."""
+    tasks = {task["name"]: task for task in report["tasks"]}
+    first = {attempt["task"]: attempt for attempt in report["attempts"] if attempt["number"] == 1}
+    rejections = report["rejections"]
+    sent_back = {
+        (task, rejection["kind"]) for rejection in rejections for task in rejection["tasks"]
+    }
+    agents = next(limit for limit in report["capacity"] if limit["resource"].endswith("/agents"))
 
     def repaired(task: str) -> bool:
-        """Whether it landed, by an attempt that was not its first."""
-        tries = [one for one in told["attempts"] if one["task"] == task]
+        """Tell whether a later attempt than the first landed."""
+        tries = [attempt for attempt in report["attempts"] if attempt["task"] == task]
         return len(tries) > 1 and tries[-1]["fate"] == "landed"
 
     def failed(task: str, outcome: str) -> bool:
         return bool(first[task]["outcome"] == outcome and repaired(task))
 
     yield (
-        len(tasks) == 11 and all(one["commit"] for one in tasks.values()),
+        len(tasks) == 11 and all(task["commit"] for task in tasks.values()),
         "all 11 tasks have landed on one branch",
     )
     yield (
@@ -42,6 +45,6 @@ def promises(told: dict[str, Any]) -> Iterator[tuple[bool, str]]:
     )
     yield (
         ("1.3", "red") in sent_back and repaired("1.3"),
-        "a failing check: 1.3 was sent back with the output, and mended",
+        "a failing check: 1.3 was sent back with the output, and repaired",
     )
     yield failed("2.2", "crash"), "a crash: the agent of 2.2 died, and another took over"

@@ -1,1 +1,0 @@
-"""`make demo`: weft at work on a small project, with all that goes wrong in real life."""

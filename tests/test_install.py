@@ -1,0 +1,80 @@
+"""The wheel in a clean environment: few packages, the demo, and a sentence for missing extras."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from repositories import make_repository
+from weft.cli.missing_extra import DISTRIBUTION, EXTRAS
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CLEAN = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("WEFT_", "VIRTUAL_ENV", "PYTHON", "MAX_CONCURRENT"))
+}
+
+
+def call(
+    *command: str | Path, directory: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {**CLEAN, **variables}
+    return subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory with the programs of an environment that has only weft's wheel."""
+    place = tmp_path_factory.mktemp("install")
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    built = call(*pip, "wheel", "--no-deps", "--wheel-dir", place, ROOT, directory=place)
+    assert built.returncode == 0, built.stderr
+    [wheel] = place.glob("*.whl")
+    made = call(sys.executable, "-m", "venv", "--without-pip", place / "venv", directory=place)
+    assert made.returncode == 0, made.stderr
+    python = str(place / "venv" / "bin" / "python")
+    done = call(*pip, "--python", python, "install", str(wheel), directory=place)
+    assert done.returncode == 0, done.stderr
+    return place / "venv" / "bin"
+
+
+@pytest.mark.xdist_group("install")
+def test_the_installed_wheel_runs_the_demo(installed: Path, tmp_path: Path) -> None:
+    done = call(installed / "weft", "demo", "--json", tmp_path / "demo", directory=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["ok"]
+
+
+@pytest.mark.xdist_group("install")
+def test_a_command_of_a_missing_extra_names_the_command_that_installs_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    root = make_repository(tmp_path / "project")
+    served = call(installed / "weft", "serve", directory=root)
+    store = "postgresql://user@localhost/none"
+    listed = call(installed / "weft", "ps", directory=root, WEFT_STORE=store)
+    for done, extra in ((served, "server"), (listed, "postgres")):
+        assert (done.returncode, done.stdout) == (2, "")
+        [line] = done.stderr.splitlines()
+        assert f"-m pip install '{DISTRIBUTION}[{extra}] @ file://" in line, line
+
+
+def test_each_module_of_an_extra_is_a_dependency_of_that_extra() -> None:
+    assert PROJECT["name"] == DISTRIBUTION
+    for extra, lines in PROJECT["optional-dependencies"].items():
+        named = {line.split(">")[0].split("[")[0].replace("-", "_") for line in lines}
+        assert named <= EXTRAS[extra]
+
+
+def test_the_name_is_not_that_of_another_package_with_a_module_weft() -> None:
+    assert PROJECT["name"] not in ("weft", "weft-server")
