@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 from repositories import make_repository
-from weft.cli import COMMANDS, agents, plan, weft
+from weft.cli import COMMANDS, SECTIONS, agents, plan, weft
 from weft.cli.command_group import CommandTable, load_command
 
 HEAVY = {"anyio", "asyncio", "fastapi", "mcp", "psycopg", "rich", "sqlite3"}
@@ -28,7 +30,48 @@ def test_the_table_has_the_short_help_of_each_command(table: CommandTable) -> No
 @pytest.mark.parametrize("group", [weft, agents.command, plan.command])
 def test_one_line_helps_fit_80_columns(group: click.Group) -> None:
     for name, command in group.commands.items():
-        assert len(f"  {name:<8} {command.get_short_help_str(limit=1000)}") <= 78
+        width = max(map(len, group.commands))
+        assert len(f"  {name:<{width}}  {command.get_short_help_str(limit=1000)}") <= 78
+
+
+def test_each_command_is_below_one_heading_of_the_help() -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+
+
+def test_help_shows_each_whole_one_line_help_below_its_heading() -> None:
+    runner = CliRunner()
+    lines = runner.invoke(weft, ["--help"], terminal_width=80).output.splitlines()
+    assert runner.invoke(weft, ["help"], terminal_width=80).output.splitlines() == lines
+    shown = {tuple(line.split(maxsplit=1)) for line in lines if line.startswith("  ")}
+    for heading, names in SECTIONS.items():
+        assert f"{heading}:" in lines
+        assert {(name, COMMANDS[name][1]) for name in names} <= shown
+
+
+def test_help_of_a_command_is_that_of_its_option() -> None:
+    runner = CliRunner()
+    asked = runner.invoke(weft, ["help", "plan", "check"])
+    assert asked.output == runner.invoke(weft, ["plan", "check", "--help"]).output
+    assert "Usage: weft plan check" in asked.output
+    mistyped = runner.invoke(weft, ["help", "plan", "chekc"])
+    assert "Did you mean check?" in mistyped.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_that_asks_weft(shell: str) -> None:
+    script = CliRunner().invoke(weft, ["completion", shell])
+    assert script.exit_code == 0
+    assert f"_WEFT_COMPLETE={shell}_complete" in script.output
+
+
+def test_bash_completes_a_command_by_the_printed_script(tmp_path: Path) -> None:
+    ask = "COMP_WORDS=(weft pl); COMP_CWORD=1; _weft_completion weft; echo ${COMPREPLY[*]}"
+    line = f'eval "$(weft completion bash)"; {ask}'
+    programs = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, env=programs, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["plan"], done
 
 
 def test_shell_completion_lists_commands_with_their_helps() -> None:

@@ -23,12 +23,14 @@ COMMANDS: Final[CommandTable] = {
     "approve": ("weft.cli.control:approve", "Approve a task that waits for a person."),
     "cancel": ("weft.cli.control:cancel", "Cancel a task, or a run with all its unfinished tasks."),
     "clean": ("weft.cli.clean", "Free workspaces, branches and records that no task needs."),
+    "completion": ("weft.cli.completion", "Print the script that completes commands in a shell."),
     "cost": ("weft.cli.cost", "Show the cost of runs, tasks and agents."),
     "demo": ("weft.cli.demo", "Watch weft at work on a small project, without a model or a key."),
     "diff": ("weft.cli.diff", "Show the changes of a task, landed or not."),
     "do": ("weft.cli.do", "Have one agent do one task now, in its own workspace."),
     "doctor": ("weft.cli.doctor", "Check git, the store, the limits and the agents."),
     "drain": ("weft.cli.control:drain", "Start no more tasks on this store until --undo."),
+    "help": ("weft.cli.help", "Show the help of a command, such as `weft help plan check`."),
     "init": ("weft.cli.init", "Write weft.toml and .weft/agents/ for this repository."),
     "limits": ("weft.cli.limits", "Show every limit, its use and its source; set a limit."),
     "logs": ("weft.cli.logs", "Show the output of a task's agent."),
@@ -53,6 +55,18 @@ COMMANDS: Final[CommandTable] = {
     "worker": ("weft.cli.worker", "Run tasks from the store until interrupted."),
 }
 
+SECTIONS: Final = {
+    "Start": ("init", "doctor", "demo", "agents", "help", "completion"),
+    "Work": ("plan", "run", "do", "worker"),
+    "Watch": ("ps", "watch", "why", "logs", "diff", "queue", "runs", "report", "cost", "verify"),
+    "Steer": (
+        *("approve", "reject", "retry", "skip", "cancel", "pause", "resume", "drain", "send"),
+        *("limits", "clean"),
+    ),
+    "Serve": ("serve", "token", "mcp"),
+}
+"""The headings of `weft --help`, and the commands below each heading in order."""
+
 _GC_THRESHOLD: Final = 50_000
 """Allocations between garbage collections. Python's 700 collects 80 times during the imports."""
 
@@ -60,6 +74,7 @@ _GC_THRESHOLD: Final = 50_000
 @click.group(
     cls=CommandGroup,
     table=COMMANDS,
+    sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="weft", message="%(prog)s %(version)s")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 import click
 
 CommandTable = Mapping[str, tuple[str, str]]
 """Command name → module, or `module:attribute` where that is not `command`; one-line help."""
+
+NO_SECTIONS: Final[Mapping[str, Sequence[str]]] = {}
 
 
 class CommandGroup(click.Group):
@@ -19,11 +21,31 @@ class CommandGroup(click.Group):
     Help and shell completion show the one-line helps of `table` and import no command.
     """
 
-    def __init__(self, *args: Any, table: CommandTable, **attributes: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        table: CommandTable,
+        sections: Mapping[str, Sequence[str]] = NO_SECTIONS,
+        **attributes: Any,
+    ) -> None:
         super().__init__(*args, **attributes)
         self._table = table
+        self._sections = sections
         for name, (_, help) in table.items():
             self.add_command(click.Command(name, short_help=help))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below the headings of their sections, with whole lines."""
+        names = [name for section in self._sections.values() for name in section]
+        rest = [name for name in self.list_commands(ctx) if name not in names]
+        width = max(map(len, self.commands))
+        for title, section in (*self._sections.items(), ("Commands", rest)):
+            if section:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(width), self._help(name)) for name in section])
+
+    def _help(self, name: str) -> str:
+        return self.commands[name].get_short_help_str(limit=1000)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
