@@ -22,7 +22,7 @@ from databases import change, fresh_database, look
 from store_helpers import put, snapshot, somebody_writes
 from wait_until import PATIENCE
 from weft.errors import ForeignStore, InputError, NewerStore, StoreError, WeftError
-from weft.store import Store, default_url, open_store
+from weft.store import Store, default_url, open_store, sql
 from weft.store.database import Transaction
 from weft.store.limit_table import list_limits, set_limit
 from weft.store.sqlite_file import APPLICATION_ID
@@ -262,7 +262,7 @@ def test_the_file_is_marked_as_wefts_and_survives_a_power_cut(file: Path) -> Non
         connection = vars(store.database)["_connection"]
         pragmas = ("journal_mode", "synchronous", "application_id", "user_version")
         found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
-    assert found == ["wal", 2, APPLICATION_ID, 1]
+    assert found == ["wal", 2, APPLICATION_ID, len(sql.migrations("sqlite"))]
 
 
 def test_a_writer_that_waits_asks_again_in_short_steps(tmp_path: Path) -> None:

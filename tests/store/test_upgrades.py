@@ -1,16 +1,20 @@
-"""A store that was made by an earlier weft, opened by a later one, and by the earlier again."""
+"""A store of an earlier weft that a later weft opens, and the earlier weft again.
+
+Migrations in the repository never change; a store of each released schema can be upgraded.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import psycopg
@@ -18,6 +22,7 @@ import pytest
 
 from cli.shell import assert_one_sentence, make_project, weft
 from databases import change, look
+from store.used_store import fill, go_on, load, read_everything
 from store_helpers import put, snapshot
 from wait_until import PATIENCE, wait_until
 from weft.config import Tuning
@@ -94,10 +99,11 @@ def nobody_upgrades(url: str) -> Iterator[Any]:
             connection.execute("COMMIT")
 
 
-def start(url: str, *more: tuple[str, ...]) -> subprocess.Popen[str]:
+def start(url: str, *more: tuple[str, ...], dies_at: int | None = None) -> subprocess.Popen[str]:
     steps = msgspec.json.encode(known(url, *more)).decode()
+    last = [] if dies_at is None else [str(dies_at)]
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), url, steps],
+        [sys.executable, str(PROGRAM), url, steps, *last],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdout=subprocess.PIPE,
         text=True,
@@ -220,3 +226,92 @@ def test_an_upgrade_that_fails_in_the_middle_leaves_the_store_as_it_was(
         assert {one.resource: one.capacity for one in list_limits(store, now=0)}["llm"] == 12
     open_later(old, SECOND).close()  # nothing of the first try is in its way
     assert len(has_changed(old)) == 3
+
+
+def end(program: subprocess.Popen[str]) -> int:
+    program.communicate(timeout=PATIENCE)
+    return program.returncode
+
+
+def test_an_upgrade_killed_at_any_statement_is_done_once_by_the_next_process(old: str) -> None:
+    """Weakened, the upgrade commits each statement by itself."""
+    before, limit, newest = snapshot(old), capacity(old), len(known(old))
+    deaths = 0
+    while end(start(old, SECOND, dies_at=deaths)) == -signal.SIGKILL:
+        deaths += 1
+        if version(old) == newest:
+            assert snapshot(old) == before
+    assert deaths > len(SECOND) + 2  # it also died before it wrote the version and the digest
+    open_later(old, SECOND).close()
+    assert version(old) == newest + 1
+    assert capacity(old) == limit + 1
+    assert len(has_changed(old)) == 2
+
+
+@pytest.mark.parametrize("dies_at", [5, 40])
+def test_a_store_whose_maker_was_killed_is_made_by_the_next_process(url: str, dies_at: int) -> None:
+    assert end(start(url, dies_at=dies_at)) == -signal.SIGKILL
+    with open_store(url) as store:
+        put(store, "a")
+    assert version(url) == len(known(url))
+
+
+REBUILT = (
+    "CREATE TABLE penalties_new (provider TEXT NOT NULL, level BIGINT NOT NULL "
+    "CHECK (level > 0), since DOUBLE PRECISION NOT NULL, successes BIGINT NOT NULL, "
+    "PRIMARY KEY (provider))",
+    "INSERT INTO penalties_new SELECT provider, level, since, successes FROM penalties",
+    "DROP TABLE penalties",
+    "ALTER TABLE penalties_new RENAME TO penalties",
+)
+"""A changed constraint, as docs/design/migrations.md says to write it."""
+
+
+def test_a_migration_can_rebuild_a_table_on_both_databases(url: str) -> None:
+    with open_store(url) as store:
+        fill(store)
+    before = snapshot(url)
+    with open_later(url, REBUILT) as store:
+        assert snapshot(url) == before
+        with pytest.raises((sqlite3.IntegrityError, psycopg.IntegrityError)):
+            store.write(lambda tx: tx.run("set_penalty", provider="p", level=0, since=0))
+
+
+FROZEN = {
+    1: {
+        "sqlite": "0714b66008b7398182d8c86e2ece31c5ca6ae5c5fa5ccaf4f59f3f4ea6b3641a",
+        "postgres": "7aa30c903d24699e4bace0b93b75e15058df9546f3a1828dd94723a364010bc3",
+    },
+}
+"""The digest of each migration with those before it. A line is added, and never changed."""
+
+
+def test_no_migration_is_changed_once_it_is_in_the_repository() -> None:
+    """A store keeps the digest: weft would refuse every store with the earlier text."""
+    digests = {
+        number: {
+            dialect: sql.digest(sql.migrations(dialect), number)
+            for dialect in get_args(sql.Dialect)
+        }
+        for number, _ in sql.migrations("sqlite")
+    }
+    assert digests == FROZEN
+    assert sorted(digests) == list(range(1, len(digests) + 1))
+
+
+RELEASED = sorted(Path(__file__).with_name("released").glob("*.sql"))
+
+
+def make_released(url: str, rows: Path) -> None:
+    """Make a store of a released schema, with the rows that the weft of that time wrote."""
+    open_driver(url, known(url)[: int(rows.stem)]).close()
+    load(url, rows.read_text())
+
+
+@pytest.mark.parametrize("rows", RELEASED, ids=lambda path: path.stem)
+def test_work_goes_on_in_an_upgraded_store_of_each_released_schema(url: str, rows: Path) -> None:
+    make_released(url, rows)
+    with open_store(url) as store:
+        assert version(url) == len(known(url))
+        read_everything(store)
+        go_on(store)

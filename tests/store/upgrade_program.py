@@ -1,15 +1,23 @@
 """A weft of a later version: opens a store with the steps of the schema it was given.
 
-It prints a line when it is about to change the schema, and one with what came of it.
+It prints a line when it is about to change the schema, and a line with the result. With a number as
+its third argument it kills itself before the statement of that number, counted from the moment it
+may change the schema.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import psycopg
+from psycopg.rows import DictRow, dict_row
 
 from weft.errors import WeftError
 from weft.store import sql
@@ -23,17 +31,45 @@ def tell(line: str) -> None:
     sys.stdout.flush()
 
 
-class Telling(Sqlite):
+STATEMENTS = itertools.count()
+LAST = int(sys.argv[3]) if len(sys.argv) > 3 else None
+
+
+def count_statement(_: object) -> None:
+    if next(STATEMENTS) == LAST:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class CountingSqlite(Sqlite):
     def _begin(self, connection: sqlite3.Connection) -> None:
         tell("begins")
         super()._begin(connection)
+        connection.set_trace_callback(count_statement)
+
+
+class CountingConnection(psycopg.Connection[Any]):
+    may_change = False
+
+    def execute(self, query: Any, *rest: Any, **options: Any) -> Any:
+        if self.may_change:
+            count_statement(query)
+        result = super().execute(query, *rest, **options)
+        self.may_change = self.may_change or "pg_advisory_lock" in query
+        return result
+
+
+class CountingPostgres(Postgres):
+    def _connect(self) -> psycopg.Connection[DictRow]:
+        return CountingConnection.connect(
+            self.url, autocommit=True, row_factory=dict_row, **self._settings()
+        )
 
 
 def driver(url: str, steps: sql.Steps) -> Database:
     if url.startswith("sqlite"):
-        return Telling(Path(url.removeprefix("sqlite:///")), steps=steps)
-    tell("begins")  # whether it waits for the lock, the server can tell
-    return Postgres(url, steps=steps)
+        return CountingSqlite(Path(url.removeprefix("sqlite:///")), steps=steps)
+    tell("begins")  # the server knows whether the program waits for the lock
+    return CountingPostgres(url, steps=steps)
 
 
 if __name__ == "__main__":
