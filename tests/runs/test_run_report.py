@@ -135,7 +135,7 @@ def test_the_gate_is_told_in_full(store: Store) -> None:
     ]
     assert [one.output for one in told.checks] == ["", HOSTILE]
     [sent_back] = told.rejections
-    assert (sent_back.at, sent_back.tasks, sent_back.others) == (9.0, ("b",), ("a",))
+    assert (sent_back.at, sent_back.tasks, sent_back.with_tasks) == (9.0, ("b",), ("a",))
     assert (sent_back.kind, sent_back.reason) == ("red", HOSTILE)
     [landed] = told.landings
     assert (landed.at, landed.tasks, landed.commits) == (10.0, ("a",), ("d" * 40,))
@@ -163,9 +163,9 @@ def test_capacity_follows_leases_and_changes_of_limits(store: Store) -> None:
     requests = told["requests"]
     assert requests.limits == ((0.0, 24),)
     assert requests.steps[:3] == (
-        UseStep(at=1.0, own=1, others=0),
-        UseStep(at=1.5, own=1, others=3),
-        UseStep(at=2.0, own=2, others=3),
+        UseStep(at=1.0, own=1, other_runs=0),
+        UseStep(at=1.5, own=1, other_runs=3),
+        UseStep(at=2.0, own=2, other_runs=3),
     )
     assert not any(name.startswith("gate:") for name in told)
 

@@ -92,7 +92,7 @@ def _print(name: str, diagnosis: Diagnosis, *, resumed: bool, as_json: bool) -> 
                 "works": works,
                 "problem": diagnosis.problem,
                 "text": diagnosis.text,
-                "said": diagnosis.said or None,
+                "said": diagnosis.output or None,
                 "seconds": round(diagnosis.seconds, 3),
                 "tokens": diagnosis.tokens,
                 "micro_usd": diagnosis.micro_usd,
@@ -106,7 +106,7 @@ def _print(name: str, diagnosis: Diagnosis, *, resumed: bool, as_json: bool) -> 
         say(f"{name}: {diagnosis.text} It took {diagnosis.seconds:.1f} s{tokens}{cost}.")
     else:
         say(f"{name}: {diagnosis.text}")
-        if diagnosis.said:
-            say(f"It said: {' '.join(diagnosis.said.split())}")
+        if diagnosis.output:
+            say(f"It said: {' '.join(diagnosis.output.split())}")
     if resumed:
         say("It was stopped, and can be started again now.")

@@ -16,10 +16,10 @@ EntrySteps = list[tuple[MergeStep, ...]]
 
 
 class EntryConflict(Struct, frozen=True, kw_only=True):
-    """An entry that does not merge after the others, none of which can be left out."""
+    """An entry that does not merge after earlier entries, none of which can be left out."""
 
     entry: Entry
-    others: tuple[Entry, ...]
+    earlier: tuple[Entry, ...]
     conflicts: tuple[FileConflict, ...]
 
 
@@ -51,16 +51,16 @@ def _find_fewest(
                 passes = middle
         last -= 1
         kept |= {before[last].id, *before[last].needs}
-    others = tuple(earlier for earlier in before if earlier.id in kept)
-    return EntryConflict(entry=entry, others=others, conflicts=conflicts)
+    earlier = tuple(old for old in before if old.id in kept)
+    return EntryConflict(entry=entry, earlier=earlier, conflicts=conflicts)
 
 
 def _try(
     objects: ObjectStore, base: str, before: Sequence[Entry], wanted: Collection[str], entry: Entry
 ) -> tuple[FileConflict, ...]:
     """Return the conflicts of an entry with the wanted entries before it."""
-    others = [earlier for earlier in before if earlier.id in wanted]
-    return _conflicts(_merge(objects, base, [*others, entry])[-1])
+    chosen = [earlier for earlier in before if earlier.id in wanted]
+    return _conflicts(_merge(objects, base, [*chosen, entry])[-1])
 
 
 def _conflicts(steps: Sequence[MergeStep]) -> tuple[FileConflict, ...]:

@@ -234,14 +234,14 @@ class GateHolder:
     def _explain(self, rejection: Rejection, view: _GateView) -> str:
         """Return the text for the next attempt."""
         *before, _ = view.entries(rejection.combination)
-        others = ", ".join(self._get_task(task).name for entry in before for task in entry.tasks)
+        names = ", ".join(self._get_task(task).name for entry in before for task in entry.tasks)
         if rejection.reason is RejectionReason.CONFLICT:
             conflict = find_conflict(rejection, view.rows)
-            after = f"after {others}" if others else "with what has landed since it was begun"
+            after = f"after {names}" if names else "with what has landed since it was begun"
             return f"It does not merge {after}: {conflict.report if conflict else 'git says no.'}"
         failure = find_failure(rejection, view.rows, view.tip)
         output = get_output(self._site.store, self._run, failure.number) if failure else ""
-        together = f" together with {others}, which came first, and pass without" if others else ""
+        together = f" together with {names}, which came first, and pass without" if names else ""
         line = check_run.find_telling_line(output)
         return f"Its checks fail{together}{f': {line}' if line else '.'}\n{output}"
 
@@ -341,7 +341,7 @@ class GateHolder:
         row = MergeConflict(
             base=check.base,
             entry=conflict.entry.id,
-            after=tuple(entry.id for entry in conflict.others),
+            after=tuple(entry.id for entry in conflict.earlier),
             report=report,
         )
         record_conflict(self._site.store, self._fence, self._run, row, now=time.time())

@@ -54,7 +54,7 @@ def read_texts(objects: ObjectStore, ids: Iterable[str]) -> dict[str, bytes]:
 def place_attributes(objects: ObjectStore, tree: str) -> None:
     """Write the attributes of a tree for git, which reads them only from the working tree.
 
-    The user's checkout may have others.
+    The user's checkout may have different attributes.
     """
     present = objects.attributes or empty_tree(tree)
     pattern = ":(glob)**/" + ATTRIBUTES.decode()

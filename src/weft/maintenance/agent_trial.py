@@ -49,7 +49,7 @@ class Trial(Struct, frozen=True, kw_only=True):
 class Diagnosis(Struct, frozen=True, kw_only=True):
     problem: str | None  # None: it works; otherwise the class of the failure
     text: str  # the fault and its cure, for people
-    said: str = ""  # by the program itself
+    output: str = ""  # last words of the program itself
     seconds: float = 0.0
     tokens: int = 0
     micro_usd: int = 0
@@ -104,7 +104,7 @@ def try_agent(project: Project, name: str) -> Tried:
         diagnosis=Diagnosis(
             problem=answer["problem"],
             text=answer["text"],
-            said=answer["said"] or "",
+            output=answer["said"] or "",
             seconds=answer["seconds"],
             tokens=answer["tokens"],
             micro_usd=answer["micro_usd"],
@@ -147,7 +147,7 @@ def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
     return Diagnosis(
         problem=problem,
         text=text,
-        said=speech or about.result,
+        output=speech or about.result,
         seconds=(attempt.ended or attempt.started) - attempt.started,
         tokens=attempt.tokens,
         micro_usd=attempt.micro_usd,

@@ -1,4 +1,4 @@
-"""What agents say on their way, as it is reported to the store, in lines for people."""
+"""The reports of running agents, as stored, in lines for people."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Any, Final
 _NOTICED: Final = {"rate_limit": "rate limit: ", "retrying": "tries again: ", "error": ""}
 
 
-def list_report_lines(said: Mapping[str, Any]) -> list[str]:
-    """One thing that was said or done; nothing for what is of use to programs alone."""
-    match said.get("type"):
+def list_report_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a report; none for a report that only programs use."""
+    match report.get("type"):
         case "text":
-            return str(said["text"]).splitlines()
+            return str(report["text"]).splitlines()
         case "tool":
-            return [f"→ {said['name']} {said['detail']}".rstrip()]
+            return [f"→ {report['name']} {report['detail']}".rstrip()]
         case "rate_limit" | "retrying" | "error" as kind:
             noticed = _NOTICED[kind]
-            lines = said["text"].splitlines() or ([""] if noticed else [])
-            return [f"! {noticed}{one}".rstrip(": ") for one in lines]
+            lines = report["text"].splitlines() or ([""] if noticed else [])
+            return [f"! {noticed}{line}".rstrip(": ") for line in lines]
     return []
 
 
-def shorten_report(said: Mapping[str, Any]) -> str:
-    """The same in one line."""
-    match said["type"]:
+def shorten_report(report: Mapping[str, Any]) -> str:
+    """Return a report in a single line."""
+    match report["type"]:
         case "text":
-            return _last_line(said["text"])
+            return _last_line(report["text"])
         case "tool":
-            return f"{said['name']} {_last_line(said['detail'])}".strip()
+            return f"{report['name']} {_last_line(report['detail'])}".strip()
         case "rate_limit":
-            return f"rate limited: {_last_line(said['text'])}"
+            return f"rate limited: {_last_line(report['text'])}"
         case "retrying":
-            return f"tries again: {_last_line(said['text'])}"
+            return f"tries again: {_last_line(report['text'])}"
         case "error":
-            return f"error: {_last_line(said['text'])}"
+            return f"error: {_last_line(report['text'])}"
     return ""
 
 
 def _last_line(text: str) -> str:
-    lines = [one.strip() for one in text.splitlines() if one.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""

@@ -1,7 +1,7 @@
-"""What agents printed, read from the directories of their attempts.
+"""The output of agents, read from the directories of their attempts.
 
-An attempt that ran on another host left its output there; what it reported to the store is read
-instead, which is less.
+The output of an attempt on another host stays there; its stored reports, which hold less, are read
+instead.
 """
 
 from __future__ import annotations
@@ -43,12 +43,10 @@ LOOK: Final = 0.25  # seconds between looks at an output that grows
 _AWAY: Final = 1.0  # seconds before a server is asked again that was not there
 
 Stream = Literal["stdout", "stderr"]
-Told = Callable[[OutputLine], list[str]]
+LineReader = Callable[[OutputLine], list[str]]
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
-    """One line of an attempt's output."""
-
     attempt: int
     text: str
 
@@ -56,14 +54,12 @@ class LogLine(Struct, frozen=True, kw_only=True):
 class OutputPiece(Struct, frozen=True, kw_only=True):
     """A part of an attempt's output, as its program printed it."""
 
-    adapter: str  # who understands it
+    adapter: str  # that understands it
     lines: tuple[OutputLine, ...]
     more: bool  # there is more by now
 
 
 class AttemptName(Struct, frozen=True, kw_only=True):
-    """Which attempt is meant."""
-
     task: int
     number: int
 
@@ -72,8 +68,11 @@ class AttemptName(Struct, frozen=True, kw_only=True):
 def read_piece(
     project: Project, store: str, attempt: AttemptName, *, stream: Stream, offset: int, ended: bool
 ) -> OutputPiece | None:
-    """What was printed after an offset; None if it ran elsewhere. Once the agent has `ended`, its
-    last line may lack its newline. `store` is the identity of the store."""
+    """Return the output after an offset; None if the attempt ran on another host.
+
+    `store` is the identity of the store. The last line of an agent that has `ended` may lack its
+    newline.
+    """
     if not store.isalnum() or offset < 0:
         raise InputError(f"There is no output {store[:100]!r} from {offset} on.")
     directory = home(_common(project.root), store) / f"{attempt.task}.{attempt.number}"
@@ -81,17 +80,17 @@ def read_piece(
     if ordered is None:
         return None
     tail = Tail(directory / stream, offset)
-    found = next((one for one in tail.rest() if one), []) if ended else _next(tail)
+    printed = next((lines for lines in tail.rest() if lines), []) if ended else _next(tail)
     hide = _hiding(project, ordered.agent)
-    clean = zip(found, shown(found, hide), strict=True)
-    printed = tuple(line._replace(text=said) for line, said in clean)
-    return OutputPiece(adapter=ordered.adapter, lines=printed, more=tail.is_behind())
+    clean = zip(printed, shown(printed, hide), strict=True)
+    lines = tuple(line._replace(text=text) for line, text in clean)
+    return OutputPiece(adapter=ordered.adapter, lines=lines, more=tail.is_behind())
 
 
 def _hiding(project: Project, agent: str) -> Redactor:
-    """What takes out an agent's secrets, as far as whoever looks knows them himself."""
+    """Make a redactor for an agent's secrets, as far as this process's environment has them."""
     values = list_secrets(project.environment, project.config.gate.env)
-    with suppress(InputError):  # its file is gone since, or broken: what names tell is known
+    with suppress(InputError):  # its file is gone or broken: secrets known by name remain
         values += secrets_of(read_agent(project.root, agent), project.environment)
     return Redactor(values)
 
@@ -102,24 +101,24 @@ def _common(root: Path) -> Path:
 
 
 def _next(tail: Tail) -> list[OutputLine]:
-    """The next complete lines, a long one included, which takes several looks."""
-    while not (found := tail.lines()) and tail.is_behind():
+    """Read the next complete lines; a long line takes several looks."""
+    while not (lines := tail.lines()) and tail.is_behind():
         pass
-    return found
+    return lines
 
 
 class OutputCursor:
-    """The output of one attempt, from its first line on."""
+    """The output of an attempt, from its first line on."""
 
     def __init__(self, log: TaskLog, attempt: Attempt) -> None:
         self._log = log
         self._attempt = AttemptName(task=attempt.task, number=attempt.number)
-        self._told: Told | None = None
+        self._reader: LineReader | None = None
         self._offset = 0
         self._over = False  # its agent had ended, and all was read
 
     def look(self, *, ended: bool) -> Iterator[LogLine] | None:
-        """What was printed since the last look; None if it ran elsewhere."""
+        """Return the lines since the last look; None if the attempt ran on another host."""
         if self._over:
             return iter(())
         piece = self._read(ended)
@@ -133,11 +132,11 @@ class OutputCursor:
 
     def _printed(self, piece: OutputPiece | None, ended: bool) -> Iterator[LogLine]:
         while piece is not None:
-            if self._told is None:
-                self._told = self._log.reader(piece.adapter)
+            if self._reader is None:
+                self._reader = self._log.reader(piece.adapter)
             for line in piece.lines:
                 self._offset = line.end
-                for text in self._told(line):
+                for text in self._reader(line):
                     yield LogLine(attempt=self._attempt.number, text=text)
             piece = self._read(ended) if piece.lines and (piece.more or ended) else None
         self._over = ended
@@ -154,7 +153,7 @@ class ReadableLines:
         self._adapter = adapter
         self._hide = hide
         self._reading = ReaderState()
-        self._last = ""  # what was said last: a result often says it again
+        self._last = ""  # the latest text: a result often repeats it
 
     def __call__(self, line: OutputLine) -> list[str]:
         happened, self._reading = self._adapter.read(line.text, self._reading)
@@ -176,14 +175,14 @@ class ReadableLines:
                 return list_report_lines({"type": "error", "text": text})
             case events.Result(ok=ok, text=text) if text.strip() != self._last:
                 mark = "✓" if ok else "✗"
-                return [f"{mark} {one}" for one in text.splitlines()]
+                return [f"{mark} {line}" for line in text.splitlines()]
             case events.Unknown() if json_lines.decode(line.text) is None:
                 return [json_lines.plain(line.text)]  # a warning, a progress bar: no record of ours
         return []
 
 
 class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
-    """Where the output of a task's attempts is, and how it is read."""
+    """The output of a task's attempts."""
 
     project: Project
     store: Store
@@ -193,15 +192,14 @@ class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def home(self) -> str:
-        """Whose attempts they are: the identity of the store."""
+        """The identity of the store, which names the directory of its attempts."""
         return identity(self.store)
 
     @property
     def plain(self) -> bool:
         return self.raw or self.stream == attempt_files.STDERR
 
-    def reader(self, adapter: str) -> Told:
-        """What makes text of lines."""
+    def reader(self, adapter: str) -> LineReader:
         if self.plain:
             return raw
         return ReadableLines(ADAPTERS[adapter], _hiding(self.project, self.task.agent or ""))
@@ -210,63 +208,63 @@ class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
         return list_attempts(self.store, self.task.id)
 
     def get_attempt(self, number: int | None) -> Attempt:
-        """One attempt, or the latest."""
+        """Return the attempt with this number, or the latest."""
         known = self.attempts()
         if not known:
             name = describe_task(self.task)
             raise Refused(f"{name} is {self.task.state}: it has not been started yet.")
-        for one in known:
-            if number in (None, one.number):
-                return known[-1] if number is None else one
+        for attempt in known:
+            if number in (None, attempt.number):
+                return known[-1] if number is None else attempt
         raise InputError(
             f"{describe_task(self.task)} has no attempt {number}; its latest is {known[-1].number}."
         )
 
     def read(self, attempt: Attempt) -> Iterator[LogLine]:
-        """All that an attempt has printed so far."""
-        found = OutputCursor(self, attempt).look(ended=True)
-        return iter(self._reported(attempt)) if found is None else found
+        """Return the lines of an attempt so far."""
+        lines = OutputCursor(self, attempt).look(ended=True)
+        return iter(self._reported(attempt)) if lines is None else lines
 
     def _reported(self, attempt: Attempt) -> list[LogLine]:
-        said = [
+        lines = [
             text
             for event in history(self.store, self.task.id)
             if event.kind == "progress" and event.data.get("attempt") == attempt.number
-            for one in event.data.get("events", ())
-            for text in list_report_lines(one)
+            for report in event.data.get("events", ())
+            for text in list_report_lines(report)
         ]
-        if not said or self.plain:
+        if not lines or self.plain:
             raise Refused(
                 f"The output of attempt {attempt.number} of task {attempt.task} is not here: it "
                 f"ran as {attempt.worker}, or has been cleaned up."
             )
-        return [LogLine(attempt=attempt.number, text=text) for text in said]
+        return [LogLine(attempt=attempt.number, text=text) for text in lines]
 
     def follow(self, number: int | None) -> Iterator[LogLine]:
-        """What is printed until the task ends or needs a person; one attempt, until that ends."""
-        first = number or max((one.number for one in self.attempts()), default=1)
+        """Yield new lines until the task ends or needs a person, or until attempt `number` ends."""
+        first = number or max((attempt.number for attempt in self.attempts()), default=1)
         reading: dict[int, OutputCursor] = {}
-        away = ""  # why the server was last not there
+        away = ""  # the error of a server that does not answer
         with self.store.listen("events") as listener:
             while True:
                 try:
                     state = get_task(self.store, self.task.id).state
                     wanted = [
-                        one
-                        for one in self.attempts()
-                        if one.number >= first and number in (None, one.number)
+                        attempt
+                        for attempt in self.attempts()
+                        if attempt.number >= first and number in (None, attempt.number)
                     ]
                     for attempt in wanted:
                         output = reading.setdefault(attempt.number, OutputCursor(self, attempt))
                         yield from output.look(ended=attempt.ended is not None) or ()
                 except NoAnswer as error:  # goes on when the server is back
                     if away != str(error):
-                        log.warning("what is printed cannot be seen just now: %s", error)
+                        log.warning("cannot read the output of the task just now: %s", error)
                     away = str(error)
                     listener.wait(_AWAY)
                     continue
                 away = ""
-                ended = number is not None and all(one.ended is not None for one in wanted)
+                ended = number is not None and all(attempt.ended is not None for attempt in wanted)
                 if ended or state in TERMINAL or state is State.BLOCKED:
                     return
                 listener.wait(LOOK)

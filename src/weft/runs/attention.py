@@ -1,8 +1,8 @@
-"""What needs a person, and which runs cannot go on without one: a single rule for everybody.
+"""Attention: the tasks and limits that need a person, and the runs that are stuck without help.
 
-`weft ps`, `weft run`, the live view and notifications all ask here. It is a pure decision over
-what `store.overview` reads. What is merely full while others are at work, what is parked and
-what eases with time needs nobody; what stays as it is whatever ends needs a person.
+`weft ps`, `weft run`, the live view and notifications all use this pure decision over the rows of
+`store.overview`. A limit that is full while attempts run, a parked task and a wait that ends with
+time need no person. A wait that no end of an attempt resolves needs a person.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _NAMES: Final = 6  # of many runs
 
 
 class AttentionItem(Struct, frozen=True, kw_only=True):
-    """One thing a person is needed for. Subject and text together are a sentence."""
+    """A need for a person. Subject and text together are a sentence."""
 
     subject: str
     text: str
     do: tuple[str, ...]  # commands, any of which helps
-    runs: frozenset[str]  # whom it holds up; "": tasks of no run
+    runs: frozenset[str]  # held up by it; "": tasks of no run
     since: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.subject} {self.text} ({' or '.join(f'`{one}`' for one in self.do)})"
+        return f"{self.subject} {self.text} ({' or '.join(f'`{command}`' for command in self.do)})"
 
 
 class Attention(Struct, frozen=True, kw_only=True):
     all: tuple[AttentionItem, ...]
-    stuck: frozenset[str]  # runs of which nothing can go on without a person
+    stuck: frozenset[str]  # runs in which no task can go on without a person
 
     def of(self, run: str) -> tuple[AttentionItem, ...]:
         return tuple(need for need in self.all if run in need.runs)
@@ -51,13 +51,12 @@ def read_attention(store: Store, *, now: float) -> Attention:
 
 
 def as_dict(need: AttentionItem) -> dict[str, Any]:
-    """For programs."""
     return {"subject": need.subject, "text": need.text, "do": list(need.do)}
 
 
 def find_attention(prospects: Prospects) -> Attention:
     moving = _moving(prospects)
-    found = [
+    items = [
         *_drained(prospects),
         *_gates(prospects),
         *_stopped(prospects),
@@ -68,59 +67,59 @@ def find_attention(prospects: Prospects) -> Attention:
     ]
     behind = _behind(prospects, moving)
     return Attention(
-        all=tuple(replace(need, runs=_spread(need.runs, behind)) for need in found),
+        all=tuple(replace(need, runs=_spread(need.runs, behind)) for need in items),
         stuck=frozenset(
-            one.run for one in prospects.courses if one.run and not one.over
+            course.run for course in prospects.courses if course.run and not course.over
         ).difference(moving),
     )
 
 
 def _moving(prospects: Prospects) -> set[str]:
-    """The runs of which something changes by itself; "" stands for what belongs to none."""
+    """Find the runs in which a task goes on by itself; "" stands for tasks of no run."""
     moving = {
-        one.run
-        for one in prospects.courses
-        if one.at_work
-        or one.comes_back
-        or (one.landing and not one.gate)
-        or (one.queued and not one.gate and not one.short)
-        or (one.over and not one.waits)
+        course.run
+        for course in prospects.courses
+        if course.at_work
+        or course.comes_back
+        or (course.landing and not course.gate)
+        or (course.queued and not course.gate and not course.short)
+        or (course.over and not course.waits)
     }
-    starts = [one for one in prospects.ready if _may_start(prospects, one)]
-    moving |= {one.run for one in starts if one.holder is None}
-    waiting = {one.run for one in prospects.courses if one.waits}
-    placed = {one.run for one in prospects.courses if one.run} - waiting
+    starts = [task for task in prospects.ready if _may_start(prospects, task)]
+    moving |= {task.run for task in starts if task.holder is None}
+    waiting = {course.run for course in prospects.courses if course.waits}
+    placed = {course.run for course in prospects.courses if course.run} - waiting
     places = prospects.places
     if places is None or places.used < places.capacity:
         moving |= waiting
     before = -1
-    while len(moving) > before:  # one waits for another, and that one for a third
+    while len(moving) > before:  # a run may wait for a run that waits for a third
         before = len(moving)
-        for one in starts:
-            if one.holder is not None and not one.holder.stands and one.holder.run in moving:
-                moving.add(one.run)
+        for task in starts:
+            if task.holder is not None and not task.holder.stands and task.holder.run in moving:
+                moving.add(task.run)
         if placed & moving and places is not None and places.capacity:
             moving |= waiting
     return moving
 
 
-def _may_start(prospects: Prospects, one: Ready) -> bool:
-    """Whether ready tasks start as soon as there is room and their files are free."""
-    hopeless = one.human or one.short or one.unable or not one.whole
+def _may_start(prospects: Prospects, task: Ready) -> bool:
+    """Tell whether a ready task starts as soon as there is room and its files are free."""
+    hopeless = task.human or task.short or task.unable or not task.whole
     return prospects.drained is None and not hopeless
 
 
 def _behind(prospects: Prospects, moving: set[str]) -> dict[str, set[str]]:
-    """Runs that wait for files of others that do not move, by those others."""
-    found: dict[str, set[str]] = {}
-    for one in prospects.ready:
-        if one.holder is not None and one.holder.run not in moving:
-            found.setdefault(one.holder.run, set()).add(one.run)
-    return found
+    """Map each run that does not move to the runs that wait for its files."""
+    waiting: dict[str, set[str]] = {}
+    for task in prospects.ready:
+        if task.holder is not None and task.holder.run not in moving:
+            waiting.setdefault(task.holder.run, set()).add(task.run)
+    return waiting
 
 
 def _spread(runs: frozenset[str], behind: Mapping[str, set[str]]) -> frozenset[str]:
-    """These runs, and all that wait for them, be it at second hand."""
+    """Add the runs that wait for these runs, directly or through a third."""
     more = runs.union(*(behind.get(run, ()) for run in runs))
     return runs if more == runs else _spread(more, behind)
 
@@ -131,19 +130,19 @@ def _drained(prospects: Prospects) -> Iterator[AttentionItem]:
             subject="weft",
             text="is drained: nothing starts",
             do=("weft drain --undo",),
-            runs=frozenset(one.run for one in prospects.courses if not one.over),
+            runs=frozenset(course.run for course in prospects.courses if not course.over),
             since=prospects.drained,
         )
 
 
 def _gates(prospects: Prospects) -> Iterator[AttentionItem]:
-    for one in prospects.courses:
-        if one.gate:
+    for course in prospects.courses:
+        if course.gate:
             yield AttentionItem(
-                subject=f"the gate of {one.run}",
-                text=f"waits for you: {first_line(one.gate)}",
-                do=(f"weft resume {one.run}",),
-                runs=frozenset({one.run}),
+                subject=f"the gate of {course.run}",
+                text=f"waits for you: {first_line(course.gate)}",
+                do=(f"weft resume {course.run}",),
+                runs=frozenset({course.run}),
             )
 
 
@@ -155,34 +154,34 @@ def _stopped(prospects: Prospects) -> Iterator[AttentionItem]:
             text=f"is stopped: {first_line(reason)}",
             do=(f"weft agents resume {agent}",),
             runs=frozenset(
-                one.run for one in prospects.ready if resource in {s.resource for s in one.short}
+                task.run for task in prospects.ready if resource in {s.resource for s in task.short}
             ),
         )
 
 
 def _limits(prospects: Prospects) -> Iterator[AttentionItem]:
-    """Limits that nothing that ends makes room in."""
-    stopped = {f"agent:{one}" for one in prospects.stopped}
+    """Yield the limits in which no end of an attempt makes room."""
+    stopped = {f"agent:{agent}" for agent in prospects.stopped}
     short: dict[str, list[tuple[str, Shortage]]] = {}
     for course in prospects.courses:
         for each in course.short if course.queued else ():
             short.setdefault(each.resource, []).append((course.run, each))
-    for one in prospects.ready:
-        for each in one.short:
+    for task in prospects.ready:
+        for each in task.short:
             if each.resource in stopped:
                 continue  # that is a need of its own
             if _is_owned(each.resource):
-                yield _too_much(one, each)
+                yield _too_much(task, each)
             else:
-                short.setdefault(each.resource, []).append((one.run, each))
-    for resource, found in sorted(short.items()):
-        least = min((each for _, each in found), key=lambda each: each.asked)
-        runs = frozenset(run for run, _ in found)
+                short.setdefault(each.resource, []).append((task.run, each))
+    for resource, shortages in sorted(short.items()):
+        least = min((each for _, each in shortages), key=lambda each: each.asked)
+        runs = frozenset(run for run, _ in shortages)
         yield _used_up(least, runs) if is_consumable(resource) else _too_low(least, runs)
 
 
 def _is_owned(resource: str) -> bool:
-    """Whether a process or a file states it, so that nobody else can set it."""
+    """Tell whether a process or a file states the limit, so that `weft limits set` cannot."""
     return resource.startswith(("worker:", "host:", "agent:"))
 
 
@@ -210,41 +209,42 @@ def _too_low(short: Shortage, runs: frozenset[str]) -> AttentionItem:
 
 
 def _template(resource: str) -> str:
-    """The name under which the limit of each run has its default."""
+    """Return the name under which the limit of each run has its default."""
     kind, colon, rest = resource.partition(":")
     return f"{kind}/{rest.partition('/')[2]}" if colon else resource
 
 
-def _too_much(one: Ready, short: Shortage) -> AttentionItem:
+def _too_much(task: Ready, short: Shortage) -> AttentionItem:
     return AttentionItem(
-        subject=_called(one.task, one.run, one.name),
+        subject=_called(task.task, task.run, task.name),
         text=f"asks for {short.asked} of {short.resource}, and there is no more than "
         f"{short.capacity}; only a worker that has more could do it",
-        do=(f"weft skip {one.task}", f"weft cancel {one.task}"),
-        runs=frozenset({one.run}),
+        do=(f"weft skip {task.task}", f"weft cancel {task.task}"),
+        runs=frozenset({task.run}),
     )
 
 
 def _workers(prospects: Prospects) -> Iterator[AttentionItem]:
-    for one in prospects.ready:
-        if one.unable:
+    for task in prospects.ready:
+        if task.unable:
             yield AttentionItem(
-                subject=_called(one.task, one.run, one.name),
-                text=f"needs a worker that runs {one.unable}, and none of those present does",
-                do=("weft agents", f"weft skip {one.task}"),
-                runs=frozenset({one.run}),
+                subject=_called(task.task, task.run, task.name),
+                text=f"needs a worker that runs {task.unable}, and none of those present does",
+                do=("weft agents", f"weft skip {task.task}"),
+                runs=frozenset({task.run}),
             )
 
 
 def _places(prospects: Prospects, moving: set[str]) -> Iterator[AttentionItem]:
-    waiting = [one.run for one in prospects.courses if one.waits and one.run not in moving]
+    stopped = (course for course in prospects.courses if course.run not in moving)
+    waiting = [course.run for course in stopped if course.waits]
     places = prospects.places
     if not waiting or places is None:
         return
     if not places.capacity:
         yield _too_low(Shortage("runs", 1, places.used, 0), frozenset(waiting))
         return
-    placed = [one.run for one in prospects.courses if one.run and not one.waits]
+    placed = [course.run for course in prospects.courses if course.run and not course.waits]
     yield AttentionItem(
         subject="the limit runs",
         text=f"is full: {_some(waiting)} cannot start, and {_some(placed)} cannot go on without "
@@ -256,9 +256,9 @@ def _places(prospects: Prospects, moving: set[str]) -> Iterator[AttentionItem]:
 
 def _tasks(prospects: Prospects) -> Iterator[AttentionItem]:
     kept_from: dict[int, set[str]] = {}
-    for one in prospects.ready:
-        if one.holder is not None:
-            kept_from.setdefault(one.holder.task, set()).add(one.run)
+    for task in prospects.ready:
+        if task.holder is not None:
+            kept_from.setdefault(task.holder.task, set()).add(task.run)
     paused: dict[str, list[AskedWork]] = {}
     for asked in prospects.asked:
         if asked.state == "paused" and asked.run:
@@ -268,7 +268,7 @@ def _tasks(prospects: Prospects) -> Iterator[AttentionItem]:
         if len(together) < 2:
             yield _asked(asked, {asked.run} | kept_from.get(asked.task, set()))
         elif asked is together[0]:
-            held = (kept_from.get(one.task, set()) for one in together)
+            held = (kept_from.get(paused_task.task, set()) for paused_task in together)
             yield AttentionItem(
                 subject=f"{len(together)} tasks of {asked.run}",
                 text="are paused",
@@ -277,19 +277,19 @@ def _tasks(prospects: Prospects) -> Iterator[AttentionItem]:
             )
 
 
-def _asked(one: AskedWork, runs: Iterable[str]) -> AttentionItem:
-    do: tuple[str, ...] = (f"weft retry {one.task}", f"weft skip {one.task}")
-    match one.state:
+def _asked(asked: AskedWork, runs: Iterable[str]) -> AttentionItem:
+    do: tuple[str, ...] = (f"weft retry {asked.task}", f"weft skip {asked.task}")
+    match asked.state:
         case "blocked":
-            text = f"is blocked: {first_line(one.reason) or 'nobody said why'}"
+            text = f"is blocked: {first_line(asked.reason) or 'nobody said why'}"
         case "paused":
-            text, do = "is paused", (f"weft resume {one.task}",)
+            text, do = "is paused", (f"weft resume {asked.task}",)
         case "ready":
-            text = f"asks you: {first_line(one.title)}"
-            do = (f"weft approve {one.task}", f'weft reject {one.task} "…"')
+            text = f"asks you: {first_line(asked.title)}"
+            do = (f"weft approve {asked.task}", f'weft reject {asked.task} "…"')
         case _:
-            text = f"is {one.state}, and others need it"
-    subject = _called(one.task, one.run, one.name)
+            text = f"is {asked.state}, and others need it"
+    subject = _called(asked.task, asked.run, asked.name)
     return AttentionItem(subject=subject, text=text, do=do, runs=frozenset(runs))
 
 

@@ -41,7 +41,7 @@ class DurationEstimates:
         self._usual = statistics.median(successes) if successes else None
 
     def of_stages(self, stages: Iterable[tuple[str, str]], files: int) -> float | None:
-        """Estimate stages (agent, stage) one after the other; return None if none is known.
+        """Estimate stages (agent, stage) in sequence; return None if none is known.
 
         A stage without records counts as the usual attempt of this run, or as the median of the
         stages that have records.

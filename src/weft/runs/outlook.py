@@ -1,4 +1,4 @@
-"""The outlook of a running run: the tasks that hold up others, and the time left."""
+"""The outlook of a running run: the tasks with waiting tasks behind them, and the time left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Holdup(Struct, frozen=True, kw_only=True):
 
 
 def list_holdups(tasks: Iterable[Task], edges: Sequence[tuple[int, int]]) -> list[Holdup]:
-    """List the tasks that hold up others, those with the most waiting tasks first.
+    """List the tasks that hold up tasks, those with the most waiting tasks first.
 
     A waiting task holds up none: the task it waits for does. A ready task waits for room, and so
     do the tasks behind it.

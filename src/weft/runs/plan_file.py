@@ -1,7 +1,7 @@
-"""Plan files on disk: reading them, and replacing one while its author may be editing it.
+"""Plan files on disk: read, and replaced while their author may be editing them.
 
-What is to change is the caller's business, a pure function over the bytes. Nothing here is ever
-written in place: a reader sees the old file or the new one, and a crash leaves one of the two.
+The caller passes the change as a pure function over the bytes. No file is written in place: a
+reader sees the old file or the new file, and a crash leaves either of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAUSE: Final = 0.05
 
 
 class PlanFileChanged(Protocol):
-    """What a change answers with: the new bytes, and whatever else its caller wants to know."""
+    """The answer of a change: the new bytes, and more values for its caller."""
 
     @property
     def data(self) -> bytes: ...
@@ -35,7 +35,7 @@ T = TypeVar("T", bound=PlanFileChanged)
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a plan file; from a pipe as well."""
+    """Read a plan file or a pipe; raise InputError for one that is missing or too large."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -53,10 +53,10 @@ def read(path: Path) -> bytes:
 
 
 def update(path: Path, change: Callable[[bytes], T]) -> T:
-    """Replace a file by what `change` makes of it, and return what `change` answered.
+    """Replace the content of a file by `change` of it, and return the answer of `change`.
 
-    If somebody edits the file meanwhile, the change is worked out again from what they wrote.
-    It may therefore be called several times; the last answer is the one that holds.
+    If the file is edited meanwhile, call `change` again with the edited content; the last answer
+    counts.
     """
     _drop_halves(_real(path))
     for _ in range(_TRIES):
@@ -70,7 +70,7 @@ def update(path: Path, change: Callable[[bytes], T]) -> T:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet."""
+    """Create a file; raise InputError if it exists."""
     _remember(path)
     try:
         # Exclusive creation: neither a file nor a link that is there is ever written to.
@@ -88,7 +88,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def write_over(path: Path, data: bytes, *, ours: Callable[[bytes], bool], kind: str) -> None:
-    """Write a file that may be there, but only if it is of the kind that is written."""
+    """Create a file, or replace it if it is of the same kind; else raise InputError."""
     if not path.exists():
         write_new(path, data)
         return
@@ -101,13 +101,13 @@ def write_over(path: Path, data: bytes, *, ours: Callable[[bytes], bool], kind: 
 
 
 def _remember(path: Path) -> None:
-    from weft.workspace.own_writes import record_own_write  # late: most commands write nothing
+    from weft.workspace.own_writes import record_own_write  # late: most commands write no file
 
     record_own_write(path)
 
 
 def _real(path: Path) -> Path:
-    """The file itself, where the path is a link to it."""
+    """Resolve links; raise InputError unless the file is regular and writable."""
     with _explained(path):
         real = path.resolve(strict=True)
         mode = real.stat().st_mode
@@ -119,10 +119,10 @@ def _real(path: Path) -> Path:
 
 
 def _replace_if(real: Path, before: bytes, after: bytes) -> bool:
-    """Put the new file in place of the old one, unless that is no longer what was read.
+    """Replace the file if its content is still `before`; return False otherwise.
 
-    Other weft processes are kept out by the lock. An editor takes no locks: its file is looked
-    at again as late as can be, right before the new one takes its name.
+    The lock excludes other weft processes. An editor takes no lock, so the content is compared
+    as late as possible, right before the new file takes the name.
     """
     with _explained(real), _locked(real.parent) as alone:
         if not alone:
@@ -152,12 +152,12 @@ def _replace(real: Path, data: bytes, *, still: Callable[[], bool] = lambda: Tru
 
 
 def _half(real: Path) -> str:
-    """How the names of files begin that are to take the place of this one."""
+    """Return the prefix of the names of temporary files for this file."""
     return f".{real.name[:100]}.weft-"
 
 
 def _drop_halves(real: Path) -> None:
-    """Remove what a weft that was killed had not put in place yet: nobody else holds the lock."""
+    """Remove the temporary files of a killed weft process; the lock excludes living processes."""
     with _explained(real), _locked(real.parent) as alone:
         for name in os.listdir(real.parent) if alone else ():
             if name.startswith(_half(real)):
@@ -166,7 +166,7 @@ def _drop_halves(real: Path) -> None:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[bool]:
-    """A lock on the directory itself, so that no lock file is left; whether it is ours."""
+    """Lock the directory itself, so that no lock file is left; yield False if it is taken."""
     number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield _lock(number)

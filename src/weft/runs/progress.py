@@ -1,4 +1,4 @@
-"""A run under way: how far it is."""
+"""The progress of a run: its tasks, attempts, gate and needs at a point in time."""
 
 from __future__ import annotations
 
@@ -21,17 +21,15 @@ from weft.store.tasks import list_run, list_run_attempts
 
 
 class RunProgress(Struct, frozen=True, kw_only=True):
-    """A run at one moment."""
-
     run: Run
     tasks: tuple[Task, ...]
     attempts: tuple[Attempt, ...]
     gate: GateRows
-    needs: Attention  # what people are needed for, in this run and around it
+    needs: Attention  # of this run and all others
 
     @property
     def work(self) -> tuple[Task, ...]:
-        """The tasks that somebody does; barriers and stories are left out."""
+        """The tasks that agents or people do; barriers and stories are left out."""
         return tuple(task for task in self.tasks if task.request.kind is TaskKind.WORK)
 
     @property
@@ -44,13 +42,13 @@ class RunProgress(Struct, frozen=True, kw_only=True):
 
     @property
     def tip(self) -> str | None:
-        """Where its trunk is, once something has landed."""
-        landed = [one for one in self.gate.landings if one.state == "landed"]
+        """The commit of trunk after the latest landing; None before the first."""
+        landed = [landing for landing in self.gate.landings if landing.state == "landed"]
         return landed[-1].new if landed else None
 
     @property
     def landed(self) -> dict[int, str]:
-        """The commit each landed task became."""
+        """The commit of each landed task."""
         commits = {
             entry: commit
             for landing in self.gate.landings
@@ -66,12 +64,11 @@ class RunProgress(Struct, frozen=True, kw_only=True):
 
     @property
     def questions(self) -> tuple[AttentionItem, ...]:
-        """What a person is needed for."""
         return () if self.ended else self.needs.of(self.run.id)
 
     @property
     def stuck(self) -> bool:
-        """Whether nothing can go on without a person."""
+        """True if no task can go on without a person."""
         return self.run.id in self.needs.stuck
 
 
@@ -129,7 +126,7 @@ def get_resumable(store: Store, name: str | None, path: Path | None = None) -> R
 
 
 def summary(progress: RunProgress) -> dict[str, Any]:
-    """A run at one moment, for programs."""
+    """Return the progress of a run for programs."""
     landed = progress.landed
     return {
         "run": progress.run.id,
@@ -148,8 +145,8 @@ def summary(progress: RunProgress) -> dict[str, Any]:
             for task in progress.work
         ],
         "needs_you": [need_as_dict(need) for need in progress.questions],
-        "tokens": sum(one.tokens for one in progress.attempts),
-        "micro_usd": sum(one.micro_usd for one in progress.attempts),
+        "tokens": sum(attempt.tokens for attempt in progress.attempts),
+        "micro_usd": sum(attempt.micro_usd for attempt in progress.attempts),
     }
 
 

@@ -38,16 +38,16 @@ def require_target(root: Path, branch: str, base: str) -> None:
 
 
 def _refuse_neighbours(root: Path, branch: str) -> None:
-    """git keeps branches as files: `a` and `a/b` cannot both be."""
+    """Refuse a branch beside its own prefix: git keeps branches as files, `a` excludes `a/b`."""
     for ref in git.list_refs(root, _HEADS):
-        other = ref.removeprefix(_HEADS)
-        if branch.startswith(f"{other}/") or other.startswith(f"{branch}/"):
-            raise InputError(f"--into {branch}: git cannot have it beside the branch {other}.")
+        neighbour = ref.removeprefix(_HEADS)
+        if branch.startswith(f"{neighbour}/") or neighbour.startswith(f"{branch}/"):
+            raise InputError(f"--into {branch}: git cannot have it beside the branch {neighbour}.")
 
 
 @hosted("write")
 def choose_target(project: Project, run: str, branch: str) -> None:
-    """Let a run that was submitted before move this branch."""
+    """Set the branch that a submitted run moves at its end."""
     with project.open_store() as store:
         require_target(project.root, branch, get_run(store, run).base)
         set_target(store, run, branch)

@@ -19,7 +19,7 @@ def is_served(store: Store, repo: str) -> bool:
     process, such as one stopped by Ctrl-Z, does not count either.
     """
     boot = get_place().boot
-    return any(_lives(one, boot) for one in list_serving(store, repo, now=time.time()))
+    return any(_lives(worker, boot) for worker in list_serving(store, repo, now=time.time()))
 
 
 def _lives(worker: Worker, boot: str) -> bool:

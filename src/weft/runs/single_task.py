@@ -1,4 +1,4 @@
-"""`weft do`: one task, handed in without a plan."""
+"""`weft do`: a task that is handed in without a plan."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _LONGEST_NAME: Final = 32
 
 
 class SingleTask(Struct, frozen=True, kw_only=True):
-    """What a person asks for, looked at: nothing in it keeps a task from being started."""
+    """A task as a person asked for it, checked."""
 
     text: str
-    files: tuple[str, ...]  # what it claims
+    files: tuple[str, ...]  # claims
     agent: Agent
 
 
 def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> SingleTask:
-    """Refuse what could only fail, before anything is written down."""
+    """Check a task before it is stored; raise InputError if it could only fail."""
     if not text.strip():
         raise InputError('Say what is to be done: weft do "fix the typo in README.md".')
     if not git.has_commits(project.root):
@@ -59,14 +59,14 @@ def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> S
 
 @hosted("write")
 def submit_text(project: Project, text: str, *, files: Sequence[str], agent: str) -> int:
-    """Look at what is asked for, and hand it in."""
+    """Check a task and submit it; return its number."""
     request = check(project, text, files=files, agent=agent)
     with project.open_store() as store:
         return submit_task(project, store, request)
 
 
 def submit_task(project: Project, store: Store, request: SingleTask) -> int:
-    """Submit an ad-hoc task; returns its number. Without files it claims the whole repository."""
+    """Submit a task; return its number. Without files it claims the whole repository."""
     agent = request.agent
     require_agreement(store, project.config.stated)
     refuse_filters(project.root)
@@ -86,13 +86,15 @@ def submit_task(project: Project, store: Store, request: SingleTask) -> int:
 
 
 def get_repository(project: Project) -> str:
-    """What names a repository in the store, from whichever checkout it is used."""
+    """Return the name of a repository in the store, the same in all its checkouts."""
     return str(git.common_directory(project.root))
 
 
 def choose_name(text: str) -> str:
-    """A name that people recognise in its branch, and that no task ever had: numbers start anew
-    with each store, and branches outlive them."""
+    """Make a readable name that no task ever had.
+
+    Task numbers start anew with each store, and branches outlive stores.
+    """
     name = ""
     for word in re.findall(r"[a-z0-9]+", text.strip().splitlines()[0].lower()):
         if len(name) + len(word) > _LONGEST_NAME:
@@ -102,7 +104,7 @@ def choose_name(text: str) -> str:
 
 
 def summary(store: Store, task: int) -> dict[str, Any]:
-    """What became of a task, for programs and people."""
+    """Return the state and results of a task."""
     about = get_task(store, task)
     attempts = list_attempts(store, task)
     last = attempts[-1] if attempts else None
@@ -114,9 +116,11 @@ def summary(store: Store, task: int) -> dict[str, Any]:
         "reason": about.reason,
         "agent": about.agent,
         "attempts": len(attempts),
-        "seconds": round(sum((one.ended or time.time()) - one.started for one in attempts), 3),
-        "tokens": sum(one.tokens for one in attempts),
-        "micro_usd": sum(one.micro_usd for one in attempts),
+        "seconds": round(
+            sum((attempt.ended or time.time()) - attempt.started for attempt in attempts), 3
+        ),
+        "tokens": sum(attempt.tokens for attempt in attempts),
+        "micro_usd": sum(attempt.micro_usd for attempt in attempts),
         "commit": last.candidate if last else None,
         "base": last.base if last else None,
         "branch": branch.removeprefix("refs/heads/") if branch else None,

@@ -1,4 +1,4 @@
-"""What a task changed: its landed commit, or else what its latest attempt left."""
+"""The changes of a task: its landed commit, or else the candidate of its latest attempt."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def get_diff(project: Project, name: str) -> TaskDiff:
 
 def _find(root: Path, store: Store, name: str) -> TaskDiff:
     task = get_named_task(store, name)
-    told = milestones(store, task.id)
-    landed = [event.data["commit"] for event in told if event.kind == "task_landed"]
+    events = milestones(store, task.id)
+    landed = [event.data["commit"] for event in events if event.kind == "task_landed"]
     if landed and task.state is State.DONE:
         commit = git.get_commit(root, landed[-1])
         return _difference(root, task.id, None, commit.parents[0], commit.id)

@@ -1,6 +1,6 @@
-"""What people call tasks and runs: a number, RUN/NAME, or a plan's id.
+"""Names of tasks and runs: a number, RUN/NAME, or a plan's id.
 
-A plan's id is that of the run under way that has it, else of the latest run that had it.
+A plan's id names the task of the run under way, else of the latest run that had such a task.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LARGEST: Final = 2**63
 
 
 def get_named_task(store: Store, text: str) -> Task:
-    """The task that is meant; a number goes before a plan's id that looks like one."""
-    found = _find_task(store, text)
-    if found is None:
+    """Return the task with this name; a task's number goes before a plan's id of digits."""
+    task = _find_task(store, text)
+    if task is None:
         raise InputError(f"There is no task {text!r}.{_hint(text, _task_names(store))}")
-    return found
+    return task
 
 
 def get_named_run(store: Store, text: str) -> Run:
@@ -36,28 +36,28 @@ def get_named_run(store: Store, text: str) -> Run:
 
 
 def get_named(store: Store, text: str) -> Task | Run:
-    """The task or the run that is meant. No run is called by a mere number."""
+    """Return the task or the run with this name. No run is named by a mere number."""
     runs = list_runs(store)
     if not _is_number(text):
         for run in runs:
             if run.id == text:
                 return run
-    found = _find_task(store, text)
-    if found is None:
+    task = _find_task(store, text)
+    if task is None:
         known = [*(run.id for run in runs), *_task_names(store)]
         raise InputError(f"There is no task or run {text!r}.{_hint(text, known)}")
-    return found
+    return task
 
 
 def list_completions(store: Store, beginning: str) -> list[tuple[str, str]]:
-    """The shortest words that name tasks of unfinished runs, each with what it stands for."""
+    """List the shortest names of tasks of unfinished runs, each with its run and state."""
     names = list_names(store)
-    often = Counter(one.name for one in names)
-    words = [(_shortest(one, often), one) for one in names]
-    words += [(f"{one.run}/{one.name}", one) for one in names if "/" in beginning]
-    words += [(str(one.task), one) for one in names if beginning.isdecimal()]
-    found = {word: one for word, one in words if word.startswith(beginning)}
-    return [(word, f"{one.run}/{one.name}: {one.state}") for word, one in found.items()]
+    often = Counter(name.name for name in names)
+    words = [(_shortest(name, often), name) for name in names]
+    words += [(f"{name.run}/{name.name}", name) for name in names if "/" in beginning]
+    words += [(str(name.task), name) for name in names if beginning.isdecimal()]
+    chosen = {word: name for word, name in words if word.startswith(beginning)}
+    return [(word, f"{name.run}/{name.name}: {name.state}") for word, name in chosen.items()]
 
 
 def list_run_completions(store: Store, beginning: str) -> list[tuple[str, str]]:
@@ -65,9 +65,9 @@ def list_run_completions(store: Store, beginning: str) -> list[tuple[str, str]]:
     return [(run.id, f"run: {run.state}") for run in runs]
 
 
-def _shortest(one: Name, often: Counter[str]) -> str:
-    alone = often[one.name] == 1 and not _is_number(one.name)
-    return one.name if alone else f"{one.run}/{one.name}"
+def _shortest(name: Name, often: Counter[str]) -> str:
+    alone = often[name.name] == 1 and not _is_number(name.name)
+    return name.name if alone else f"{name.run}/{name.name}"
 
 
 def _find_task(store: Store, text: str) -> Task | None:
@@ -77,8 +77,8 @@ def _find_task(store: Store, text: str) -> Task | None:
         except NotFound:
             pass  # a plan may call a task so
     run, slash, name = text.partition("/")
-    if slash and (found := find_task(store, run, name)) is not None:
-        return found
+    if slash and (task := find_task(store, run, name)) is not None:
+        return task
     called = list_called(store, text)
     if len(called) > 1:
         choices = " or ".join(f"{task.run}/{task.name}" for task in called)
@@ -87,7 +87,7 @@ def _find_task(store: Store, text: str) -> Task | None:
 
 
 def explain_choice(store: Store, text: str, task: int) -> str:
-    """Which of several runs that have ended a plan's id was taken from; empty if it is plain."""
+    """Name the run that a plan's id was taken from if several ended runs have it; else empty."""
     before = list_called_before(store, text)
     if len(before) < 2 or before[0].id != task:
         return ""
@@ -99,10 +99,12 @@ def _is_number(text: str) -> bool:
 
 
 def _task_names(store: Store) -> list[str]:
-    """What may have been meant: tasks of unfinished runs."""
+    """List the names of tasks of unfinished runs, for hints."""
     names = list_names(store)
-    often = Counter(one.name for one in names)
-    return [_shortest(one, often) for one in names] + [f"{one.run}/{one.name}" for one in names]
+    often = Counter(name.name for name in names)
+    return [_shortest(name, often) for name in names] + [
+        f"{name.run}/{name.name}" for name in names
+    ]
 
 
 def _hint(text: str, known: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """A run that is followed: its progress, kept up to date by the events since the last look.
 
-Only what has changed is read again, so that following a thousand tasks costs next to nothing;
-everything is, now and then, should anything have been missed.
+Only changed rows are read again, so that following a thousand tasks costs little. All rows are
+read again now and then, in case a change was missed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from weft.store.leases import list_open
 from weft.store.runs import get_run
 from weft.store.tasks import find_tasks, list_run_edges, list_run_states
 
-_WHOLE: Final = 60.0  # seconds after which everything is read again
-_NEEDS: Final = 0.5  # seconds after which it is asked again what people are needed for
-_BEFORE: Final = 1000  # events of before that say what goes on just now
+_WHOLE: Final = 60.0  # seconds after which all rows are read again
+_NEEDS: Final = 0.5  # seconds after which the needs for people are read again
+_BEFORE: Final = 1000  # earlier events that hold the agents' present activity
 _OF_THE_GATE: Final = frozenset(
     {
         "checked",
@@ -44,7 +44,7 @@ _OF_THE_RUN: Final = frozenset({"run_started", "run_ended", "gate_blocked", "gat
 
 
 class AgentActivity(Struct, frozen=True, kw_only=True):
-    """What an attempt does just now, by its agent's own word."""
+    """The present activity of an attempt, as its agent reported it."""
 
     attempt: int
     text: str = ""
@@ -52,7 +52,7 @@ class AgentActivity(Struct, frozen=True, kw_only=True):
     micro_usd: int = 0
 
 
-class RunningCheck(Struct, frozen=True, kw_only=True):
+class CheckUnderWay(Struct, frozen=True, kw_only=True):
     since: float
     entries: tuple[str, ...]
 
@@ -65,23 +65,23 @@ class EventReader:
         self._after = after
 
     def fresh(self) -> list[Event]:
-        found: list[Event] = []
-        while events := self._page(found):
+        news: list[Event] = []
+        while events := self._page(news):
             self._after = events[-1].id
-            found += events
-        return found
+            news += events
+        return news
 
-    def _page(self, found: list[Event]) -> list[Event]:
+    def _page(self, news: list[Event]) -> list[Event]:
         try:
             return read_events(self._store, after=self._after)
         except StoreError:
-            if found:
-                return []  # what was read is not lost for that
+            if news:
+                return []  # return the events that were read before the error
             raise
 
 
 class RunTracker:
-    """One run. `take_in` brings it up to date."""
+    """A followed run. `take_in` brings it up to date."""
 
     progress: RunProgress
     _tasks: dict[int, Task]
@@ -92,11 +92,11 @@ class RunTracker:
     def __init__(self, store: Store, run: str, *, now: float) -> None:
         self.run = run
         self.doing: dict[int, AgentActivity] = {}  # by task
-        self.checks: list[RunningCheck] = []  # the oldest first
+        self.checks: list[CheckUnderWay] = []  # the oldest first
         self.ended_at: float | None = None
         self.edges = list_run_edges(store, run)
         self._store = store
-        self._entries: dict[int, tuple[str, ...]] = {}  # what each check is of, by fence
+        self._entries: dict[int, tuple[str, ...]] = {}  # in each check, by fence
         self._read_everything(now)
         last = last_event(store)
         for event in read_events(store, after=max(0, last - _BEFORE), most=_BEFORE):
@@ -104,29 +104,29 @@ class RunTracker:
         self.read_checks()
 
     def take_in(self, events: Iterable[Event], *, now: float) -> bool:
-        """Bring it up to date; whether anything but what agents say has changed."""
+        """Bring the run up to date; return True if rows changed, and not only agents' reports."""
         changed = self._take_in(events, now=now)
         if changed or not 0 <= now - self._needs_at < _NEEDS:
             self.read_needs(now=now)
         return changed
 
     def read_needs(self, *, now: float) -> None:
-        """What people are needed for. Other runs and limits decide it too, hence this verb."""
+        """Read the needs for people, which also other runs and limits change."""
         self.progress = replace(self.progress, needs=read_attention(self._store, now=now))
         self._needs_at = now
 
     def _take_in(self, events: Iterable[Event], *, now: float) -> bool:
-        mine = [one for one in events if one.run == self.run or one.run is None]
+        mine = [event for event in events if event.run == self.run or event.run is None]
         for event in mine:
             self._listen(event)
-        kinds = {one.kind for one in mine if one.kind != "progress"}
+        kinds = {event.kind for event in mine if event.kind != "progress"}
         if now - self._read_at > _WHOLE:
             self._read_everything(now)
             return True
         if not kinds:
             return False
-        read_at, self._read_at = self._read_at, -math.inf  # all of it anew, should this fail
-        self._read_tasks({one.task for one in mine if one.kind != "progress" and one.task})
+        read_at, self._read_at = self._read_at, -math.inf  # after an error all rows are read
+        self._read_tasks({event.task for event in mine if event.kind != "progress" and event.task})
         changes: dict[str, Any] = {}
         if kinds & _OF_THE_GATE:
             changes["gate"] = read_gate(self._store, self.run)
@@ -137,37 +137,41 @@ class RunTracker:
         self.progress = replace(
             self.progress,
             tasks=tuple(self._tasks.values()),
-            attempts=tuple(one for task in self._tasks for one in self._attempts.get(task, ())),
+            attempts=tuple(
+                attempt for task in self._tasks for attempt in self._attempts.get(task, ())
+            ),
             **changes,
         )
         self._read_at = read_at
         return True
 
     def read_checks(self) -> None:
-        """What is being checked. That a check was called off is no event, hence this verb."""
+        """Read the checks under way; the end of a cancelled check is no event."""
         self.checks = [
-            RunningCheck(since=one.granted, entries=self._entries.get(one.fence, ()))
-            for one in list_open(self._store)
-            if (one.kind, one.holder) == ("check", self.run)
+            CheckUnderWay(since=lease.granted, entries=self._entries.get(lease.fence, ()))
+            for lease in list_open(self._store)
+            if (lease.kind, lease.holder) == ("check", self.run)
         ]
 
     @property
     def running(self) -> list[tuple[Task, Attempt]]:
         """The attempts under way, the oldest first."""
-        found = [
+        pairs = [
             (task, attempts[-1])
             for task in self._tasks.values()
             if task.state in (State.RUNNING, State.PAUSED)
             and (attempts := self._attempts.get(task.id))
             and attempts[-1].ended is None
         ]
-        return sorted(found, key=lambda one: (one[1].started, one[0].id))
+        return sorted(pairs, key=lambda pair: (pair[1].started, pair[0].id))
 
     @property
     def micro_usd(self) -> int:
-        """What it has cost so far, attempts under way included."""
-        ended = sum(one.micro_usd for one in self.progress.attempts if one.ended is not None)
-        return ended + sum(self.doing_of(task, one).micro_usd for task, one in self.running)
+        """The cost so far, attempts under way included."""
+        ended = sum(
+            attempt.micro_usd for attempt in self.progress.attempts if attempt.ended is not None
+        )
+        return ended + sum(self.doing_of(task, attempt).micro_usd for task, attempt in self.running)
 
     def doing_of(self, task: Task, attempt: Attempt) -> AgentActivity:
         known = self.doing.get(task.id)
@@ -185,7 +189,7 @@ class RunTracker:
         self._read_at = now
 
     def _read_tasks(self, named: set[int]) -> None:
-        """Read again what was spoken of, and what is elsewhere than it was."""
+        """Read the named tasks again, and the tasks whose state has changed."""
         states = list_run_states(self._store, self.run)
         known = self._tasks
         moved = {
@@ -204,7 +208,7 @@ class RunTracker:
             self._attempts[attempt.task].append(attempt)
 
     def _listen(self, event: Event) -> None:
-        """Learn what is in no row: what agents say, and what is being checked."""
+        """Take from an event the facts that no row has: agents' reports and entries in a check."""
         data = event.data
         match event.kind:
             case "progress" if event.task is not None and event.run == self.run:
@@ -220,8 +224,8 @@ class RunTracker:
         if before is None or before.attempt != attempt:
             before = AgentActivity(attempt=attempt)
         text = before.text
-        for said in data.get("events", ()):
-            text = shorten_report(said) or text
+        for report in data.get("events", ()):
+            text = shorten_report(report) or text
         self.doing[task] = AgentActivity(
             attempt=attempt,
             text=text,

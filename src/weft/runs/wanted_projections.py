@@ -58,12 +58,12 @@ def resume_projections(
         wanted += [find_file_projection(path, source)]
     if there.target and there.target_state is not TargetState.MOVED:
         wanted += [NewProjection(name=TARGET_BRANCH)]
-    told = any(state.name == NOTIFICATIONS for state in list_projections(store, run))
+    notified = any(state.name == NOTIFICATIONS for state in list_projections(store, run))
     local = project.server is None
     if (
         local
         and project.config.notify.command is not None
-        and not (told and there.state == "ended")
+        and not (notified and there.state == "ended")
     ):
         wanted += [NewProjection(name=NOTIFICATIONS)]
     request_projections(

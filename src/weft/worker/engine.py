@@ -1,7 +1,6 @@
 """The engine: opens the store, registers as a worker, and runs the loops in one task group.
 
-A restart is an ordinary start, a second machine an ordinary process. What the loops decide is
-theirs; what is done with the result is the faces'.
+A restart is an ordinary start, a second machine an ordinary process.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ log = logging.getLogger(__name__)
 _PATIENCE: Final = 30_000
 """Milliseconds that running agents get to end by themselves when weft is asked to."""
 
-_NET: Final = 5.0  # seconds after which to look although nobody rang
-_LEARNS: Final = 20.0  # seconds between two looks at what was learned
+_NET: Final = 5.0  # seconds between two looks for runs without a ring
+_LEARNS: Final = 20.0  # seconds between two updates of the tasks' order
 _MOMENT: Final = 0.5
 _BREATH: Final = 1.0  # seconds before a broken loop starts over
 _GLANCE: Final = 0.5  # seconds between two checks of this host's worker processes
@@ -69,7 +68,7 @@ Take = Callable[[str], Sequence[Grant]]
 
 
 class Interrupted(Exception):
-    """A person asked weft to stop, and everything has been handed back."""
+    """A person asked weft to stop, and all leases have been handed back."""
 
 
 @contextmanager
@@ -81,8 +80,10 @@ def open_site(
     *,
     mcp: str | None = None,
 ) -> Iterator[Site]:
-    """`mcp` is where this process serves weft's tools itself; else the configuration may name a
-    server on the same store."""
+    """Open the site of a worker; `mcp` is the address at which this process serves weft's tools.
+
+    Without it the configuration may name a server on the same store.
+    """
     store.hide_secrets(list_secrets(environment, config.gate.env))
     with Launcher(cgroup.find_parent()) as launcher:
         site = Site(
@@ -102,17 +103,17 @@ def open_site(
 
 
 def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str:
-    """What a subtask starts from: trunk, and on it what its siblings have done."""
+    """Return the commit that a subtask starts from: trunk merged with its siblings' candidates."""
     with open_object_store(root) as objects:
         steps = merge(
-            objects, tip, [MergeCandidate(commit=one, base=base) for one, base in candidates]
+            objects, tip, [MergeCandidate(commit=commit, base=base) for commit, base in candidates]
         )
     if any(not step.clean for step in steps):
         raise WeftError("What its siblings did does not merge with trunk any more.")
     return git.commit_tree(
         root,
         steps[-1].tree,
-        [tip, *(one for one, _ in candidates)],
+        [tip, *(commit for commit, _ in candidates)],
         "What a subtask starts from\n",
         name="weft",
         email="weft@localhost",
@@ -124,11 +125,11 @@ def _combine(root: Path, tip: str, candidates: Sequence[tuple[str, str]]) -> str
 async def serving(
     site: Site, *, slots: int, take: Take | None = None, leaving: Callable[[], None] | None = None
 ) -> AsyncIterator[Scheduler]:
-    """Run the loops while the block lasts; then see what runs through to its end, and leave.
+    """Run the loops while the block lasts; then wait for the running attempts, and leave.
 
-    A first SIGINT or SIGTERM takes nothing more, calls `leaving`, and gives what runs its time, a
-    second ends it at once. A block that is still going on when that is over is left with
-    `Interrupted`.
+    After a first SIGINT or SIGTERM take no more tasks, call `leaving`, and give running attempts
+    their time; after a second end them at once. If the block lasts longer than the attempts, it is
+    cancelled and `Interrupted` is raised.
     """
     place = get_place()
     patience = shutdown_seconds(site.environment)
@@ -185,24 +186,24 @@ def _projections(site: Site, worker: str) -> ProjectionLoop:
 
 
 def _tidy_up(site: Site) -> None:
-    """Nobody may come for a long time: what could not be given back before is tried once more."""
+    """Try once more to free workspaces: the next worker may start much later."""
     try:
         free_workspaces(site, Staying())
     except (WeftError, OSError) as error:
-        log.warning("what is left of ended attempts could not be looked for: %s", error)
+        log.warning("could not free the workspaces of ended attempts: %s", error)
 
 
 def _leave(presence: Presence) -> None:
     try:
         presence.depart()
     except StoreError as error:
-        log.warning("the store was not told of the end of this worker: %s", error)
+        log.warning("could not record the end of this worker: %s", error)
 
 
 async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
-    """Start a loop over when it breaks: the agents it serves go on.
+    """Start a loop over when it breaks; the agents it serves run on.
 
-    That is a defect, unless the machine is at fault, which the scheduler reports.
+    A break is a defect, except after a fault of the machine, which the scheduler reports.
     """
     while True:
         try:
@@ -243,7 +244,7 @@ async def _shut_down(scheduler: Scheduler, block: anyio.CancelScope, patience: f
         )
     with anyio.move_on_after(patience):
         await scheduler.wait_idle()
-        await anyio.sleep(_MOMENT)  # whoever follows may see it end
+        await anyio.sleep(_MOMENT)  # a follower of the run can print its end
     block.cancel()
     await scheduler.stop_all()
 
@@ -269,7 +270,7 @@ async def guard(site: Site, worker: str) -> None:
                 try:
                     runs = await run_sync(_running_here, site)
                 except StoreError as error:
-                    log.warning("no gate could be looked for: %s", error)
+                    log.warning("could not look for runs that need a gate: %s", error)
                     runs = set()
                 for run in runs - gates:
                     gates.add(run)
@@ -278,8 +279,7 @@ async def guard(site: Site, worker: str) -> None:
 
 
 def _running_here(site: Site) -> set[str]:
-    """End the runs that have nothing left to do; return the other running runs of this
-    repository."""
+    """End the runs without unfinished tasks; return the running runs of this repository."""
     for run in end_finished(site.store, now=time.time()):
         log.info("run %s has ended", run)
     return {
@@ -290,7 +290,7 @@ def _running_here(site: Site) -> set[str]:
 
 
 async def _learn_loop(site: Site) -> None:
-    """Let what attempts teach about durations change the order of what is left."""
+    """Update the order of unstarted tasks with the durations of ended attempts."""
     while True:
         await anyio.sleep(_LEARNS)
         from weft.runs.duration_estimates import (
@@ -301,7 +301,7 @@ async def _learn_loop(site: Site) -> None:
             for run in await run_sync(_running_here, site):
                 await run_sync(update_paths, site.store, run)
         except StoreError as error:
-            log.warning("nothing could be learned from the runs just now: %s", error)
+            log.warning("could not update the order of tasks: %s", error)
 
 
 async def _serve_gate(site: Site, worker: str, run: str, gates: set[str]) -> None:
@@ -313,7 +313,7 @@ async def _serve_gate(site: Site, worker: str, run: str, gates: set[str]) -> Non
 async def _reap_loop(
     site: Site, scheduler: Scheduler, work: TaskGroup, place: ProcessPlace
 ) -> None:
-    """Find dead workers, adopt the attempts they left, free the leases of those that ended."""
+    """Find dead workers, adopt their running attempts, free the leases of their ended attempts."""
     silence = Silence()
     staying = Staying()
     while True:
@@ -345,7 +345,7 @@ def _sweep(site: Site, scheduler: Scheduler, silence: Silence, place: ProcessPla
         here=Here(host=place.host, boot=place.boot),
         silence=silence,
         prove_worker_dead=prove_worker_dead,
-        # Late with a renewal or not, what is in our own hands is settled and not done anew.
+        # This worker settles its own attempts, even those it was late to renew.
         prove_dead=lambda lease: None if scheduler.holds(lease) else _prove_dead(site, lease),
         now=time.time(),
         boottime=boottime(),

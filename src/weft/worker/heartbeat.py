@@ -29,7 +29,7 @@ class Presence:
         self._site = site
         self._slots = slots
         self._place = place
-        self._files: object = None  # what the agent files looked like when they were last read
+        self._files: object = None  # names, times and sizes of the agent files when last read
 
     def register(self) -> None:
         own = process_table.get_own()
@@ -58,10 +58,10 @@ class Presence:
         try:
             self.register()
         except LimitsDiffer as error:
-            log.warning("the limits of before stand: %s", error)
+            log.warning("could not register the changed limits of agents: %s", error)
 
     def sign(self) -> None:
-        """A sign of life. Who was taken for dead comes back; what it held is no longer its own."""
+        """Send a heartbeat; a worker taken for dead registers again, without its old leases."""
         if not heartbeat(self._site.store, self.worker, now=time.time()):
             self.register()
         self._guard_objects()
@@ -84,20 +84,20 @@ class Presence:
         depart(self._site.store, self.worker, now=time.time())
 
     def _look(self) -> object:
-        """Cheap to get, and different once a file has changed."""
-        found = []
+        """List names, times and sizes of the agent files; they differ once a file has changed."""
+        files = []
         for name in agent_names(self._site.root):
             try:
                 seen = os.stat(self._site.root / AGENTS / f"{name}.md")
             except OSError:
                 continue
-            found.append((name, seen.st_mtime_ns, seen.st_size, seen.st_ino))
-        return found
+            files.append((name, seen.st_mtime_ns, seen.st_size, seen.st_ino))
+        return files
 
 
 def agent_files(site: Site) -> tuple[AgentFile, ...]:
-    """What the agent files of a repository say of their limits; broken ones are left out."""
-    found = []
+    """Read the limits that the agent files of a repository state; leave out broken files."""
+    files = []
     for name in agent_names(site.root):
         try:
             agent = read_agent(site.root, name)
@@ -105,8 +105,8 @@ def agent_files(site: Site) -> tuple[AgentFile, ...]:
             log.warning("%s", error)
             continue
         source = f"{socket.gethostname()}:{site.root / agent.file}"
-        found.append(AgentFile(name=name, source=source, max_concurrency=agent.max_concurrency))
-    return tuple(found)
+        files.append(AgentFile(name=name, source=source, max_concurrency=agent.max_concurrency))
+    return tuple(files)
 
 
 def _host_limits(config: Config) -> dict[str, int]:

@@ -1,10 +1,9 @@
-"""The reaper: turns what was abandoned back into capacity, on proof and never on time alone.
+"""The reaper: frees abandoned leases, on proof and never on time alone.
 
-A lease past its deadline, or whose worker was found dead, is suspect and still counts. It
-is freed when its holder is proved dead. How that is proved depends on where the holder is:
-here, the injected check looks at locks and processes; elsewhere, the only evidence is that
-its heartbeat number stood still for T2 on this process's own clock. Agents registered over
-the API have no process to look at and are judged by their silence as well.
+A lease past its deadline, or of a dead worker, is suspect and still counts. It is freed when its
+holder is proved dead. For a holder on this host the injected check looks at locks and processes.
+Elsewhere the only evidence is a heartbeat number that stood still for T2 on this process's own
+clock. Members have no process to look at and are judged by their silence as well.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Proof = Callable[[Lease], str | None]
-"""Says how a lease's holder on this host was proved dead, or None if that is not proved."""
+"""Returns the proof that a lease's holder on this host is dead, or None without proof."""
 
 WorkerProof = Callable[[Worker], str | None]
 """The same for a worker on this host."""
 
 
 class Here(Struct, frozen=True, kw_only=True):
-    """Whose processes this reaper can see: those of one boot and one pid namespace."""
+    """The host and boot whose processes this reaper can see."""
 
     host: str
     boot: str
@@ -46,10 +45,10 @@ class Here(Struct, frozen=True, kw_only=True):
 
 
 class Silence:
-    """How long each worker's heartbeat number has stood still, as seen by this process.
+    """The seconds for which each worker's heartbeat number has stood still, seen by this process.
 
-    Measured on a clock that runs on while the machine is suspended (CLOCK_BOOTTIME), never
-    by comparing wall clocks. A restarted reaper starts to watch anew.
+    Measured on a clock that runs on while the machine is suspended (CLOCK_BOOTTIME), never by a
+    comparison of wall clocks. A restarted reaper starts to measure anew.
     """
 
     def __init__(self) -> None:
@@ -68,10 +67,8 @@ class Silence:
 
 
 class Swept(Struct, frozen=True, kw_only=True):
-    """What a sweep came to."""
-
     freed: tuple[int, ...]  # fences
-    unjudged: Mapping[str, str]  # `worker w` or `lease 7` whose proof failed, and with what
+    unjudged: Mapping[str, str]  # `worker w` or `lease 7` → the error of its proof
 
 
 def sweep(
@@ -84,19 +81,18 @@ def sweep(
     now: float,
     boottime: float,
 ) -> Swept:
-    """Find dead workers, then free what can be proved abandoned.
+    """Find dead workers, then free the leases that are proved abandoned.
 
-    A proof that raises proves nothing: its worker or lease is left as it is, and the others
-    are looked at all the same.
+    If a proof raises, its worker or lease stays as it is and the sweep goes on.
     """
     unjudged: dict[str, str] = {}
     for worker in list_workers(store, now=now):
         if here.sees(worker):
-            found = _ask(prove_worker_dead, worker, f"worker {worker.id}", unjudged)
+            death = _ask(prove_worker_dead, worker, f"worker {worker.id}", unjudged)
         else:
-            found = _silent(store, worker, silence, boottime)
-        if found is not None:
-            log.info("worker %s is gone: %s", worker.id, found)
+            death = _silent(store, worker, silence, boottime)
+        if death is not None:
+            log.info("worker %s is gone: %s", worker.id, death)
             depart(store, worker.id, now=now)
     suspects = suspect_overdue(store, now=now)
     holders = find_workers(store, {lease.worker for lease in suspects if lease.worker}, now=now)
@@ -122,8 +118,8 @@ def _ask(
     try:
         return prove(subject)
     except Exception as error:
-        # It looks at processes, locks and files: whatever goes wrong there concerns this one
-        # alone. What the store raises is not caught.
+        # A proof looks at processes, locks and files of one subject, so its error concerns that
+        # subject alone. Errors of the store are not caught.
         if fault := find_passing_fault(error):
             log.info("the proof of death has to wait for %s: %s", name, fault)
         else:

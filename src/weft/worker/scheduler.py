@@ -1,11 +1,11 @@
-"""The scheduler: takes the best admissible work for its free slots, and sees each attempt through.
+"""The scheduler: takes the best admissible tasks for its free slots, and carries out each attempt.
 
-Pull only: nobody hands work out, so there is nothing to steal and nothing to fail over. It
-renews what it holds, stops what it no longer owns, and adopts what a dead worker on this host
-left behind. Freeing what is proved dead is the reaper's.
+Workers pull; no process hands tasks out. The scheduler renews its leases, stops attempts whose
+lease is lost, and adopts the attempts of dead workers on this host. The reaper frees the leases
+of dead workers.
 
-One attempt that breaks, in whatever way, ends alone: its task is blocked with the reason, or its
-lease is left to the reaper, who frees it on proof.
+An attempt that breaks ends alone: its task is blocked with the reason, or its lease is left to the
+reaper, which frees it on proof.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from weft.store.wake import Listener
 
 log = logging.getLogger(__name__)
 
-_NET: Final = 5.0  # seconds after which to look although nobody rang
-_LOOK: Final = 0.1  # seconds between looks at what agents print
+_NET: Final = 5.0  # seconds between two requests for tasks without a ring
+_LOOK: Final = 0.1  # seconds between two looks at the output of agents
 _MEASURE: Final = 5.0  # seconds between two looks at all files of all workspaces
 _SOON: Final = 0.02  # the shortest wait for a task that is due
-_FOLLOWED: Final = 0.03  # seconds in which whoever has ended is followed by another
-_CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although others start
+_FOLLOWED: Final = 0.03  # seconds in which an ended attempt is followed by the next
+_CLEANS_AFTER: Final = 1.0  # seconds after which a workspace is freed although attempts start
 _FIRST_PAUSE: Final = 0.2  # before the store is asked again to take an outcome
 _LAST_PAUSE: Final = 5.0
 _KILLED: Final = 5.0  # seconds for a killed agent's end to be recorded
@@ -56,7 +56,7 @@ Sign = Callable[[], None]
 
 
 class Scheduler:
-    """The attempts of one worker process. `take` asks for work, `sign` gives its sign of life."""
+    """The attempts of a worker process. `take` asks for tasks, `sign` sends its heartbeat."""
 
     def __init__(self, site: Site, worker: str, slots: int, *, take: Take, sign: Sign) -> None:
         self.worker = worker
@@ -70,11 +70,11 @@ class Scheduler:
         self._asking = False  # work was asked for, and may come
         self._adopting = 0
         self._leaving = 0  # attempts whose outcome is stored and whose workspace is not free yet
-        self._reports: dict[int, Mapping[str, Any]] = {}  # what is not stored yet
-        self._doubtful: set[int] = set()  # those the store may have, since it did not answer
-        self._turn = anyio.Lock()  # held by whoever looks at output and stores reports
+        self._reports: dict[int, Mapping[str, Any]] = {}  # not stored yet
+        self._doubtful: set[int] = set()  # fences whose report the store may have: no answer came
+        self._turn = anyio.Lock()  # held while output is read and reports are stored
         self._sent = boottime()  # when the last renewal that succeeded was sent
-        self._measured = -_MEASURE  # when it was last looked at what agents take of the disk
+        self._measured = -_MEASURE  # time of the last look at the agents' use of the disk
         self._draining = self._stopping = self._killing = False
         self._faulty_until = 0.0  # monotonic time until which no task is taken
         self._faulty_pause = _FAULTY
@@ -88,15 +88,14 @@ class Scheduler:
 
     @property
     def busy(self) -> int:
-        """How many attempts are under way."""
+        """The number of attempts under way."""
         return len(self._attempts) + len(self._starting) + self._adopting
 
     def holds(self, lease: Lease) -> bool:
-        """Whether an attempt is under way here."""
         return lease.fence in self._attempts or lease.fence in self._starting
 
     def drain(self) -> None:
-        """Take nothing more; what runs goes on."""
+        """Take no more tasks; running attempts go on."""
         self._draining = True
 
     async def stop_all(self) -> None:
@@ -122,7 +121,7 @@ class Scheduler:
             await self._ends.wait()
 
     async def admit_loop(self, group: TaskGroup, listener: Listener) -> None:
-        """Fill free slots whenever something may have become admissible."""
+        """Fill free slots after each ring, end of an attempt, or due time of a parked task."""
         while True:
             begun = False
             patience = _NET
@@ -135,15 +134,15 @@ class Scheduler:
                     begun = await self._begin_more(group)
                     patience = _NET if begun else await run_sync(self._until_due)
             except WeftError as error:
-                log.warning("no work could be asked for: %s", error)
+                log.warning("could not ask for tasks: %s", error)
             if not begun:
                 await wait_rung(listener, seconds=patience, event=self._ends)
 
     async def _begin_more(self, group: TaskGroup) -> bool:
-        """Ask for work, and begin it; what comes after a drain has begun is handed back."""
+        """Ask for tasks and begin them; hand back grants that arrive after a drain began."""
         self._asking = True
         try:
-            with anyio.CancelScope(shield=True):  # what was granted must not get lost
+            with anyio.CancelScope(shield=True):  # no grant may get lost
                 grants = await run_sync(self._take)
                 if self._draining:
                     for grant in grants:
@@ -158,14 +157,14 @@ class Scheduler:
             self._ring()
 
     async def heartbeat_loop(self) -> None:
-        """Signs of life for the worker and all it holds; what is lost is stopped."""
+        """Renew the worker and its leases regularly; stop the attempts whose lease is lost."""
         while True:
             sent = boottime()
             try:
                 lost = await run_sync(self._renew, limiter=self._signs)
             except WeftError as error:
                 # The agents' watchdogs count from the last renewal that succeeded.
-                log.warning("no sign of life could be given: %s", error)
+                log.warning("could not send a heartbeat: %s", error)
             else:
                 self._sent = sent
                 for fence, attempt in list(self._attempts.items()):
@@ -175,7 +174,7 @@ class Scheduler:
             await anyio.sleep(self._site.config.tuning.heartbeat)
 
     async def report_loop(self) -> None:
-        """Look at what agents print, and store what they say in batches."""
+        """Read the output of agents, and store their reports in batches."""
         while True:
             await anyio.sleep(_LOOK)
             if self._attempts:
@@ -184,7 +183,7 @@ class Scheduler:
                 await self._stop(lost)
 
     async def adopt_orphans(self, group: TaskGroup, here: ProcessPlace) -> None:
-        """Go on with what workers of this host left running, or finished and unsettled."""
+        """Go on with the running and the unsettled attempts of dead workers of this host."""
         if self._draining:
             return
         for lease in await run_sync(find_orphans, self._site, here):
@@ -230,14 +229,14 @@ class Scheduler:
                     await self._hear_out(attempt)
                     settled = await self._settle(attempt)
         except Exception:
-            # Its lease is no longer renewed: the reaper frees it, once nobody of it is left.
+            # Its lease is no longer renewed: the reaper frees it once its processes are gone.
             log.exception("task %s was lost sight of", attempt.order.task)
             attempt.kill()
         finally:
             del self._attempts[attempt.fence]
             self._reports.pop(attempt.fence, None)
             self._leaving += 1
-            self._ring()  # the slot is free, whatever is still to be cleaned up
+            self._ring()  # the slot is free, although its workspace is not cleaned up yet
         try:
             if settled:
                 if not self._draining:
@@ -322,24 +321,25 @@ class Scheduler:
         return self._try_to_store() or []
 
     def _leave_room(self) -> None:
-        """End who takes most of a disk that runs full, before nothing can be written any more."""
+        """End the attempt that uses most of a disk that is almost full."""
         short = find_shortage(self._site.common, self._site.config.workspace.spare_disk_mb << 20)
         if short is None or time.monotonic() < self._measured + _MEASURE:
             return
         self._measured = time.monotonic()
-        taken = [(one.taken_room(), one.fence, one) for one in list(self._attempts.values())]
+        attempts = list(self._attempts.values())
+        taken = [(attempt.taken_room(), attempt.fence, attempt) for attempt in attempts]
         for most, _, greedy in sorted(taken)[-1:]:
-            if most >= short.wanted:  # it alone: the others may just be in its way
+            if most >= short.wanted:  # no other attempt is ended: it may be a victim of this one
                 greedy.end_for_room(most, short.left)
 
     def _gather(self, attempt: RunningAttempt) -> bool:
-        """Take an attempt's next report, once the one before it is stored."""
-        if attempt.fence not in self._reports and (said := attempt.report()) is not None:
-            self._reports[attempt.fence] = said
+        """Take an attempt's next report, once its previous report is stored."""
+        if attempt.fence not in self._reports and (report := attempt.report()) is not None:
+            self._reports[attempt.fence] = report
         return attempt.fence in self._reports
 
     def _try_to_store(self) -> list[int] | None:
-        """Store what was gathered; returns the fences that were refused, None if nobody answers."""
+        """Store the reports; return the refused fences, or None if the store does not answer."""
         try:
             self._drop_stored()
             reports = dict(self._reports)
@@ -348,7 +348,7 @@ class Scheduler:
             self._doubtful.update(reports)
             lost = report_all(self._site.store, list(reports.items()), now=time.time())
         except StoreError as error:
-            log.warning("what agents said could not be stored yet: %s", error)
+            log.warning("could not store the reports of agents yet: %s", error)
             return None
         self._doubtful.clear()
         for fence in reports:
@@ -356,10 +356,10 @@ class Scheduler:
         return lost
 
     def _drop_stored(self) -> None:
-        """After an error nobody knows whether it came before or after the commit: look."""
+        """Drop the reports that were stored before an error came: the commit may have succeeded."""
         for fence in sorted(self._doubtful):
-            attempt, said = self._attempts.get(fence), self._reports.get(fence)
-            if attempt is not None and said is not None and attempt.is_stored(said):
+            attempt, report = self._attempts.get(fence), self._reports.get(fence)
+            if attempt is not None and report is not None and attempt.is_stored(report):
                 del self._reports[fence]
             self._doubtful.discard(fence)
 
@@ -368,11 +368,11 @@ class Scheduler:
         self._ends = anyio.Event()
 
     def _pass_barrier(self, grant: Grant) -> None:
-        """Whatever it waited for has happened, and nothing is to be run for it."""
+        """Finish a barrier: its needs are met, and it runs no agent."""
         try:
             finish(self._site.store, grant.fence, Outcome(state=State.DONE), now=time.time())
         except WeftError as error:
-            log.info("task %s could not be passed: %s", grant.task, error)
+            log.info("could not finish barrier %s: %s", grant.task, error)
             self._hand_back(grant)
 
     def _start(self, grant: Grant) -> RunningAttempt | None:
@@ -381,7 +381,7 @@ class Scheduler:
         except StillRuns as error:
             log.warning("task %s: %s", grant.task, error)  # left to the reaper, as it is
         except Exception as error:  # noqa: BLE001 - it ends this attempt and no other
-            log.info("task %s could not be started: %s", grant.task, error)
+            log.info("could not start task %s: %s", grant.task, error)
             self._come_to_nothing(grant, error)
         else:
             self._faults.clear()
@@ -401,8 +401,8 @@ class Scheduler:
             return
         try:
             fail_to_start(self._site, grant, error)
-        except WeftError as again:  # nothing runs, so the reaper can free it
-            log.warning("that task %s failed could not be stored: %s", grant.task, again)
+        except WeftError as again:  # no process runs, so the reaper can free it
+            log.warning("could not store the failure of task %s: %s", grant.task, again)
 
     def _tell_fault(self, fault: str, error: Exception) -> None:
         """Log a fault of the machine once, however many tasks it affects before it passes."""
@@ -413,11 +413,11 @@ class Scheduler:
     def _hand_back(self, grant: Grant) -> None:
         try:
             hand_back_unstarted(self._site, grant, "handed_back")
-        except WeftError as error:  # nothing runs, so the reaper can free it
-            log.warning("task %s could not be handed back: %s", grant.task, error)
+        except WeftError as error:  # no process runs, so the reaper can free it
+            log.warning("could not hand back task %s: %s", grant.task, error)
 
     def _until_due(self) -> float:
-        """How long to wait when there was nothing: until a parked task is due, at most."""
+        """Return the seconds to wait without admissible tasks: until a parked task is due."""
         due = find_next_due(self._site.store)
         return _NET if due is None else min(_NET, max(_SOON, due - time.time()))
 
@@ -436,7 +436,7 @@ class Scheduler:
         for fence in fences:
             if fence in self._attempts:
                 self._attempts[fence].stop(Stop.CANCEL)
-        starts = [self._starting[one] for one in fences if one in self._starting]
+        starts = [self._starting[fence] for fence in fences if fence in self._starting]
         fresh = [grant for grant in starts if grant.fence not in self._unwanted]
         self._unwanted.update(grant.fence for grant in fresh)
         await self._end_starts(fresh)
@@ -459,7 +459,7 @@ class Scheduler:
 
 
 def _step(attempt: RunningAttempt, words: Iterator[None]) -> bool:
-    """One piece more of the last words; False if there was none."""
+    """Read one more piece of the last output; return False at its end."""
     try:
         return next(words, words) is not words
     except OSError as error:

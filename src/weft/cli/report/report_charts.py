@@ -137,12 +137,12 @@ def _node(task: TaskReport) -> GraphNode:
 
 def chart_limit(use: LimitUse, seconds: float) -> StepChart:
     """Return the use of a limit by the run and by other runs, and the limit itself."""
-    peak = max((step.own + step.others for step in use.steps), default=1)
+    peak = max((step.own + step.other_runs for step in use.steps), default=1)
     limit = use.limit
     top = max(1, max(peak, limit) if limit is not None and limit <= 3 * peak else peak)
-    both = [(step.at, step.own + step.others) for step in use.steps]
+    both = [(step.at, step.own + step.other_runs) for step in use.steps]
     own = [(step.at, step.own) for step in use.steps]
-    shared = any(step.others for step in use.steps)
+    shared = any(step.other_runs for step in use.steps)
     return StepChart(
         label=f"Use of {use.resource} over time",
         seconds=seconds,

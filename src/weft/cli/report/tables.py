@@ -23,7 +23,7 @@ def gate(report: RunReport) -> Iterator[str]:
     rows = [(check.end, _verdict(check)) for check in report.checks]
     for rejection in report.rejections:
         text = "does not merge" if rejection.kind == "conflict" else "checks fail"
-        text += f" with {', '.join(rejection.others)}" if rejection.others else ""
+        text += f" with {', '.join(rejection.with_tasks)}" if rejection.with_tasks else ""
         row = _row(rejection.at, "", "sent back", "back", rejection.tasks, text, rejection.reason)
         rows.append((rejection.at, row))
     for landing in report.landings:

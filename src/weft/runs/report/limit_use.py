@@ -19,7 +19,7 @@ class UseStep(Struct, frozen=True, kw_only=True):
 
     at: float
     own: int
-    others: int
+    other_runs: int
 
 
 class LimitUse(Struct, frozen=True, kw_only=True):
@@ -95,12 +95,12 @@ def _steps(past: RunHistory, resource: str, until: float) -> Iterator[UseStep]:
         changes.append((max(zero, use.lease.granted), own, amount - own))
         if use.lease.released is not None and use.lease.released <= until:
             changes.append((use.lease.released, -own, own - amount))
-    own = others = 0
+    own = rest = 0
     changes.sort()
-    for number, (at, more, more_others) in enumerate(changes):
-        own, others = own + more, others + more_others
+    for number, (at, more, more_rest) in enumerate(changes):
+        own, rest = own + more, rest + more_rest
         if number + 1 == len(changes) or changes[number + 1][0] > at:
-            yield UseStep(at=at - zero, own=own, others=others)
+            yield UseStep(at=at - zero, own=own, other_runs=rest)
 
 
 def _limits(past: RunHistory, resource: str) -> Iterator[tuple[float, int | None]]:

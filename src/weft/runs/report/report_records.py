@@ -60,7 +60,7 @@ class CheckReport(Struct, frozen=True, kw_only=True):
 class RejectionReport(Struct, frozen=True, kw_only=True):
     at: float
     tasks: tuple[str, ...]
-    others: tuple[str, ...]  # tasks it fails or conflicts with
+    with_tasks: tuple[str, ...]  # tasks it fails or conflicts with
     kind: str  # conflict, red
     reason: str
 

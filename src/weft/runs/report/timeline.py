@@ -149,7 +149,7 @@ class _Past:
             RejectionReport(
                 at=self._since(event.at),
                 tasks=self._in([event.data["entry"]]),
-                others=self._in(event.data["others"]),
+                with_tasks=self._in(event.data["others"]),
                 kind=event.data["why"],
                 reason=event.data["reason"],
             )

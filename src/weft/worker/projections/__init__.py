@@ -1,6 +1,7 @@
 """Projections of the event log: plan marks, issue trackers, notifications and `--into`.
 
-Each brings something outside the store up to date with a run, in whichever worker holds its lease.
+A projection brings a file, a branch or another program up to date with a run. The worker that
+holds its lease carries it out.
 """
 
 from __future__ import annotations
@@ -15,25 +16,20 @@ from weft.model import Event
 from weft.runs.progress import RunProgress
 
 
-def _confirm_nothing() -> None:
-    pass
-
-
 class News(Struct, frozen=True, kw_only=True):
-    """A run at one moment, with the events that led there."""
+    """A run at a point in time, with the events that led there."""
 
     progress: RunProgress
     events: Sequence[Event] = ()  # since the last update
-    confirm: Callable[[], None] = _confirm_nothing  # raises StaleFence once the lease is lost
+    confirm: Callable[[], None] = lambda: None  # raises StaleFence once the lease is lost
     deadline: float = math.inf  # monotonic time at which this process leaves
 
 
 class Projection(Protocol):
-    """One projection of one run. Applying the same news twice does what once does."""
+    """A projection of a run. Applying the same news twice has the effect of applying it once."""
 
     def wants(self, progress: RunProgress, changed: bool) -> bool:
-        """Tell whether there may be something to do; `changed` by the events since the last
-        update."""
+        """Tell whether an update may be due; `changed` by the events since the last update."""
         ...
 
     def apply(self, news: News) -> Sequence[str]:

@@ -1,7 +1,4 @@
-"""Issues as `bd` keeps them: what it says of them, and what it is told.
-
-Knows one program and its ways, nothing of runs. When to tell what is the mirror's business.
-"""
+"""The program `bd`: its calls, and the issues as it shows them. It knows no runs."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from weft.errors import WeftError
 from weft.process.commands import run_logged
 
 WE: Final = "weft"
-"""Whom `bd` takes us for. The same in every run: a claim of ours is ours again after a crash."""
+"""The actor of weft's calls, the same in every run, so that claims stay weft's after a crash."""
 
 OPEN: Final = "open"
 IN_PROGRESS: Final = "in_progress"
@@ -33,19 +30,17 @@ _NOT_PASSED: Final = ("GIT_", "WEFT_")  # would point it at another repository; 
 
 
 class BeadsError(WeftError):
-    """`bd` did not do what it was asked."""
+    """A call of `bd` failed."""
 
 
 class WantedStatus(Struct, frozen=True, kw_only=True):
-    """How an issue shall be."""
-
     status: str
-    note: str = ""  # why, or what happened before; empty leaves the notes as they are
+    note: str = ""  # the reason, or a failure before; empty leaves the notes as they are
     reason: str = ""  # to close it
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """How it is. Empty is what `bd` said nothing of."""
+    """An issue as `bd show` prints it; fields that it leaves out are empty."""
 
     status: str = ""
     assignee: str = ""
@@ -60,12 +55,12 @@ class Beads(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
 
     def show(self, issues: Sequence[str], *, seconds: float) -> dict[str, Shown]:
-        """How issues are; those it does not know are left out."""
+        """Ask `bd` for issues; leave out those it does not know."""
         output = self._call("show", *issues, "--json", seconds=seconds)
         return _shown(output) if output.strip() else dict.fromkeys(issues, Shown())
 
     def tell(self, issue: str, shown: Shown, wanted: WantedStatus, *, seconds: float) -> None:
-        """Make an issue as it shall be, if it is not."""
+        """Give an issue the wanted status, unless it has it."""
         for arguments in changes(issue, shown, wanted):
             self._call(*arguments, seconds=seconds)
 
@@ -82,18 +77,18 @@ class Beads(Struct, frozen=True, kw_only=True):
                     errors=errors,
                     seconds=seconds,
                 )
-            except (WeftError, OSError, ValueError) as error:  # no program; what is no argument
+            except (WeftError, OSError, ValueError) as error:  # no program, or a NUL in an argument
                 raise BeadsError(f"{called} cannot be started: {error}.") from error
             if status is None:
                 raise BeadsError(f"{called} took more than {seconds:.0f} s.")
             if status != 0:
-                said = _last_line(errors) or _last_line(output) or "it said nothing"
-                raise BeadsError(f"{called} failed (exit {status}): {said}")
+                message = _last_line(errors) or _last_line(output) or "it said nothing"
+                raise BeadsError(f"{called} failed (exit {status}): {message}")
             return output.read_bytes().decode(errors="replace")
 
 
 def find_beads(plan: Path, environment: Mapping[str, str]) -> Beads | None:
-    """`bd` for the issues a plan was exported from; None: it is not on the PATH."""
+    """Find `bd` for the issues a plan was exported from; None if it is not on the PATH."""
     program = shutil.which("bd", path=environment.get("PATH", os.defpath))
     if program is None:
         return None
@@ -108,14 +103,14 @@ def find_beads(plan: Path, environment: Mapping[str, str]) -> Beads | None:
 
 
 def is_id(name: str) -> bool:
-    """Whether `bd` can take it for an id, and for nothing else."""
+    """Tell whether `bd` takes a name for an id, and not for an option."""
     return name.isprintable() and not name.startswith("-") and bool(name) and " " not in name
 
 
 def changes(issue: str, shown: Shown, wanted: WantedStatus) -> list[list[str]]:
-    """The calls that make an issue as it shall be; none if it is so. Pure."""
+    """List the calls that give an issue the wanted status. Pure."""
     if shown.status == CLOSED:
-        return []  # also by somebody else: that was a decision
+        return []  # a person may have closed it, and decided so
     closes = wanted.status == CLOSED
     options = [] if closes or shown.status == wanted.status else _move(shown, wanted.status)
     notes = _noted(shown.notes, wanted.note)
@@ -131,23 +126,23 @@ def _move(shown: Shown, status: str) -> list[str]:
     if status != IN_PROGRESS:
         return ["--status", status]
     if shown.assignee not in ("", WE):
-        return ["--status", status]  # somebody else's stays theirs
+        return ["--status", status]  # its assignee stays
     # Only an open issue can be claimed.
     how = ["--claim"] if shown.status in ("", OPEN) else ["--status", status]
     return [*how, "--assignee", WE]
 
 
 def _noted(notes: str, text: str) -> str:
-    """Notes with our paragraph at their end, in place of the one before: `--notes` replaces all."""
-    said = _clean(text)
-    if not said:
+    """Replace weft's paragraph at the end of the notes, since `--notes` replaces all of them."""
+    note = _clean(text)
+    if not note:
         return notes
-    kept = [one for one in notes.split("\n\n") if not one.startswith(_OURS)]
-    return "\n\n".join([*(one for one in kept if one.strip()), _OURS + said])
+    kept = [part for part in notes.split("\n\n") if part.strip() and not part.startswith(_OURS)]
+    return "\n\n".join([*kept, _OURS + note])
 
 
 def _clean(text: str) -> str:
-    """One paragraph that can be an argument, whatever an agent put into it."""
+    """Make a paragraph that can be an argument from any text of an agent."""
     lines = (
         "".join(letter if letter.isprintable() else " " for letter in line).rstrip()
         for line in text.splitlines()
@@ -160,15 +155,15 @@ def _shown(output: str) -> dict[str, Shown]:
         answer = json.loads(output)
     except ValueError as error:
         raise BeadsError(f"What `bd show --json` printed is no JSON: {error}.") from error
-    found = answer if isinstance(answer, list) else [answer]
+    issues = answer if isinstance(answer, list) else [answer]
     return {
-        str(one["id"]): Shown(
-            status=_text(one, "status"),
-            assignee=_text(one, "assignee"),
-            notes=_text(one, "notes"),
+        str(issue["id"]): Shown(
+            status=_text(issue, "status"),
+            assignee=_text(issue, "assignee"),
+            notes=_text(issue, "notes"),
         )
-        for one in found
-        if isinstance(one, dict) and "id" in one
+        for issue in issues
+        if isinstance(issue, dict) and "id" in issue
     }
 
 
@@ -179,4 +174,4 @@ def _text(issue: Mapping[str, Any], field: str) -> str:
 
 def _last_line(path: Path) -> str:
     lines = path.read_bytes()[-2000:].decode(errors="replace").splitlines()
-    return next((one.strip() for one in reversed(lines) if one.strip()), "")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

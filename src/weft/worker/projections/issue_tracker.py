@@ -1,8 +1,8 @@
 """The issue tracker: the `bd` issues that a plan was exported from follow its run.
 
 The wanted status of each issue is derived from the run as it is, and compared with `bd show` before
-`bd` is told anything: a second holder repeats nothing. A failed issue is tried again, each time
-later, and neither stops the run nor delays other issues.
+`bd` is called to change it: a second holder repeats no change. A failed issue is tried again, each
+time later, and neither stops the run nor delays other issues.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Untold(Struct, kw_only=True):
 
 
 class IssueTracker:
-    """The issues of one run. Keeps in memory which statuses `bd` was told."""
+    """The issues of a run. Keeps in memory the statuses that `bd` has stored."""
 
     def __init__(
         self, beads: Beads, store: Store, run: str, *, lock: Path, pace: Pace | None = None
@@ -72,7 +72,7 @@ class IssueTracker:
         self._beads = beads
         self._store = store
         self._run = run
-        self._lock = lock  # one process at a time calls `bd` for the repository
+        self._lock = lock  # a single process at a time calls `bd` for the repository
         self._pace = pace or Pace()
         self._seen: dict[int, Task] = {}
         self._notes: dict[int, str] = {}  # why tasks were sent back
@@ -85,7 +85,7 @@ class IssueTracker:
         return changed
 
     def apply(self, news: News) -> tuple[()]:
-        """Tell `bd` what has changed; raise BeadsError if it is behind afterwards."""
+        """Pass changed statuses to `bd`; raise BeadsError if it is behind afterwards."""
         self._take_in(news)
         at_the_end = news.progress.ended or news.deadline < float("inf")
         now = time.monotonic()

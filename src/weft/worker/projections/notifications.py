@@ -27,7 +27,7 @@ PERSON_NEEDED: Final = "person_needed"
 
 
 class Notifications:
-    """The messages about one run. Remembers the questions that people were told of."""
+    """The messages about a run. Remembers the questions that were sent."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ _SHORT: Final = 9  # letters of a commit id in a plan
 
 
 class PlanMarks:
-    """The marks of one plan file, compared with the run and written where they differ."""
+    """The marks of a plan file, compared with the run and written where they differ."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

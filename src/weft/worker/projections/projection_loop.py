@@ -66,11 +66,11 @@ class _Carried:
         self.projection = projection
         self.handled = self.seen = state.handled
         self.fresh = True  # not brought up to date by this worker yet
-        self.news = False  # there may be something to do
+        self.news = False  # an update may be due
         self.progress: RunProgress | None = None
         self.events: list[Event] = []
         self.tries = 0
-        self.due = 0.0  # monotonic time before which nothing is done
+        self.due = 0.0  # monotonic time of the next update, at the earliest
         self.busy = False
         self.over = False  # handled to the end, given up, or lost to another worker
         self.failure = ""
@@ -89,8 +89,6 @@ class _Carried:
 
 
 class ProjectionLoop:
-    """The projections of one worker."""
-
     def __init__(self, site: Site, worker: str) -> None:
         self._site = site
         self._store = site.store
@@ -119,17 +117,17 @@ class ProjectionLoop:
                     self._changed = anyio.Event()
 
     async def finish(self) -> None:
-        """Bring everything up to date one last time, within a limit, and give the leases back."""
+        """Bring all projections up to date a last time, within a limit; give the leases back."""
         self._deadline = time.monotonic() + _FAREWELL
         while time.monotonic() < self._deadline:
             await self._look()
-            left = [one for one in self._carried.values() if one.news and one.tries < TRIES]
+            left = [held for held in self._carried.values() if held.news and held.tries < TRIES]
             if not left:
                 break
             async with anyio.create_task_group() as group:
                 for carried in left:
                     group.start_soon(self._update, carried)
-            pauses = [one.due - time.monotonic() for one in left if one.news]
+            pauses = [carried.due - time.monotonic() for carried in left if carried.news]
             await anyio.sleep(max(0.0, min([*pauses, _FIRST_PAUSE])) if pauses else 0.0)
         for carried in self._carried.values():
             if 0 < carried.tries < TRIES:
@@ -153,7 +151,7 @@ class ProjectionLoop:
         ]
 
     def _wait_seconds(self) -> float:
-        dues = [one.due for one in self._carried.values() if one.news and not one.busy]
+        dues = [held.due for held in self._carried.values() if held.news and not held.busy]
         until = min(dues, default=math.inf) - time.monotonic()
         return max(0.0, min(_NET, self._site.config.tuning.heartbeat, until))
 

@@ -22,7 +22,7 @@ _HEADS = "refs/heads/"
 
 
 class TargetBranch:
-    """The branch of one run. Moves by compare-and-swap, so a second try changes nothing."""
+    """The branch of a run. It moves by compare-and-swap, so a second try has no effect."""
 
     def __init__(self, store: Store, root: Path, run: str) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class TargetBranch:
 
 
 def _move(store: Store, root: Path, run: Run) -> tuple[TargetState, str]:
-    """Move the branch if everything landed; return the result and a sentence about it."""
+    """Move the branch if all tasks landed; return the result and a sentence about it."""
     branch = run.target
     unmet = [task for task in list_run(store, run.id) if task.state not in MET]
     if unmet:
