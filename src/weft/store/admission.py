@@ -28,7 +28,7 @@ from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, conce
 from weft.store.claims import bring_back, claim_for_story
 from weft.store.database import Row, Transaction
 from weft.store.held_patterns import Crowds
-from weft.store.leases import write_lease
+from weft.store.leases import NewLease, write_lease
 from weft.store.ledger import PoolPlace
 from weft.store.runs import start_waiting
 from weft.store.store import writes
@@ -270,13 +270,11 @@ def _grant_one(
     deadline = scene.now + tx.tuning.lease
     units = _pick_units(tx, demand)
     fence = scene.ledger.next_fence()
-    write_lease(
-        tx,
-        fence,
-        "attempt",
-        row["name"],
-        costs,
-        now=scene.now,
+    lease = NewLease(
+        fence=fence,
+        kind="attempt",
+        holder=row["name"],
+        granted=scene.now,
         deadline=deadline,
         worker=place.worker,
         host=place.host,
@@ -284,6 +282,7 @@ def _grant_one(
         attempt=number,
         turn=turn,
     )
+    write_lease(tx, lease, costs)
     for resource, numbers in units.items():
         for unit in numbers:
             tx.run("add_unit", resource=resource, unit=unit, fence=fence)
@@ -306,15 +305,7 @@ def _grant_one(
     if row["line"] is not None:
         # The next task of this line waits for the file just claimed.
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=task)
-    tx.event(
-        "task_admitted",
-        now=scene.now,
-        run=row["run"],
-        task=task,
-        fence=fence,
-        attempt=number,
-        worker=place.worker,
-    )
+    tx.event("task_admitted", row, now=scene.now, fence=fence, attempt=number, worker=place.worker)
     return Grant(
         fence=fence,
         task=task,

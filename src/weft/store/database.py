@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from weft.config import Tuning
 from weft.errors import InputError
@@ -91,8 +92,13 @@ class Transaction:
         """Return the column `value` of the only row."""
         return self.all(query, **parameters)[0]["value"]
 
-    def run(self, query: str, /, **parameters: Any) -> None:
-        """Write. Costs no round trip of its own: the next read or the commit carries it."""
+    def run(self, query: str, record: msgspec.Struct | None = None, /, **parameters: Any) -> None:
+        """Write. Costs no round trip of its own: the next read or the commit carries it.
+
+        The fields of a record are parameters too, unless they are given by name.
+        """
+        if record is not None:
+            parameters = asdict(record) | parameters
         self._check(parameters)
         self.outward.changed = True
         self._cursor.run(query, parameters)
@@ -119,23 +125,24 @@ class Transaction:
     def event(
         self,
         kind: str,
+        about: Row | None = None,
+        /,
         *,
         now: float,
         run: str | None = None,
         task: int | None = None,
         **data: Any,
     ) -> None:
-        """Append an event to the log, in the transaction of the change it describes."""
+        """Append an event to the log, in the transaction of the change it describes.
+
+        It is about the task of a row, or about a run or task given by name, or about neither.
+        """
+        if about is not None:
+            run, task = about["run"], about["id"]
         self.log(kind, data, now=now, run=run, task=task)
 
     def log(
-        self,
-        kind: str,
-        data: Mapping[str, Any],
-        *,
-        now: float,
-        run: str | None = None,
-        task: int | None = None,
+        self, kind: str, data: Mapping[str, Any], *, now: float, run: str | None, task: int | None
     ) -> None:
         """Append an event whose data has names chosen by other programs."""
         self.outward.events = True

@@ -128,34 +128,22 @@ def record_verdict(
     tx: Transaction, fence: int, run: str, verdict: CheckVerdict, output: str, *, now: float
 ) -> None:
     _holds(tx, fence, run)
-    about = {
-        "run": run,
-        "tree": verdict.tree,
-        "check_id": verdict.check_id,
-        "passed": verdict.passed,
-    }
-    flaked = bool(verdict.tree) and tx.one("other_verdict", **about) is not None
-    tx.run(
-        "add_verdict",
-        **about,
-        commands=encode([list(command) for command in verdict.commands]),
-        base=verdict.base,
-        combination=encode(list(verdict.combination)),
-        purpose=verdict.purpose,
-        seconds=verdict.seconds,
-        output=tx.redact(output),
-        at=now,
-    )
+    tree, check_id, passed = verdict.tree, verdict.check_id, verdict.passed
+    same = {"run": run, "tree": tree, "check_id": check_id, "passed": passed}
+    flaked = bool(tree) and tx.one("other_verdict", **same) is not None
+    commands, entries = encode(verdict.commands), encode(verdict.combination)
+    kept = {"commands": commands, "combination": entries, "output": tx.redact(output)}
+    tx.run("add_verdict", verdict, run=run, **kept, at=now)
     tx.event(
         "checked",
         now=now,
         run=run,
-        entries=list(verdict.combination),
-        tree=verdict.tree,
-        passed=verdict.passed,
+        entries=verdict.combination,
+        tree=tree,
+        passed=passed,
         seconds=verdict.seconds,
-        check_id=verdict.check_id,
-        commands=[list(command) for command in verdict.commands],
+        check_id=check_id,
+        commands=verdict.commands,
         purpose=verdict.purpose,
         flaked=flaked,
     )
@@ -166,15 +154,8 @@ def record_conflict(
     tx: Transaction, fence: int, run: str, conflict: MergeConflict, *, now: float
 ) -> None:
     _holds(tx, fence, run)
-    tx.run(
-        "add_conflict",
-        run=run,
-        base=conflict.base,
-        entry=conflict.entry,
-        others=encode(list(conflict.after)),
-        report=tx.redact(conflict.report),
-        at=now,
-    )
+    others, report = encode(conflict.after), tx.redact(conflict.report)
+    tx.run("add_conflict", conflict, run=run, others=others, report=report, at=now)
 
 
 @writes
@@ -222,7 +203,7 @@ def send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float)
         why = f"the gate sent it back {alike} times: {reason}"
         ready.leave(tx, task, State.BLOCKED, now=now, reason=why)
         ready.unsettle_dependents(tx, task["id"], now=now)
-        tx.event("task_blocked", now=now, run=task["run"], task=task["id"], reason=why)
+        tx.event("task_blocked", task, now=now, reason=why)
     else:
         ready.send_back(tx, task, now=now, reason=reason)
 
@@ -333,7 +314,7 @@ def _done(tx: Transaction, task: Row, commit: str, *, now: float) -> None:
         return
     ready.leave(tx, task, State.DONE, now=now)
     give_up(tx, task)
-    tx.event("task_landed", now=now, run=task["run"], task=task["id"], commit=commit)
+    tx.event("task_landed", task, now=now, commit=commit)
     ready.settle_dependents(tx, task["id"], now=now)
 
 

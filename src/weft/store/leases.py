@@ -11,6 +11,8 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from weft import stages
 from weft.admission import capacity
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
@@ -56,9 +58,8 @@ def renew(tx: Transaction, fences: Sequence[int], *, now: float) -> list[int]:
 @writes
 def report(tx: Transaction, fence: int, data: Mapping[str, object], *, now: float) -> None:
     """Log the progress of a running attempt."""
-    lease, task = _current(tx, fence)
-    progress = {**data, "fence": lease["fence"]}
-    tx.log("progress", progress, now=now, run=task["run"], task=task["id"])
+    _, task = _current(tx, fence)
+    tx.log("progress", {**data, "fence": fence}, now=now, run=task["run"], task=task["id"])
 
 
 @writes
@@ -75,9 +76,8 @@ def note_changes(
     if fresh:
         tx.event(
             "surroundings_changed",
+            task,
             now=now,
-            run=task["run"],
-            task=task["id"],
             fence=lease["fence"],
             attempt=attempt,
             changes=fresh[:most],
@@ -159,9 +159,8 @@ def _release(tx: Transaction, lease: Row, reason: str, spent: Demand, *, now: fl
     assert task is not None
     tx.event(
         "attempt_released",
+        task,
         now=now,
-        run=task["run"],
-        task=task["id"],
         fence=lease["fence"],
         attempt=lease["attempt"],
         reason=reason,
@@ -225,9 +224,8 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
     _move(tx, task, state, reason, outcome, now=now)
     tx.event(
         "attempt_finished",
+        task,
         now=now,
-        run=task["run"],
-        task=task["id"],
         fence=fence,
         attempt=lease["attempt"],
         outcome=outcome.kind,
@@ -386,39 +384,23 @@ def _settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
         tx.run("settle_spending", resource=resource, fence=lease["fence"], amount=amount)
 
 
-def write_lease(
-    tx: Transaction,
-    fence: int,
-    kind: str,
-    holder: str,
-    costs: str,
-    *,
-    now: float,
-    deadline: float | None,
-    worker: str | None = None,
-    host: str | None = None,
-    task: int | None = None,
-    attempt: int | None = None,
-    turn: str | None = None,
-) -> None:
-    """Write a lease and its costs.
+class NewLease(Struct, frozen=True, kw_only=True):
+    fence: int
+    kind: str  # attempt, run, gate, check, projection
+    holder: str
+    granted: float
+    deadline: float | None
+    worker: str | None = None
+    host: str | None = None
+    task: int | None = None
+    attempt: int | None = None
+    turn: str | None = None  # the tenant whose admission this is
 
-    `costs` are the amounts as a JSON object; `turn` is the tenant whose admission this is.
-    """
-    tx.run(
-        "add_lease",
-        fence=fence,
-        kind=kind,
-        holder=holder,
-        task=task,
-        attempt=attempt,
-        worker=worker,
-        host=host,
-        granted=now,
-        deadline=deadline,
-        turn=turn,
-    )
-    tx.run("add_costs", fence=fence, costs=costs)
+
+def write_lease(tx: Transaction, lease: NewLease, costs: str) -> None:
+    """Write a lease and its costs: amounts as a JSON object."""
+    tx.run("add_lease", lease)
+    tx.run("add_costs", fence=lease.fence, costs=costs)
 
 
 def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
@@ -446,7 +428,7 @@ def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> 
     tx.run("set_files", id=task["id"], files=encode_keys(wanted))
     if task["state"] in STALLED:
         bring_all_back(tx, task["repo"])
-    tx.event("claims_extended", now=now, run=task["run"], task=task["id"], files=list(files))
+    tx.event("claims_extended", task, now=now, files=list(files))
     return {}
 
 
@@ -495,31 +477,24 @@ def adopt(tx: Transaction, fence: int, worker: str, *, now: float) -> int:
     }
     fresh = ledger.next_fence()
     tx.run("end_lease", fence=fence, now=now, ended="adopted")
-    write_lease(
-        tx,
-        fresh,
-        "attempt",
-        lease["holder"],
-        encode(costs),
-        now=now,
+    heir = NewLease(
+        fence=fresh,
+        kind="attempt",
+        holder=lease["holder"],
+        granted=now,
         deadline=now + tx.tuning.lease,
         worker=worker,
         host=place.host,
         task=lease["task"],
         attempt=lease["attempt"],
     )
+    write_lease(tx, heir, encode(costs))
     tx.run("move_units", fence=fresh, old=fence)
     tx.run("hand_over_tokens", fence=fresh, old=fence)
     tx.run(
-        "hand_over_attempt",
-        fence=fresh,
-        worker=worker,
-        task=lease["task"],
-        number=lease["attempt"],
+        "hand_over_attempt", fence=fresh, worker=worker, task=lease["task"], number=lease["attempt"]
     )
-    tx.event(
-        "attempt_adopted", now=now, run=task["run"], task=task["id"], fence=fresh, worker=worker
-    )
+    tx.event("attempt_adopted", task, now=now, fence=fresh, worker=worker)
     tx.wake()
     return fresh
 
@@ -600,17 +575,16 @@ def take(
     if held is not None:
         end_lease(tx, held, "taken_over", now=now)
     fence = scene.ledger.next_fence()
-    write_lease(
-        tx,
-        fence,
-        kind,
-        holder,
-        encode(resolved),
-        now=now,
+    lease = NewLease(
+        fence=fence,
+        kind=kind,
+        holder=holder,
+        granted=now,
         deadline=now + tx.tuning.lease,
         worker=worker,
         host=place.host,
     )
+    write_lease(tx, lease, encode(resolved))
     tx.event(
         "lease_taken",
         now=now,
@@ -618,7 +592,7 @@ def take(
         lease=kind,
         holder=holder,
         worker=worker,
-        entries=list(entries),
+        entries=entries,
     )
     return fence
 

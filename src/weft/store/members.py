@@ -30,13 +30,9 @@ def join(tx: Transaction, member: NewMember, *, now: float) -> None:
     agree_on_times(tx, member.id)
     tx.run(
         "join_swarm",
-        id=member.id,
-        name=member.name,
+        member,
         agents=encode_keys(member.capabilities),
-        token=member.token,
-        tenant=member.tenant,
         role=storable(member.role),
-        is_lead=member.is_lead,
         noticed=tx.value("last_event"),
         now=now,
     )

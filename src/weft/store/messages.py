@@ -28,7 +28,7 @@ def post_to_task(tx: Transaction, task: int, *, sender: str, text: str, now: flo
     _refuse_unusable(text)
     if len(tx.all("messages_to_task", to=task, most=tx.tuning.inbox)) >= tx.tuning.inbox:
         raise QueueFull(f"{tx.tuning.inbox} messages wait for task {task} already; try later.")
-    tx.event("message_sent", now=now, run=row["run"], task=task, sender=sender)
+    tx.event("message_sent", row, now=now, sender=sender)
     tx.wake()
     return _post(tx, task, None, sender, text, now)
 

@@ -20,7 +20,7 @@ def offer(tx: Transaction, task: int, worker: str, *, now: float) -> None:
         raise Refused(f"Task {task} is {row['state']}; only a ready task can be offered.")
     Ledger(tx, now).place(worker)
     ready.leave(tx, row, State.OFFERED, now=now, until=now + tx.tuning.offer, offered_to=worker)
-    tx.event("task_offered", now=now, run=row["run"], task=task, worker=worker)
+    tx.event("task_offered", row, now=now, worker=worker)
 
 
 @writes
@@ -38,7 +38,7 @@ def accept(tx: Transaction, task: int, worker: str, *, now: float) -> list[Grant
 def reject(tx: Transaction, task: int, worker: str, *, now: float, reason: str = "") -> None:
     row = _offered(tx, task, worker)
     ready.requeue(tx, row["id"], now=now, reason=reason)
-    tx.event("offer_rejected", now=now, run=row["run"], task=task, worker=worker, reason=reason)
+    tx.event("offer_rejected", row, now=now, worker=worker, reason=reason)
 
 
 def _offered(tx: Transaction, task: int, worker: str) -> Row:
@@ -52,7 +52,7 @@ def withdraw_all(tx: Transaction, worker: str, *, now: float) -> None:
     """End the offers to a departed worker and the preferences for it."""
     for row in tx.all("offers_to", worker=worker):
         ready.requeue(tx, row["id"], now=now)
-        tx.event("offer_withdrawn", now=now, run=row["run"], task=row["id"], worker=worker)
+        tx.event("offer_withdrawn", row, now=now, worker=worker)
     for row in tx.all("preferences_for", worker=worker):
         ready.end_preference(tx, row, now=now)
 
@@ -83,4 +83,4 @@ def assign(tx: Transaction, task: int, worker: str, *, now: float, or_queue: boo
         tx.run("set_pin", id=member["id"], pinned=worker, until=None)
         if member["state"] == State.READY:
             ready.requeue(tx, member["id"], now=now)
-    tx.event("task_assigned", now=now, run=row["run"], task=task, worker=worker)
+    tx.event("task_assigned", row, now=now, worker=worker)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from weft.errors import NotFound, StaleFence
 from weft.store import row_records
 from weft.store.database import Row, Transaction, encode, storable
-from weft.store.leases import end_lease, write_lease
+from weft.store.leases import NewLease, end_lease, write_lease
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 
@@ -68,14 +68,7 @@ def request_projections(
 
 def add_projections(tx: Transaction, run: str, wanted: Sequence[NewProjection]) -> None:
     for projection in wanted:
-        tx.run(
-            "request_projection",
-            run=run,
-            name=projection.name,
-            host=projection.host,
-            path=projection.path,
-            handled=tx.value("last_event"),
-        )
+        tx.run("request_projection", projection, run=run, handled=tx.value("last_event"))
     tx.ring()
 
 
@@ -116,19 +109,17 @@ def take_projection(
             return None
         end_lease(tx, held, "taken_over", now=now)
     ledger = Ledger(tx, now)
-    fence = ledger.next_fence()
-    write_lease(
-        tx,
-        fence,
-        _KIND,
-        holder,
-        encode({}),
-        now=now,
+    lease = NewLease(
+        fence=ledger.next_fence(),
+        kind=_KIND,
+        holder=holder,
+        granted=now,
         deadline=now + tx.tuning.lease,
         worker=worker,
         host=ledger.place(worker).host,
     )
-    return fence, _state({**row, "worker": worker})
+    write_lease(tx, lease, encode({}))
+    return lease.fence, _state({**row, "worker": worker})
 
 
 @reads
@@ -208,10 +199,4 @@ def _find_lease(tx: Transaction, fence: int, run: str, name: str) -> Row | None:
 
 
 def _state(row: Row) -> ProjectionState:
-    return row_records.record(
-        ProjectionState,
-        row,
-        open=bool(row["open"]),
-        memory=json.loads(row["memory"]),
-        skipped=json.loads(row["skipped"]),
-    )
+    return row_records.record(ProjectionState, row, "memory", "skipped")

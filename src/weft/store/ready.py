@@ -21,14 +21,7 @@ from typing import Any
 from weft.model import State
 from weft.paths import conflicts, home
 from weft.store import row_records
-from weft.store.claims import (
-    STALLED,
-    Claims,
-    bring_all_back,
-    bring_back,
-    family,
-    give_up,
-)
+from weft.store.claims import STALLED, Claims, bring_all_back, bring_back, family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter_rest, withdraw
 from weft.store.store import writes
@@ -282,7 +275,7 @@ def wake_due(tx: Transaction, *, now: float) -> None:
     for row in tx.all("due", now=now):
         requeue(tx, row["id"], now=now)
         kind = "task_unparked" if row["state"] == State.PARKED else "offer_withdrawn"
-        tx.event(kind, now=now, run=row["run"], task=row["id"])
+        tx.event(kind, row, now=now)
     for row in tx.all("preferences_due", now=now):
         end_preference(tx, row, now=now)
 
@@ -292,14 +285,14 @@ def end_preference(tx: Transaction, row: Row, *, now: float) -> None:
     tx.run("set_pin", id=row["id"], pinned=None, until=None)
     if row["state"] == State.READY:
         requeue(tx, row["id"], now=now)
-    tx.event("preference_ended", now=now, run=row["run"], task=row["id"], worker=row["pinned"])
+    tx.event("preference_ended", row, now=now, worker=row["pinned"])
 
 
 def send_back(tx: Transaction, row: Row, *, now: float, reason: str) -> None:
     """Requeue a task whose candidate is gone, and the tasks that built on it."""
     requeue(tx, row["id"], now=now, reason=reason)
     unsettle_dependents(tx, row["id"], now=now)
-    tx.event("task_sent_back", now=now, run=row["run"], task=row["id"], reason=reason)
+    tx.event("task_sent_back", row, now=now, reason=reason)
 
 
 def unsettle_dependents(tx: Transaction, task: int, *, now: float) -> None:

@@ -52,15 +52,8 @@ def keep_reply(
     tx: Transaction, asked: RepeatableRequest, reply: StoredReply | None, *, now: float
 ) -> None:
     """Keep a reply, or None to reserve the request."""
-    tx.run(
-        "keep_reply",
-        token=asked.token,
-        key=asked.key,
-        request=asked.request,
-        status=None if reply is None else reply.status,
-        body="" if reply is None else reply.body,
-        now=now,
-    )
+    status, body = (None, "") if reply is None else (reply.status, reply.body)
+    tx.run("keep_reply", asked, status=status, body=body, now=now)
 
 
 @writes

@@ -49,9 +49,13 @@ def names(text: str) -> frozenset[str]:
     return frozenset(json.loads(text))
 
 
-def record(kind: type[T], row: Row, **parsed: Any) -> T:
-    """Build a record from the columns named like its fields; `parsed` has the other fields."""
-    return msgspec.convert({**row, **parsed}, kind)
+def record(kind: type[T], row: Row, *columns: str, **parsed: Any) -> T:
+    """Build a record from the columns named like its fields.
+
+    `columns` hold JSON; `parsed` has the fields without a column of their form.
+    """
+    decoded = {column: json.loads(row[column]) for column in columns}
+    return msgspec.convert({**row, **decoded, **parsed}, kind, strict=False)  # SQLite: 0 is False
 
 
 summary = functools.partial(record, model.Summary)
@@ -61,18 +65,12 @@ message = functools.partial(record, model.Message)
 
 
 def run(row: Row) -> model.Run:
-    check = gate_settings(row["gate"]).run
-    return record(model.Run, row, check=check, alternates=files(row["alternates"]))
+    return record(model.Run, row, "alternates", check=gate_settings(row["gate"]).run)
 
 
 def run_settings(row: Row) -> RunSettings:
-    return record(
-        RunSettings,
-        row,
-        gate=gate_settings(row["gate"]),
-        workspace=msgspec.json.decode(row["workspace"], type=WorkspaceSettings),
-        agents=json.loads(row["agents"]),
-    )
+    workspace = msgspec.json.decode(row["workspace"], type=WorkspaceSettings)
+    return record(RunSettings, row, "agents", gate=gate_settings(row["gate"]), workspace=workspace)
 
 
 @functools.lru_cache(maxsize=256)
@@ -96,8 +94,8 @@ def task(row: Row) -> model.Task:
     return record(
         model.Task,
         row,
+        "attached",
         request=request(row),
-        attached=json.loads(row["attached"]),
         klass=row["class"],
         demand=demand(row["demand"]),
         files=files(row["files"]),
@@ -105,7 +103,7 @@ def task(row: Row) -> model.Task:
 
 
 def event(row: Row) -> model.Event:
-    return record(model.Event, row, data=json.loads(row["data"]))
+    return record(model.Event, row, "data")
 
 
 def find_notice(row: Row) -> model.Notice | None:
@@ -120,37 +118,16 @@ def find_notice(row: Row) -> model.Notice | None:
             state = model.State(kind.removeprefix("task_"))
     if state not in model.TERMINAL:
         return None
-    return model.Notice(
-        event=row["id"],
-        task=row["task"],
-        name=row["name"],
-        state=state,
-        reason=str(data.get("reason", row["reason"])),
-        result=row["result"],
-        at=row["at"],
-    )
+    reason = str(data.get("reason", row["reason"]))
+    return record(model.Notice, row, event=row["id"], state=state, reason=reason)
 
 
 def entry(row: Row) -> model.Entry:
-    return record(
-        model.Entry,
-        row,
-        looked_at=bool(row["looked_at"]),
-        tasks=[int(number) for number in json.loads(row["tasks"])],
-        work=json.loads(row["work"]),
-        needs=list(json.loads(row["needs"])),
-        alone=bool(row["alone"]),
-    )
+    return record(model.Entry, row, "work", tasks=files(row["tasks"]), needs=files(row["needs"]))
 
 
 def verdict(row: Row) -> model.CheckVerdict:
-    return record(
-        model.CheckVerdict,
-        row,
-        combination=json.loads(row["combination"]),
-        commands=json.loads(row["commands"]),
-        passed=bool(row["passed"]),
-    )
+    return record(model.CheckVerdict, row, "combination", "commands")
 
 
 def conflict(row: Row) -> model.MergeConflict:
@@ -158,10 +135,4 @@ def conflict(row: Row) -> model.MergeConflict:
 
 
 def landing(row: Row) -> model.Landing:
-    return record(
-        model.Landing,
-        row,
-        entries=json.loads(row["entries"]),
-        commits=json.loads(row["commits"]),
-        every_commit=bool(row["every_commit"]),
-    )
+    return record(model.Landing, row, "entries", "commits")

@@ -17,7 +17,7 @@ from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import landing_tasks
 from weft.store.gate import read_gate
-from weft.store.leases import end_lease, write_lease
+from weft.store.leases import NewLease, end_lease, write_lease
 from weft.store.ledger import Ledger
 from weft.store.limit_table import refuse_unusable
 from weft.store.projections import TARGET_BRANCH, NewProjection, add_projections
@@ -51,17 +51,7 @@ def submit_run(
         )
     if tx.one("run", id=run.id) is not None:
         raise InputError(f"There is a run {run.id} already.")
-    tx.run(
-        "add_run",
-        id=run.id,
-        repo=run.repo,
-        tenant=run.tenant,
-        submitted=now,
-        plan=run.plan,
-        base=run.base,
-        target=run.target,
-        alternates=encode(run.alternates),
-    )
+    tx.run("add_run", run, submitted=now, alternates=encode(run.alternates))
     _add_settings(tx, run.id, settings, now=now)
     limits = _limits_of(tx, run)
     for resource, amount in limits.items():
@@ -77,15 +67,10 @@ def submit_run(
 
 
 def _add_settings(tx: Transaction, run: str, settings: RunSettings, *, now: float) -> None:
-    tx.run(
-        "add_run_settings",
-        run=run,
-        revision=settings.revision,
-        gate=encode(to_builtins(settings.gate)),
-        workspace=encode(to_builtins(settings.workspace)),
-        agents=encode(dict(settings.agents)),
-        at=now,
-    )
+    gate, workspace = to_builtins(settings.gate), to_builtins(settings.workspace)
+    parts = {"gate": gate, "workspace": workspace, "agents": dict(settings.agents)}
+    texts = {name: encode(part) for name, part in parts.items()}
+    tx.run("add_run_settings", run=run, revision=settings.revision, **texts, at=now)
 
 
 @writes
@@ -158,7 +143,8 @@ def start_waiting(tx: Transaction, *, now: float) -> None:
             return
         ledger.enter(place)
         fence = ledger.next_fence()
-        write_lease(tx, fence, "run", row["id"], encode(place), now=now, deadline=None)
+        lease = NewLease(fence=fence, kind="run", holder=row["id"], granted=now, deadline=None)
+        write_lease(tx, lease, encode(place))
         tx.run("set_run_state", id=row["id"], state="running")
         tx.event("run_started", now=now, run=row["id"], fence=fence)
         ready.settle(tx, [t["id"] for t in tx.all("waiting_tasks", run=row["id"])], now=now)

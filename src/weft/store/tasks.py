@@ -235,7 +235,7 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
         outcome=str(state),
         led_to=None,
     )
-    tx.event(f"task_{state}", now=now, run=row["run"], task=row["id"], reason=reason)
+    tx.event(f"task_{state}", row, now=now, reason=reason)
     enter_each(tx, row["id"], now=now)
     if state is State.SKIPPED:
         ready.settle_dependents(tx, row["id"], now=now)
@@ -288,7 +288,7 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
     run = tx.one("run", id=row["run"]) if row["run"] is not None else None
     if run is not None and run["state"] == "ended":
         raise Refused(f"Run {row['run']} has ended; submit its tasks as a new run.")
-    tx.event("task_reopened", now=now, run=row["run"], task=task, was=row["state"])
+    tx.event("task_reopened", row, now=now, was=row["state"])
     tx.run("forget_failures", task=task)  # a person has seen the failures: a pattern starts anew
     ready.requeue(tx, task, now=now)
     if row["state"] == State.SKIPPED:
@@ -307,7 +307,7 @@ def approve(tx: Transaction, task: int, *, now: float, note: str = "") -> bool:
     if row["state"] == State.WAITING:
         raise Refused(f"Task {task} is not due yet: what it needs has not landed.")
     ready.leave(tx, row, State.DONE, now=now, reason=note)
-    tx.event("task_approved", now=now, run=row["run"], task=task, note=note)
+    tx.event("task_approved", row, now=now, note=note)
     ready.settle_dependents(tx, task, now=now)
     tx.wake()
     return True
@@ -325,7 +325,7 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
     if state in TERMINAL:
         raise AlreadyEnded(f"Task {task} is {state} already and cannot be rejected.")
     if state is State.GATING:  # `withdraw` refuses an entry that is landing
-        tx.event("task_rejected", now=now, run=row["run"], task=task, reason=reason)
+        tx.event("task_rejected", row, now=now, reason=reason)
         back_to_its_maker(tx, row)
         give_up(tx, row)
         ready.send_back(tx, row, now=now, reason=reason)
@@ -338,7 +338,7 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
     if state is State.WAITING:
         raise Refused(f"Task {task} is not due yet: what it needs has not landed.")
     ready.leave(tx, row, State.BLOCKED, now=now, reason=reason)
-    tx.event("task_rejected", now=now, run=row["run"], task=task, reason=reason)
+    tx.event("task_rejected", row, now=now, reason=reason)
     return State.BLOCKED
 
 
@@ -352,7 +352,7 @@ def pause(tx: Transaction, task: int, *, now: float) -> bool:
     if row["state"] not in _PAUSABLE:
         return False
     ready.leave(tx, row, State.PAUSED, now=now, reason="paused")
-    tx.event("task_paused", now=now, run=row["run"], task=row["id"])
+    tx.event("task_paused", row, now=now)
     return True
 
 
@@ -362,7 +362,7 @@ def resume(tx: Transaction, task: int, *, now: float) -> bool:
     row = get_row(tx, task)
     if row["state"] != State.PAUSED:
         return False
-    tx.event("task_resumed", now=now, run=row["run"], task=row["id"])
+    tx.event("task_resumed", row, now=now)
     if _runs(tx, row):
         ready.leave(tx, row, State.RUNNING, now=now)
     else:

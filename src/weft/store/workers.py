@@ -34,13 +34,8 @@ def register(
     _refuse_taken_name(tx, worker)
     tx.run(
         "register_worker",
-        id=worker.id,
+        worker,
         name=worker.name or worker.id,
-        kind=worker.kind,
-        host=worker.host,
-        boot=worker.boot,
-        pid=worker.pid,
-        pid_start=worker.pid_start,
         agents=None if worker.agents is None else encode(_agents(worker)),
         repos=None if worker.repos is None else encode_keys(worker.repos),
         now=now,
@@ -235,6 +230,5 @@ def _worker(tx: Transaction, row: Row, capacity: Capacity, now: float) -> Worker
         capacity=capacity,
         status=status(used=capacity.current, offline=silent or row["departed"] is not None),
         silent_since=since,
-        is_lead=bool(row["is_lead"]),
         capabilities=() if row["token"] is None else row_records.files(row["agents"]),
     )
