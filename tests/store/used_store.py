@@ -114,7 +114,7 @@ def _land(store: Store, task: int) -> None:
     )
     record_verdict(store, fence, RUN, verdict, "ok", now=6)
     others = tuple(entry for entry in entries.values() if entry != entries[task])
-    conflict = MergeConflict(base=BASE, entry=entries[task], others=others, report="b.py")
+    conflict = MergeConflict(base=BASE, entry=entries[task], after=others, report="b.py")
     record_conflict(store, fence, RUN, conflict, now=6)
     _land_entry(store, fence, entries[task], old=BASE, new=COMMIT)
 
