@@ -6,7 +6,7 @@ WEFT   := $(VENV)/weft
 STAMP  := $(VENV)/installed
 BENCH  ?=
 
-.PHONY: demo install test quick lint types layers pytest format chaos mutants bench shape clean
+.PHONY: demo install test quick lint types layers pytest format chaos mutants bench shape reference clean
 
 # A small project, a plan in which much goes wrong, and weft on it; under a minute.
 demo: $(WEFT)
@@ -73,6 +73,10 @@ bench: install
 # How large the code is, and how plain its words are.
 shape: install
 	$(BIN)/python tests/shape.py
+
+# docs/configuration.md and the JSON Schemas, from the sources of the settings.
+reference: install
+	PYTHONPATH=tests $(BIN)/python tests/settings_reference.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

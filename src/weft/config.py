@@ -22,18 +22,18 @@ FILE: Final = "weft.toml"
 
 DEFAULT_LIMITS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "llm": 12,
-        "requests": 24,
-        "runs": 4,
-        "run/agents": 4,
-        "run/teams": 2,
-        "team/members": 4,
-        "stage/plan": 1,
-        "stage/test": 3,
-        "stage/implement": 3,
-        "stage/merge": 1,
-        "stage/review": 1,
-        "stage/judge": 1,
+        "llm": 12,  # agents that talk to a model, all runs together
+        "requests": 24,  # agents and checks that run, all runs together
+        "runs": 4,  # runs at a time
+        "run/agents": 4,  # agents of a run
+        "run/teams": 2,  # teams of a run
+        "team/members": 4,  # members of a team
+        "stage/plan": 1,  # agents of a run that plan
+        "stage/test": 3,  # agents of a run that write tests
+        "stage/implement": 3,  # agents of a run that implement
+        "stage/merge": 1,  # agents of a run that merge
+        "stage/review": 1,  # agents of a run that review
+        "stage/judge": 1,  # agents of a run that judge
     }
 )
 """`run/…`, `team/…` and `stage/…` are the first limits of each new run or team."""
@@ -49,18 +49,18 @@ class Tuning(Struct, frozen=True, kw_only=True):
     """The numbers behind leases and order. Times in seconds."""
 
     lease: float = 60  # duration of a lease unless renewed
-    heartbeat: float = 15
+    heartbeat: float = 15  # time between two signs of life of a worker
     gone_after: float = 120  # T1: a watchdog ends its agent after this much silence of weft
-    drift: float = 5
-    kill_grace: float = 10
+    drift: float = 5  # difference between the clocks of two machines over a lease
+    kill_grace: float = 10  # time between TERM and KILL
     offer: float = 60  # an unanswered offer ends after this
     prefer: float = 30  # a preference for a busy worker ends after this
     inbox: int = 100  # waiting messages of a task or member
     bypasses: int = 20  # K: capacity is reserved after this many
     in_a_row: int = 2  # admissions of a tenant while another tenant could go
     class_age: float = 20  # waiting time that raises the class by a step
-    priority_age: float = 60
-    penalty_max: int = 4
+    priority_age: float = 60  # waiting time that raises the priority by a step
+    penalty_max: int = 4  # steps by which rate limits lower a provider's limit at most
     penalty_decay: float = 60  # time that lowers the penalty by a step
     penalty_successes: int = 5  # successes that lower it by a step
     queue: int = 1000  # ad-hoc tasks waiting at once
@@ -70,9 +70,9 @@ class Tuning(Struct, frozen=True, kw_only=True):
     backoff: float = 5  # the first wait after an overload; it doubles
     backoff_most: float = 8  # times that, at most
     backoff_jitter: float = 0.2  # a wait is up to this part longer or shorter
-    timeout_retries: int = 2
-    no_change_retries: int = 1
-    context_retries: int = 1
+    timeout_retries: int = 2  # further attempts after a time-out
+    no_change_retries: int = 1  # further attempts after an attempt without a change
+    context_retries: int = 1  # further attempts after a full context
     lead_turns: int = 50  # attempts of a lead's task that messages may cause
 
     @property
@@ -85,13 +85,13 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     """Contents of a workspace besides the files git tracks, and its bounds."""
 
     copy: tuple[str, ...] = ()  # ignored files or directories of the user's checkout
-    link: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()  # the same, as links into the user's checkout
     setup: tuple[str, ...] | None = None  # a command line; runs in each workspace before its agent
     teardown: tuple[str, ...] | None = None  # a command line; runs when a workspace is given up
     keep: tuple[str, ...] = ()  # ignored directories that stay while their lock file is unchanged
     timeout: float = 600  # seconds each command may take
     first_port: int = 21_000  # the first port of tasks that use ports
-    ports: int = 100
+    ports: int = 100  # number of ports for tasks that use ports
     spare_ram_mb: int = 1024  # left for other programs of this machine
     spare_disk_mb: int = 500  # the largest user of the disk is ended before less is left
     max_file_mb: int = 100  # an attempt with a larger changed file is refused
@@ -100,7 +100,7 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
 class GateSettings(Struct, frozen=True, kw_only=True):
     """The check that every landing must pass, and the number of parallel checks."""
 
-    run: tuple[str, ...] | None = None  # a command line
+    run: tuple[str, ...] | None = None  # a command line; must pass before any work lands
     slots: int = 2  # checks at a time
     timeout: float = 1800  # seconds a check may take
     every_commit: bool = False  # each commit of trunk must have passed by itself
@@ -136,8 +136,8 @@ class Stated(Struct, frozen=True, kw_only=True):
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    store: str | None = None  # a URL; None means the repository's own SQLite file
-    server: str | None = None  # a `weft serve` on that store, for the agents started here
+    store: str | None = None  # URL of the store; without it an SQLite file in the git directory
+    server: str | None = None  # URL of a `weft serve` on that store, for the agents started here
     limits: Mapping[str, int] = field(default_factory=lambda: DEFAULT_LIMITS)
     stated: Mapping[str, Stated] = field(default_factory=dict)
     slots: int | None = None  # MAX_CONCURRENT_TASKS
@@ -169,6 +169,18 @@ class Config(Struct, frozen=True, kw_only=True):
         return API_SLOTS if self.slots is None else self.slots
 
 
+SECTIONS: Final[Mapping[str, type[Struct] | None]] = {
+    "store": None,  # only `url`
+    "server": None,  # only `url`
+    "limits": None,  # names of limits
+    "gate": GateSettings,
+    "workspace": WorkspaceSettings,
+    "notify": NotifySettings,
+    "tuning": Tuning,
+}
+"""The tables of weft.toml, with the records that hold their keys."""
+
+
 def load(directory: Path, environment: Mapping[str, str]) -> Config:
     """Read the configuration of a repository, with the environment on top."""
     return parse(_read(directory / FILE), environment)
@@ -179,8 +191,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         table = _toml(text) if text else {}
     except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's own
         raise InputError(f"{FILE} is not valid TOML: {error}.") from error
-    known = ("store", "server", "limits", "tuning", "gate", "workspace", "notify")
-    _reject_unknown(table, known, FILE)
+    _reject_unknown(table, SECTIONS, FILE)
     store = _section(table, "store")
     _reject_unknown(store, ("url",), f"[store] in {FILE}")
     stated = _limits_of_file(_section(table, "limits"))

@@ -41,9 +41,9 @@ def parse_agent(text: str, *, name: str, file: str) -> Agent:
     document = frontmatter.read(text, file)
     settings: dict[str, Any] = {}
     for key, value in document.fields.items():
-        if key not in _SETTINGS:
-            raise fail(file, value.line, f"unknown setting {key!r}.{_near(key, _SETTINGS)}")
-        settings |= _understood(_SETTINGS[key], key, value, file)
+        if key not in SETTINGS:
+            raise fail(file, value.line, f"unknown setting {key!r}.{_near(key, SETTINGS)}")
+        settings |= _understood(SETTINGS[key], key, value, file)
     if "runs" not in settings:
         raise fail(file, 1, "`runs` is missing: say which program this agent is.")
     if settings.get("tools") and settings["runs"] not in LIMITS_TOOLS:
@@ -180,23 +180,41 @@ def _one(key: str, parse: Callable[[Field], Any]) -> Parser:
     return lambda value: {key: parse(value)}
 
 
-_SETTINGS: Final[Mapping[str, Parser]] = {
+SETTINGS: Final[Mapping[str, Parser]] = {
+    # a sentence for people and leads who choose an agent
     "description": _one("description", file_values.parse_text),
+    # the program: claude, codex, opencode, gemini, scripted, or a command line
     "runs": _runs,
+    # the model, as the program names it
     "model": _one("model", file_values.parse_text),
+    # further arguments for the program
     "args": _one("args", file_values.parse_words),
+    # attempts at a time, in all processes; 0 pauses the agent
     "max_concurrency": _one("max_concurrency", file_values.parse_count),
+    # the stage it is made for: plan, test, implement, review, judge or lead
     "stage": _one("stage", file_values.parse_name),
+    # words about its strengths, for people who choose an agent
     "capabilities": _one("capabilities", file_values.parse_names),
+    # the provider whose limit and rate limits count
     "provider": _one("provider", file_values.parse_name),
+    # dollars for a million tokens, where the program reports no cost
     "prices": _prices,
+    # the longest time of an attempt
     "timeout": _one("timeout", file_values.parse_seconds),
+    # the longest time without a line of output
     "idle_timeout": _one("idle_timeout", file_values.parse_seconds),
+    # the most an attempt may use, in dollars or {usd, tokens}
     "budget": _budget,
+    # on, landlock, bwrap or off; {kind, network, write, read} says more
     "sandbox": _sandbox,
+    # variables to pass on from your environment, or NAME: value to set
     "env": _env,
+    # the only tools it may use (claude and gemini); without it all
     "tools": _one("tools", file_values.parse_names),
+    # lets the script of a scripted agent run programs
     "commands": _one("commands", file_values.parse_truth),
+    # lets tokens that name no agents send it work
     "open": _one("open", file_values.parse_truth),
+    # the agents to which a lead may send work
     "sends_to": _one("sends_to", file_values.parse_names),
 }

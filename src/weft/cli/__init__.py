@@ -45,6 +45,7 @@ COMMANDS: Final[CommandTable] = {
     "retry": ("weft.cli.control:retry", "Try an ended or blocked task again."),
     "run": ("weft.cli.run", "Run a plan: one agent per task, checked work on one branch."),
     "runs": ("weft.cli.runs", "List the runs and the commands that check them; update a run."),
+    "schema": ("weft.cli.schema", "Print the JSON Schema of weft.toml or of agent files."),
     "send": ("weft.cli.send", "Send a message to a task's agent, to a member or to a lead."),
     "serve": ("weft.cli.serve", "Serve the API and the tools, and run tasks, until interrupted."),
     "skip": ("weft.cli.control:skip", "Leave out a task; its dependents go on as if it were done."),
@@ -56,7 +57,7 @@ COMMANDS: Final[CommandTable] = {
 }
 
 SECTIONS: Final = {
-    "Start": ("init", "doctor", "demo", "agents", "help", "completion"),
+    "Start": ("init", "doctor", "demo", "agents", "schema", "help", "completion"),
     "Work": ("plan", "run", "do", "worker"),
     "Watch": ("ps", "watch", "why", "logs", "diff", "queue", "runs", "report", "cost", "verify"),
     "Steer": (

@@ -1,0 +1,278 @@
+"""Write the reference of all settings from the sources: `make reference`.
+
+The comment of a field in `config.py`, or above a key in `agents/agent_file.py`, is the meaning of
+that setting. From it come docs/configuration.md and the JSON Schemas that `weft schema` prints.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from weft.agents.agent import PROGRAMS
+from weft.config import DEFAULT_LIMITS, SECTIONS, Config
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ROOT / "src" / "weft"
+PAGE = ROOT / "docs" / "configuration.md"
+SCHEMAS = SOURCES / "maintenance" / "schemas"
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
+COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
+COMMAND: dict[str, Any] = {"anyOf": [TEXT, TEXTS]}
+NAMES: dict[str, Any] = {"anyOf": [TEXT, TEXTS]}
+TRUTH: dict[str, Any] = {"anyOf": [{"type": "boolean"}, {"enum": ["yes", "no", "on", "off"]}]}
+DOLLARS: dict[str, Any] = {"type": ["number", "string"]}
+PATHS: dict[str, Any] = {"anyOf": [TEXT, TEXTS]}
+
+TYPES = {
+    "float": {"type": "number", "exclusiveMinimum": 0},
+    "int": COUNT,
+    "bool": {"type": "boolean"},
+    "str": TEXT,
+    "str | None": TEXT,
+    "tuple[str, ...]": TEXTS,
+    "tuple[str, ...] | None": COMMAND,
+}
+NARROWER: dict[str, dict[str, Any]] = {
+    "gate.squash": {"enum": ["task", "story"]},
+    "gate.slots": {"type": "integer", "minimum": 1, "maximum": 256},
+}
+KINDS: dict[str, Any] = {"enum": ["on", "landlock", "bwrap", "off", True, False]}
+
+AGENT_TYPES: dict[str, dict[str, Any]] = {
+    "description": TEXT,
+    "runs": {"anyOf": [{"enum": list(PROGRAMS)}, COMMAND]},
+    "model": TEXT,
+    "args": COMMAND,
+    "max_concurrency": COUNT,
+    "stage": TEXT,
+    "capabilities": NAMES,
+    "provider": TEXT,
+    "prices": {
+        "type": "object",
+        "properties": dict.fromkeys(("input", "output", "cache_read", "cache_write"), DOLLARS),
+        "required": ["input", "output"],
+        "additionalProperties": False,
+    },
+    "timeout": TEXT,
+    "idle_timeout": TEXT,
+    "budget": {
+        "anyOf": [
+            DOLLARS,
+            {
+                "type": "object",
+                "properties": {"usd": DOLLARS, "tokens": {"type": ["integer", "string"]}},
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "sandbox": {
+        "anyOf": [
+            KINDS,
+            {
+                "type": "object",
+                "properties": {"kind": KINDS, "network": TRUTH, "write": PATHS, "read": PATHS},
+                "required": ["kind"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "env": {
+        "anyOf": [
+            TEXT,
+            {"type": "array", "items": {"type": ["string", "object"]}},
+            {"type": "object"},
+        ]
+    },
+    "tools": NAMES,
+    "commands": TRUTH,
+    "open": TRUTH,
+    "sends_to": NAMES,
+}
+
+VARIABLES = {
+    "WEFT_STORE": "the store, as `url` of `[store]`; a password belongs here, not into a file",
+    "WEFT_SERVER": "the server on which every command works, as `weft --server`",
+    "WEFT_TOKEN": "the token for that server",
+    "WEFT_TOKEN_FILE": "a file with the token for that server",
+    "WEFT_INSECURE": "`1` allows a token over plain HTTP to another machine",
+    "WEFT_LIMIT_…": "a limit, such as `WEFT_LIMIT_LLM=6` or `WEFT_LIMIT_STAGE_TEST=2`",
+    "MAX_CONCURRENT_TASKS": "agents at a time of a worker process (4), or of a member (1)",
+}
+
+HEAD = """# Configuration
+
+<!-- Written by `make reference` from src/weft/config.py and src/weft/agents/agent_file.py. -->
+
+Built-in defaults, then `weft.toml` at the root of the repository, then the environment. Each key is
+optional. A command is a line for the shell (`"make test"`) or a list of words without a shell
+(`["make", "test"]`). Times are in seconds; in agent files they have units (`60m`).
+
+The limits are those with which a new store starts. From then on the limits of the store hold:
+`weft limits` shows them, `weft limits set NAME N` changes them, and a process that is configured
+otherwise is refused with the command that reconciles the two.
+
+`weft schema weft.toml` and `weft schema agent` print JSON Schemas for editors. For example, after
+`weft schema weft.toml > .weft/weft.schema.json` the first line of weft.toml may be
+`#:schema .weft/weft.schema.json`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    name: str
+    default: str
+    meaning: str
+    type: dict[str, Any]
+
+
+def sections() -> dict[str, list[Setting]]:
+    """Return the settings of weft.toml by table."""
+    own = {setting.name: setting for setting in of_record(Config, "")}
+    limits = trailing_comments(SOURCES / "config.py")
+    tables: dict[str, list[Setting]] = {}
+    for section, record in SECTIONS.items():
+        if record is not None:
+            tables[section] = list(of_record(record, section))
+        elif section == "limits":
+            tables[section] = [
+                Setting(name=name, default=str(value), meaning=limits[f'"{name}"'], type=COUNT)
+                for name, value in DEFAULT_LIMITS.items()
+            ]
+            meaning = "attempts at a time with a provider that agent files name"
+            tables[section].append(
+                Setting(name="provider:<name>", default="as llm", meaning=meaning, type=COUNT)
+            )
+        else:
+            meaning = own[section].meaning
+            tables[section] = [Setting(name="url", default="none", meaning=meaning, type=TEXT)]
+    return tables
+
+
+def of_record(record: type[Struct], section: str) -> Iterator[Setting]:
+    comments = trailing_comments(SOURCES / "config.py", record.__name__)
+    for field in fields(record):
+        annotation = comments.annotations[field.name]
+        yield Setting(
+            name=field.name,
+            default=shown(getattr(record(), field.name)),
+            meaning=comments[field.name],
+            type=NARROWER.get(f"{section}.{field.name}") or TYPES.get(annotation, {}),
+        )
+
+
+def shown(value: object) -> str:
+    """Write a default as weft.toml spells it."""
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value) if isinstance(value, str) else str(value)
+
+
+class Comments(dict[str, str]):
+    """The comment behind each field of a class, or behind each key of a dictionary."""
+
+    annotations: dict[str, str]
+
+
+def trailing_comments(path: Path, class_name: str | None = None) -> Comments:
+    text = path.read_text()
+    first, last = 1, text.count("\n")
+    comments = Comments()
+    comments.annotations = {}
+    if class_name is not None:
+        tree = ast.parse(text)
+        [node] = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name]
+        first, last = node.lineno, node.end_lineno or last
+    for line in text.splitlines()[first - 1 : last]:
+        if match := re.match(r"\s+(\w+|\"[^\"]+\"): ?(.*?)(?: = .*?)?,?(?:  # (.*))?$", line):
+            comments[match[1]] = match[3] or ""
+            comments.annotations[match[1]] = match[2]
+    return comments
+
+
+def agent_settings() -> list[Setting]:
+    text = (SOURCES / "agents" / "agent_file.py").read_text().partition("\nSETTINGS: Final[")[2]
+    return [
+        Setting(name=name, default="none", meaning=meaning, type=AGENT_TYPES[name])
+        for meaning, name in re.findall(r'^    # (.*)\n    "(\w+)": ', text, re.MULTILINE)
+    ]
+
+
+def schema_of(title: str, settings: list[Setting]) -> dict[str, Any]:
+    properties = {
+        setting.name: {"description": setting.meaning, **setting.type}
+        for setting in settings
+        if "<" not in setting.name
+    }
+    return {
+        "title": title,
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def weft_toml_schema() -> dict[str, Any]:
+    tables = {name: schema_of(f"[{name}]", settings) for name, settings in sections().items()}
+    tables["limits"]["patternProperties"] = {"^provider:.+$": COUNT}
+    return {
+        "$schema": DRAFT,
+        "title": "weft.toml",
+        "type": "object",
+        "properties": tables,
+        "additionalProperties": False,
+    }
+
+
+def agent_schema() -> dict[str, Any]:
+    schema = schema_of("The settings of .weft/agents/<name>.md", agent_settings())
+    return {"$schema": DRAFT, **schema, "required": ["runs"]}
+
+
+def table(settings: list[Setting]) -> str:
+    rows = [f"| `{s.name}` | {s.default} | {s.meaning} |" for s in settings]
+    return "\n".join(["| key | default | meaning |", "|---|---|---|", *rows])
+
+
+def page() -> str:
+    parts = [HEAD]
+    for name, settings in sections().items():
+        record = SECTIONS[name]
+        summary = f"{record.__doc__}\n\n" if record is not None else ""
+        parts.append(f"## [{name}]\n\n{summary}{table(settings)}")
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in VARIABLES.items()]
+    parts.append("## Environment\n\n" + "\n".join(["| variable | meaning |", "|---|---|", *rows]))
+    rows = [f"| `{s.name}` | {s.meaning} |" for s in agent_settings()]
+    parts.append(
+        "## Agent files\n\nThe settings between two lines of `---` in `.weft/agents/<name>.md`. "
+        "Only `runs` is required.\n\n" + "\n".join(["| key | meaning |", "|---|---|", *rows])
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def outputs() -> dict[Path, str]:
+    return {
+        PAGE: page(),
+        SCHEMAS / "weft.toml.json": json.dumps(weft_toml_schema(), indent=2) + "\n",
+        SCHEMAS / "agent.json": json.dumps(agent_schema(), indent=2) + "\n",
+    }
+
+
+if __name__ == "__main__":
+    for path, text in outputs().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
