@@ -24,7 +24,7 @@ from weft.config import Config
 from weft.model import Event, NewTask, State
 from weft.process import attempt_files
 from weft.store import Store, open_store
-from weft.store.events import last_event, read_events
+from weft.store.event_log import last_event, read_events
 from weft.store.leases import list_open
 from weft.store.tasks import count_states, submit
 from weft.worker.engine import open_site, serving

@@ -22,7 +22,7 @@ from agents.streams import agent, events_of, seen
 from wait_until import PATIENCE, wait_until
 from weft import scripted
 from weft.agents.adapters import get_adapter
-from weft.agents.adapters.base import Start
+from weft.agents.adapters.adapter import Start
 from weft.agents.classify import Ending, Failure, classify
 from weft.agents.events import (
     Error,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from weft.agents.adapters import ADAPTERS
-from weft.agents.adapters.base import ReaderState
+from weft.agents.adapters.adapter import ReaderState
 from weft.agents.agent import Agent
 from weft.agents.agent_file import parse_agent
 from weft.agents.classify import AttemptEnd

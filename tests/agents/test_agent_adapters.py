@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agents.streams import FAILURES, LINES, RECORDED, agent, events_of, recorded
 from weft.agents import json_lines, program_files
 from weft.agents.adapters import ADAPTERS, get_adapter
-from weft.agents.adapters.base import Facts, Launch, Mcp, ReaderState, Start, environment
+from weft.agents.adapters.adapter import Facts, Launch, Mcp, ReaderState, Start, environment
 from weft.agents.agent import PROGRAMS
 from weft.agents.events import (
     Error,

@@ -29,7 +29,7 @@ from weft.model import Attempt, Class, Event, NewTask, State, Task, TaskRequest
 from weft.process.process_table import MARK
 from weft.project.site import Site
 from weft.store import Store, open_store
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.limit_table import identity
 from weft.store.tasks import get_task, list_attempts, submit
 from weft.worker.engine import open_site, serving

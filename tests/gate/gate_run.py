@@ -31,7 +31,7 @@ from weft.process import process_table
 from weft.project.site import Site
 from weft.store import Store
 from weft.store.admission import admit_task
-from weft.store.events import read_events
+from weft.store.event_log import read_events
 from weft.store.gate import read_gate
 from weft.store.leases import finish, list_open
 from weft.store.runs import change_settings, get_run, submit_run

@@ -9,7 +9,7 @@ import pytest
 from gate.gate_run import Stage, drive, make_project, run_git, task
 from weft.attempt.briefing import refusal
 from weft.store import Store
-from weft.store.events import history
+from weft.store.event_log import history
 
 
 @pytest.fixture

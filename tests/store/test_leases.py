@@ -24,7 +24,7 @@ from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
 from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.store import Store
 from weft.store.admission import admit, admit_task
-from weft.store.events import history, read_events
+from weft.store.event_log import history, read_events
 from weft.store.leases import (
     adopt,
     count_failures,

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from weft.store import Store
-from weft.store.events import last_event
+from weft.store.event_log import last_event
 from weft.store.limit_table import set_limit
 from weft.store.ring import wait_rung
 

@@ -42,7 +42,7 @@ from weft.process import process_table
 from weft.store import Store, open_store
 from weft.store.admission import admit, admit_task
 from weft.store.database import Transaction
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.leases import (
     adopt,
     extend,

@@ -24,7 +24,7 @@ from weft.model import HUMAN, AgentFile, NewRun, NewTask, Outcome, Stage, State,
 from weft.store import Store
 from weft.store import admission as draining
 from weft.store.admission import admit, admit_task
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.gate import complete, intend, read_gate
 from weft.store.leases import finish, list_open, release, take
 from weft.store.offers import accept, offer

@@ -10,7 +10,7 @@ from weft.errors import InputError, LimitsDiffer, NotFound
 from weft.model import AgentFile, Capacity, WorkerKind
 from weft.store import Store
 from weft.store.admission import admit
-from weft.store.events import read_events
+from weft.store.event_log import read_events
 from weft.store.leases import finish, list_open, release
 from weft.store.limit_table import list_limits
 from weft.store.probe import probe

@@ -30,7 +30,7 @@ from weft.model import (
 )
 from weft.store import Store, open_store
 from weft.store.admission import admit_task
-from weft.store.events import history, last_event, read_events
+from weft.store.event_log import history, last_event, read_events
 from weft.store.gate import (
     complete,
     intend,

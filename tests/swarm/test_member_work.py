@@ -22,7 +22,7 @@ from weft.model import Class, ErrorClass, Filter, NewRun, NewTask, Priority, Sta
 from weft.redaction import Redactor
 from weft.store import Store
 from weft.store.admission import admit, admit_task
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.limit_table import set_limit
 from weft.store.messages import list_to_task
 from weft.store.probe import probe

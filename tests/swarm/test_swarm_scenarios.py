@@ -22,7 +22,7 @@ from swarm_helpers import ACME, DONE, FAILED, OWNER, end, join, post, take, take
 from wait_until import PATIENCE
 from weft.errors import AlreadyEnded, Refused
 from weft.store import Store
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.limit_table import list_limits, own_limit, set_limit
 from weft.store.tasks import get_task
 from weft.swarm import member_work, membership, poll

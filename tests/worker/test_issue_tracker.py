@@ -14,7 +14,7 @@ from weft.errors import StaleFence
 from weft.model import HUMAN, NewRun, NewTask, TaskRequest
 from weft.runs.progress import read_progress
 from weft.store import Store, open_store
-from weft.store.events import read_events
+from weft.store.event_log import read_events
 from weft.store.runs import submit_run
 from weft.store.tasks import approve, cancel, skip
 from weft.worker.projections import News

@@ -14,18 +14,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from weft.agents import failure_text, reset_time
-from weft.agents.events import (
-    Error,
-    Event,
-    RateLimit,
-    Result,
-    Retrying,
-    Started,
-    TextEvent,
-    ToolEvent,
-    Unknown,
-)
+from weft.agents import events, failure_text, reset_time
 from weft.agents.json_lines import clean, shorten
 from weft.model import ErrorClass
 
@@ -46,32 +35,34 @@ class AttemptEnd(Struct, frozen=True, kw_only=True):
     """A summary of the events of an attempt, of constant size."""
 
     session: str = ""
-    result: Result | None = None
-    trouble: Error | RateLimit | Retrying | None = None  # since it last got on with its work
-    limit: RateLimit | None = None  # the last limit with a time to come back
+    result: events.Result | None = None
+    trouble: events.Error | events.RateLimit | events.Retrying | None = (
+        None  # since it last got on with its work
+    )
+    limit: events.RateLimit | None = None  # the last limit with a time to come back
     last_text: str = ""
     worked: int = 0  # messages and tool calls
     failed: int = 0  # failed requests since the last progress
     unknown: int = 0  # lines without a known meaning
 
-    def after(self, event: Event) -> AttemptEnd:
+    def after(self, event: events.Event) -> AttemptEnd:
         match event:
-            case Started():
+            case events.Started():
                 return replace(self, session=event.session)
-            case TextEvent():
+            case events.TextEvent():
                 return replace(self._working(), last_text=event.text)
-            case ToolEvent():
+            case events.ToolEvent():
                 return self._working()
-            case Result():
+            case events.Result():
                 return replace(self, result=event)
-            case RateLimit():
+            case events.RateLimit():
                 limit = event if event.says_when else self.limit
                 return replace(self, trouble=event, limit=limit, failed=self.failed + 1)
-            case Retrying():
+            case events.Retrying():
                 return replace(self, trouble=event, failed=self.failed + 1)
-            case Error():
+            case events.Error():
                 return replace(self, trouble=event)
-            case Unknown():
+            case events.Unknown():
                 return replace(self, unknown=self.unknown + 1)
         return self
 
@@ -131,11 +122,11 @@ def classify(ending: Ending) -> Failure | None:
     if ending.stopped is not None and ending.stopped in _WEFT_ITSELF:
         return _ended_by_weft(ending.stopped)
     seen, status = ending.seen, ending.status
-    if seen.result is not None and seen.result.ok and not isinstance(seen.trouble, Error):
+    if seen.result is not None and seen.result.ok and not isinstance(seen.trouble, events.Error):
         return None
     if ending.stopped is not None:
         return _stopped(ending, ending.stopped)
-    if isinstance(seen.trouble, Error):
+    if isinstance(seen.trouble, events.Error):
         return _failed(ending, _kind_of(seen.trouble, ending), seen.trouble.text)
     if seen.result is not None and not seen.result.ok:
         text = seen.result.text
@@ -202,8 +193,10 @@ def _silent(ending: Ending) -> Failure:
     return _failed(ending, _by_last_lines(ending, text), text or "it ended without a result")
 
 
-def _kind_of(pending: Error | RateLimit | Retrying, ending: Ending) -> ErrorClass:
-    if isinstance(pending, RateLimit):
+def _kind_of(
+    pending: events.Error | events.RateLimit | events.Retrying, ending: Ending
+) -> ErrorClass:
+    if isinstance(pending, events.RateLimit):
         return ErrorClass.RATE_LIMIT
     return pending.kind or failure_text.classify_text(pending.text) or _by_exit(ending)
 

@@ -29,7 +29,7 @@ from weft.model import Grant, Lease, State
 from weft.process import attempt_files
 from weft.process.agent_process import Exit, Running, StopReason
 from weft.project.site import Site
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.leases import reserve
 from weft.workspace import Fingerprint, Workspace
 

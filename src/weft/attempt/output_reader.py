@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from weft.agents import events, usage
 from weft.agents.adapters import ADAPTERS
-from weft.agents.adapters.base import ReaderState
+from weft.agents.adapters.adapter import ReaderState
 from weft.agents.classify import AttemptEnd
 from weft.agents.events import Event
 from weft.agents.json_lines import shorten_line

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.agents import program_files
-from weft.agents.adapters.base import Facts
+from weft.agents.adapters.adapter import Facts
 from weft.agents.agent import Agent
 
 NAME: Final = "home"  # in the attempt's directory; adapters put files into it

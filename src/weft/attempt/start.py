@@ -21,7 +21,7 @@ from weft import git, workspace
 from weft.admission.capacity import is_consumable
 from weft.agents import prompt
 from weft.agents.adapters import get_adapter
-from weft.agents.adapters.base import Adapter, Launch, Mcp, Start, environment
+from weft.agents.adapters.adapter import Adapter, Launch, Mcp, Start, environment
 from weft.agents.agent import Agent, AgentBudget, SandboxSettings
 from weft.agents.events import TokenCount
 from weft.agents.usage import Spent
@@ -39,7 +39,7 @@ from weft.process.agent_process import Running, Spawn
 from weft.process.death_proof import find_strays, is_proved_dead
 from weft.process.environment import build_environment
 from weft.project.site import Site
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.messages import confirm_to_task, list_sent, list_to_task
 from weft.store.tasks import get_task, list_needs
 from weft.store.tokens import create_token

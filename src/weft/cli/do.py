@@ -21,7 +21,7 @@ from weft.project.project import Project
 from weft.runs import single_task
 from weft.store import Store
 from weft.store.admission import admit_task
-from weft.store.events import last_event
+from weft.store.event_log import last_event
 from weft.store.tasks import cancel, get_task
 from weft.worker.engine import Interrupted
 

@@ -14,7 +14,7 @@ from weft.errors import NoAnswer
 from weft.formats import clock
 from weft.model import Event
 from weft.store import Store
-from weft.store.events import last_event, read_events
+from weft.store.event_log import last_event, read_events
 from weft.store.tasks import get_task
 
 _BEFORE: Final = 20  # events shown of what happened before

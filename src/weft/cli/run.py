@@ -35,7 +35,7 @@ from weft.runs.run_target import choose_target
 from weft.runs.submission import preview_draft, submit_draft
 from weft.runs.wanted_projections import resume_projections
 from weft.store import Store
-from weft.store.events import last_event, list_surroundings
+from weft.store.event_log import last_event, list_surroundings
 
 _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
 

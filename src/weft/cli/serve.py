@@ -30,7 +30,7 @@ from weft.project.project import Project
 from weft.project.server_address import token_file
 from weft.project.site import Site
 from weft.store import Store
-from weft.store.events import last_event
+from weft.store.event_log import last_event
 from weft.worker.engine import Interrupted, guard
 
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")

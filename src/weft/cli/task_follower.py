@@ -12,7 +12,7 @@ from weft.cli.poll_interval import ONE_TASK
 from weft.model import TERMINAL, Event, State
 from weft.runs.agent_reports import list_report_lines
 from weft.store import Store
-from weft.store.events import read_events
+from weft.store.event_log import read_events
 from weft.store.limit_table import list_stopped
 from weft.store.probe import probe
 from weft.store.tasks import cancel, get_task

@@ -72,7 +72,7 @@ class Onlooker:
 
     def __init__(self, store: Store, run: str | None, view: LiveView, out: Out) -> None:
         from weft.runs.tracker import EventReader
-        from weft.store.events import last_event
+        from weft.store.event_log import last_event
 
         self._store = store
         self._run = run

@@ -17,7 +17,7 @@ from weft.cli.worker_loops import serve
 from weft.model import Event
 from weft.project import project
 from weft.store import Store
-from weft.store.events import last_event, read_events
+from weft.store.event_log import last_event, read_events
 from weft.store.tasks import get_task
 from weft.worker.engine import Interrupted, guard
 

@@ -29,7 +29,7 @@ from weft.process import run
 from weft.project.project import Project
 from weft.project.site import AGENTS
 from weft.store import Store, default_url
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.server_operations import hosted
 from weft.store.tasks import get_task, list_attempts, submit
 

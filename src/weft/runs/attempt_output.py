@@ -18,7 +18,7 @@ from msgspec import Struct
 from weft import git
 from weft.agents import events, json_lines
 from weft.agents.adapters import ADAPTERS
-from weft.agents.adapters.base import Adapter, ReaderState
+from weft.agents.adapters.adapter import Adapter, ReaderState
 from weft.agents.events import Event
 from weft.attempt import start_record
 from weft.attempt.output_reader import hidden, shown
@@ -32,7 +32,7 @@ from weft.redaction import Redactor, list_secrets
 from weft.runs.agent_reports import list_report_lines
 from weft.runs.control import describe_task
 from weft.store import Store
-from weft.store.events import history
+from weft.store.event_log import history
 from weft.store.limit_table import identity
 from weft.store.server_operations import hosted
 from weft.store.tasks import get_task, list_attempts

@@ -19,7 +19,7 @@ from weft.runs.agent_reports import shorten_report
 from weft.runs.attention import read_attention
 from weft.runs.progress import RunProgress, read_progress
 from weft.store import Store
-from weft.store.events import last_event, read_events
+from weft.store.event_log import last_event, read_events
 from weft.store.gate import read_gate
 from weft.store.leases import list_open
 from weft.store.runs import get_run

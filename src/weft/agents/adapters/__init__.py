@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from weft.agents.adapters import claude, codex, command_adapter, gemini, opencode, scripted_adapter
-from weft.agents.adapters.base import Adapter
+from weft.agents.adapters.adapter import Adapter
 from weft.agents.agent import COMMAND, Agent
 
 ADAPTERS: Final[Mapping[str, Adapter]] = MappingProxyType(

@@ -12,30 +12,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import failure_text, json_lines, reset_time
-from weft.agents.adapters.base import (
-    Facts,
-    Launch,
-    Mcp,
-    Read,
-    ReaderState,
-    Start,
-    encoded,
-    option,
-    read_json,
-)
+from weft.agents import events, failure_text, json_lines
+from weft.agents.adapters import adapter
 from weft.agents.agent import Agent
-from weft.agents.events import (
-    Error,
-    Event,
-    Extent,
-    RateLimit,
-    Result,
-    Retrying,
-    TextEvent,
-    TokenCount,
-    Usage,
-)
 from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles, xdg
 from weft.model import ErrorClass
@@ -46,7 +25,7 @@ _ENVIRONMENT: Final = {
     "CLAUDE_CODE_MAX_RETRIES": "3",  # it would try a wrong key again for minutes
 }
 
-FACTS: Final = Facts(
+FACTS: Final = adapter.Facts(
     program="claude",
     first_signal=signal.SIGTERM,
     idle=900,
@@ -80,17 +59,17 @@ _KINDS: Final = {
 _SILENT: Final = frozenset({"user", "system", "stream_event", "tool_progress", "rate_limit_event"})
 
 
-def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+def launch(agent: Agent, prompt: str, start: adapter.Start) -> adapter.Launch:
     argv = ["claude", "-p", "--output-format", "stream-json", "--verbose"]
-    argv += ["--dangerously-skip-permissions", *option("--model", agent.model)]
-    argv += option("--resume", start.session)
-    argv += option("--tools", ",".join(agent.tools))
+    argv += ["--dangerously-skip-permissions", *adapter.option("--model", agent.model)]
+    argv += adapter.option("--resume", start.session)
+    argv += adapter.option("--tools", ",".join(agent.tools))
     if start.micro_usd is not None and start.session is None:
         # After a resume its own count goes on from the session's, ours from zero.
         argv += ["--max-budget-usd", f"{start.micro_usd / 1_000_000:.6f}"]
     if start.mcp:
         argv += ["--strict-mcp-config", "--mcp-config", f"{start.directory}/{_MCP_FILE}"]
-    return Launch(
+    return adapter.Launch(
         argv=(*argv, *agent.args),
         stdin=prompt.encode("utf-8"),
         # As root it refuses to skip its questions unless told that it is fenced in.
@@ -99,17 +78,19 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     )
 
 
-def _mcp(mcp: Mcp) -> bytes:
+def _mcp(mcp: adapter.Mcp) -> bytes:
     # A file, because every user of the machine can read command lines.
     headers = {"Authorization": f"Bearer {mcp.token}"}
-    return encoded({"mcpServers": {"weft": {"type": "http", "url": mcp.url, "headers": headers}}})
+    return adapter.encoded(
+        {"mcpServers": {"weft": {"type": "http", "url": mcp.url, "headers": headers}}}
+    )
 
 
-def read(line: bytes, reading: ReaderState) -> Read:
-    return read_json(line, reading, "session_id", _read)
+def read(line: bytes, reading: adapter.ReaderState) -> adapter.Read:
+    return adapter.read_json(line, reading, "session_id", _read)
 
 
-def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
+def _read(record: JsonRecord, reading: adapter.ReaderState) -> adapter.Read | None:
     match record.get("type"):
         case "assistant":
             return _message(record, reading)
@@ -124,55 +105,56 @@ def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
     return None
 
 
-def _message(record: JsonRecord, reading: ReaderState) -> Read:
+def _message(record: JsonRecord, reading: adapter.ReaderState) -> adapter.Read:
     message = record.inner("message")
-    parts: list[Event] = []
+    parts: list[events.Event] = []
     for part in message.items("content"):
         match part.get("type"):
             case "text" if record.get("is_api_error_message") or record.get("error"):
-                parts.append(Error(kind=_kind(record), text=part.text("text")))
+                parts.append(events.Error(kind=_kind(record), text=part.text("text")))
             case "text":
-                parts.append(TextEvent(part.text("text")))
+                parts.append(events.TextEvent(part.text("text")))
             case "tool_use":
                 parts.append(json_lines.tool(part.text("name"), part.inner("input")))
     name = message.text("id")
     if name and name != reading.item:
-        parts.append(Usage(extent=Extent.STEP, tokens=_tokens(message.inner("usage"))))
+        parts.append(
+            events.Usage(extent=events.Extent.STEP, tokens=_tokens(message.inner("usage")))
+        )
         reading = replace(reading, item=name)
     return tuple(parts), reading
 
 
-def _result(record: JsonRecord) -> tuple[Event, ...]:
+def _result(record: JsonRecord) -> tuple[events.Event, ...]:
     text = record.text("result")
     subtype = record.text("subtype")
     ok = record.get("is_error") is False and subtype == "success"
-    usage = [Usage(extent=Extent.RUN, tokens=_tokens(record.inner("usage")))]
+    usage = [events.Usage(extent=events.Extent.RUN, tokens=_tokens(record.inner("usage")))]
     if (spent := record.micro_dollars("total_cost_usd")) is not None:
-        usage.append(Usage(extent=Extent.SESSION, micro_usd=spent))
+        usage.append(events.Usage(extent=events.Extent.SESSION, micro_usd=spent))
     if ok:
-        return (*usage, Result(ok=True, text=text))
+        return (*usage, events.Result(ok=True, text=text))
     reasons = record.get("errors")
     listed = "; ".join(str(reason) for reason in reasons) if isinstance(reasons, list) else ""
     text = text or json_lines.clean(listed) or subtype or "no reason given"
-    kind = _kind(record)
-    limit = (reset_time.parse_rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
-    return (*usage, *limit, Error(kind=kind, text=text), Result(ok=False, text=text))
+    error = adapter.report_error(_kind(record), text)
+    return (*usage, *error, events.Result(ok=False, text=text))
 
 
-def _retry(record: JsonRecord) -> Event:
+def _retry(record: JsonRecord) -> events.Event:
     kind = _kind(record)
     text = record.text("error")
     if kind is ErrorClass.RATE_LIMIT:
         delay = record.number("retry_delay_ms")
-        return RateLimit(after=None if delay is None else delay / 1000, text=text)
-    return Retrying(kind=kind, text=text)
+        return events.RateLimit(after=None if delay is None else delay / 1000, text=text)
+    return events.Retrying(kind=kind, text=text)
 
 
-def _limit(info: JsonRecord) -> tuple[Event, ...]:
-    # Told after every turn of a subscription; only `rejected` keeps the program from working.
+def _limit(info: JsonRecord) -> tuple[events.Event, ...]:
+    # Sent after every turn of a subscription; only `rejected` keeps the program from working.
     if info.get("status") not in ("rejected", "denied"):
         return ()
-    return (RateLimit(until=info.number("resetsAt"), text="the plan's limit is reached"),)
+    return (events.RateLimit(until=info.number("resetsAt"), text="the plan's limit is reached"),)
 
 
 def _kind(record: JsonRecord) -> ErrorClass | None:
@@ -180,8 +162,8 @@ def _kind(record: JsonRecord) -> ErrorClass | None:
     return failure_text.classify_status(status) or _KINDS.get(record.text("error"))
 
 
-def _tokens(usage: JsonRecord) -> TokenCount:
-    return TokenCount(
+def _tokens(usage: JsonRecord) -> events.TokenCount:
+    return events.TokenCount(
         input=usage.count("input_tokens"),
         output=usage.count("output_tokens"),
         cache_read=usage.count("cache_read_input_tokens"),

@@ -13,25 +13,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import failure_text, json_lines, reset_time
-from weft.agents.adapters.base import Facts, Launch, Read, ReaderState, Start, option, read_json
+from weft.agents import events, failure_text, json_lines
+from weft.agents.adapters import adapter
 from weft.agents.agent import Agent
-from weft.agents.events import (
-    Error,
-    Event,
-    Extent,
-    Result,
-    Retrying,
-    TextEvent,
-    TokenCount,
-    ToolEvent,
-    Usage,
-)
 from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
-FACTS: Final = Facts(
+FACTS: Final = adapter.Facts(
     program="codex",
     first_signal=signal.SIGINT,
     idle=900,
@@ -48,16 +37,16 @@ _THOUGHTS: Final = frozenset({"reasoning", "todo_list"})
 _NO_ANSWER: Final = "the model ended without an answer: it refused, or had nothing to say"
 
 
-def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+def launch(agent: Agent, prompt: str, start: adapter.Start) -> adapter.Launch:
     argv = ["codex", "exec", *(["resume"] if start.session else [])]
     argv += ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-    argv += option("-m", agent.model)
+    argv += adapter.option("-m", agent.model)
     if start.mcp:
         # Settings on the command line leave the user's CODEX_HOME, and with it the login, alone.
         argv += ["-c", f"mcp_servers.weft.url={_toml(start.mcp.url)}"]
         argv += ["-c", f"mcp_servers.weft.bearer_token_env_var={_toml(_TOKEN)}"]
     argv += [*agent.args, *([start.session] if start.session else []), "-"]
-    return Launch(
+    return adapter.Launch(
         argv=tuple(argv),
         stdin=prompt.encode("utf-8"),
         environment={_TOKEN: start.mcp.token} if start.mcp else {},
@@ -68,11 +57,11 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)  # also a TOML string
 
 
-def read(line: bytes, reading: ReaderState) -> Read:
-    return read_json(line, reading, "thread_id", _read)
+def read(line: bytes, reading: adapter.ReaderState) -> adapter.Read:
+    return adapter.read_json(line, reading, "thread_id", _read)
 
 
-def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
+def _read(record: JsonRecord, reading: adapter.ReaderState) -> adapter.Read | None:
     match record.get("type"):
         case "thread.started":
             return (), reading
@@ -80,11 +69,11 @@ def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
             return _item(record.inner("item"), when, reading)
         case "turn.completed":
             tokens = _tokens(record.inner("usage"))
-            usage = Usage(extent=Extent.SESSION, tokens=tokens)
+            usage = events.Usage(extent=events.Extent.SESSION, tokens=tokens)
             return (usage, *_end(reading.text)), reading
         case "turn.failed":
             text = record.inner("error").text("message")
-            return (*_failure(text), Result(ok=False, text=text)), reading
+            return (*_failure(text), events.Result(ok=False, text=text)), reading
         case "error":
             return _failure(record.text("message")), reading
         case str(kind) if kind in _SILENT:
@@ -92,7 +81,7 @@ def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
     return None
 
 
-def _item(item: JsonRecord, when: str, reading: ReaderState) -> Read:
+def _item(item: JsonRecord, when: str, reading: adapter.ReaderState) -> adapter.Read:
     kind, name = item.text("type"), item.text("id")
     if kind in _THOUGHTS:
         return (), reading
@@ -100,7 +89,7 @@ def _item(item: JsonRecord, when: str, reading: ReaderState) -> Read:
         if when == "item.started":
             return (), reading
         text = item.text("text")
-        return (TextEvent(text),), replace(reading, text=text)
+        return (events.TextEvent(text),), replace(reading, text=text)
     if kind == "error":
         return (), reading  # a warning; a failure that ends the turn comes as `turn.failed`
     if name and name == reading.item:
@@ -108,34 +97,30 @@ def _item(item: JsonRecord, when: str, reading: ReaderState) -> Read:
     return (_tool(kind, item),), replace(reading, item=name, text="")
 
 
-def _end(text: str) -> tuple[Event, ...]:
+def _end(text: str) -> tuple[events.Event, ...]:
     """Return the events of a turn's end. codex prints no refusal: such a turn has no message."""
     if text:
-        return (Result(ok=True, text=text),)
-    return (Error(kind=ErrorClass.OTHER, text=_NO_ANSWER), Result(ok=False, text=_NO_ANSWER))
+        return (events.Result(ok=True, text=text),)
+    error = events.Error(kind=ErrorClass.OTHER, text=_NO_ANSWER)
+    return (error, events.Result(ok=False, text=_NO_ANSWER))
 
 
-def _tool(kind: str, item: JsonRecord) -> ToolEvent:
+def _tool(kind: str, item: JsonRecord) -> events.ToolEvent:
     if changes := item.items("changes"):
-        return ToolEvent(
-            kind,
-            json_lines.shorten(", ".join(change.text("path") for change in changes)),
-        )
+        paths = ", ".join(change.text("path") for change in changes)
+        return events.ToolEvent(kind, json_lines.shorten(paths))
     return json_lines.tool(item.text("tool") or kind, item)
 
 
-def _failure(text: str) -> tuple[Event, ...]:
+def _failure(text: str) -> tuple[events.Event, ...]:
     kind = failure_text.classify_text(text)
-    retrying = _AGAIN.match(text)
-    if kind is ErrorClass.RATE_LIMIT:
-        limit = reset_time.parse_rate_limit(text)
-        return (limit,) if retrying else (limit, Error(kind=kind, text=text))
-    return (Retrying(kind=kind, text=text) if retrying else Error(kind=kind, text=text),)
+    report = adapter.report_retry if _AGAIN.match(text) else adapter.report_error
+    return report(kind, text)
 
 
-def _tokens(usage: JsonRecord) -> TokenCount:
+def _tokens(usage: JsonRecord) -> events.TokenCount:
     cached = usage.count("cached_input_tokens")
-    return TokenCount(
+    return events.TokenCount(
         input=max(0, usage.count("input_tokens") - cached),
         output=usage.count("output_tokens"),
         cache_read=cached,

@@ -12,40 +12,31 @@ import re
 import signal
 from typing import Final
 
-from weft.agents import json_lines
-from weft.agents.adapters.base import (
-    LONGEST_ARGUMENT,
-    Facts,
-    Launch,
-    Read,
-    ReaderState,
-    Start,
-    announce_mcp,
-)
+from weft.agents import events, json_lines
+from weft.agents.adapters import adapter
 from weft.agents.agent import Agent
-from weft.agents.events import TextEvent
 from weft.errors import InputError
 
-FACTS: Final = Facts(program="", first_signal=signal.SIGTERM, idle=1800, says_result=False)
+FACTS: Final = adapter.Facts(program="", first_signal=signal.SIGTERM, idle=1800, says_result=False)
 
 _PROMPT_FILE: Final = "prompt.md"
 _PLACE: Final = re.compile(r"\{(prompt|prompt_file|model)\}")
 
 
-def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+def launch(agent: Agent, prompt: str, start: adapter.Start) -> adapter.Launch:
     path = f"{start.directory}/{_PROMPT_FILE}"
     given = {"prompt": prompt, "prompt_file": path, "model": agent.model or ""}
     words = (*agent.command, *agent.args)
     asked = {place for word in words for place in _PLACE.findall(word)}
     # A single pass over the words, so that text inside the prompt is never replaced.
     argv = tuple(_PLACE.sub(lambda place: given[place[1]], word) for word in words)
-    if any(len(word.encode("utf-8")) > LONGEST_ARGUMENT for word in argv):
+    if any(len(word.encode("utf-8")) > adapter.LONGEST_ARGUMENT for word in argv):
         raise InputError(
             f"{agent.file}: the prompt is too long for an argument; use {{prompt_file}}."
         )
     data = prompt.encode("utf-8")
-    mcp = announce_mcp(start)
-    return Launch(
+    mcp = adapter.announce_mcp(start)
+    return adapter.Launch(
         argv=argv,
         stdin=b"" if asked & {"prompt", "prompt_file"} else data,
         environment=mcp.environment,
@@ -53,6 +44,6 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     )
 
 
-def read(line: bytes, reading: ReaderState) -> Read:
+def read(line: bytes, reading: adapter.ReaderState) -> adapter.Read:
     text = json_lines.plain(line)
-    return ((TextEvent(text),) if text.strip() else (), reading)
+    return ((events.TextEvent(text),) if text.strip() else (), reading)

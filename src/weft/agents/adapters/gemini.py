@@ -17,30 +17,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from weft.agents import failure_text, json_lines, reset_time
-from weft.agents.adapters.base import (
-    Facts,
-    Home,
-    Journal,
-    Launch,
-    Read,
-    ReaderState,
-    Start,
-    encoded,
-    option,
-    read_json,
-)
+from weft.agents import events, failure_text, json_lines
+from weft.agents.adapters import adapter
 from weft.agents.agent import Agent
-from weft.agents.events import (
-    Error,
-    Event,
-    Extent,
-    Result,
-    Retrying,
-    TextEvent,
-    TokenCount,
-    Usage,
-)
 from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
@@ -62,14 +41,14 @@ _BAD_ENDS: Final = {
 }
 
 
-def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+def launch(agent: Agent, prompt: str, start: adapter.Start) -> adapter.Launch:
     argv = ["gemini", "--output-format", "stream-json", "--yolo", "--skip-trust"]
-    argv += [*option("-m", agent.model), *option("--resume", start.session)]
-    files = {f"home/.gemini/{_SETTINGS}": encoded(_settings(start))}
+    argv += [*adapter.option("-m", agent.model), *adapter.option("--resume", start.session)]
+    files = {f"home/.gemini/{_SETTINGS}": adapter.encoded(_settings(start))}
     if agent.tools:
         argv += ["--policy", f"{start.directory}/{_POLICY}"]
         files[_POLICY] = _policy(agent.tools).encode()
-    return Launch(
+    return adapter.Launch(
         argv=(*argv, *agent.args),
         stdin=prompt.encode("utf-8"),
         environment={
@@ -79,7 +58,7 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     )
 
 
-def _settings(start: Start) -> dict[str, Any]:
+def _settings(start: adapter.Start) -> dict[str, Any]:
     written = _COMMENT.sub(r"\1", start.settings.decode(errors="replace"))
     record = json_lines.decode(written.encode()) or JsonRecord({})
     settings = record.fields
@@ -119,19 +98,19 @@ priority = 901
 """
 
 
-def read(line: bytes, reading: ReaderState) -> Read:
-    return read_json(line, reading, "session_id", _read)
+def read(line: bytes, reading: adapter.ReaderState) -> adapter.Read:
+    return adapter.read_json(line, reading, "session_id", _read)
 
 
-def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
+def _read(record: JsonRecord, reading: adapter.ReaderState) -> adapter.Read | None:
     if record.get("type") == "message":
         return _message(record, reading)
     finished, reading = _report_message(reading)
-    events = _events(record, reading)
-    return None if events is None else ((*finished, *events), reading)
+    parts = _events(record, reading)
+    return None if parts is None else ((*finished, *parts), reading)
 
 
-def _events(record: JsonRecord, reading: ReaderState) -> tuple[Event, ...] | None:
+def _events(record: JsonRecord, reading: adapter.ReaderState) -> tuple[events.Event, ...] | None:
     match record.get("type"):
         case "init":
             return ()
@@ -149,7 +128,7 @@ def _events(record: JsonRecord, reading: ReaderState) -> tuple[Event, ...] | Non
     return None
 
 
-def _message(record: JsonRecord, reading: ReaderState) -> Read:
+def _message(record: JsonRecord, reading: adapter.ReaderState) -> adapter.Read:
     """Gather pieces of a message in `text`; `item` marks a message that was not reported yet."""
     if record.get("role") != "assistant":
         return (), reading
@@ -159,55 +138,52 @@ def _message(record: JsonRecord, reading: ReaderState) -> Read:
     return ((), gathered) if record.get("delta") is True else _report_message(gathered)
 
 
-def _report_message(reading: ReaderState) -> Read:
+def _report_message(reading: adapter.ReaderState) -> adapter.Read:
     if not reading.item:
         return (), reading
-    return (TextEvent(reading.text),), replace(reading, item="")
+    return (events.TextEvent(reading.text),), replace(reading, item="")
 
 
-def _result(record: JsonRecord, reading: ReaderState) -> tuple[Event, ...]:
+def _result(record: JsonRecord, reading: adapter.ReaderState) -> tuple[events.Event, ...]:
     stats = record.inner("stats")
     cached = stats.count("cached")
-    tokens = TokenCount(
+    tokens = events.TokenCount(
         input=max(0, stats.count("input_tokens") - cached),
         output=stats.count("output_tokens"),
         cache_read=cached,
     )
-    usage = Usage(extent=Extent.RUN, tokens=tokens)
+    usage = events.Usage(extent=events.Extent.RUN, tokens=tokens)
     if record.get("status") == "success":
-        return (usage, Result(ok=True, text=reading.text))
+        return (usage, events.Result(ok=True, text=reading.text))
     text = record.inner("error").text("message")
     # Without its own message, the result repeats the `error` line before it.
-    return (usage, *(_failure(text) if text else ()), Result(ok=False, text=text))
+    return (usage, *(_failure(text) if text else ()), events.Result(ok=False, text=text))
 
 
-def _failure(text: str) -> tuple[Event, ...]:
-    kind = failure_text.classify_text(text)
-    error = Error(kind=kind, text=text)
-    return (reset_time.parse_rate_limit(text), error) if kind is ErrorClass.RATE_LIMIT else (error,)
+def _failure(text: str) -> tuple[events.Event, ...]:
+    return adapter.report_error(failure_text.classify_text(text), text)
 
 
-def read_error(line: bytes) -> tuple[Event, ...]:
+def read_error(line: bytes) -> tuple[events.Event, ...]:
     match = _RETRY.search(line[:1_000])
     if match is None:
         return ()
-    text = json_lines.plain(line[:1_000])
     kind = failure_text.classify_status(int(match[1]))
-    limited = kind is ErrorClass.RATE_LIMIT
-    return (reset_time.parse_rate_limit(text) if limited else Retrying(kind=kind, text=text),)
+    return adapter.report_retry(kind, json_lines.plain(line[:1_000]))
 
 
-def read_telemetry(text: str) -> tuple[Event, ...]:
+def read_telemetry(text: str) -> tuple[events.Event, ...]:
     """Return the failure with which the model's last answer ended, if any."""
     answers = _STOP_REASONS.findall(text)
     reasons = re.findall(r'"(\w+)"', answers[-1]) if answers else []
     failure = _BAD_ENDS.get(reasons[-1]) if reasons else None
     if failure is None:
         return ()
-    return (Error(kind=ErrorClass.OTHER, text=failure), Result(ok=False, text=failure))
+    error = events.Error(kind=ErrorClass.OTHER, text=failure)
+    return (error, events.Result(ok=False, text=failure))
 
 
-FACTS: Final = Facts(
+FACTS: Final = adapter.Facts(
     program="gemini",
     first_signal=signal.SIGTERM,
     idle=1200,
@@ -226,8 +202,8 @@ FACTS: Final = Facts(
         },
     },
     read_error=read_error,
-    journal=Journal(path=_TELEMETRY, read=read_telemetry),
-    home=Home(place=_HOME, settings=_SETTINGS, shared=("tmp", "history")),
+    journal=adapter.Journal(path=_TELEMETRY, read=read_telemetry),
+    home=adapter.Home(place=_HOME, settings=_SETTINGS, shared=("tmp", "history")),
     passes=(
         "GEMINI_API_KEY",
         "GOOGLE_API_KEY",

@@ -13,29 +13,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft.agents import failure_text, json_lines, reset_time
-from weft.agents.adapters.base import (
-    Facts,
-    Launch,
-    Read,
-    ReaderState,
-    Start,
-    encoded,
-    option,
-    read_json,
-)
+from weft.agents import events, failure_text, json_lines, reset_time
+from weft.agents.adapters import adapter
 from weft.agents.agent import Agent
-from weft.agents.events import (
-    Error,
-    Event,
-    Extent,
-    Result,
-    Retrying,
-    TextEvent,
-    TokenCount,
-    ToolEvent,
-    Usage,
-)
 from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles, xdg
 from weft.model import ErrorClass
@@ -47,27 +27,27 @@ _STREAM_ERROR: Final = re.compile(
 _CUT_OFF: Final = "the model's answer was cut off at its limit of tokens"
 
 
-def launch(agent: Agent, prompt: str, start: Start) -> Launch:
+def launch(agent: Agent, prompt: str, start: adapter.Start) -> adapter.Launch:
     argv = ["opencode", "run", "--format", "json", "--auto", "--print-logs", "--log-level", "ERROR"]
-    argv += [*option("-m", agent.model), *option("-s", start.session), *agent.args]
+    argv += [*adapter.option("-m", agent.model), *adapter.option("-s", start.session), *agent.args]
     environment = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
     if start.mcp:
         headers = {"Authorization": f"Bearer {start.mcp.token}"}
         server = {"type": "remote", "url": start.mcp.url, "enabled": True, "headers": headers}
-        environment["OPENCODE_CONFIG_CONTENT"] = encoded({"mcp": {"weft": server}}).decode()
-    return Launch(argv=tuple(argv), stdin=prompt.encode("utf-8"), environment=environment)
+        environment["OPENCODE_CONFIG_CONTENT"] = adapter.encoded({"mcp": {"weft": server}}).decode()
+    return adapter.Launch(argv=tuple(argv), stdin=prompt.encode("utf-8"), environment=environment)
 
 
-def read(line: bytes, reading: ReaderState) -> Read:
-    return read_json(line, reading, "sessionID", _read)
+def read(line: bytes, reading: adapter.ReaderState) -> adapter.Read:
+    return adapter.read_json(line, reading, "sessionID", _read)
 
 
-def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
+def _read(record: JsonRecord, reading: adapter.ReaderState) -> adapter.Read | None:
     part = record.inner("part")
     match record.get("type"):
         case "text":
             text = part.text("text")
-            return (TextEvent(text),), replace(reading, text=text)
+            return (events.TextEvent(text),), replace(reading, text=text)
         case "tool_use":
             return (_tool(part),), reading
         case "step_finish":
@@ -79,19 +59,19 @@ def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
     return None
 
 
-def _tool(part: JsonRecord) -> ToolEvent:
+def _tool(part: JsonRecord) -> events.ToolEvent:
     state = part.inner("state")
     name = part.text("tool")
     title = json_lines.shorten(state.text("title"))
-    return ToolEvent(name, title) if title else json_lines.tool(name, state.inner("input"))
+    return events.ToolEvent(name, title) if title else json_lines.tool(name, state.inner("input"))
 
 
-def _finish(part: JsonRecord, reading: ReaderState) -> tuple[Event, ...]:
+def _finish(part: JsonRecord, reading: adapter.ReaderState) -> tuple[events.Event, ...]:
     tokens = part.inner("tokens")
     cache = tokens.inner("cache")
-    usage = Usage(
-        extent=Extent.STEP,
-        tokens=TokenCount(
+    usage = events.Usage(
+        extent=events.Extent.STEP,
+        tokens=events.TokenCount(
             input=tokens.count("input"),
             output=tokens.count("output") + tokens.count("reasoning"),
             cache_read=cache.count("read"),
@@ -101,14 +81,14 @@ def _finish(part: JsonRecord, reading: ReaderState) -> tuple[Event, ...]:
     )
     match part.get("reason"):
         case "stop":
-            return (usage, Result(ok=True, text=reading.text))
+            return (usage, events.Result(ok=True, text=reading.text))
         case "length":
-            cut_off = Error(kind=ErrorClass.OTHER, text=_CUT_OFF)
-            return (usage, cut_off, Result(ok=False, text=_CUT_OFF))
+            cut_off = events.Error(kind=ErrorClass.OTHER, text=_CUT_OFF)
+            return (usage, cut_off, events.Result(ok=False, text=_CUT_OFF))
     return (usage,)
 
 
-def _failure(error: JsonRecord) -> tuple[Event, ...]:
+def _failure(error: JsonRecord) -> tuple[events.Event, ...]:
     data = error.inner("data")
     name = error.text("name")
     text = data.text("message") or name or "no reason given"
@@ -117,29 +97,29 @@ def _failure(error: JsonRecord) -> tuple[Event, ...]:
     )
     if name == "ProviderAuthError":
         kind = ErrorClass.AUTH
-    events: tuple[Event, ...] = (Error(kind=kind, text=text), Result(ok=False, text=text))
+    ending: tuple[events.Event, ...] = (
+        events.Error(kind=kind, text=text),
+        events.Result(ok=False, text=text),
+    )
     if kind is not ErrorClass.RATE_LIMIT:
-        return events
+        return ending
     limit = reset_time.parse_rate_limit(text)
     wait = data.inner("responseHeaders").text("retry-after")
     if not limit.says_when and wait.isascii() and wait.isdigit() and len(wait) < 8:
         limit = replace(limit, after=float(wait))
-    return (limit, *events)
+    return (limit, *ending)
 
 
-def read_error(line: bytes) -> tuple[Event, ...]:
+def read_error(line: bytes) -> tuple[events.Event, ...]:
     """Read a failed request from a line of the log; opencode tries that request again."""
     match = _STREAM_ERROR.search(line[:10_000])
     if match is None:
         return ()
     text = json_lines.plain(match[1])
-    kind = failure_text.classify_text(text)
-    if kind is ErrorClass.RATE_LIMIT:
-        return (reset_time.parse_rate_limit(text),)
-    return (Retrying(kind=kind, text=text),)
+    return adapter.report_retry(failure_text.classify_text(text), text)
 
 
-FACTS: Final = Facts(
+FACTS: Final = adapter.Facts(
     program="opencode",
     first_signal=signal.SIGTERM,
     idle=1200,

@@ -7,34 +7,14 @@ import sys
 from typing import Final
 
 from weft import scripted
-from weft.agents import json_lines
-from weft.agents.adapters.base import (
-    Facts,
-    Launch,
-    Read,
-    ReaderState,
-    Start,
-    announce_mcp,
-    option,
-    read_json,
-)
+from weft.agents import events, json_lines
+from weft.agents.adapters import adapter
 from weft.agents.agent import Agent
-from weft.agents.events import (
-    Error,
-    Event,
-    Extent,
-    RateLimit,
-    Result,
-    TextEvent,
-    TokenCount,
-    ToolEvent,
-    Usage,
-)
 from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
 
-FACTS: Final = Facts(
+FACTS: Final = adapter.Facts(
     program="",
     first_signal=signal.SIGTERM,
     idle=600,
@@ -44,11 +24,11 @@ FACTS: Final = Facts(
 )
 
 
-def launch(agent: Agent, prompt: str, start: Start) -> Launch:
-    argv = (sys.executable, "-IS", scripted.__file__, *option("--resume", start.session))
+def launch(agent: Agent, prompt: str, start: adapter.Start) -> adapter.Launch:
+    argv = (sys.executable, "-IS", scripted.__file__, *adapter.option("--resume", start.session))
     commands = ("--commands",) if agent.commands else ()
-    mcp = announce_mcp(start)
-    return Launch(
+    mcp = adapter.announce_mcp(start)
+    return adapter.Launch(
         argv=(*argv, *commands, *agent.args),
         stdin=prompt.encode("utf-8"),
         environment=mcp.environment,
@@ -56,20 +36,20 @@ def launch(agent: Agent, prompt: str, start: Start) -> Launch:
     )
 
 
-def read(line: bytes, reading: ReaderState) -> Read:
-    return read_json(line, reading, "session", _read)
+def read(line: bytes, reading: adapter.ReaderState) -> adapter.Read:
+    return adapter.read_json(line, reading, "session", _read)
 
 
-def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
+def _read(record: JsonRecord, reading: adapter.ReaderState) -> adapter.Read | None:
     text = record.text("text")
-    event: Event
+    event: events.Event
     match record.get("type"):
         case "started":
             return (), reading
         case "text":
-            event = TextEvent(text)
+            event = events.TextEvent(text)
         case "tool":
-            event = ToolEvent(
+            event = events.ToolEvent(
                 record.text("name"),
                 json_lines.shorten(record.text("detail")),
             )
@@ -77,19 +57,21 @@ def _read(record: JsonRecord, reading: ReaderState) -> Read | None:
             event = _usage(record)
         case "rate_limit":
             until, after = record.number("until"), record.number("after")
-            event = RateLimit(until=until, after=after, text=text)
+            event = events.RateLimit(until=until, after=after, text=text)
         case "error":
-            event = Error(kind=_kind(record.text("class")), text=text)
+            event = events.Error(kind=_kind(record.text("class")), text=text)
         case "result":
-            event = Result(ok=record.get("ok") is True, text=text)
+            event = events.Result(ok=record.get("ok") is True, text=text)
         case _:
             return None
     return (event,), reading
 
 
-def _usage(record: JsonRecord) -> Usage:
-    tokens = TokenCount(input=record.count("input"), output=record.count("output"))
-    return Usage(extent=Extent.STEP, tokens=tokens, micro_usd=record.micro_dollars("usd"))
+def _usage(record: JsonRecord) -> events.Usage:
+    tokens = events.TokenCount(input=record.count("input"), output=record.count("output"))
+    return events.Usage(
+        extent=events.Extent.STEP, tokens=tokens, micro_usd=record.micro_dollars("usd")
+    )
 
 
 def _kind(name: str) -> ErrorClass | None:

@@ -18,7 +18,7 @@ from anyio.to_thread import run_sync
 
 from weft.errors import StoreError
 from weft.store import Store
-from weft.store.events import Told, read_told
+from weft.store.event_log import FollowedEvent, read_followed
 from weft.store.ring import wait_rung
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class EventFilter:
     task: int | None = None
     tenant: str | None = None  # None: those of all tenants, and of none
 
-    def fits(self, event: Told) -> bool:
+    def fits(self, event: FollowedEvent) -> bool:
         return (
             (self.run is None or event.run == self.run)
             and (self.task is None or event.task == self.task)
@@ -159,17 +159,18 @@ class Stream:
         self._followers.add(follower)
         self._joined.set()
 
-    async def _read(self, after: int) -> list[Told]:
+    async def _read(self, after: int) -> list[FollowedEvent]:
         while True:
             try:
                 return await run_sync(
-                    lambda: read_told(self._store, after=after, most=_PAGE), limiter=self._threads
+                    lambda: read_followed(self._store, after=after, most=_PAGE),
+                    limiter=self._threads,
                 )
             except StoreError as error:
                 log.warning("events could not be read just now: %s", error)
                 await anyio.sleep(_NET)
 
-    def _deliver(self, events: Sequence[Told]) -> None:
+    def _deliver(self, events: Sequence[FollowedEvent]) -> None:
         if any(event.kind == "token_revoked" for event in events):
             self.revocations += 1
             for follower in self._followers:
@@ -202,5 +203,5 @@ class Stream:
             follower.end()
 
 
-def _block(wanted: EventFilter, events: Sequence[Told]) -> bytes:
+def _block(wanted: EventFilter, events: Sequence[FollowedEvent]) -> bytes:
     return b"".join(event.block for event in events if wanted.fits(event))

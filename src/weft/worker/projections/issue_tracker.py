@@ -20,7 +20,7 @@ from weft.errors import WeftError
 from weft.model import State, Task, TaskKind
 from weft.runs.progress import RunProgress
 from weft.store import Store
-from weft.store.events import record_mirror_failure
+from weft.store.event_log import record_mirror_failure
 from weft.worker.projections import News
 from weft.worker.projections.beads_program import (
     BLOCKED,

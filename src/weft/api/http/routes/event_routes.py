@@ -16,7 +16,7 @@ from weft.api.http.event_stream import EventFilter
 from weft.api.http.requests import identify, in_thread, parts_of
 from weft.errors import WeftError
 from weft.store import Store
-from weft.store.events import last_event
+from weft.store.event_log import last_event
 from weft.swarm import views
 from weft.swarm.access import get_visible_run
 from weft.swarm.identity import READ, Identity, is_bound, need

@@ -38,7 +38,7 @@ from weft.api.http.requests import (
 )
 from weft.errors import Forbidden, InputError, WeftError
 from weft.store import Store
-from weft.store.events import last_event
+from weft.store.event_log import last_event
 from weft.store.remote_calls import Unreadable, all_verbs, arguments_of, decode
 from weft.store.remote_store import UNKNOWN
 from weft.store.server_operations import HOSTED

@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from weft.agents import json_lines
+from weft.agents import json_lines, reset_time
 from weft.agents.agent import Agent
-from weft.agents.events import Event, Unknown
+from weft.agents.events import Error, Event, Retrying, Unknown
 from weft.agents.json_lines import JsonRecord
 from weft.agents.program_files import ProgramFiles
 from weft.model import ErrorClass
@@ -128,8 +128,21 @@ def read_json(
     begun = json_lines.started(record.text(session_key), reading.session)
     if begun:
         reading = replace(reading, session=begun[0].session)
-    events, reading = read(record, reading) or ((Unknown(len(line)),), reading)
-    return (*begun, *events), reading
+    parts, reading = read(record, reading) or ((Unknown(len(line)),), reading)
+    return (*begun, *parts), reading
+
+
+def report_error(kind: ErrorClass | None, text: str) -> tuple[Event, ...]:
+    """Report a failure, after the rate limit that caused it."""
+    limit = (reset_time.parse_rate_limit(text),) if kind is ErrorClass.RATE_LIMIT else ()
+    return (*limit, Error(kind=kind, text=text))
+
+
+def report_retry(kind: ErrorClass | None, text: str) -> tuple[Event]:
+    """Report a failed request that the program sends again."""
+    if kind is ErrorClass.RATE_LIMIT:
+        return (reset_time.parse_rate_limit(text),)
+    return (Retrying(kind=kind, text=text),)
 
 
 def environment(

@@ -19,7 +19,7 @@ def read_events(tx: Transaction, *, after: int = 0, most: int = 1000) -> list[Ev
     return [row_records.event(row) for row in tx.all("events_after", after=after, most=most)]
 
 
-class Told(Struct, frozen=True, kw_only=True, dict=True):
+class FollowedEvent(Struct, frozen=True, kw_only=True, dict=True):
     """An event for followers, each perhaps limited to a tenant."""
 
     id: int
@@ -40,9 +40,12 @@ class Told(Struct, frozen=True, kw_only=True, dict=True):
 
 
 @reads
-def read_told(tx: Transaction, *, after: int, most: int) -> list[Told]:
+def read_followed(tx: Transaction, *, after: int, most: int) -> list[FollowedEvent]:
     """List the events after a number, each with its tenant."""
-    return [row_records.record(Told, row) for row in tx.all("events_told", after=after, most=most)]
+    return [
+        row_records.record(FollowedEvent, row)
+        for row in tx.all("events_told", after=after, most=most)
+    ]
 
 
 @reads
