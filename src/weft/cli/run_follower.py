@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git, plan
 from weft.cli.output import printable, say
@@ -76,7 +77,7 @@ def follow(project: Project, store: Store, what: Follow) -> Followed:
             watch.look()
             raise KeyboardInterrupt from None
         shortcomings = _wait_projections(store, watch, worked=worked)
-        watch.look()
+        watch.look_after_work()
     for text in shortcomings:
         _warn(text)
     return Followed(code=watch.code, track=watch.track)
@@ -140,6 +141,12 @@ class _Watch:
             return False
         self.track.read_needs(now=time.time())  # a person may have helped in this moment
         return self.track.progress.stuck
+
+    def look_after_work(self) -> None:
+        """Show the last events; keep the needs, whose resources may have left with the worker."""
+        needs = self.track.progress.needs
+        self.look()
+        self.track.progress = replace(self.track.progress, needs=needs)
 
 
 def _wait_projections(store: Store, watch: _Watch, *, worked: bool) -> list[str]:
