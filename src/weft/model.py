@@ -178,6 +178,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     tenant: str = "default"
     plan: str = ""
     base: str = ""
+    branch: str = ""  # the branch it starts from, where `weft land` lands; '': none
     target: str = ""  # a branch that moves to trunk once all tasks have landed
     limits: Mapping[str, int] = field(default_factory=dict)  # by name within the run: `agents`
     alternates: tuple[str, ...] = ()  # object stores that the repository borrows from
@@ -200,6 +201,7 @@ class Run(Struct, frozen=True, kw_only=True):
     submitted: float
     plan: str
     base: str
+    branch: str  # the branch it started from; '': none
     revision: int  # number of the settings in force; `weft runs update` adds a revision
     check: tuple[str, ...] | None  # the command line that every landing has to pass
     blocked: str  # the reason why its gate waits for a person
@@ -530,6 +532,22 @@ class Landing(Struct, frozen=True, kw_only=True):
     revision: int  # revision of the run's settings used by the check
     every_commit: bool  # all of its commits must have passed, not only the last
     state: str
+
+
+class BranchLanding(Struct, frozen=True, kw_only=True):
+    """A move of a branch of the user to the landed work of a run: intended before it happens."""
+
+    number: int
+    run: str
+    repo: str
+    branch: str  # without refs/heads/
+    trunk: str  # the commit of trunk whose work the branch takes in
+    old: str
+    new: str
+    tree: str  # of `new`
+    checkout: str  # the working tree that follows the branch; '': none
+    state: str  # intended, landed, withdrawn
+    at: float
 
 
 class GateRows(Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ COMPUTED = {
 }
 """Where a kind is worked out, and what it can be."""
 SILENT = {
+    "branch_landing_intended",
     "entry_rejected",  # the tasks of the entry have lines of their own
     "landed",  # likewise
     "landing_intended",

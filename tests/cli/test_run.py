@@ -38,7 +38,7 @@ def test_a_plan_becomes_one_branch_and_nothing_else_changes(everywhere: Project)
     done = project.weft("run", "plan.md", "--slots", "2")
     assert done.returncode == 0, done.stderr + done.stdout
     assert (project.content("one.txt"), project.content("two.txt")) == ("1\n", "2\n")
-    assert f"git merge --ff-only weft/{project.run_id()}" in done.stdout
+    assert f"next: weft land {project.run_id()}" in done.stdout
     assert "2 of 2 tasks done" in done.stdout
     assert "at best" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr, "no terminal, no escapes"

@@ -119,7 +119,7 @@ class Stage:
         self.base = git.get_commit(self.root, "main").id
         common = str(git.common_directory(self.root))
         limits = {"agents": 500, "implement": 500}
-        run = NewRun(id=self.run, repo=common, base=self.base, limits=limits)
+        run = NewRun(id=self.run, repo=common, base=self.base, branch="main", limits=limits)
         self.numbers = submit_run(self.store, run, tasks, now=0)
 
     def fix(self, settings: RunSettings) -> None:

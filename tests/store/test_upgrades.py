@@ -282,6 +282,10 @@ FROZEN = {
         "sqlite": "0714b66008b7398182d8c86e2ece31c5ca6ae5c5fa5ccaf4f59f3f4ea6b3641a",
         "postgres": "7aa30c903d24699e4bace0b93b75e15058df9546f3a1828dd94723a364010bc3",
     },
+    2: {
+        "sqlite": "4601b9bce02fe06ba9035fa7a6c8fb1373ef6650f39d1562b71b548b82186ca9",
+        "postgres": "aad2affc21f6ac366bddd868976982792086df238e5da41597e61ee154e9acfe",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

@@ -32,6 +32,7 @@ COMMANDS: Final[CommandTable] = {
     "drain": ("weft.cli.control:drain", "Start no more tasks on this store until --undo."),
     "help": ("weft.cli.help", "Show the help of a command, such as `weft help plan check`."),
     "init": ("weft.cli.init", "Write weft.toml and .weft/agents/ for this repository."),
+    "land": ("weft.cli.land", "Move your branch to the tested work of a run."),
     "limits": ("weft.cli.limits", "Show every limit, its use and its source; set a limit."),
     "logs": ("weft.cli.logs", "Show the output of a task's agent."),
     "mcp": ("weft.cli.mcp", "Serve weft's tools over standard input and output (MCP)."),
@@ -58,7 +59,7 @@ COMMANDS: Final[CommandTable] = {
 
 SECTIONS: Final = {
     "Start": ("init", "doctor", "demo", "agents", "schema", "help", "completion"),
-    "Work": ("plan", "run", "do", "worker"),
+    "Work": ("plan", "run", "land", "do", "worker"),
     "Watch": ("ps", "watch", "why", "logs", "diff", "queue", "runs", "report", "cost", "verify"),
     "Steer": (
         *("approve", "reject", "retry", "skip", "cancel", "pause", "resume", "drain", "send"),

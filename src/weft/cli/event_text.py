@@ -27,6 +27,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "agent_stopped": "! agent {agent} is stopped: {reason}",
     "attempt_adopted": "▶ {who}goes on, adopted from a weft that is gone",
     "attempt_released": "✗ {tried} handed back: {reason}",
+    "branch_landed": "■ landed on {branch} as {new:.12}",
+    "branch_landing_withdrawn": "! not landed: {whole_reason}",
     "capacity_reserved": "  {who}was passed over often: capacity is kept free for it",
     "claims_extended": "  {who}claims more: {files}",
     "drain_undone": "work starts again",
@@ -160,7 +162,8 @@ def _ended(state: str) -> Special:
 
 
 def _checked(data: Data, about: About) -> str:
-    of = ", ".join(_entry(one, about.naming) for one in data["entries"])
+    entries = [_entry(entry, about.naming) for entry in data["entries"]]
+    of = ", ".join(entries) or "the run merged onto its branch"
     if data["check_id"] == UNCHECKED:
         return f"  no check is configured for {of}"
     took = f"in {data['seconds']:.1f} s"

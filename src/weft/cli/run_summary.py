@@ -59,7 +59,7 @@ def summary_lines(
     if run.target_state is TargetState.MOVED:
         return lines
     if tip is not None and tip != run.base and progress.ended:
-        lines.append(f"next: git merge --ff-only weft/{progress.run.id}")
+        lines.append(f"next: weft land {progress.run.id}")
     elif not progress.ended:
         lines.append(_next(progress))
     return lines

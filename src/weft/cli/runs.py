@@ -34,7 +34,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         click.echo("There are no runs yet: `weft run FILE` makes one.")
         return
     print_table(
-        ("RUN", "STATE", "DONE", "AGENTS", "CHECKED BY"),
+        ("RUN", "STATE", "DONE", "LANDED ON", "AGENTS", "CHECKED BY"),
         [_row(one) for one in listed],
     )
     for one in listed:
@@ -75,6 +75,7 @@ def _row(one: ListedRun) -> tuple[str, ...]:
         one.run.id,
         "needs you" if one.run.blocked else one.run.state,
         f"{done} of {sum(one.tasks.values())}",
+        ", ".join(one.landed) or "-",
         ", ".join(sorted(one.settings.agents)),
         command_line(one.run.check) if one.run.check else "nothing",
     )

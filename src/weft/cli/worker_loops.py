@@ -81,6 +81,18 @@ def attend(project: Project, store: Store, watch: Watch, *, slots: int) -> bool:
     return _run(_attend, project, store, watch, slots)
 
 
+def work_beside(project: Project, store: Store, work: Beside) -> None:
+    """Be a worker that takes no task until `work` has ended."""
+    show_warnings()
+    _run(_work_beside, project, store, work)
+
+
+async def _work_beside(project: Project, store: Store, work: Beside) -> None:
+    with open_site(store, project.root, project.config, project.environment) as site:
+        async with serving(site, slots=1, take=lambda worker: ()) as scheduler:
+            await work(site, scheduler.worker)
+
+
 def run_until_asked(
     work: Callable[[], Coroutine[Any, Any, None]], leaving: Callable[[], None]
 ) -> None:

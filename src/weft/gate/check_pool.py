@@ -18,7 +18,7 @@ from msgspec import Struct
 from weft.errors import Refused, StoreError
 from weft.gate.check_run import CheckLost, CheckResult, CheckRun, Command
 from weft.gate.policy.gate_records import Check
-from weft.model import Lease, LeaseState
+from weft.model import CheckVerdict, Lease, LeaseState
 from weft.project.site import Site
 from weft.store.leases import list_open, release, take
 from weft.store.workers import find_workers
@@ -34,6 +34,19 @@ class CheckJob(Struct, frozen=True, kw_only=True):
     commands: tuple[Command, ...]
     check_id: str
     files: str  # the name of the set-up files that the check will find
+
+
+def make_verdict(job: CheckJob, result: CheckResult) -> CheckVerdict:
+    return CheckVerdict(
+        base=job.check.base,
+        combination=job.check.combination,
+        purpose=job.check.purpose.value,
+        tree=job.tree,
+        check_id=job.check_id,
+        commands=job.commands,
+        passed=result.passed,
+        seconds=result.seconds,
+    )
 
 
 class RunningCheck(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from weft import git
 from weft.attempt.briefing import title
 from weft.errors import Refused, StaleFence, StoreError, WeftError
 from weft.gate import check_run, trunk
-from weft.gate.check_pool import CheckJob, CheckPool, UnreleasedLeases
+from weft.gate.check_pool import CheckJob, CheckPool, UnreleasedLeases, make_verdict
 from weft.gate.check_run import CheckResult, Command
 from weft.gate.combination import EntryConflict, EntrySteps, combine
 from weft.gate.conflicts import describe
@@ -37,7 +37,7 @@ from weft.gate.policy.gate_records import (
 from weft.gate.policy.queue_analysis import TRIALS
 from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore
-from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task
+from weft.model import Entry, GateRows, MergeConflict, Task
 from weft.process.process_identity import boottime
 from weft.project.site import Site
 from weft.store.gate import (
@@ -372,15 +372,5 @@ class GateHolder:
             log.info("run %s: copied files have changed, so a check is run again", self._run)
 
     def _record(self, job: CheckJob, result: CheckResult) -> None:
-        verdict = CheckVerdict(
-            base=job.check.base,
-            combination=job.check.combination,
-            purpose=job.check.purpose.value,
-            tree=job.tree,
-            check_id=job.check_id,
-            commands=job.commands,
-            passed=result.passed,
-            seconds=result.seconds,
-        )
-        store = self._site.store
+        store, verdict = self._site.store, make_verdict(job, result)
         record_verdict(store, self._fence, self._run, verdict, result.output, now=time.time())

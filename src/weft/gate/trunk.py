@@ -57,7 +57,7 @@ def land(
     commits = [commit for _, its_commits in chain for commit in its_commits]
     made = commit_chain(objects, tip, commits, committed=int(time.time()))
     ends = accumulate(len(its_commits) for _, its_commits in chain)
-    _keep(repository, run, tip, made[-1])
+    keep(repository, run, tip, made[-1])
     at("built")
     landing = intend(
         store,
@@ -76,7 +76,7 @@ def land(
     roll_forward(store, repository, objects, fence, landing, at=at)
 
 
-def _keep(repository: Path, run: str, tip: str, new: str) -> None:
+def keep(repository: Path, run: str, tip: str, new: str) -> None:
     """Make the commits of a landing reachable and check that no object is missing, before the
     landing is recorded."""
     ref = f"{landing_refs(run)}{new}"

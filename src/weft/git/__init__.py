@@ -6,6 +6,7 @@ from weft.git.objects import split_trailers
 from weft.git.refs import (
     RefMoved,
     Update,
+    find_branch,
     find_checkouts,
     find_ref,
     has_changes_of,
@@ -53,6 +54,7 @@ __all__ = [
     "common_directory",
     "compare_trees",
     "create_repository",
+    "find_branch",
     "find_checkouts",
     "find_ref",
     "find_tip",

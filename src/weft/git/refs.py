@@ -129,6 +129,14 @@ def is_branch_name(repository: Path, name: str) -> bool:
     return done.status == 0 and done.output.strip() == name
 
 
+def find_branch(repository: Path, name: str) -> str | None:
+    """Return the branch that a name stands for: `HEAD` for the branch that is checked out."""
+    if name.startswith("-"):
+        return None
+    full = run(repository, "rev-parse", "--symbolic-full-name", name).output.strip()
+    return full.removeprefix("refs/heads/") if full.startswith("refs/heads/") else None
+
+
 def find_checkouts(repository: Path, ref: str) -> list[Path]:
     """Return the working trees that have a branch checked out, even a branch without a commit."""
     entries = check_output(repository, "worktree", "list", "--porcelain", "-z").split("\0\0")

@@ -98,6 +98,7 @@ def prepare(
         tenant=options.tenant,
         plan=upload.place,
         base=base,
+        branch=git.find_branch(project.root, options.base) or "",
         target=options.into or "",
         limits=limits,
         alternates=git.list_alternates(project.root),

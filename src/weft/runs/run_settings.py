@@ -17,6 +17,7 @@ from weft.project.project import Project
 from weft.project.site import read_agent_file
 from weft.runs.control import ControlResult
 from weft.store import Store
+from weft.store.branch_landings import list_landed_branches
 from weft.store.runs import change_settings, get_run, get_settings, list_runs
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_run
@@ -26,6 +27,7 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     run: Run
     tasks: Mapping[str, int]  # number of tasks in each state
     settings: RunSettings
+    landed: tuple[str, ...]  # the branches that `weft land` moved to its work
     differences: tuple[str, ...]  # between the settings of an unfinished run and the checkout
 
 
@@ -44,6 +46,7 @@ def _listed(project: Project, store: Store, run: Run) -> ListedRun:
         run=run,
         tasks=dict(Counter(task.state.value for task in work)),
         settings=settings,
+        landed=tuple(list_landed_branches(store, run.id)),
         differences=() if ended else _differences(settings, project),
     )
 
@@ -124,6 +127,8 @@ def as_dict(listed: ListedRun) -> dict[str, Any]:
         "submitted": run.submitted,
         "plan": run.plan,
         "base": run.base,
+        "branch": run.branch or None,
+        "landed": list(listed.landed),
         "into": run.target or None,
         "blocked": run.blocked or None,
         "tasks": dict(listed.tasks),

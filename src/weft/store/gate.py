@@ -128,6 +128,21 @@ def record_verdict(
     tx: Transaction, fence: int, run: str, verdict: CheckVerdict, output: str, *, now: float
 ) -> None:
     _holds(tx, fence, run)
+    _record_verdict(tx, run, verdict, output, now=now)
+
+
+@writes
+def record_branch_verdict(
+    tx: Transaction, fence: int, run: str, verdict: CheckVerdict, output: str, *, now: float
+) -> None:
+    """Record the verdict on a run merged onto a branch, under the fence of the check itself."""
+    _holds(tx, fence, run, kind="check")
+    _record_verdict(tx, run, verdict, output, now=now)
+
+
+def _record_verdict(
+    tx: Transaction, run: str, verdict: CheckVerdict, output: str, *, now: float
+) -> None:
     tree, check_id, passed = verdict.tree, verdict.check_id, verdict.passed
     same = {"run": run, "tree": tree, "check_id": check_id, "passed": passed}
     flaked = bool(tree) and tx.one("other_verdict", **same) is not None
@@ -340,14 +355,14 @@ def unblock_gate(tx: Transaction, run: str, *, now: float) -> bool:
     return True
 
 
-def _holds(tx: Transaction, fence: int, run: str) -> None:
+def _holds(tx: Transaction, fence: int, run: str, *, kind: str = "gate") -> None:
     lease = tx.one("lease", fence=fence)
     if (
         lease is None
-        or (lease["kind"], lease["holder"]) != ("gate", run)
+        or (lease["kind"], lease["holder"]) != (kind, run)
         or lease["state"] == "released"
     ):
-        raise StaleFence(f"Fence {fence} does not hold the gate of run {run}.")
+        raise StaleFence(f"Fence {fence} does not hold the {kind} of run {run}.")
 
 
 def _entry(tx: Transaction, run: str, entry: str) -> Row:

@@ -61,6 +61,7 @@ def record(kind: type[T], row: Row, *columns: str, **parsed: Any) -> T:
 summary = functools.partial(record, model.Summary)
 attempt = functools.partial(record, model.Attempt)
 lease = functools.partial(record, model.Lease)
+branch_landing = functools.partial(record, model.BranchLanding)
 message = functools.partial(record, model.Message)
 
 

@@ -65,11 +65,14 @@ def is_present(slot: Slot) -> bool:
 
 
 def find_checkout(repository: Path, ref: str) -> Path | None:
-    """Return the working tree in which a person has a branch checked out. Workspaces do not
+    return next(iter(list_checkouts(repository, ref)), None)
+
+
+def list_checkouts(repository: Path, ref: str) -> list[Path]:
+    """List the working trees in which a person has a branch checked out. Workspaces do not
     count: agents may check out any branch there."""
     ours = WorkspacePool.of(repository).directory
-    checkouts = find_checkouts(repository, ref)
-    return next((path for path in checkouts if not path.is_relative_to(ours)), None)
+    return [path for path in find_checkouts(repository, ref) if not path.is_relative_to(ours)]
 
 
 def write_view(

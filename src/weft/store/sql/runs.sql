@@ -2,8 +2,8 @@
 
 -- name: add_run
 -- A run is submitted; it waits for its place among the running ones.
-INSERT INTO runs (id, repo, tenant, state, submitted, plan, base, target, alternates)
-VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base, :target, :alternates);
+INSERT INTO runs (id, repo, tenant, state, submitted, plan, base, branch, target, alternates)
+VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base, :branch, :target, :alternates);
 
 -- name: run
 -- One run, with the gate's settings in force.

@@ -1,0 +1,154 @@
+"""`weft land`"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from weft.cli.output import json_option, print_json, say
+from weft.cli.task_arguments import run_argument
+from weft.cli.worker_loops import work_beside
+from weft.gate.branch_check import BranchCheck
+from weft.gate.branch_landing import Move, MoveKind, UnmergeableRun
+from weft.gate.check_pool import CheckJob
+from weft.gate.check_run import CheckResult, find_telling_line
+from weft.gate.conflicts import describe
+from weft.gate.land import (
+    LandContext,
+    LandOutcome,
+    choose_branch,
+    choose_run,
+    complete_interrupted,
+    hold_land_lock,
+    land_run,
+)
+from weft.model import BranchLanding
+from weft.project import project
+from weft.project.project import Project
+from weft.project.site import Site
+from weft.store import Store
+
+
+@click.command(name="land")
+@run_argument
+@click.option(
+    "--onto", metavar="BRANCH", help="Land on this branch. Default: the branch RUN started from."
+)
+@json_option
+@click.pass_obj
+def command(directory: Path, run: str | None, onto: str | None, as_json: bool) -> int:
+    """Move your branch to the tested work of a run.
+
+    RUN is the newest ended run unless you name one. If the branch has moved since the run began,
+    the run is merged onto it and exactly the merged tree is checked first. On a conflict or a
+    failed check nothing moves. The checkout of the branch follows if it has no changes of yours.
+    Interrupted anywhere, `weft land` again completes it.
+    """
+    place = project.find(directory, os.environ)
+    with place.open_store() as store, hold_land_lock(place.root, _tell_wait) as lock:
+        context = LandContext(
+            project=place,
+            store=store,
+            check=lambda move, job: check_merged(place, store, move, job),
+            lock=lock,
+            at=lambda point: None,
+        )
+        completed = complete_interrupted(context)
+        chosen = choose_run(store, run)
+        outcome = land_run(context, chosen, choose_branch(place.root, chosen, onto))
+    if as_json:
+        print_json({**_as_dict(outcome), "completed": [left.number for left in completed]})
+    else:
+        for line in [*_completed_lines(completed), *_lines(outcome)]:
+            say(line)
+    return 0 if outcome.landed else 1
+
+
+def _tell_wait() -> None:
+    click.echo("weft: another `weft land` is at work in this repository; waiting for it.", err=True)
+
+
+def check_merged(place: Project, store: Store, move: Move, job: CheckJob) -> CheckResult:
+    results: list[CheckResult] = []
+
+    async def check(site: Site, worker: str) -> None:
+        results.append(await BranchCheck(site.for_run(move.run), move.run, job).run(worker))
+
+    moved = "was rewritten" if move.kind is MoveKind.REPLAY else "has moved"
+    click.echo(
+        f"weft: {move.branch} {moved} since the run began; checking the merged tree …", err=True
+    )
+    work_beside(place, store, check)
+    return results[0]
+
+
+def _completed_lines(completed: list[BranchLanding]) -> list[str]:
+    return [
+        f"completed an interrupted landing: run {left.run} is on {left.branch} at {left.new[:12]}"
+        for left in completed
+    ]
+
+
+def _lines(outcome: LandOutcome) -> list[str]:
+    run, branch = outcome.run, outcome.branch
+    if outcome.trouble is not None:
+        return _conflict_lines(outcome.trouble)
+    if outcome.output:
+        return [
+            f"✗ run {run} merges onto {branch} ({outcome.old[:12]}), but the merged tree fails its "
+            f"check: {find_telling_line(outcome.output)}",
+            *(f"  {line}" for line in outcome.output.splitlines()),
+            "Nothing was moved.",
+        ]
+    if outcome.kind is MoveKind.NONE:
+        return [f"✓ {branch} has all work of run {run} already"]
+    how = {
+        MoveKind.FORWARD: "moved forward",
+        MoveKind.MERGE: "merged",
+        MoveKind.REPLAY: "copied onto the rewritten branch",
+    }[outcome.kind]
+    unchecked = "" if outcome.checked else "; no check is configured"
+    follows = f", and so is your checkout {outcome.checkout}" if outcome.checkout else ""
+    return [
+        f"✓ run {run} is landed: {branch} is at {outcome.new[:12]} ({how}{unchecked}){follows}",
+        f"undo: {outcome.undo}",
+    ]
+
+
+def _conflict_lines(trouble: UnmergeableRun) -> list[str]:
+    rewritten = ", which was rewritten since the run began" if trouble.rewritten else ""
+    return [
+        f"✗ run {trouble.run} ({trouble.trunk[:12]}) does not merge onto {trouble.branch} "
+        f"({trouble.old[:12]}){rewritten}:",
+        *describe(trouble.conflicts).splitlines(),
+        "Nothing was moved.",
+    ]
+
+
+def _as_dict(outcome: LandOutcome) -> dict[str, Any]:
+    trouble = outcome.trouble
+    conflicts = () if trouble is None else trouble.conflicts
+    return {
+        "run": outcome.run,
+        "branch": outcome.branch,
+        "landed": outcome.landed,
+        "kind": outcome.kind.value,
+        "old": outcome.old,
+        "new": outcome.new,
+        "checkout": outcome.checkout,
+        "checked": outcome.checked,
+        "undo": outcome.undo or None,
+        "output": outcome.output or None,
+        "conflicts": [
+            {
+                "kind": conflict.kind.value,
+                "paths": list(conflict.paths),
+                "text": conflict.text,
+                "hunks": conflict.hunks,
+            }
+            for conflict in conflicts
+        ],
+    }

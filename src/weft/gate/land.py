@@ -1,0 +1,207 @@
+"""The operation behind `weft land`: choose a run and a branch, check the merge, move the branch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft import git
+from weft.config import Config
+from weft.errors import InputError, Refused
+from weft.gate.branch_check import find_known_result, make_branch_job
+from weft.gate.branch_landing import (
+    BranchMoved,
+    Move,
+    MoveKind,
+    UnmergeableRun,
+    carry_out,
+    choose_move,
+    drop_kept,
+    keep_move,
+    record_taken,
+    require_movable,
+    roll_forward_branch,
+)
+from weft.gate.check_pool import CheckJob
+from weft.gate.check_run import CheckResult
+from weft.gate.trunk import CrashPoint
+from weft.git.object_store import ObjectStore, open_object_store
+from weft.model import BranchLanding, Run
+from weft.project.project import Project
+from weft.runs.task_names import get_named_run
+from weft.store import Store
+from weft.store.branch_landings import list_open_branch_landings
+from weft.store.gate import find_landed
+from weft.store.runs import get_settings, list_runs
+from weft.workspace.locks import Lock
+from weft.workspace.names import BRANCHES, TRUNKS
+
+_TRIES = 3  # to land on a branch that other programs move meanwhile
+
+Checker = Callable[[Move, CheckJob], CheckResult]
+"""Runs the check of a merged run; returns its result."""
+
+
+class LandOutcome(Struct, frozen=True, kw_only=True):
+    """The end of `weft land` for a run: a landing, or the trouble that kept the branch in place."""
+
+    run: str
+    branch: str
+    kind: MoveKind
+    old: str
+    new: str
+    checkout: str | None = None  # the working tree that followed
+    undo: str = ""  # the command that takes it back
+    checked: bool = True  # False: no check is configured
+    trouble: UnmergeableRun | None = None
+    output: str = ""  # of the check that failed
+
+    @property
+    def landed(self) -> bool:
+        return self.trouble is None and not self.output
+
+
+class LandContext(Struct, frozen=True, kw_only=True):
+    """The parts that the steps of `weft land` share."""
+
+    project: Project
+    store: Store
+    check: Checker
+    lock: Lock
+    at: CrashPoint
+
+    @property
+    def root(self) -> Path:
+        return self.project.root
+
+    @property
+    def holds(self) -> Sequence[int]:
+        return (self.lock.fileno(),)
+
+
+@contextlib.contextmanager
+def hold_land_lock(root: Path, waiting: Callable[[], None]) -> Iterator[Lock]:
+    """Let one `weft land` at a time work on a repository; call `waiting` before a wait.
+
+    A git that a killed weft has left moving files holds the lock until it has ended.
+    """
+    lock = Lock(git.common_directory(root) / "weft" / "land.lock")
+    try:
+        if not lock.attempt():
+            waiting()
+            lock.wait()
+        yield lock
+    finally:
+        lock.close()
+
+
+def complete_interrupted(context: LandContext) -> list[BranchLanding]:
+    """Complete the moves that an interrupted `weft land` left; return them."""
+    repo = str(git.common_directory(context.root))
+    completed = []
+    for left in list_open_branch_landings(context.store, repo):
+        with contextlib.suppress(BranchMoved):  # withdrawn: the branch went elsewhere
+            roll_forward_branch(
+                context.store, context.root, left, holds=context.holds, at=context.at
+            )
+            completed.append(left)
+    return completed
+
+
+def land_run(context: LandContext, run: Run, branch: str) -> LandOutcome:
+    """Land a run on a branch; try again if another program moves the branch meanwhile."""
+    with open_object_store(context.root) as objects:
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(BranchMoved):
+                return _try_to_land(context, objects, run, branch)
+        return _try_to_land(context, objects, run, branch)
+
+
+def _try_to_land(context: LandContext, objects: ObjectStore, run: Run, branch: str) -> LandOutcome:
+    move = choose_move(context.store, context.root, objects, run, branch)
+    if isinstance(move, UnmergeableRun):
+        return LandOutcome(
+            run=run.id,
+            branch=branch,
+            kind=MoveKind.NONE,
+            old=move.old,
+            new=move.old,
+            trouble=move,
+        )
+    outcome = LandOutcome(run=run.id, branch=branch, kind=move.kind, old=move.old, new=move.new)
+    if move.kind is MoveKind.NONE:
+        drop_kept(context.root, run.id)
+        record_taken(context.store, move)
+        return outcome
+    require_movable(context.root, move)
+    keep_move(context.root, move)
+    context.at("built")
+    if move.needs_check and (output := _check(context, move)):
+        drop_kept(context.root, run.id)
+        return LandOutcome(
+            run=run.id, branch=branch, kind=move.kind, old=move.old, new=move.new, output=output
+        )
+    context.at("checked")
+    done = carry_out(context.store, context.root, move, holds=context.holds, at=context.at)
+    return LandOutcome(
+        run=run.id,
+        branch=branch,
+        kind=move.kind,
+        old=move.old,
+        new=move.new,
+        checkout=done.checkout or None,
+        undo=_undo_command(context.root, move),
+        checked=run.check is not None,
+    )
+
+
+def _check(context: LandContext, move: Move) -> str:
+    """Return the output of the check of a merged run if it failed, else nothing."""
+    config = _config(context, move.run)
+    job = make_branch_job(context.store, context.root, config, context.project.environment, move)
+    result = find_known_result(context.store, job) or context.check(move, job)
+    return "" if result.passed else result.output or "The check printed nothing."
+
+
+def _config(context: LandContext, run: str) -> Config:
+    return context.project.config.with_run(get_settings(context.store, run))
+
+
+def _undo_command(root: Path, move: Move) -> str:
+    """Return the command that takes a move back, as long as the branch has not moved on."""
+    parents = git.get_commit(root, move.new).parents
+    if len(parents) > 1 and move.old in parents:
+        return f"git revert -m {parents.index(move.old) + 1} {move.new[:12]}"
+    return f"git revert --no-edit {move.old[:12]}..{move.new[:12]}"
+
+
+def choose_run(store: Store, name: str | None) -> Run:
+    """Return the named run, or the newest run that has ended and landed work."""
+    if name is None:
+        ended = (run for run in list_runs(store) if run.state == "ended")
+        newest = next((run for run in ended if find_landed(store, run.id)), None)
+        if newest is None:
+            raise InputError("No run has ended with landed work yet; `weft ps` shows the runs.")
+        return newest
+    run = get_named_run(store, name)
+    if run.state != "ended":
+        raise Refused(f"Run {run.id} has not ended; `weft run --resume {run.id}` goes on with it.")
+    return run
+
+
+def choose_branch(root: Path, run: Run, onto: str | None) -> str:
+    """Return the branch to land on: the named branch, or the branch that the run started from."""
+    branch = onto or run.branch
+    if not branch:
+        raise InputError(
+            f"Run {run.id} started from commit {run.base[:12]}, not from a branch; name the "
+            f"branch: `weft land {run.id} --onto BRANCH`."
+        )
+    if not git.is_branch_name(root, branch):
+        raise InputError(f"--onto {branch}: no branch can be called that.")
+    if f"refs/heads/{branch}".startswith((TRUNKS, BRANCHES)):
+        raise InputError(f"--onto {branch}: branches that begin so are weft's own.")
+    return branch

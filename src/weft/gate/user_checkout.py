@@ -1,0 +1,259 @@
+"""The user's checkout of a branch that `weft land` moves: inspected before, moved after the branch.
+
+The files follow behind a recorded intent. While they do, weft holds git's own lock of the index, so
+no other git works there; after a crash the lock is recognised as weft's and the move is done again.
+A file that is neither as before nor as weft writes it belongs to the user, and is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from weft import git
+from weft.errors import Refused
+from weft.gate.trunk import CrashPoint
+from weft.git import ChangeKind, FileChange
+from weft.git.git_command import LONG, check_output, join_nul, run, split_nul
+from weft.workspace.worktree import list_checkouts
+
+_NAMED: Final = 10  # files that a refusal names
+_PAUSES: Final = (0.05, 0.2, 0.5, 1.0)  # seconds; another git seldom locks the index for longer
+_UNDER_WAY: Final = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "BISECT_LOG": "a bisection",
+}
+
+
+def find_own_checkout(root: Path, branch: str) -> Path | None:
+    """Return `root` if it has the branch checked out, None if no working tree has.
+
+    Raise `Refused` if another working tree has: its files are not moved from here.
+    """
+    checkouts = list_checkouts(root, f"refs/heads/{branch}")
+    for checkout in checkouts:
+        if checkout.resolve() != root.resolve():
+            raise Refused(
+                f"{branch} is checked out in {checkout}, and its files would not follow. Land "
+                f"there (`weft -C {checkout} land`), or leave it first "
+                f"(`git -C {checkout} switch --detach`)."
+            )
+    return root if checkouts else None
+
+
+def require_clean(checkout: Path, branch: str, old: str, new: str) -> None:
+    """Raise `Refused` with the names of the user's files that keep a checkout from moving."""
+    directory = git.git_directory(checkout)
+    for name, operation in _UNDER_WAY.items():
+        if (directory / name).exists():
+            raise Refused(f"{operation.capitalize()} is under way in {checkout}; end it first.")
+    shown = ("--porcelain", "-z", "--no-renames", "--untracked-files=no")
+    status = split_nul(check_output(checkout, "status", *shown, seconds=LONG))
+    if status:
+        raise Refused(
+            f"{branch} is checked out in {checkout}, which has changes of yours: "
+            f"{_names(entry[3:] for entry in status)}. Commit them or `git stash` them, then land."
+        )
+    in_the_way = _find_untracked(checkout, _compare(checkout, old, new))
+    if in_the_way:
+        raise Refused(
+            f"{branch} is checked out in {checkout}, where files that git does not track are in "
+            f"the way: {_names(in_the_way)}. Move them away, then land."
+        )
+
+
+def follow(
+    checkout: Path, branch: str, old: str, new: str, *, holds: Sequence[int], at: CrashPoint
+) -> None:
+    """Bring the files of a checkout from `old` to `new`, from any stage of an earlier try.
+
+    A checkout that is gone, or on another branch by now, is left alone. Raise `Refused` with the
+    names of files that the user has changed since.
+    """
+    if checkout.resolve() not in [
+        path.resolve() for path in list_checkouts(checkout, f"refs/heads/{branch}")
+    ]:
+        return
+    changes = _compare(checkout, old, new)
+    directory = git.git_directory(checkout)
+    with _locked_index(directory, checkout):
+        index = directory / "weft-land.index"
+        shutil.copyfile(directory / "index", index)
+        try:
+            if _is_behind(checkout, index, changes, old, new):
+                at("locked")
+                _write_files(checkout, index, changes, old, new, holds)
+                at("written")
+                os.replace(index, directory / "index")
+        finally:
+            index.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked_index(directory: Path, checkout: Path) -> Iterator[None]:
+    """Hold git's lock of the index; take over a lock that a killed weft left."""
+    own, lock = directory / "weft-land.lock", directory / "index.lock"
+    own.touch()
+    for pause in (*_PAUSES, None):
+        try:
+            os.link(own, lock)
+            break
+        except FileExistsError:
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samefile(own, lock):
+                    break
+            if pause is None:
+                raise Refused(
+                    f"Another git works in {checkout}: {lock} exists. When no git runs there, "
+                    f"remove that file; then `weft land` moves the files."
+                ) from None
+            time.sleep(pause)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        own.unlink(missing_ok=True)
+
+
+def _is_behind(
+    checkout: Path, index: Path, changes: Sequence[FileChange], old: str, new: str
+) -> bool:
+    """Tell whether the changed paths of the index are still as in `old`; False: as in `new`."""
+    paths = {change.path for change in changes}
+    if not paths & _staged(checkout, index, new):
+        return False
+    if strange := paths & _staged(checkout, index, old):
+        raise Refused(
+            f"{checkout} has staged changes of yours in {_names(strange)}. Unstage them "
+            f"(`git restore --staged --source={old[:12]} FILE`), then `weft land` moves the files."
+        )
+    return True
+
+
+def _staged(checkout: Path, index: Path, commit: str) -> set[str]:
+    shown = ("diff-index", "--cached", "-z", "--name-only", "--no-renames", commit)
+    return set(split_nul(check_output(checkout, *shown, "--", variables=_with(index))))
+
+
+def _write_files(
+    checkout: Path,
+    index: Path,
+    changes: Sequence[FileChange],
+    old: str,
+    new: str,
+    holds: Sequence[int],
+) -> None:
+    variables = _with(index)
+    run(checkout, "update-index", "-q", "--refresh", variables=variables, seconds=LONG)
+    listed = check_output(checkout, "diff-files", "-z", "--name-only", variables=variables)
+    differing = set(split_nul(listed))
+    half_done = [change for change in changes if change.path in differing]
+    added = [change for change in changes if change.kind is ChangeKind.ADDED]
+    half_done += [change for change in added if os.path.lexists(checkout / change.path)]
+    if strange := [change.path for change in half_done if not _is_ours(checkout, change, new)]:
+        raise Refused(
+            f"{_names(strange)} in {checkout} changed since `weft land` began; the file is left "
+            "alone. Move it away, then `weft land` moves the rest."
+        )
+    _undo(checkout, half_done, variables)
+    # git itself refuses to write over a file that the user changes in this moment.
+    check_output(
+        checkout,
+        *("read-tree", "-m", "-u", old, new),
+        variables=variables,
+        seconds=LONG,
+        holds=holds,
+        repeat=False,
+    )
+
+
+def _is_ours(checkout: Path, change: FileChange, new: str) -> bool:
+    """Tell whether a file is missing, or holds the first bytes that git writes for `new`: the rest
+    of a move that was interrupted."""
+    path = checkout / change.path
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    if change.kind is ChangeKind.DELETED or not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        return False
+    written = os.fsencode(
+        check_output(checkout, "cat-file", "--filters", f"{new}:{change.path}", seconds=LONG)
+    )
+    if stat.S_ISLNK(mode):
+        return os.fsencode(os.readlink(path)) == written
+    return written.startswith(path.read_bytes())
+
+
+def _undo(checkout: Path, changes: Sequence[FileChange], variables: dict[str, str]) -> None:
+    """Put files of an interrupted move back as they were, so that git can move them whole."""
+    for change in changes:
+        if change.kind is ChangeKind.ADDED:
+            (checkout / change.path).unlink()
+    before = [change.path for change in changes if change.kind is not ChangeKind.ADDED]
+    if before:
+        restore = ("checkout-index", "-q", "-f", "-u", "-z", "--stdin")
+        check_output(checkout, *restore, input=join_nul(before), variables=variables, seconds=LONG)
+
+
+def _find_untracked(checkout: Path, changes: Sequence[FileChange]) -> list[str]:
+    """List the files at places that a move writes and that git does not track, also ignored."""
+    deleted = {change.path for change in changes if change.kind is ChangeKind.DELETED}
+    found: dict[str, None] = {}
+    for change in changes:
+        if change.kind is not ChangeKind.ADDED:
+            continue
+        path = checkout / change.path
+        parents = [parent for parent in path.parents if parent.is_relative_to(checkout)]
+        for place in (*reversed(parents), path):
+            name = str(place.relative_to(checkout))
+            if place.is_symlink() or (os.path.lexists(place) and not place.is_dir()):
+                if name not in deleted:
+                    found[name] = None
+                break
+        else:
+            if path.is_dir():
+                found |= dict.fromkeys(name for name in _list_files(checkout, path, deleted))
+    return list(found)
+
+
+def _list_files(checkout: Path, directory: Path, tracked: set[str]) -> Iterator[str]:
+    for place, _, names in os.walk(directory):
+        for name in names:
+            path = str(Path(place, name).relative_to(checkout))
+            if path not in tracked:
+                yield path
+
+
+def _compare(checkout: Path, old: str, new: str) -> list[FileChange]:
+    """Return the changes between two commits, a rename as a deletion and an addition."""
+    changes = []
+    for change in git.compare_trees(checkout, old, new):
+        if change.source is None:
+            changes.append(change)
+        else:
+            changes.append(replace(change, kind=ChangeKind.DELETED, path=change.source))
+            changes.append(replace(change, kind=ChangeKind.ADDED))
+    return changes
+
+
+def _with(index: Path) -> dict[str, str]:
+    return {"GIT_INDEX_FILE": str(index)}
+
+
+def _names(paths: Iterable[str]) -> str:
+    names = sorted(paths)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
