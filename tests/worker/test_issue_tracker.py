@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from beads_issues import Issues
+from store_helpers import go, hire
 from wait_until import wait_until
 from weft.errors import StaleFence
-from weft.model import HUMAN, NewRun, NewTask, TaskRequest
+from weft.model import HUMAN, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.runs.progress import read_progress
 from weft.store import Store, open_store
 from weft.store.event_log import read_events
+from weft.store.leases import finish
 from weft.store.runs import submit_run
-from weft.store.tasks import approve, cancel, skip
+from weft.store.tasks import approve, cancel, reject, retry, skip
 from weft.worker.projections import News
 from weft.worker.projections.beads_program import (
     BLOCKED,
@@ -272,3 +274,35 @@ def test_a_tracker_that_another_worker_took_over_tells_nothing(
     with pytest.raises(StaleFence):
         tracker().apply(News(progress=read_progress(store, RUN), confirm=confirm))
     assert issues.raw_calls() == []
+
+
+@pytest.mark.parametrize("holders", ["one", "several"])
+def test_the_notes_of_an_issue_do_not_depend_on_its_holders(
+    issues: Issues, store: Store, tracker: Callable[..., IssueTracker], holders: str
+) -> None:
+    """Weakened, a holder knows only the reasons that were logged after it took over."""
+    issues.add("bd-1")
+    numbers = submit_run(store, NewRun(id=RUN, repo="r"), [NewTask(name="bd-1")], now=0)
+    hire(store)
+    following, after = tracker(), 0
+
+    def follow() -> None:
+        nonlocal following, after
+        events = read_events(store, after=after)
+        following.apply(News(progress=read_progress(store, RUN), events=events))
+        after = events[-1].id
+        if holders == "several":
+            following = tracker()
+
+    finish(store, go(store).fence, Outcome(state=State.GATING), now=1)
+    reject(store, numbers["bd-1"], "Too long.", now=2)
+    follow()
+    blocked = Outcome(state=State.BLOCKED, kind="other", reason="Which colour?")
+    finish(store, go(store, now=3).fence, blocked, now=3)
+    follow()
+    assert issues.now("bd-1")["notes"] == "weft: Which colour?"
+    retry(store, numbers["bd-1"], now=4)
+    finish(store, go(store, now=5).fence, Outcome(state=State.DONE), now=6)
+    follow()
+    assert issues.now("bd-1")["notes"] == "weft: Too long."
+    assert issues.now("bd-1")["status"] == "closed"

@@ -35,7 +35,7 @@ from weft.runs.run_target import choose_target
 from weft.runs.submission import preview_draft, submit_draft
 from weft.runs.wanted_projections import resume_projections
 from weft.store import Store
-from weft.store.event_log import last_event, list_surroundings
+from weft.store.event_log import last_event, list_of_kind
 
 _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
 
@@ -216,7 +216,7 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
         slots=at_once,
         now=time.time(),
     )
-    changed = list_surroundings(store, what.run)
+    changed = list_of_kind(store, what.run, "surroundings_changed")
     if what.shows == "nothing":
         yours = [{"task": one.task, "changes": one.data["changes"]} for one in changed]
         more = {**figures_as_dict(figures), "surroundings_changed": yours}

@@ -55,9 +55,9 @@ def history(tx: Transaction, task: int) -> list[Event]:
 
 
 @reads
-def list_surroundings(tx: Transaction, run: str) -> list[Event]:
-    """List the changes of the user's own environment during a run, oldest first."""
-    return [row_records.event(row) for row in tx.all("surroundings_of_run", run=run)]
+def list_of_kind(tx: Transaction, run: str, kind: str) -> list[Event]:
+    """List the events of one kind about the tasks of a run, oldest first; not admissions."""
+    return [row_records.event(row) for row in tx.all("events_of_kind", run=run, kind=kind)]
 
 
 @reads

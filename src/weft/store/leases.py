@@ -70,7 +70,7 @@ def note_changes(
     words."""
     lease, task = _current(tx, fence)
     known: set[str] = set()
-    for row in tx.all("surroundings_of_run", run=task["run"]) if task["run"] else ():
+    for row in tx.all("events_of_kind", run=task["run"], kind="surroundings_changed"):
         known.update(json.loads(row["data"])["causes"])
     fresh = [change for change in changes if _cause(change) not in known]
     if fresh:

@@ -24,10 +24,10 @@ WHERE task = :task AND kind <> 'task_admitted' ORDER BY id;
 -- The number of the newest event, 0 if there is none.
 SELECT COALESCE(MAX(id), 0) AS value FROM events;
 
--- name: surroundings_of_run
--- What changed around the attempts of a run, oldest first.
+-- name: events_of_kind
+-- The events of one kind about the tasks of a run, oldest first.
 SELECT e.id, e.at, e.kind, e.run, e.task, e.data
 FROM tasks t CROSS JOIN events e
 WHERE t.run = :run AND e.task = t.id AND e.kind <> 'task_admitted'
-    AND e.kind = 'surroundings_changed'
+    AND e.kind = :kind
 ORDER BY e.id;

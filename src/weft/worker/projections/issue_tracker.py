@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,10 +17,10 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import WeftError
-from weft.model import State, Task, TaskKind
+from weft.model import Event, State, Task, TaskKind
 from weft.runs.progress import RunProgress
 from weft.store import Store
-from weft.store.event_log import record_mirror_failure
+from weft.store.event_log import list_of_kind, record_mirror_failure
 from weft.worker.projections import News
 from weft.worker.projections.beads_program import (
     BLOCKED,
@@ -37,6 +37,7 @@ from weft.workspace.locks import Lock
 
 log = logging.getLogger(__name__)
 
+_SENT_BACK: Final = "task_sent_back"
 _TOGETHER: Final = 50  # issues `bd` is asked about at once
 _LONGEST: Final = 60.0  # seconds before a call is made again
 _LOCK_PAUSE: Final = 0.05  # seconds between two tries to lock
@@ -75,7 +76,7 @@ class IssueTracker:
         self._lock = lock  # a single process at a time calls `bd` for the repository
         self._pace = pace or Pace()
         self._seen: dict[int, Task] = {}
-        self._notes: dict[int, str] = {}  # why tasks were sent back
+        self._notes: dict[int, str] | None = None  # why tasks were sent back, once read
         self._wanted: dict[str, WantedStatus] = {}
         self._untold: dict[str, _Untold] = {}
         self._reported: set[str] = set()
@@ -108,17 +109,26 @@ class IssueTracker:
 
     def _take_in(self, news: News) -> None:
         """Find the issues whose wanted status has changed."""
-        for event in news.events:
-            if event.kind == "task_sent_back" and event.task is not None:
-                self._notes[event.task] = str(event.data["reason"])
+        notes = self._update_notes(news.events)
         fresh = [task for task in news.progress.tasks if self._seen.get(task.id) is not task]
         self._seen.update({task.id: task for task in fresh})
-        for task, wanted in _wanted(news.progress, fresh, self._notes):
+        for task, wanted in _wanted(news.progress, fresh, notes):
             if not is_id(task.name):
                 self._report(task.id, f"bd would not take {task.name[:80]!r} for an id.")
             elif self._wanted.get(task.name) != wanted:
                 self._wanted[task.name] = wanted
                 self._untold[task.name] = _Untold(task=task.id, wanted=wanted)
+
+    def _update_notes(self, events: Sequence[Event]) -> dict[int, str]:
+        """Note why tasks were sent back; the first time read all reasons, also those that an
+        earlier holder has handled."""
+        if self._notes is None:
+            self._notes = {}
+            events = list_of_kind(self._store, self._run, _SENT_BACK)
+        for event in events:
+            if event.kind == _SENT_BACK and event.task is not None:
+                self._notes[event.task] = str(event.data["reason"])
+        return self._notes
 
     def _tell_locked(self, issues: list[str], news: News) -> None:
         try:
