@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import InputError
+from weft.formats import count, dollars
 from weft.model import HERE, Demand
 
 MOST: Final = 2**50
@@ -28,8 +29,30 @@ class Shortage(Struct, frozen=True):
     capacity: int
 
     def __str__(self) -> str:
-        text = f"{self.resource} {self.used}/{self.capacity}"
-        return text if self.asked == 1 else f"{text}, asks {self.asked}"
+        """Say what is short and how much of it is in use: `a free agent, 3 of 3 busy`."""
+        busy = f"{self.used} of {self.capacity} busy"
+        kind, _, name = self.resource.partition(":")
+        owner, _, part = name.rpartition("/")
+        if is_consumable(self.resource):
+            used, limit, asked = map(dollars, (self.used, self.capacity, self.asked))
+            return f"the budget of {owner}: {used} of {limit} is used, an attempt reserves {asked}"
+        match kind:
+            case "worker":
+                return f"a free agent, {busy}"
+            case "run" if part == "agents":
+                return f"a free agent of {owner}, {busy}"
+            case "stage":
+                return f"a free {part} agent of {owner}, {busy}"
+            case "agent":
+                return f"agent {name}, {busy}"
+            case "provider":
+                return f"provider {name}, {busy}"
+            case "host" if part == "ram_mb":
+                return f"{self.asked} MB of memory, {self.used} of {self.capacity} in use"
+            case "host" if part == "port":
+                return f"{count(self.asked, 'port')}, {self.used} of {self.capacity} in use"
+        asked = "" if self.asked == 1 else f", it asks for {self.asked}"
+        return f"the limit {self.resource}, {self.used} of {self.capacity} in use{asked}"
 
 
 def attempt_demand(

@@ -37,7 +37,7 @@ def parse_agent(text: str, *, name: str, file: str) -> Agent:
     if not _NAME.fullmatch(name):
         raise InputError(f"{file}: an agent's name is made of letters, digits, `-`, `_` and `.`.")
     if name == HUMAN:
-        raise InputError(f"{file}: {HUMAN!r} stands for a person and cannot be an agent.")
+        raise InputError(f"{file}: {HUMAN!r} means a person and cannot be an agent.")
     document = frontmatter.read(text, file)
     settings: dict[str, Any] = {}
     for key, value in document.fields.items():

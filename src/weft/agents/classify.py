@@ -111,7 +111,7 @@ _ADVICE: Final = {
         "model with a larger context."
     ),
     ErrorClass.AUTH: "{program} is not logged in or not paid for; log in, then resume this agent.",
-    ErrorClass.CONFIG: "{program} cannot run as it is set up; install it or mend the agent file.",
+    ErrorClass.CONFIG: "{program} cannot run as it is set up; install it or edit the agent file.",
     ErrorClass.CRASH: "{program} ended unexpectedly.",
     ErrorClass.OTHER: "{program} gave up.",
 }

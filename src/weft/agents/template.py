@@ -36,7 +36,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "tests": "test files it may not edit",
         "refusal": "why the last attempt was refused",
         "change": "the commits to look at: change.base and change.candidate",
-        "findings": "what checks and reviewers said of the change",
+        "findings": "what checks and reviewers said about the change",
         "messages": "what others wrote to it: a list with sender and text",
         "sent": "tasks it has sent: a list with task, name, state and summary",
         "tools": "what weft's own tools are for, where there are any",

@@ -27,12 +27,14 @@ from weft.attempt.outcome import AttemptWork, NextState
 from weft.attempt.output_reader import OutputReader
 from weft.attempt.start_record import Order
 from weft.errors import InputError, Refused, StoreError, WeftError, find_passing_fault
+from weft.formats import listed
 from weft.model import ErrorClass, Grant, Outcome, Stage, State, TaskRequest
 from weft.process import BrokenOff
 from weft.process.agent_process import Exit, StopReason
 from weft.project.site import Site
 from weft.store.leases import count_failures, extend, finish, release
 from weft.store.tasks import get_task
+from weft.words import task_label
 from weft.workspace import Author, Candidate, Changes, Fingerprint, Workspace
 from weft.workspace.candidate import compose
 
@@ -243,10 +245,12 @@ def _ask_for_more(
     ended: Ended, outside: tuple[str, ...], wanted: tuple[str, ...], held: Mapping[str, int]
 ) -> State:
     """Send the task back with larger claims: other tasks hold files that it changed."""
-    holders = ", ".join(sorted({f"task {task}" for task in held.values()}))
+    tasks = [get_task(ended.site.store, number) for number in sorted(set(held.values()))]
+    within = ended.order.run
+    holders = listed([task_label(task.id, task.run, task.name, within=within) for task in tasks])
     reason = (
-        f"The agent changed {outcome.listed(outside)}, which it had not claimed and "
-        f"{holders} holds; the next attempt claims it from the start."
+        f"The agent changed {outcome.listed(outside)}, which {holders} is changing and this task "
+        "had not claimed; the next attempt claims it from the start."
     )
     next_ = NextState(state=State.READY, kind=ErrorClass.SCOPE, reason=reason)
     files = (*ended.order.files, *wanted)

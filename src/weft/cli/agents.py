@@ -70,7 +70,7 @@ def resume_command(directory: Path, name: str, as_json: bool) -> None:
     """Let a stopped agent be started again.
 
     weft stops an agent, in all processes, when its program is not logged in or is set up wrongly:
-    every task would fail the same way. Mend that first; `weft agents test NAME` tries the agent,
+    every task would fail the same way. Repair that first; `weft agents test NAME` tries the agent,
     and resumes it if it works.
     """
     resumed = resume(project.find(directory, os.environ), name)

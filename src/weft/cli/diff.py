@@ -51,7 +51,7 @@ def command(directory: Path, name: str, as_json: bool) -> None:
 def show(change: TaskDiff) -> None:
     """For people. What agents wrote may not steer the terminal, so the colours are ours."""
     which = "landed" if change.attempt is None else f"attempt {change.attempt}"
-    click.echo(f"task {change.task}, {which}: {change.base[:12]}..{change.commit[:12]}")
+    click.echo(f"{change.name}, {which}: {change.base[:12]}..{change.commit[:12]}")
     for line in change.patch.decode(errors="replace").splitlines():
         colour = next((colour for start, colour in _COLOURS if line.startswith(start)), None)
         click.echo(click.style(printable(line), fg=colour))

@@ -14,7 +14,7 @@ import click
 from weft.cli.output import json_option, print_json, say
 from weft.cli.task_follower import TaskFollower
 from weft.cli.worker_loops import look_on_there, serve
-from weft.formats import dollars
+from weft.formats import count, dollars
 from weft.model import Grant
 from weft.project import project
 from weft.project.project import Project
@@ -23,6 +23,7 @@ from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.event_log import last_event
 from weft.store.tasks import cancel, get_task
+from weft.words import state_word
 from weft.worker.engine import Interrupted
 
 _LINES: Final = 20  # of a long reason
@@ -97,12 +98,12 @@ def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool)
 
 def lines(result: dict[str, Any]) -> list[str]:
     """The summary for people."""
-    head = f"task {result['task']}: {result['state']}"
+    head = f"task {result['task']}: {state_word(result['state'])}"
     if result["reason"] and result["state"] != "blocked":
         head += f" ({result['reason']})"
     cost = f", {dollars(result['micro_usd'])}" if result["micro_usd"] else ""
     tokens = f", {result['tokens']:,} tokens" if result["tokens"] else ""
-    tries = f"{result['attempts']} attempt{'s' if result['attempts'] != 1 else ''}"
+    tries = count(result["attempts"], "attempt")
     found = ["", f"{head}: {tries}, {result['seconds']:.1f} s{tokens}{cost}"]
     if result["state"] == "blocked":  # the first line of why was just said
         found += [f"  {line}" for line in result["reason"].splitlines()[1:][-_LINES:]]

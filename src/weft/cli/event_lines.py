@@ -16,6 +16,7 @@ from weft.model import Event
 from weft.store import Store
 from weft.store.event_log import last_event, read_events
 from weft.store.tasks import get_task
+from weft.words import full_label
 
 _BEFORE: Final = 20  # events shown of what happened before
 _NET: Final = 1.0  # seconds after which to look although nobody rang
@@ -71,7 +72,7 @@ class _Lines:
     def _name(self, number: int) -> str:
         if number not in self._known:
             task = get_task(self._store, number)
-            self._known[task.id] = f"{task.run}/{task.name}" if task.run else f"task {task.id}"
+            self._known[task.id] = full_label(task) if task.run else f"task {task.id}"
         return self._known[number]
 
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from weft.formats import first_line, whole_line
+from weft.formats import count, first_line, whole_line
 from weft.model import UNCHECKED, Event
+from weft.words import state_word
 
 Naming = Callable[[int], str]
 """What people call the task of a number."""
@@ -25,29 +26,29 @@ _MOST: Final = 8  # values of a list that a line names
 TEXTS: Final[Mapping[str, str]] = {
     "agent_resumed": "agent {agent} may run again",
     "agent_stopped": "! agent {agent} is stopped: {reason}",
-    "attempt_adopted": "▶ {who}goes on, adopted from a weft that is gone",
+    "attempt_adopted": "▶ {who}goes on: this worker took it over from a dead one",
     "attempt_released": "✗ {tried} handed back: {reason}",
     "branch_landed": "■ landed on {branch} as {new:.12}",
     "branch_landing_withdrawn": "! not landed: {whole_reason}",
-    "capacity_reserved": "  {who}was passed over often: capacity is kept free for it",
+    "capacity_reserved": "  {who}waited long: capacity is kept free for it",
     "claims_extended": "  {who}claims more: {files}",
-    "drain_undone": "work starts again",
-    "drained": "! drained: nothing starts any more",
-    "entry_queued": "  {who}asks to land",
-    "entry_withdrawn": "↩ {who}withdrawn from the gate",
+    "drain_undone": "tasks start again",
+    "drained": "! drained: no task starts any more",
+    "entry_queued": "  {who}waits for the gate",
+    "entry_withdrawn": "↩ {who}taken back from the gate",
     "gate_blocked": "! the gate needs you: {whole_reason}",
     "gate_unblocked": "the gate goes on",
     "lease_reaped": "✗ {of}its process is gone: {proof}",
     "limit_set": "limit {resource} is {capacity}",
     "message_sent": "  {of}a message from {sender}",
     "mirror_failed": "  {of}its issue is not up to date: {reason}",
-    "offer_rejected": "{of}the offer was turned down by {worker}",
+    "offer_rejected": "{of}{worker} declined the offer",
     "offer_withdrawn": "{of}the offer was not answered",
-    "preference_ended": "{of}{worker} did not take it; whoever can may",
+    "preference_ended": "{of}{worker} did not take it; any worker may now",
     "provider_penalised": "  {provider} is rate limited; fewer agents at a time",
     "run_ended": "■ run ended",
     "run_started": "▶ run started",
-    "run_submitted": "run submitted, {tasks} tasks",
+    "run_submitted": "run submitted, {task_count}",
     "run_updated": "! run updated: {changes}",
     "task_approved": "✓ {who}approved {note}",
     "task_assigned": "{who}assigned to {worker}",
@@ -57,20 +58,17 @@ TEXTS: Final[Mapping[str, str]] = {
     "task_passed_on": "✓ {who}on to {stage}",
     "task_paused": "‖ {who}paused",
     "task_rejected": "↩ {who}rejected: {reason}",
-    "task_reopened": "▶ {who}reopened (it was {was})",
+    "task_reopened": "▶ {who}reopened (it was {was_word})",
     "task_resumed": "▶ {who}resumed",
     "task_sent_back": "↩ {who}sent back: {reason}",
     "task_submitted": "{who}submitted",
-    "task_unparked": "▶ {of}its time has come",
+    "task_unparked": "▶ {who}is ready again: its wait is over",
     "token_created": "token {token} made for {name}: {scopes}",
     "token_revoked": "token {token} revoked",
     "worker_departed": "worker {worker} left",
-    "store_copied": "this store is a copy, and its own from now on",
-    "worker_registered": "worker {worker} came, with {slots} slots",
+    "store_copied": "this store was copied; the copy goes on by itself",
+    "worker_registered": "worker {worker} joined, {slot_count}",
 }
-
-
-_GOT: Final = {"gating": "has its candidate"}
 
 
 class About(Struct, frozen=True, kw_only=True):
@@ -122,6 +120,9 @@ def _fields(data: Data, about: About) -> dict[str, Any]:
         "who": f"{about.task} " if about.task else "",
         "of": f"{about.task}: " if about.task else "",
         "tried": _tried(data, about),
+        "task_count": count(int(data.get("tasks", 0)), "task"),
+        "slot_count": count(int(data.get("slots", 0)), "slot"),
+        "was_word": state_word(str(data.get("was", ""))),
         "reason": first_line(reason),
         "whole_reason": whole_line(reason),  # for whoever has to do something about it
     }
@@ -147,10 +148,11 @@ def _admitted(data: Data, about: About) -> str:
 def _finished(data: Data, about: About) -> str:
     tried = _tried(data, about)
     if data["outcome"] == "success":
-        return f"✓ {tried} " + _GOT.get(data["state"], f"→ {data['state']}")
+        return f"✓ {tried}: the agent is done → {state_word(data['state'])}"
     needed = data["state"] == "blocked"
     reason = whole_line(data["reason"]) if needed else first_line(data["reason"])
-    return f"✗ {tried}: {data['outcome']}: {reason} → {data['state']}"
+    cause = "" if data["outcome"] == "other" else f"{data['outcome'].replace('_', ' ')}: "
+    return f"✗ {tried}: {cause}{reason} → {state_word(data['state'])}"
 
 
 def _ended(state: str) -> Special:
@@ -194,9 +196,9 @@ def _surroundings(data: Data, about: About) -> str:
     more = int(data["all"]) - len(changes[:_CHANGES])
     told = " ".join([*changes[:_CHANGES], *([f"And {more} more."] if more else [])])
     return (
-        f"! while {_tried(data, about)} was under way, something of yours changed: {told} If that "
-        "was not you, an agent reached out of its workspace: look, undo it, and give the agent a "
-        "sandbox (`sandbox: landlock` in its file). It is not told again in this run."
+        f"! while {_tried(data, about)} was working, files of yours changed: {told} If you did not "
+        "change them, an agent left its workspace: undo the change and give the agent a sandbox "
+        "(`sandbox: landlock` in its file). weft warns once per run."
     )
 
 

@@ -19,16 +19,10 @@ from weft.runs.attention import Attention, explain_silence, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.store.overview import Overview, WorkerView, overview
 from weft.store.workers import list_silent
+from weft.words import STATE_WORDS, count_states, task_label
 
 _MOST: Final = 200  # tasks shown
-_ORDER: Final = (
-    ("running", "running"),
-    ("gating", "at the gate"),
-    ("offered", "offered"),
-    ("parked", "parked"),
-    ("paused", "paused"),
-)
-_MET: Final = ("done", "skipped")
+_ORDER: Final = ("running", "gating", "offered", "parked", "paused")
 
 
 @click.command(name="ps")
@@ -85,21 +79,21 @@ def lines(seen: Overview, needs: Attention, silent: Sequence[Worker], now: float
     if silent:
         found += [*_gap(found), "SILENT"]
         found += [f"  ! {explain_silence(one, now)}" for one in silent]
-    for state, heading in _ORDER:
+    for state in _ORDER:
         tasks = [one for one in seen.tasks if _shown_as(one) == state]
         if tasks:
-            found += [*_gap(found), heading.upper()]
+            found += [*_gap(found), STATE_WORDS[state].upper()]
             found += [f"  {called(one)}  {_doing(one, now)}  {one.title}" for one in tasks]
     if seen.runs:
         found += [*_gap(found), "RUNS"]
         found += [f"  {_progress(run, counts, seen)}" for run, counts in seen.runs.items()]
     if len(seen.tasks) >= _MOST:
         found.append(f"  … only the first {_MOST} tasks are shown.")
-    return found or ["Nothing is under way."]
+    return found or ["No task is under way."]
 
 
 def called(one: WorkerView) -> str:
-    return f"{one.id} {one.run}/{one.name}" if one.run else str(one.id)
+    return task_label(one.id, one.run, one.name)
 
 
 def _shown_as(one: WorkerView) -> str:
@@ -118,19 +112,16 @@ def _doing(one: WorkerView, now: float) -> str:
         return f"until {clock(one.until)} ({first_line(one.reason) or 'backing off'})"
     if one.state == "offered":
         return f"to {one.worker}"
-    return f"since {duration(now - one.since)}"
+    return f"for {duration(now - one.since)}"
 
 
 def _progress(run: str, counts: Mapping[str, int], seen: Overview) -> str:
     if not run:
-        told = ", ".join(f"{n} {state}" for state, n in sorted(counts.items()))
-        return f"without a run: {told}"
-    done = sum(counts.get(state, 0) for state in _MET)
-    rest = [f"{n} {state}" for state, n in sorted(counts.items()) if state not in _MET]
-    place = ", waits for a place among the runs" if run in seen.waiting else ""
-    return (
-        f"{run}: {done} of {sum(counts.values())} done{''.join(f', {one}' for one in rest)}{place}"
-    )
+        return f"without a run: {count_states(counts)}"
+    rest = {state: number for state, number in counts.items() if state != "done"}
+    place = "waiting for a place among the runs" if run in seen.waiting else ""
+    done = f"{counts.get('done', 0)} of {sum(counts.values())} done"
+    return f"{run}: " + ", ".join(part for part in (done, count_states(rest), place) if part)
 
 
 def _gap(found: list[str]) -> list[str]:

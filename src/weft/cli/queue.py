@@ -17,6 +17,7 @@ from weft.formats import first_line
 from weft.model import Task
 from weft.project import project
 from weft.runs.queue_view import QueueView, read_queue
+from weft.words import entry_word, full_label
 
 _MOST: Final = 100
 
@@ -37,21 +38,17 @@ def command(directory: Path, as_json: bool) -> None:
 
 def lines(queue: QueueView) -> Iterator[str]:
     if not queue.ready and not queue.entries:
-        yield "Nothing is ready, and nothing waits to land."
+        yield "No task is ready, and none waits for the gate."
     for number, (task, waits) in enumerate(queue.ready, 1):
         held = "; ".join(wait.text for wait in waits) or "starts next"
-        yield f"{number:>4}  {_called(task)}  {_title(task)}  [{held}]"
+        yield f"{number:>4}  {full_label(task)}  {_title(task)}  [{held}]"
     if queue.count > len(queue.ready):
         yield f"      … and {queue.count - len(queue.ready)} more"
     for run, entries in groupby(queue.entries, key=lambda entry: entry.run):
         yield f"gate of {run}"
         for number, entry in enumerate(entries, 1):
-            alone = ", alone" if entry.alone else ""
-            yield f"{number:>4}  {queue.names[entry.id]}  {entry.state}{alone}"
-
-
-def _called(task: Task) -> str:
-    return f"{task.id} {task.run}/{task.name}" if task.run else str(task.id)
+            alone = ", tested alone" if entry.alone else ""
+            yield f"{number:>4}  {queue.names[entry.id]}  {entry_word(entry.state)}{alone}"
 
 
 def _title(task: Task) -> str:

@@ -21,7 +21,7 @@ from weft.cli.run_summary import figures_as_dict, summary_lines
 from weft.cli.runs import difference_lines
 from weft.cli.view import is_possible
 from weft.errors import InputError
-from weft.formats import micro_dollars
+from weft.formats import listed, micro_dollars
 from weft.model import TargetState
 from weft.project import project
 from weft.project.project import Project
@@ -154,7 +154,7 @@ def _refuse_for_old_runs(ctx: click.Context) -> None:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
     if given:
-        raise InputError(f"{' and '.join(given)} can be said of a new run only, not with --resume.")
+        raise InputError(f"{listed(given)} can be given for a new run only, not with --resume.")
 
 
 def _resume(

@@ -43,7 +43,7 @@ def prepare_plan(project: Project, directory: Path, file: str, options: RunOptio
         if problem.severity is Severity.ERROR:
             click.echo(f"{_place(problem)}: {problem.message} {problem.suggestion}", err=True)
     if checked.failed:
-        raise InputError(f"{file} has errors; mend them first (`weft plan check {file}`).")
+        raise InputError(f"{file} has errors; correct them first (`weft plan check {file}`).")
     return Ahead(checked=checked, draft=draft_run(project, checked, path, options))
 
 

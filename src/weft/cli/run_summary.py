@@ -11,6 +11,7 @@ from weft.formats import count, dollars, duration
 from weft.model import Event, State, TargetState, Task
 from weft.runs.progress import RunProgress
 from weft.runs.run_figures import RunFigures
+from weft.words import task_state
 
 _WIDTH: Final = 60  # of bars
 _CHART: Final = 96  # columns of the chart
@@ -73,12 +74,12 @@ def _changes(progress: RunProgress, changed: Sequence[Event]) -> Iterator[str]:
             changes.setdefault(change, {})[names.get(event.task or 0, "")] = None
     if not changes:
         return
-    yield "! something of yours changed while agents were at work:"
+    yield "! files of yours changed while agents were working:"
     for change, tasks in list(changes.items())[:_CHANGES]:
         yield f"    {change} ({', '.join(tasks)})"
     if len(changes) > _CHANGES:
         yield f"    … and {len(changes) - _CHANGES} more"
-    yield "  If that was not you, an agent reached out of its workspace; `weft why TASK` says more."
+    yield "  If you did not change them, an agent left its workspace; see `weft why TASK`."
 
 
 def _next(progress: RunProgress) -> str:
@@ -144,7 +145,7 @@ def _chart(progress: RunProgress) -> list[str]:
         names = {lane: (f"slot {lane + 1}", "") for lane in sorted(set(lanes))}
     else:
         lanes = [attempt.task for attempt, _ in spans]
-        names = {task.id: (_short_name(task), str(task.state)) for task in progress.work}
+        names = {task.id: (_short_name(task), task_state(task)) for task in progress.work}
     for lane, bar in zip(lanes, bars, strict=True):
         rows.setdefault(lane, []).append(bar)
     chart = GanttChart(

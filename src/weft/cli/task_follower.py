@@ -43,7 +43,7 @@ class TaskFollower:
             self._tell_result(task.result)
             return True
         if task.state is State.READY and self._is_stopped(task.agent):
-            self._say(f"✗ agent {task.agent} is stopped, for everybody, until it is mended")
+            self._say(f"✗ agent {task.agent} is stopped; `weft agents test {task.agent}` shows why")
             cancel(self._store, self._task, now=time.time(), reason="its agent is stopped")
             return True
         self._tell_waits(task.state)
@@ -68,7 +68,7 @@ class TaskFollower:
             return
         reasons = [wait.text for wait in probe(self._store, self._task, now=time.time())]
         if reasons and reasons != self._told:
-            self._say("… waits: " + "; ".join(reasons))
+            self._say("… " + "; ".join(reasons))
         self._told = reasons
 
     def _tell_result(self, result: str) -> None:

@@ -14,11 +14,20 @@ from msgspec.structs import asdict
 from weft.cli.event_text import line
 from weft.cli.output import json_option, print_json, say
 from weft.cli.task_arguments import print_chosen_run, task_argument
-from weft.formats import bounded_line, clock, dollars, duration, first_line, whole_line
-from weft.model import Attempt
+from weft.formats import (
+    bounded_line,
+    clock,
+    dollars,
+    duration,
+    first_line,
+    listed,
+    whole_line,
+)
+from weft.model import Attempt, CheckVerdict
 from weft.project import project
 from weft.runs.attention import explain_silence
 from weft.runs.explanation import AtGate, Explanation, explain_task
+from weft.words import entry_word, full_label, task_state
 
 _CURES: Final = {
     "blocked": ("weft retry", "weft skip"),
@@ -37,8 +46,9 @@ _LINES: Final = 20  # of a conflict's or a failed check's report
 def command(directory: Path, name: str, as_json: bool) -> None:
     """Show where a task is, since when, and why it waits.
 
-    For a ready task also its place in the order, for one at the gate its checks and conflicts,
-    and for all of them what happened before.
+    For a ready task also its place in the order; for a task at the gate its checks and conflicts,
+    with the failed command, its last lines and a shell line that runs it again; and the events
+    before.
     """
     now = time.time()
     with project.find(directory, os.environ).open_store() as store:
@@ -48,68 +58,82 @@ def command(directory: Path, name: str, as_json: bool) -> None:
         print_json(as_dict(found))
     else:
         for line in lines(found, now):
-            say(bounded_line(line, f"weft why {found.task.id} --json"))
+            say(bounded_line(line, f"weft why {full_label(found.task)} --json"))
 
 
 def lines(why: Explanation, now: float) -> Iterator[str]:
     task = why.task
-    who = f" ({task.run}/{task.name})" if task.run else ""
-    yield f"task {task.id}{who}: {task.request.title or first_line(task.text)}"
-    yield f"{task.state} since {clock(task.since)}, for {duration(now - task.since)}" + (
+    name = full_label(task)
+    yield f"task {name}: {task.request.title or first_line(task.text)}"
+    yield f"{task_state(task)} since {clock(task.since)}, for {duration(now - task.since)}" + (
         f": {whole_line(task.reason)}" if task.reason else ""
     )
     if task.until is not None:
-        yield f"until {clock(task.until)}, in {duration(task.until - now)}"
+        yield f"  goes on in {duration(max(0.0, task.until - now))}"
     running = why.attempts[-1] if why.attempts and why.attempts[-1].ended is None else None
     if running is not None:
-        yield f"attempt {running.number} by {running.agent} at {running.worker}"
+        yield f"  attempt {running.number} by {running.agent} at {running.worker}"
     if why.silent is not None:
         yield f"  ! {explain_silence(why.silent, now)}"
-    for wait in why.waits:
-        if task.state not in _CURES:  # for what people hold up, the reason is said already
-            yield f"  waits: {wait.text}"
     if task.state in _CURES:
-        yield "  needs you: " + " or ".join(f"`{one} {task.id}`" for one in _CURES[task.state])
+        cures = " or ".join(f"`{cure} {name}`" for cure in _CURES[task.state])
+        yield f"  needs you: {cures}"
+    else:
+        yield from (f"  {wait.text}" for wait in why.waits)
+    yield from (f"  {obstacle}" for obstacle in why.obstacles)
     if task.state == "ready" and not why.waits:
-        yield "  waits for nothing: the next free worker takes it"
+        yield "  starts next: the next free worker takes it"
     if why.place is not None:
-        ahead = ", ".join(str(one) for one in why.place.ahead)
-        behind = f", right behind {ahead}" if ahead else ""
+        behind = f", right behind {', '.join(why.place.ahead_names)}" if why.place.ahead else ""
         yield f"place {why.place.number} of {why.place.of} ready{behind}"
         yield f"  because of: {why.place.reason}"
     if why.gate is not None:
-        yield from _gate_lines(why.gate)
+        yield from _gate_lines(why.gate, now)
     if why.attempts or why.events:
         yield ""
         yield "before"
         yield from _history_lines(why)
 
 
-def _gate_lines(gate: AtGate) -> Iterator[str]:
-    if gate.number is not None:
-        alone = ", in no batch with others" if gate.entry.alone else ""
-        yield f"gate: {gate.entry.state}, place {gate.number} of {gate.of}{alone}"
+def _gate_lines(gate: AtGate, now: float) -> Iterator[str]:
+    state = entry_word(gate.entry.state)
+    if gate.check is not None:
+        together = [gate.names[id] for id in gate.check.entries if id != gate.entry.id]
+        beside = f", together with {listed(together)}" if together else ""
+        yield f"gate: being checked now, for {duration(now - gate.check.since)}{beside}"
+    elif gate.number is not None:
+        alone = ", tested alone" if gate.entry.alone else ""
+        yield f"gate: {state}, place {gate.number} of {gate.of}{alone}"
     else:
-        yield f"gate: {gate.entry.state}"
+        yield f"gate: {state}"
     if gate.blocked:
-        yield f"  the gate waits for a person: {whole_line(gate.blocked)}"
+        yield f"  the gate needs you: {whole_line(gate.blocked)}"
     for verdict in gate.verdicts:
-        mark = "✓" if verdict.passed else "✗"
-        of = ", ".join(gate.names.get(one, one) for one in verdict.combination)
-        took = f" in {duration(verdict.seconds)}" if verdict.seconds else ""
-        if not verdict.checked:
-            yield f"  no check is configured for {of}"
-            continue
-        had = "failed" if verdict.passed else "passed"
-        flaky = f": flaky, the same had {had}" if verdict.number in gate.flaky else ""
-        yield f"  {mark} check ({verdict.purpose}) of {of}{took}{flaky}"
-        if not verdict.passed:
-            printed = gate.outputs[verdict.number].splitlines()[-_LINES:]
-            yield from (f"      {line}" for line in printed)
+        yield from _verdict_lines(gate, verdict)
     for conflict in gate.conflicts:
-        others = ", ".join(gate.names.get(one, one) for one in conflict.after)
-        yield f"  ✗ does not merge after {others or 'what has landed'}"
+        others = ", ".join(gate.names.get(other, other) for other in conflict.after)
+        yield f"  ✗ does not merge after {others or 'the landed tasks'}"
         yield from (f"      {line}" for line in conflict.report.splitlines()[:_LINES])
+
+
+def _verdict_lines(gate: AtGate, verdict: CheckVerdict) -> Iterator[str]:
+    mark = "✓" if verdict.passed else "✗"
+    tasks = ", ".join(gate.names.get(entry, entry) for entry in verdict.combination)
+    took = f" in {duration(verdict.seconds)}" if verdict.seconds else ""
+    if not verdict.checked:
+        yield f"  no check is configured for {tasks}"
+        return
+    had = "failed" if verdict.passed else "passed"
+    flaky = f": flaky, the same check {had} before" if verdict.number in gate.flaky else ""
+    yield f"  {mark} check ({verdict.purpose}) of {tasks}{took}{flaky}"
+    if verdict.passed:
+        return
+    again = gate.reproductions.get(verdict.number)
+    if again is not None:
+        yield f"    failed: {again.command}"
+    yield from (f"      {line}" for line in gate.outputs[verdict.number].splitlines()[-_LINES:])
+    if again is not None:
+        yield f"    reproduce: {again.line}"
 
 
 def _history_lines(why: Explanation) -> Iterator[str]:
@@ -130,7 +154,7 @@ def _began(one: Attempt) -> str:
     stage = f", {one.stage}" if one.stage not in (None, one.agent) else ""
     took = f", took {duration(one.ended - one.started)}" if one.ended is not None else ""
     cost = f", {dollars(one.micro_usd)}" if one.micro_usd else ""
-    return f"▶ attempt {one.number} ({one.agent or 'nobody'}{stage}){took}{cost}"
+    return f"▶ attempt {one.number} ({one.agent or 'a person'}{stage}){took}{cost}"
 
 
 def as_dict(why: Explanation) -> dict[str, Any]:
@@ -144,6 +168,7 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         "reason": task.reason,
         "until": task.until,
         "waits": [asdict(one) for one in why.waits],
+        "obstacles": list(why.obstacles),
         "place": None if why.place is None else asdict(why.place),
         "gate": None if why.gate is None else _gate_dict(why.gate),
         "attempts": [asdict(one) for one in why.attempts],
@@ -155,6 +180,7 @@ def as_dict(why: Explanation) -> dict[str, Any]:
 
 
 def _gate_dict(gate: AtGate) -> dict[str, Any]:
+    lines = {number: again.line for number, again in gate.reproductions.items()}
     return {
         "entry": gate.entry.id,
         "state": gate.entry.state,
@@ -162,13 +188,15 @@ def _gate_dict(gate: AtGate) -> dict[str, Any]:
         "of": gate.of,
         "alone": gate.entry.alone,
         "blocked": gate.blocked,
+        "checked_since": gate.check and gate.check.since,
         "verdicts": [
             {
-                **asdict(one),
-                "output": gate.outputs.get(one.number),
-                "flaky": one.number in gate.flaky,
+                **asdict(verdict),
+                "output": gate.outputs.get(verdict.number),
+                "flaky": verdict.number in gate.flaky,
+                "reproduce": lines.get(verdict.number),
             }
-            for one in gate.verdicts
+            for verdict in gate.verdicts
         ],
         "conflicts": [asdict(one) for one in gate.conflicts],
     }

@@ -19,6 +19,7 @@ from weft.project import project
 from weft.store import Store
 from weft.store.event_log import last_event, read_events
 from weft.store.tasks import get_task
+from weft.words import full_label
 from weft.worker.engine import Interrupted, guard
 
 _STARTS: Final = ("task_admitted", "attempt_adopted")
@@ -90,7 +91,7 @@ class WorkerLog:
         if event.task is None or data.get("fence") not in self._fences or line(event) is None:
             return
         task = get_task(self._store, event.task)
-        about = About(task=f"task {task.id} ({task.name}, {task.agent})")
+        about = About(task=f"{full_label(task)} ({task.agent})")
         text = self._teller.line(event, about)
         if text:
             told = {"event": event.kind, "at": event.at, "task": task.id, "name": task.name}

@@ -43,7 +43,7 @@ def make_verdict(job: CheckJob, result: CheckResult) -> CheckVerdict:
         purpose=job.check.purpose.value,
         tree=job.tree,
         check_id=job.check_id,
-        commands=job.commands,
+        commands=job.commands if result.passed else result.ran,
         passed=result.passed,
         seconds=result.seconds,
     )

@@ -59,6 +59,7 @@ class CheckResult(Struct, frozen=True, kw_only=True):
     passed: bool
     seconds: float
     output: str
+    ran: tuple[Command, ...] = ()  # the commands up to the one that failed
 
 
 class CheckLost(Exception):
@@ -221,11 +222,13 @@ class CheckRun:
                 raise SetUpFailed(f"The set-up command failed.\n{result.output}")
 
     async def _run_all(self, place: Workspace, commands: Sequence[Command]) -> CheckResult:
+        ran = []
         for command in commands:
+            ran.append(command)
             result = await self._run(place, command, self._site.config.gate.timeout)
             if not result.passed:
                 break
-        return result
+        return replace(result, ran=tuple(ran))
 
     async def _run(self, place: Workspace, command: Command, seconds: float) -> CheckResult:
         """Run a command until the end of the last process that it started."""

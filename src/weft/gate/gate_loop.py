@@ -127,7 +127,7 @@ class Gate:
         if not isinstance(error, WeftError | OSError):
             log.error("the gate of run %s failed", self.run, exc_info=error)
         text = str(error) or type(error).__name__
-        reason = f"The gate cannot go on: {text} Mend that, then `weft resume {self.run}`."
+        reason = f"The gate cannot go on: {text} Repair that, then `weft resume {self.run}`."
         try:
             block_gate(self._site.store, fence, self.run, reason, now=time.time())
         except (Refused, StoreError) as refused:

@@ -27,6 +27,7 @@ from weft.store.gate import read_gate
 from weft.store.runs import get_run, list_settings
 from weft.store.server_operations import ServedProject, hosted
 from weft.store.tasks import get_task
+from weft.words import task_state
 from weft.workspace.names import trunk_ref
 
 
@@ -183,8 +184,9 @@ def _once(store: Store, rows: GateRows) -> Iterator[str]:
     tasks = Counter(
         task for entry in rows.entries if entry.state == "landed" for task in entry.tasks
     )
-    for task, times in tasks.items():
+    for number, times in tasks.items():
+        task = get_task(store, number)
         if times > 1:
-            yield f"task {task} landed {times} times"
-        if get_task(store, task).state is not State.DONE:
-            yield f"task {task} landed, but is {get_task(store, task).state}"
+            yield f"task {task.name} landed {times} times"
+        if task.state is not State.DONE:
+            yield f"task {task.name} landed, but is {task_state(task)}"

@@ -28,6 +28,7 @@ from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_attempts, list_tasks
+from weft.words import full_label, task_state
 from weft.workspace.names import BRANCHES
 from weft.workspace.workspace_records import WorkspacePool
 
@@ -158,9 +159,9 @@ def _staying(
         if task is None:
             why = _without_task(root, tips.get(name), branches)
         elif task.state not in TERMINAL:
-            why = f"task {task.id} is {task.state}"
+            why = f"task {full_label(task)} is {task_state(task)}"
         elif _is_result(store, task, number):
-            why = _untaken(root, tips.get(name), branches, f"the result of task {task.id}")
+            why = _untaken(root, tips.get(name), branches, f"the result of task {full_label(task)}")
         else:
             why = None
         if why is not None:

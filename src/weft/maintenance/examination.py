@@ -156,28 +156,28 @@ def _store(place: Project, store: Store, now: float) -> Iterator[Finding]:
         text=damage or f"{store.database.version()}, {store.database.place}",
     )
     limits = list_limits(store, now=now)
-    binding = [limit for limit in limits if limit.used >= limit.effective]
+    reached = [limit for limit in limits if limit.used >= limit.effective]
     different = differences(store, place.config.stated)
     for difference in different:
         yield Finding(name="limits", good=False, text=difference)
     if not different:
-        text = f"{len(limits)} set, {len(binding) or 'none'} reached; this configuration agrees"
+        text = f"{len(limits)} set, {len(reached) or 'none'} reached; this configuration agrees"
         yield Finding(name="limits", good=True, text=text)
     for worker in list_silent(store, now=now):
         text = explain_silence(worker, now)
         yield Finding(name="workers", good=True, text=text, notable=True)
     stopped = list_stopped(store, now=now)
     for name, reason in stopped.items():
-        yield Finding(name="binds", good=True, text=explain_stopped(name, reason), notable=True)
-    for limit in binding:
+        yield Finding(name="agents", good=True, text=explain_stopped(name, reason), notable=True)
+    for limit in reached:
         if limit.resource.removeprefix("agent:") not in stopped:
-            yield Finding(name="binds", good=True, text=_binding(limit), notable=True)
+            yield Finding(name="limits", good=True, text=_reached(limit), notable=True)
 
 
-def _binding(limit: Limit) -> str:
+def _reached(limit: Limit) -> str:
     if limit.capacity == 0:
         return f"{limit.resource} is paused (`weft limits set {limit.resource} N` resumes it)"
     lowered = f", lowered from {limit.capacity} by rate limits"
-    return f"{limit.resource} {limit.used}/{limit.effective}" + (
+    return f"{limit.resource} is reached, {limit.used} of {limit.effective}" + (
         lowered if limit.effective < limit.capacity else ""
     )

@@ -204,7 +204,7 @@ def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
         problems.error(
             given[0].place,
             "bad-value",
-            "`files: none` claims nothing, and cannot stand beside files.",
+            "`files: none` claims no file, and cannot be combined with files.",
             'Remove one of the two; a file called none is written "none".',
         )
     notes.values["files"] = _paths(items, problems) or None

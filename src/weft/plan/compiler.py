@@ -159,7 +159,7 @@ def _groups(
             (tasks[0].line, tasks[0].column),
             code,
             f"The group {shorten(name)!r} cannot start together: {reason}.",
-            "Its tasks start one by one; leave off `parallel-group:`, or mend what parts them.",
+            "Its tasks start one by one; leave off `parallel-group:`, or remove the obstacle.",
         )
     return tuple(groups)
 

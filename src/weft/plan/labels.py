@@ -58,7 +58,7 @@ def label_tasks(section: Section, phase: str, problems: Problems) -> Labels:
                 problems.warn(
                     (task.line, task.column),
                     "odd-number",
-                    f"Task {task.sentence.number} stands in phase {phase}, "
+                    f"Task {task.sentence.number} is in phase {phase}, "
                     f"and is taken for its task {number}.",
                     "Number the tasks of each phase from 1.",
                 )

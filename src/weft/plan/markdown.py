@@ -291,6 +291,6 @@ def _report_lost_notes(sections: Sequence[Section], problems: Problems) -> None:
         problems.warn(
             note.place,
             "lost-annotation",
-            f"{note.key!r} stands where there is no task, and is ignored.",
+            f"{note.key!r} is outside any task, and is ignored.",
             "Put it under the heading of its phase, or under its task.",
         )

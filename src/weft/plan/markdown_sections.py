@@ -224,7 +224,7 @@ class _Walk:
                 self._problems.warn(
                     note.place,
                     "lost-annotation",
-                    f"{note.key!r} stands in a list item that is no task, and is ignored.",
+                    f"{note.key!r} is in a list item that is no task, and is ignored.",
                     "Write `- [ ]` before the item if it is a task.",
                 )
 

@@ -89,7 +89,7 @@ class Problems:
             code="too-many-problems",
             severity=Severity.ERROR if self.failed else Severity.WARNING,
             message=f"{missing} more problems are not listed.",
-            suggestion="Mend the first ones and check again.",
+            suggestion="Correct the first errors and check again.",
         )
         return (*by_place, left_out)
 

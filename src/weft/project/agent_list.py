@@ -101,7 +101,7 @@ def resume(project: Project, name: str) -> bool:
 def explain_stopped(name: str, reason: str) -> str:
     """Name the cure for a stopped agent."""
     return (
-        f"Agent {name} is stopped ({reason.rstrip('.')}). Once that is mended, "
+        f"Agent {name} is stopped ({reason.rstrip('.')}). Repair that first; "
         f"`weft agents test {name}` tries it and lets it start again."
     )
 

@@ -36,6 +36,7 @@ from weft.store.event_log import history
 from weft.store.limit_table import identity
 from weft.store.server_operations import hosted
 from weft.store.tasks import get_task, list_attempts
+from weft.words import full_label, task_state
 
 log = logging.getLogger(__name__)
 
@@ -212,7 +213,7 @@ class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
         known = self.attempts()
         if not known:
             name = describe_task(self.task)
-            raise Refused(f"{name} is {self.task.state}: it has not been started yet.")
+            raise Refused(f"{name} is {task_state(self.task)}: it has not been started yet.")
         for attempt in known:
             if number in (None, attempt.number):
                 return known[-1] if number is None else attempt
@@ -235,8 +236,8 @@ class TaskLog(Struct, frozen=True, kw_only=True, dict=True):
         ]
         if not lines or self.plain:
             raise Refused(
-                f"The output of attempt {attempt.number} of task {attempt.task} is not here: it "
-                f"ran as {attempt.worker}, or has been cleaned up."
+                f"The output of attempt {attempt.number} of task {full_label(self.task)} is not "
+                f"here: it ran as {attempt.worker}, or `weft clean` has removed it."
             )
         return [LogLine(attempt=attempt.number, text=text) for text in lines]
 

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 
 from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
-from weft.formats import clock, dollars, duration, first_line
+from weft.formats import clock, count, dollars, duration, first_line
 from weft.model import Worker
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
+from weft.words import state_word, task_label
 
 _DOLLAR: Final = 1_000_000
 _NAMES: Final = 6  # of many runs
@@ -128,7 +129,7 @@ def _drained(prospects: Prospects) -> Iterator[AttentionItem]:
     if prospects.drained is not None:
         yield AttentionItem(
             subject="weft",
-            text="is drained: nothing starts",
+            text="is drained: no task starts",
             do=("weft drain --undo",),
             runs=frozenset(course.run for course in prospects.courses if not course.over),
             since=prospects.drained,
@@ -140,7 +141,7 @@ def _gates(prospects: Prospects) -> Iterator[AttentionItem]:
         if course.gate:
             yield AttentionItem(
                 subject=f"the gate of {course.run}",
-                text=f"waits for you: {first_line(course.gate)}",
+                text=f"needs you: {first_line(course.gate)}",
                 do=(f"weft resume {course.run}",),
                 runs=frozenset({course.run}),
             )
@@ -190,19 +191,18 @@ def _used_up(short: Shortage, runs: frozenset[str]) -> AttentionItem:
     run = short.resource.removeprefix("run:").removesuffix("/usd")
     return AttentionItem(
         subject=f"the budget of {run}",
-        text=f"is used up: {dollars(short.used)} of {dollars(short.capacity)} is spent, and the "
-        f"next attempt sets {dollars(short.asked)} aside",
+        text=f"is empty: {dollars(short.used)} of {dollars(short.capacity)} is spent, and the next "
+        f"attempt reserves {dollars(short.asked)}",
         do=(f"weft limits set {short.resource} {enough:.2f}",),
         runs=runs,
     )
 
 
 def _too_low(short: Shortage, runs: frozenset[str]) -> AttentionItem:
-    what = f"{short.asked} of it" if short.capacity else "of it"
     usual = max(short.asked, DEFAULT_LIMITS.get(_template(short.resource), 0))
     return AttentionItem(
         subject=f"the limit {short.resource}",
-        text=f"is {short.capacity}: nothing that takes {what} starts",
+        text=f"is {short.capacity}: no task that needs {short.asked} of it starts",
         do=(f"weft limits set {short.resource} {usual}",),
         runs=runs,
     )
@@ -216,10 +216,10 @@ def _template(resource: str) -> str:
 
 def _too_much(task: Ready, short: Shortage) -> AttentionItem:
     return AttentionItem(
-        subject=_called(task.task, task.run, task.name),
+        subject=_subject(task),
         text=f"asks for {short.asked} of {short.resource}, and there is no more than "
         f"{short.capacity}; only a worker that has more could do it",
-        do=(f"weft skip {task.task}", f"weft cancel {task.task}"),
+        do=(f"weft skip {_label(task)}", f"weft cancel {_label(task)}"),
         runs=frozenset({task.run}),
     )
 
@@ -228,9 +228,9 @@ def _workers(prospects: Prospects) -> Iterator[AttentionItem]:
     for task in prospects.ready:
         if task.unable:
             yield AttentionItem(
-                subject=_called(task.task, task.run, task.name),
-                text=f"needs a worker that runs {task.unable}, and none of those present does",
-                do=("weft agents", f"weft skip {task.task}"),
+                subject=_subject(task),
+                text=f"needs a worker that runs {task.unable}, and no present worker does",
+                do=("weft agents", f"weft skip {_label(task)}"),
                 runs=frozenset({task.run}),
             )
 
@@ -278,23 +278,28 @@ def _tasks(prospects: Prospects) -> Iterator[AttentionItem]:
 
 
 def _asked(asked: AskedWork, runs: Iterable[str]) -> AttentionItem:
-    do: tuple[str, ...] = (f"weft retry {asked.task}", f"weft skip {asked.task}")
+    name = _label(asked)
+    do: tuple[str, ...] = (f"weft retry {name}", f"weft skip {name}")
     match asked.state:
         case "blocked":
-            text = f"is blocked: {first_line(asked.reason) or 'nobody said why'}"
+            text = f"needs you: {first_line(asked.reason) or 'no reason was given'}"
         case "paused":
-            text, do = "is paused", (f"weft resume {asked.task}",)
+            text, do = "is paused", (f"weft resume {name}",)
         case "ready":
             text = f"asks you: {first_line(asked.title)}"
-            do = (f"weft approve {asked.task}", f'weft reject {asked.task} "…"')
+            do = (f"weft approve {name}", f'weft reject {name} "…"')
         case _:
-            text = f"is {asked.state}, and others need it"
-    subject = _called(asked.task, asked.run, asked.name)
+            text = f"is {state_word(asked.state)}, and other tasks need it"
+    subject = _subject(asked)
     return AttentionItem(subject=subject, text=text, do=do, runs=frozenset(runs))
 
 
-def _called(task: int, run: str, name: str) -> str:
-    return f"{task} {run}/{name}" if run else f"task {task}"
+def _label(item: Ready | AskedWork) -> str:
+    return task_label(item.task, item.run, item.name)
+
+
+def _subject(item: Ready | AskedWork) -> str:
+    return _label(item) if item.run else f"task {item.task}"
 
 
 def _some(names: list[str]) -> str:
@@ -306,9 +311,9 @@ def explain_silence(worker: Worker, now: float) -> str:
     """Return since when a worker is silent, with the commands that end the silence."""
     assert worker.silent_since is not None
     held = worker.capacity.current
-    holds = f", with {held} task{'' if held == 1 else 's'} under way" if held else ""
+    holds = f", with {count(held, 'task')} under way" if held else ""
     return (
-        f"worker {worker.id} is silent since {clock(worker.silent_since)}, for "
+        f"worker {worker.id} has been silent since {clock(worker.silent_since)}, for "
         f"{duration(now - worker.silent_since)}{holds}; if it was stopped on {worker.host}, "
         f"`kill -CONT {worker.pid}` lets it go on, and `kill -9 {worker.pid}` gives back its tasks"
     )

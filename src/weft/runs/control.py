@@ -16,6 +16,7 @@ from weft.store import Store, admission, runs, tasks
 from weft.store.gate import unblock_gate
 from weft.store.leases import list_open
 from weft.store.tasks import get_task
+from weft.words import full_label, task_state
 
 _GONE_ON: Final = frozenset({State.WAITING, State.READY, State.RUNNING, State.GATING})
 
@@ -41,25 +42,25 @@ def skip(store: Store, name: str, *, now: float) -> ControlResult:
     changed = tasks.skip(store, task.id, now=now)
     if not changed and task.state is State.DONE:
         raise Refused(f"{describe_task(task)} is done already; there is nothing to skip.")
-    return _done(store, task, changed, "is skipped: what needs it goes on")
+    return _done(store, task, changed, "is skipped; the tasks that need it go on")
 
 
 def approve(store: Store, name: str, *, now: float) -> ControlResult:
     task = get_named_task(store, name)
     changed = tasks.approve(store, task.id, now=now)
     if not changed and task.state is not State.DONE:
-        cure = f"`weft retry {task.id}` reopens it"
-        raise Refused(f"{describe_task(task)} is {task.state} already; {cure}.")
-    return _done(store, task, changed, "is approved: what needs it goes on")
+        cure = f"`weft retry {full_label(task)}` reopens it"
+        raise Refused(f"{describe_task(task)} is {task_state(task)} already; {cure}.")
+    return _done(store, task, changed, "is approved; the tasks that need it go on")
 
 
 def reject(store: Store, name: str, reason: str, *, now: float) -> ControlResult:
     if not reason.strip():
-        raise InputError("Say why, in a sentence: whoever does it again is told.")
+        raise InputError("Give the reason in a sentence: the agent of the next attempt reads it.")
     task = get_named_task(store, name)
     after = tasks.reject(store, task.id, reason, now=now)
-    blocked = f"is blocked; `weft retry {task.id}` reopens it"
-    goes_back = "goes back to be made again, and is told why"
+    blocked = f"waits for you; `weft retry {full_label(task)}` reopens it"
+    goes_back = "is done again, and its agent gets your reason"
     return _done(store, task, True, blocked if after is State.BLOCKED else goes_back)
 
 
@@ -69,7 +70,9 @@ def cancel(store: Store, name: str, *, now: float) -> ControlResult:
         return _cancel_run(store, target, now=now)
     changed = tasks.cancel(store, target.id, now=now)
     if not changed and target.state is not State.CANCELLED:
-        raise Refused(f"{describe_task(target)} is {target.state} already and cannot be cancelled.")
+        raise Refused(
+            f"{describe_task(target)} is {task_state(target)} already and cannot be cancelled."
+        )
     runs_on = " Its agent is being stopped." if changed and target.state is State.RUNNING else ""
     done = _done(store, target, changed, "is cancelled")
     return replace(done, text=done.text + runs_on)
@@ -103,12 +106,16 @@ def pause(store: Store, name: str, *, now: float) -> ControlResult:
         if target.state == "ended":
             raise Refused(f"Run {target.id} has ended already.")
         paused = runs.pause_run(store, target.id, now=now)
-        text = f"Run {target.id} is paused, {_count_tasks(paused)}; what runs goes on to its end."
+        text = (
+            f"Run {target.id} is paused, {_count_tasks(paused)}; running agents go on to their end."
+        )
         return _of_run(store, target, text, paused, changed=bool(paused))
     changed = tasks.pause(store, target.id, now=now)
     if not changed and target.state is not State.PAUSED:
-        raise Refused(f"{describe_task(target)} is {target.state} and cannot be paused.")
-    runs_on = ": its agent goes on, nothing more starts" if target.state is State.RUNNING else ""
+        raise Refused(f"{describe_task(target)} is {task_state(target)} and cannot be paused.")
+    runs_on = (
+        "; its agent goes on to its end, no other starts" if target.state is State.RUNNING else ""
+    )
     return _done(store, target, changed, f"is paused{runs_on}")
 
 
@@ -118,8 +125,12 @@ def resume(store: Store, name: str, *, now: float) -> ControlResult:
         return _resume_run(store, target, now=now)
     changed = tasks.resume(store, target.id, now=now)
     if not changed and target.state not in _GONE_ON:
-        cure = f"; `weft retry {target.id}` reopens it" if target.state is not State.DONE else ""
-        raise Refused(f"{describe_task(target)} is {target.state}, not paused{cure}.")
+        cure = (
+            f"; `weft retry {full_label(target)}` reopens it"
+            if target.state is not State.DONE
+            else ""
+        )
+        raise Refused(f"{describe_task(target)} is {task_state(target)}, not paused{cure}.")
     return _done(store, target, changed, "goes on")
 
 
@@ -137,30 +148,30 @@ def _resume_run(store: Store, run: Run, *, now: float) -> ControlResult:
 def stop_admissions(store: Store, *, now: float) -> ControlResult:
     changed = admission.drain(store, now=now)
     going = sum(lease.kind == "attempt" for lease in list_open(store))
-    still = f"; {going} still {'runs' if going == 1 else 'run'}" if going else ""
+    still = f"; {count(going, 'agent')} still {'runs' if going == 1 else 'run'}" if going else ""
     return ControlResult(
-        text=f"Nothing starts any more, on any host{still}. `weft drain --undo` goes on.",
+        text=f"No task starts any more, on any host{still}. `weft drain --undo` lets tasks start.",
         changed=changed,
     )
 
 
 def admit_again(store: Store, *, now: float) -> ControlResult:
     changed = admission.undo_drain(store, now=now)
-    text = "Work starts again." if changed else "Nobody had drained."
+    text = "Tasks start again." if changed else "weft was not drained."
     return ControlResult(text=text, changed=changed)
 
 
 def describe_task(task: Task) -> str:
     """Return a task's name for the beginning of a sentence."""
-    return f"Task {task.id} ({task.run}/{task.name})" if task.run else f"Task {task.id}"
+    return f"Task {full_label(task)}"
 
 
 def _done(store: Store, before: Task, changed: bool, text: str) -> ControlResult:
     after = get_task(store, before.id)
     name, state = describe_task(after), after.state
-    now = "" if state in (State.CANCELLED, State.SKIPPED) else f" (now {state})"
+    now = "" if state in (State.CANCELLED, State.SKIPPED) else f" (now {task_state(after)})"
     return ControlResult(
-        text=f"{name} {text}{now}." if changed else f"{name} is {state}.",
+        text=f"{name} {text}{now}." if changed else f"{name} is {task_state(after)} already.",
         changed=changed,
         task=after.id,
         run=after.run,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 
 from msgspec import Struct
 
 from weft.admission.order import QueueEntry as Ranked
 from weft.admission.order import rank
-from weft.config import Tuning
+from weft.config import Tuning, WorkspaceSettings, command_line
+from weft.formats import dollars, first_line
 from weft.model import (
+    TERMINAL,
     Attempt,
     CheckVerdict,
     Class,
@@ -26,11 +29,15 @@ from weft.runs.queue_view import name_entries
 from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
+from weft.store.leases import OpenCheck, list_checks
+from weft.store.limit_table import list_stopped
 from weft.store.probe import order, probe
+from weft.store.runs import get_settings
 from weft.store.store import reads
-from weft.store.summaries import milestones
-from weft.store.tasks import list_attempts
+from weft.store.summaries import get_budget, milestones
+from weft.store.tasks import get_task, list_attempts
 from weft.store.workers import list_silent
+from weft.words import full_label
 
 
 class RankPlace(Struct, frozen=True, kw_only=True):
@@ -39,6 +46,7 @@ class RankPlace(Struct, frozen=True, kw_only=True):
     number: int  # from 1
     of: int
     ahead: tuple[int, ...]  # up to three tasks before it
+    ahead_names: tuple[str, ...]
     reason: str
 
 
@@ -54,11 +62,21 @@ class AtGate(Struct, frozen=True, kw_only=True):
     conflicts: tuple[MergeConflict, ...]
     blocked: str  # reason for which the gate waits for a person
     names: Mapping[str, str]  # names of the tasks of each entry mentioned
+    check: OpenCheck | None  # the check of this entry that is under way
+    reproductions: Mapping[int, Reproduction]  # of failed checks, by the verdict's number
+
+
+class Reproduction(Struct, frozen=True, kw_only=True):
+    """The command that failed, and a shell line that runs it again on the same tree."""
+
+    command: str
+    line: str
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
     task: Task
     waits: tuple[Wait, ...]
+    obstacles: tuple[str, ...]  # a stopped agent or an empty budget, if no wait names it
     place: RankPlace | None
     gate: AtGate | None
     attempts: tuple[Attempt, ...]
@@ -71,15 +89,38 @@ def explain_task(store: Store, name: str, *, now: float, tenant: str | None = No
     """Explain the named task; a `tenant` gets no tasks of other tenants to see."""
     task = get_named_task(store, name)
     attempts = list_attempts(store, task.id)
+    waits = tuple(probe(store, task.id, now=now, tenant=tenant))
     return Explanation(
         task=task,
-        waits=tuple(probe(store, task.id, now=now, tenant=tenant)),
+        waits=waits,
+        obstacles=tuple(_obstacles(store, task, waits, now)),
         place=_place(store, task, now, tenant) if task.state is State.READY else None,
         gate=_at_gate(store, task) if task.run is not None else None,
         attempts=tuple(attempts),
         silent=_silent(store, attempts, now),
         events=tuple(milestones(store, task.id)),
     )
+
+
+def _obstacles(store: Store, task: Task, waits: Sequence[Wait], now: float) -> Iterator[str]:
+    """Name a stopped agent and an empty budget of a task that has not ended."""
+    if task.state in TERMINAL:
+        return
+    named = " ".join(wait.text for wait in waits)
+    reason = list_stopped(store, now=now).get(task.agent or "")
+    if reason is not None and f"agent {task.agent} is stopped" not in named:
+        cure = f"`weft agents test {task.agent}` tries it and starts it again"
+        yield f"agent {task.agent} is stopped: {first_line(reason)} ({cure})"
+    asked = task.demand.get(f"run:{task.run}/usd")
+    if task.run is None or asked is None or f"the budget of {task.run}" in named:
+        return
+    budget = get_budget(store, task.run)
+    if budget.cap is not None and budget.spent + asked > budget.cap:
+        yield (
+            f"the budget of {task.run} is empty: {dollars(budget.spent)} of {dollars(budget.cap)} "
+            f"is spent, and an attempt reserves {dollars(asked)} "
+            f"(`weft limits set run:{task.run}/usd DOLLARS` raises it)"
+        )
 
 
 def _silent(store: Store, attempts: Sequence[Attempt], now: float) -> Worker | None:
@@ -92,10 +133,12 @@ def _place(store: Store, task: Task, now: float, tenant: str | None) -> RankPlac
     if task.id not in numbers:
         return None  # the task was admitted a moment ago
     index = numbers.index(task.id)
+    ahead = numbers[max(0, index - 3) : index]
     return RankPlace(
         number=index + 1,
         of=len(numbers),
-        ahead=tuple(numbers[max(0, index - 3) : index]),
+        ahead=tuple(ahead),
+        ahead_names=tuple(full_label(get_task(store, number)) for number in ahead),
         reason=_explain_rank(task, now, store.tuning),
     )
 
@@ -137,6 +180,10 @@ def _at_gate(store: Store, task: Task) -> AtGate | None:
     conflicts = [conflict for conflict in rows.conflicts if conflict.entry == entry.id]
     mentioned = {id for verdict in verdicts for id in verdict.combination}
     mentioned |= {id for conflict in conflicts for id in conflict.after} | {entry.id}
+    checks = list_checks(store, task.run)
+    check = next((check for check in checks if entry.id in check.entries), None)
+    mentioned |= set(check.entries) if check else set()
+    settings = get_settings(store, task.run).workspace
     return AtGate(
         entry=entry,
         number=open_entries.index(entry.id) + 1 if entry.id in open_entries else None,
@@ -151,4 +198,23 @@ def _at_gate(store: Store, task: Task) -> AtGate | None:
         conflicts=tuple(conflicts),
         blocked=rows.blocked,
         names=name_entries(store, [row for row in rows.entries if row.id in mentioned]),
+        check=check,
+        reproductions={
+            verdict.number: reproduce(verdict, settings)
+            for verdict in verdicts
+            if not verdict.passed and verdict.commands
+        },
     )
+
+
+def reproduce(verdict: CheckVerdict, settings: WorkspaceSettings) -> Reproduction:
+    """Return the failed command and a shell line for it, to be run at the root of the checkout.
+
+    The line unpacks the checked tree beside the checkout and brings what `[workspace]` brings.
+    """
+    command = command_line(verdict.commands[-1])
+    brought = [f'cp -R "$OLDPWD"/{quote(path)} {quote(path)}' for path in settings.copy]
+    brought += [f'ln -s "$OLDPWD"/{quote(path)} {quote(path)}' for path in settings.link]
+    setup = [command_line(settings.setup)] if settings.setup else []
+    unpack = f'd=$(mktemp -d) && git archive {verdict.tree[:12]} | tar -x -C "$d" && cd "$d"'
+    return Reproduction(command=command, line=" && ".join([unpack, *brought, *setup, command]))

@@ -132,5 +132,5 @@ def _claims(files: Sequence[str]) -> tuple[str, ...]:
     if list(files) == [NOTHING]:
         return ()
     if NOTHING in files:
-        raise InputError("`--files none` stands alone: the task then changes nothing.")
+        raise InputError("`--files none` means that the task changes no file; give it alone.")
     return tuple(paths.normalise(file) for file in files) or (EVERYTHING,)

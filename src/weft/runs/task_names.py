@@ -15,6 +15,7 @@ from weft.store import Store
 from weft.store.runs import list_runs
 from weft.store.summaries import Name, list_called, list_called_before, list_names
 from weft.store.tasks import find_task, get_task
+from weft.words import state_word
 
 _LARGEST: Final = 2**63
 
@@ -57,7 +58,9 @@ def list_completions(store: Store, beginning: str) -> list[tuple[str, str]]:
     words += [(f"{name.run}/{name.name}", name) for name in names if "/" in beginning]
     words += [(str(name.task), name) for name in names if beginning.isdecimal()]
     chosen = {word: name for word, name in words if word.startswith(beginning)}
-    return [(word, f"{name.run}/{name.name}: {name.state}") for word, name in chosen.items()]
+    return [
+        (word, f"{name.run}/{name.name}: {state_word(name.state)}") for word, name in chosen.items()
+    ]
 
 
 def list_run_completions(store: Store, beginning: str) -> list[tuple[str, str]]:

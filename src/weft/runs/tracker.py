@@ -21,7 +21,7 @@ from weft.runs.progress import RunProgress, read_progress
 from weft.store import Store
 from weft.store.event_log import last_event, read_events
 from weft.store.gate import read_gate
-from weft.store.leases import list_open
+from weft.store.leases import OpenCheck, list_open
 from weft.store.runs import get_run
 from weft.store.tasks import find_tasks, list_run_edges, list_run_states
 
@@ -50,11 +50,6 @@ class AgentActivity(Struct, frozen=True, kw_only=True):
     text: str = ""
     tokens: int = 0
     micro_usd: int = 0
-
-
-class CheckUnderWay(Struct, frozen=True, kw_only=True):
-    since: float
-    entries: tuple[str, ...]
 
 
 class EventReader:
@@ -92,7 +87,7 @@ class RunTracker:
     def __init__(self, store: Store, run: str, *, now: float) -> None:
         self.run = run
         self.doing: dict[int, AgentActivity] = {}  # by task
-        self.checks: list[CheckUnderWay] = []  # the oldest first
+        self.checks: list[OpenCheck] = []  # the oldest first
         self.ended_at: float | None = None
         self.edges = list_run_edges(store, run)
         self._store = store
@@ -148,7 +143,7 @@ class RunTracker:
     def read_checks(self) -> None:
         """Read the checks under way; the end of a cancelled check is no event."""
         self.checks = [
-            CheckUnderWay(since=lease.granted, entries=self._entries.get(lease.fence, ()))
+            OpenCheck(since=lease.granted, entries=self._entries.get(lease.fence, ()))
             for lease in list_open(self._store)
             if (lease.kind, lease.holder) == ("check", self.run)
         ]

@@ -131,7 +131,7 @@ def withdraw(tx: Transaction, task: Row, *, now: float) -> None:
     if entry is None:
         return
     if entry["state"] == "landing":
-        raise Refused(f"Task {task['id']} is landing and can no longer be stopped.")
+        raise Refused(f"Task {row_records.label(task)} is landing and can no longer be stopped.")
     tx.run("set_entry_state", id=entry["id"], state="withdrawn")
     tx.event("entry_withdrawn", now=now, run=entry["run"], task=task["id"], entry=entry["id"])
     tx.wake()

@@ -10,6 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
 
 from msgspec import Struct
 
@@ -33,6 +36,7 @@ _MAY_FOLLOW = frozenset(
 )
 _PRESSURE = frozenset({"rate_limit", "overload", "capacity"})
 """Failures of the provider: they are no pattern of the task, however often they happen."""
+_LATELY: Final = 5000  # events that are searched for the entries of a check
 _KEEPS_CLAIMS = frozenset({State.GATING, State.PARKED, State.READY, State.PAUSED})
 
 
@@ -254,7 +258,7 @@ def _finished_before(tx: Transaction, lease: Row, task: Row, outcome: Outcome) -
     if attempt["outcome"] != outcome.kind:
         raise AlreadyEnded(
             f"Attempt {lease['attempt']} of task {task['id']} has ended already "
-            f"({attempt['outcome']}); the first answer stands."
+            f"({attempt['outcome']}); the first answer counts."
         )
     return State(attempt["led_to"])
 
@@ -628,6 +632,25 @@ def _owns_task(tx: Transaction, lease: Row) -> bool:
 @reads
 def list_open(tx: Transaction) -> list[Lease]:
     return [row_records.lease(row) for row in tx.all("open_leases")]
+
+
+class OpenCheck(Struct, frozen=True, kw_only=True):
+    """A check under way."""
+
+    since: float
+    entries: tuple[str, ...]  # empty: not known any more
+
+
+@reads
+def list_checks(tx: Transaction, run: str) -> list[OpenCheck]:
+    """List the checks of a run that are under way, oldest first."""
+    taken = [json.loads(row["data"]) for row in tx.all("lately_taken", most=_LATELY)]
+    entries = {event["fence"]: tuple(event["entries"]) for event in taken}
+    return [
+        OpenCheck(since=lease.granted, entries=entries.get(lease.fence, ()))
+        for lease in list_open(tx)
+        if (lease.kind, lease.holder) == ("check", run)
+    ]
 
 
 @reads

@@ -15,6 +15,7 @@ from weft.store import row_records
 from weft.store.database import Transaction, encode_keys
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
+from weft.words import state_word
 
 _TOLD: Final = 50  # messages or notices in an answer
 
@@ -23,11 +24,13 @@ _TOLD: Final = 50  # messages or notices in an answer
 def post_to_task(tx: Transaction, task: int, *, sender: str, text: str, now: float) -> Message:
     """Send a message to a task that has not ended: its agent gets it, or the next agent."""
     row = get_row(tx, task)
+    name = row_records.label(row)
     if State(row["state"]) in TERMINAL:
-        raise AlreadyEnded(f"Task {task} is {row['state']} already; its agent would not read this.")
+        state = state_word(row["state"])
+        raise AlreadyEnded(f"Task {name} is {state} already; no agent would read the message.")
     _refuse_unusable(text)
     if len(tx.all("messages_to_task", to=task, most=tx.tuning.inbox)) >= tx.tuning.inbox:
-        raise QueueFull(f"{tx.tuning.inbox} messages wait for task {task} already; try later.")
+        raise QueueFull(f"{tx.tuning.inbox} messages wait for task {name} already; try later.")
     tx.event("message_sent", row, now=now, sender=sender)
     tx.wake()
     return _post(tx, task, None, sender, text, now)

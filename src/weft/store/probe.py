@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from weft.admission.capacity import Shortage
-from weft.model import HUMAN, SWARM, State, Task, Wait
+from weft.formats import listed
+from weft.model import HUMAN, SWARM, State, Task, TaskKind, Wait
 from weft.store import row_records
 from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, rank
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.store import reads
 from weft.store.tasks import get_row
+from weft.words import state_word, task_label
 
 
 @reads
@@ -25,12 +27,13 @@ def probe(tx: Transaction, task: int, *, now: float, tenant: str | None = None) 
         case State.READY:
             return _before_admission(tx, row, AdmissionRows(tx, now), tenant)
         case State.PARKED:
-            return [_wait("time", str(row["until"]), f"parked: {row['reason'] or 'backing off'}")]
+            word = state_word(State.PARKED, until=row["until"])
+            return [_wait("time", str(row["until"]), f"{word}: {row['reason'] or 'backing off'}")]
         case State.OFFERED:
             worker = row["offered_to"]
-            return [_wait("worker", worker, f"offered to {worker}, who has not answered")]
+            return [_wait("worker", worker, f"waiting for {worker} to answer the offer")]
         case State.PAUSED | State.BLOCKED as state:
-            return [_wait("person", str(state), f"{state}: {row['reason']}")]
+            return [_wait("person", str(state), f"{state_word(state)}: {row['reason']}")]
         case _:
             return []
 
@@ -39,20 +42,17 @@ def _wait(kind: str, subject: str, text: str) -> Wait:
     return Wait(kind=kind, subject=subject, text=text)
 
 
-_DRAINED = _wait("drain", "drain", "weft is drained: nothing starts (`weft drain --undo`)")
+_DRAINED = _wait("drain", "drain", "weft is drained, no task starts (`weft drain --undo`)")
 
 
 def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
-    waits = [
-        _wait("need", str(need["id"]), f"task {need['id']} ({need['name']}) is {need['state']}")
-        for need in tx.all("unmet_needs", task=row["id"])
-    ]
+    waits = [_need_wait(tx, need, row) for need in tx.all("unmet_needs", task=row["id"])]
     run = tx.one("run", id=row["run"]) if row["run"] is not None else None
     if run is not None and run["state"] == "waiting":
-        waits.append(_wait("run", run["id"], f"run {run['id']} waits for a place among the runs"))
+        waits.append(_wait("run", run["id"], "waiting for a place among the runs"))
     lease = tx.one("open_lease_of_task", task=row["id"])
     if lease is not None:
-        text = f"attempt {lease['attempt']} has not ended yet"
+        text = f"waiting for the end of attempt {lease['attempt']}"
         waits.append(_wait("attempt", str(lease["attempt"]), text))
     if not waits and row["gang"] is not None:
         members = [r for r in tx.all("gang_members", gang=row["gang"]) if r["id"] != row["id"]]
@@ -60,12 +60,23 @@ def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
             _wait(
                 "gang",
                 str(member["id"]),
-                f"starts with task {member['id']}, which is {member['state']}",
+                f"waiting to start with {_label(member, row)}, which is {_state(member)}",
             )
             for member in members
             if member["state"] != State.READY
         ]
     return waits
+
+
+def _need_wait(tx: Transaction, need: Row, row: Row) -> Wait:
+    if row_records.request(need).kind is not TaskKind.BARRIER:
+        text = f"waiting for {_label(need, row)}, which is {_state(need)}"
+        return _wait("need", str(need["id"]), text)
+    names = [
+        f"{_label(one, row)} ({_state(one)})" for one in tx.all("unmet_needs", task=need["id"])
+    ]
+    phase = listed(names, 3) or "its last task"
+    return _wait("need", str(need["id"]), f"waiting for the end of an earlier phase: {phase}")
 
 
 @reads
@@ -95,48 +106,64 @@ def _before_admission(
     tx: Transaction, row: Row, scene: AdmissionRows, tenant: str | None
 ) -> list[Wait]:
     if row["agent"] == HUMAN:
-        return [_wait("person", HUMAN, f"asked of a person (`weft approve {row['id']}`)")]
+        cure = f"`weft approve {task_label(row['id'], row['run'], row['name'])}`"
+        return [_wait("person", HUMAN, f"waiting for your answer ({cure})")]
     who = candidate(tx, row, rank(tx, row, scene.now))
     if who is None:
-        return [_wait("gang", row["gang"], f"group {row['gang']} cannot start as a whole")]
+        return [_wait("gang", row["gang"], "waiting until its parallel group can start together")]
     waits = [] if scene.ledger.drained is None else [_DRAINED]
     waits += [
-        _file_wait(scene, pattern, holder, is_visible=_is_visible(tx, holder, tenant))
+        _file_wait(scene, pattern, row, get_row(tx, holder), tenant)
         for pattern, holder in sorted(scene.held_files(who).items())
     ]
     waits += [  # a task of its own run, hence of its tenant
         _wait(
             "order",
             str(earlier),
-            f"task {earlier} goes first: it comes earlier and wants {pattern}",
+            f"waiting for {pattern}, which {_label(get_row(tx, earlier), row)} changes first",
         )
         for pattern, earlier in sorted(scene.find_ahead(who).items())
     ]
-    kept_for = scene.reserved.task if scene.reserved is not None else None
-    if kept_for is not None and not _is_visible(tx, kept_for, tenant):
+    kept_for = None if scene.reserved is None else get_row(tx, scene.reserved.task)
+    if kept_for is not None and not _is_visible(kept_for, tenant):
         kept_for = None
-    waits += _before_some_worker(scene, who, kept_for, is_own=tenant is None)
+    kept_name = "" if kept_for is None else _label(kept_for, row)
+    waits += _before_some_worker(scene, who, kept_name, is_own=tenant is None)
     if not waits and who.tenant == scene.ledger.yielding and _others_wait(tx, who):
-        waits.append(_wait("turn", who.tenant, f"{who.tenant} has had its turns; others go first"))
+        waits.append(_wait("turn", who.tenant, "waiting for its turn: other tenants go first"))
     return waits
 
 
-def _is_visible(tx: Transaction, task: int, tenant: str | None) -> bool:
+def _label(other: Row, row: Row) -> str:
+    """Name another task for the people who ask about this row's task."""
+    label = task_label(other["id"], other["run"], other["name"], within=row["run"])
+    return label if other["run"] is not None else f"task {label}"
+
+
+def _state(row: Row) -> str:
+    return state_word(row["state"], stage=row["stage"], agent=row["agent"], until=row["until"])
+
+
+def _is_visible(row: Row, tenant: str | None) -> bool:
     """Tell whether a tenant, or None for all tenants, may know of a task."""
-    return tenant is None or get_row(tx, task)["tenant"] == tenant
+    return tenant is None or row["tenant"] == tenant
 
 
-def _file_wait(scene: AdmissionRows, pattern: str, holder: int, *, is_visible: bool) -> Wait:
-    how = "held by"
-    if scene.reserved is not None and scene.reserved.task == holder:
-        how = "kept free for"
-    if not is_visible:
-        return _wait("file", "", f"a file it needs is {how} another tenant's task")
-    return _wait("file", pattern, f"{pattern} {how} task {holder}")
+def _file_wait(
+    scene: AdmissionRows, pattern: str, row: Row, holder: Row, tenant: str | None
+) -> Wait:
+    kept = scene.reserved is not None and scene.reserved.task == holder["id"]
+    if not _is_visible(holder, tenant):
+        how = "is kept free for" if kept else "is held by"
+        return _wait("file", "", f"waiting for a file that {how} another tenant's task")
+    name = _label(holder, row)
+    if kept:
+        return _wait("file", pattern, f"waiting for {pattern}, which is kept free for {name}")
+    return _wait("file", pattern, f"waiting for {pattern}, which {name} is changing")
 
 
 def _before_some_worker(
-    scene: AdmissionRows, who: ReadyTask, kept_for: int | None, *, is_own: bool
+    scene: AdmissionRows, who: ReadyTask, kept_for: str, *, is_own: bool
 ) -> list[Wait]:
     """List the shortages at the worker that has the fewest. Capacity may be named as kept for the
     task `kept_for`; the repository's path is named if `is_own`."""
@@ -147,7 +174,7 @@ def _before_some_worker(
     ]
     if not places:
         needed = _needed_worker(scene, who, is_own=is_own)
-        return [_wait("worker", needed, f"no worker is present ({needed})")]
+        return [_wait("worker", needed, f"waiting for a worker: none is there ({needed})")]
     best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
     return [
         _wait(
@@ -176,19 +203,20 @@ def _only_kept(scene: AdmissionRows, short: Shortage) -> bool:
     return scene.ledger.used.get(short.resource, 0) + short.asked <= short.capacity
 
 
-def _text(scene: AdmissionRows, short: Shortage, kept_for: int | None) -> str:
+def _text(scene: AdmissionRows, short: Shortage, kept_for: str) -> str:
     nominal = scene.ledger.nominal.get(short.resource, short.capacity)
     if _only_kept(scene, short) and scene.reserved is not None:
-        return f"{short}, kept free for " + (f"task {kept_for}" if kept_for else "another's task")
+        return f"waiting for {short}; the rest is kept free for {kept_for or 'another task'}"
     stopped = scene.ledger.stopped.get(short.resource.removeprefix("agent:"))
     if stopped is not None and short.resource.startswith("agent:"):
         name = short.resource.removeprefix("agent:")
-        return f"agent {name} is stopped: {stopped} (`weft agents resume {name}` when it is mended)"
+        return f"agent {name} is stopped: {stopped} (`weft agents resume {name}` starts it again)"
     if short.capacity == 0:
-        return f"{short.resource} is paused"
+        cure = f"`weft limits set {short.resource} {nominal or 1}`"
+        return f"waiting for the limit {short.resource}, which is 0 ({cure})"
     if short.capacity < nominal:
-        return f"{short} (lowered from {nominal} by rate limits)"
-    return str(short)
+        return f"waiting for {short} (lowered from {nominal} by rate limits)"
+    return f"waiting for {short}"
 
 
 def _others_wait(tx: Transaction, who: ReadyTask) -> bool:

@@ -14,6 +14,7 @@ from weft import model
 from weft.admission import capacity
 from weft.config import GateSettings, RunSettings, WorkspaceSettings
 from weft.store.database import Row, encode, storable
+from weft.words import task_label
 
 T = TypeVar("T")
 
@@ -89,6 +90,11 @@ def request_text(asked: model.TaskRequest) -> str:
         return msgspec.json.encode(asked).decode()
     except UnicodeEncodeError:
         return storable(json.dumps(msgspec.to_builtins(asked), ensure_ascii=False))
+
+
+def label(row: Row) -> str:
+    """Name a task for people: `RUN/1.2`, or its number if it belongs to no run."""
+    return task_label(row["id"], row["run"], row["name"])
 
 
 def task(row: Row) -> model.Task:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from weft.admission import capacity
 from weft.config import RunSettings
 from weft.errors import InputError, NotFound, Refused
-from weft.model import TERMINAL, NewRun, NewTask, Run, RunHistory, TargetState, Use
+from weft.model import TERMINAL, NewRun, NewTask, Run, RunHistory, TargetState, TaskKind, Use
 from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import landing_tasks
@@ -58,8 +58,9 @@ def submit_run(
         refuse_unusable(resource, amount)
         tx.run("set_limit", resource=resource, capacity=amount, owner=f"run:{run.id}")
     numbers = add_tasks(tx, tasks, run=run.id, repo=run.repo, tenant=run.tenant, now=now)
+    work = sum(task.request.kind is TaskKind.WORK for task in tasks)
     # The limits are dropped with the run; the log keeps their values.
-    tx.event("run_submitted", now=now, run=run.id, tasks=len(numbers), limits=limits)
+    tx.event("run_submitted", now=now, run=run.id, tasks=work, limits=limits)
     target = [NewProjection(name=TARGET_BRANCH)] if run.target else []
     add_projections(tx, run.id, [*projections, *target])
     start_waiting(tx, now=now)

@@ -16,6 +16,7 @@ from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
 from weft.store.entries import back_to_its_maker, enter_each, landing_tasks
 from weft.store.store import reads, writes
+from weft.words import state_word
 
 _PAUSABLE = frozenset({State.WAITING, State.READY, State.OFFERED, State.RUNNING, State.PARKED})
 
@@ -58,7 +59,7 @@ def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> N
             f"The queue holds {tx.tuning.queue} tasks and all of them rank higher; "
             "try again later, or raise the task's class or priority."
         )
-    reason = f"the queue is full ({tx.tuning.queue}) and task {newcomer} ranks higher"
+    reason = f"the queue is full ({tx.tuning.queue}) and task {task.name or newcomer} ranks higher"
     _end(tx, get_row(tx, last.id), State.EVICTED, now=now, reason=reason)
 
 
@@ -263,7 +264,7 @@ def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled")
 def _refuse_landing(tx: Transaction, row: Row) -> None:
     """Refuse to stop a task that is landing, or a story whose last subtask is landing."""
     if row["run"] is not None and row["id"] in landing_tasks(tx, row["run"]):
-        raise Refused(f"Task {row['id']} is landing and can no longer be stopped.")
+        raise Refused(f"Task {row_records.label(row)} is landing and can no longer be stopped.")
 
 
 @writes
@@ -282,7 +283,9 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
     """Reopen a task that ended or is blocked; return False if it is already under way."""
     row = get_row(tx, task)
     if row["state"] == State.DONE:
-        raise AlreadyEnded(f"Task {task} is done; submit a new one to change it again.")
+        raise AlreadyEnded(
+            f"Task {row_records.label(row)} is done and has landed; a new task can change it again."
+        )
     if State(row["state"]) not in TERMINAL and row["state"] != State.BLOCKED:
         return False
     run = tx.one("run", id=row["run"]) if row["run"] is not None else None
@@ -300,12 +303,13 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
 def approve(tx: Transaction, task: int, *, now: float, note: str = "") -> bool:
     """Mark a person's task as done or agreed to; return False if it had ended."""
     row = get_row(tx, task)
+    name = row_records.label(row)
     if State(row["state"]) in TERMINAL:
         return False
     if row["agent"] != HUMAN:
-        raise Refused(f"Task {task} asks nothing of a person; `weft skip {task}` leaves it out.")
+        raise Refused(f"Task {name} asks you nothing; `weft skip {name}` leaves it out.")
     if row["state"] == State.WAITING:
-        raise Refused(f"Task {task} is not due yet: what it needs has not landed.")
+        raise Refused(f"Task {name} is waiting: the tasks it needs have not landed.")
     ready.leave(tx, row, State.DONE, now=now, reason=note)
     tx.event("task_approved", row, now=now, note=note)
     ready.settle_dependents(tx, task, now=now)
@@ -321,9 +325,10 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
     again, with the reason in its prompt; that counts as no failure.
     """
     row = get_row(tx, task)
+    name = row_records.label(row)
     state = State(row["state"])
     if state in TERMINAL:
-        raise AlreadyEnded(f"Task {task} is {state} already and cannot be rejected.")
+        raise AlreadyEnded(f"Task {name} is {state_word(state)} already and cannot be rejected.")
     if state is State.GATING:  # `withdraw` refuses an entry that is landing
         tx.event("task_rejected", row, now=now, reason=reason)
         back_to_its_maker(tx, row)
@@ -332,11 +337,11 @@ def reject(tx: Transaction, task: int, reason: str, *, now: float) -> State:
         return State(get_row(tx, task)["state"])
     if row["agent"] != HUMAN:
         raise Refused(
-            f"Task {task} is {state}: only what waits at the gate or is asked of a person can be "
-            f"rejected. `weft cancel {task}` stops it."
+            f"Task {name} is {state_word(state)}: only a task that is testing or asks you can be "
+            f"rejected. `weft cancel {name}` stops it."
         )
     if state is State.WAITING:
-        raise Refused(f"Task {task} is not due yet: what it needs has not landed.")
+        raise Refused(f"Task {name} is waiting: the tasks it needs have not landed.")
     ready.leave(tx, row, State.BLOCKED, now=now, reason=reason)
     tx.event("task_rejected", row, now=now, reason=reason)
     return State.BLOCKED

@@ -105,9 +105,7 @@ def _refuse_agents(scopes: frozenset[str], agents: frozenset[str]) -> None:
             f"{wrong[0]!r} is no agent's name; write the names of agent files, or {EVERY_AGENT}."
         )
     if len(agents) > _MOST_AGENTS:
-        raise InputError(
-            f"A token names up to {_MOST_AGENTS} agents; {EVERY_AGENT} stands for all."
-        )
+        raise InputError(f"A token names up to {_MOST_AGENTS} agents; {EVERY_AGENT} means all.")
 
 
 @reads

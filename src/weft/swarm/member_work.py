@@ -233,7 +233,7 @@ def _refuse_another_result(store: Store, fence: int, outcome: Outcome) -> None:
         return
     kind, text = first
     how = "completed" if kind == "success" else "failed"
-    raise AlreadyEnded(f"This attempt has {how} already, and the first answer stands: {text}")
+    raise AlreadyEnded(f"This attempt has {how} already, and the first answer counts: {text}")
 
 
 def _refuse_odd_spending(result: TaskResult) -> None:

@@ -130,7 +130,7 @@ def _refuse_unknown_commit(workspace: Workspace, tree: str, change: FileChange) 
     module = find_module(view, workspace.common, tree, change.path)
     if module is not None and not has_commit(module, commit):
         raise Unkeepable(
-            f"The submodule {change.path} stands on {commit}, a commit made here that would not "
+            f"The submodule {change.path} is at {commit}, a commit made here that would not "
             f"land; {module} has to have it first."
         )
 

@@ -104,7 +104,7 @@ class PollTask(SentFields):
 class StoreProgress(SentFields):
     status: Annotated[
         Literal["progress", "completed", "failed"],
-        Field(description="completed and failed end the task; the first of them stands."),
+        Field(description="completed and failed end the task; the first of them counts."),
     ] = "progress"
     text: Annotated[Text, Field(description="Your progress so far, or the result.")]
     fence: Fence = None

@@ -185,7 +185,7 @@ def _announce(trigger: Trigger) -> str:
 async def store_progress(call: Call, given: arguments.StoreProgress) -> tuple[str, ProgressResult]:
     """Tell how far a task is, or end it: completed with its result, failed with the reason.
 
-    The first end stands. Tell progress every few minutes: it is your sign of life for the task.
+    The first end counts. Tell progress every few minutes: it is your sign of life for the task.
     An agent that weft started tells progress only; its task ends when it does.
     """
     fence = _fence(call, given.fence)

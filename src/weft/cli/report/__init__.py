@@ -20,7 +20,7 @@ def command(directory: Path, run: str | None, html: str | None, as_json: bool) -
 
     What ran when and on which slot, what waited for what, how much of every limit was in use,
     what it cost, every attempt, and every verdict of the gate. --html writes all of it as one
-    page that needs nothing else; without it, a few lines say what it came to.
+    page that needs no other file; without it, a few lines give the result.
 
     Example: weft report --html report.html
     """

@@ -13,6 +13,7 @@ from weft.cli.report.report_text import describe_fate, find_kind, find_sign
 from weft.formats import dollars, duration, whole_line
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import AttemptReport, CheckReport, RunReport, TaskReport
+from weft.words import state_word
 
 _SHORTEST: Final = 0.1  # seconds of the time axis
 
@@ -121,14 +122,14 @@ def chart_graph(report: RunReport) -> GraphChart:
 def _node(task: TaskReport) -> GraphNode:
     hover = [
         f"{task.name} {task.title}",
-        f"{task.state}, {duration(task.seconds)} of agents",
+        f"{state_word(task.state)}, {duration(task.seconds)} of agents",
         *([] if task.end is None else [f"ended at {duration(task.end)}"]),
         *([whole_line(task.reason)] if task.reason else []),
     ]
     return GraphNode(
         name=task.name,
         text=task.title,
-        note=duration(task.seconds) if task.seconds else task.state,
+        note=duration(task.seconds) if task.seconds else state_word(task.state),
         kind=f"{task.state} person" if task.person else task.state,
         critical=task.critical,
         hover=tuple(hover),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.formats import dollars, duration, whole_line
+from weft.formats import count, dollars, duration, whole_line
 from weft.runs.report.report_records import RunReport
 
 
@@ -19,7 +19,8 @@ def lines(report: RunReport) -> Iterator[str]:
         )
     flaky = f" ({figures.flaky} flaky)" if figures.flaky else ""
     yield (
-        f"{figures.attempts} attempts ({figures.failed} failed), {figures.checks} checks{flaky}, "
+        f"{count(figures.attempts, 'attempt')} ({figures.failed} failed), "
+        f"{count(figures.checks, 'check')}{flaky}, "
         f"{figures.sent_back} sent back, {figures.tokens:,} tokens, {dollars(figures.micro_usd)}"
     )
     for rejection in report.rejections:

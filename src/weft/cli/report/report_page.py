@@ -16,9 +16,10 @@ from weft.charts.step_chart import draw_steps
 from weft.charts.svg_parts import escaped
 from weft.cli.report import report_charts, tables
 from weft.cli.report.report_text import KEYS, find_kind, shorten_limit
-from weft.formats import dollars, duration, whole_line
+from weft.formats import count, dollars, duration, whole_line
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.report.report_records import RunReport
+from weft.words import state_word
 
 _LARGEST: Final = 1500  # nodes or bars in a drawing
 
@@ -51,7 +52,8 @@ def _head(report: RunReport) -> Iterator[str]:
         yield f'<p><span class="tag blocked">gate</span> {escaped(report.blocked)}</p>'
     for task in report.tasks:
         if task.state in ("blocked", "failed", "paused"):
-            tag = f'<span class="tag {task.state}">{escaped(task.name)} {task.state}</span>'
+            word = state_word(task.state)
+            tag = f'<span class="tag {task.state}">{escaped(task.name)} {word}</span>'
             yield f"<p>{tag} {escaped(whole_line(task.reason))}</p>"
 
 
@@ -88,7 +90,7 @@ def _comparison(report: RunReport) -> Iterator[str]:
             "this run",
             figures.makespan,
             "took",
-            f"{figures.slots} agents at a time, checks included",
+            f"{count(figures.slots, 'agent')} at a time, checks included",
         ),
         ("one by one", figures.sequential, "", "every attempt after the other, checks left out"),
     )

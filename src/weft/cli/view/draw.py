@@ -114,8 +114,7 @@ def _head(run: RunPicture, width: int) -> list[Text]:
     state = "" if run.state == "running" else run.state
     facts = [run.run, state, clock(run.seconds), cost, left]
     first = _styled(" · ".join(printable(one) for one in facts if one), "bold")
-    states = [f"{number} {state}" for state, number in run.counts]
-    tail = " ".join([percent, " · ".join([done, *states])])
+    tail = " ".join([percent, ", ".join(part for part in (done, run.counts) if part)])
     room = max(5, min(40, width - cell_len(tail) - 2))
     full = round(room * run.share)
     bar = Text("━" * full, style="green") + Text("─" * (room - full), style="dim")

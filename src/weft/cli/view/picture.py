@@ -24,7 +24,7 @@ class RunPicture(Struct, frozen=True, kw_only=True):
     left: float | None  # seconds, as far as anybody knows
     done: int
     all: int
-    counts: tuple[tuple[str, int], ...]  # of what is not done, by state
+    counts: str  # of tasks that are not done, by state
     micro_usd: int
     needs: tuple[str, ...] = ()  # what a person is needed for
     agents: tuple[AgentLine, ...] = ()

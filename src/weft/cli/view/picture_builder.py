@@ -6,7 +6,6 @@ most, and less often where it costs more.
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from weft.cli.view.picture import AgentLine, RunPicture
-from weft.formats import duration
+from weft.formats import count, duration
 from weft.model import HUMAN, TERMINAL, State, Task
 from weft.runs.duration_estimates import DurationEstimates
 from weft.runs.outlook import list_holdups, predict_rest
@@ -24,25 +23,14 @@ from weft.store import Store
 from weft.store.leases import durations
 from weft.store.limit_table import list_limits
 from weft.store.probe import probe
+from weft.words import count_states, task_state
 
 _PAUSE: Final = 1.0  # seconds between two looks at what costs something
 _SHARE: Final = 50  # and at least so many times what the last one took
 _ASKED: Final = 8  # ready tasks that are asked what they wait for
 _GROUPS: Final = 6
 _NAMES: Final = 6
-_NUMBER: Final = re.compile(r"\btask (\d+)\b")  # people know tasks by their names
 _TREND: Final = 0.3  # how far a new estimate moves the one that is shown
-_ORDER: Final = (
-    State.RUNNING,
-    State.GATING,
-    State.READY,
-    State.WAITING,
-    State.PARKED,
-    State.PAUSED,
-    State.BLOCKED,
-    State.FAILED,
-    State.CANCELLED,
-)
 
 
 class _Known(Struct, kw_only=True):
@@ -111,7 +99,6 @@ class Scenery(Struct, kw_only=True):
         progress = track.progress
         known = self._known.get(track.run, _Known())
         counts = progress.counts
-        done = counts[State.DONE] + counts[State.SKIPPED]
         ended = all(task.state in TERMINAL for task in progress.work)
         unknown = ended or progress.stuck or known.ends is None
         return RunPicture(
@@ -120,9 +107,9 @@ class Scenery(Struct, kw_only=True):
             seconds=max(0.0, now - progress.run.submitted),
             share=1.0 if ended else min(known.share, 0.99),
             left=None if unknown else max(0.0, (known.ends or now) - now),
-            done=done,
+            done=counts[State.DONE],
             all=len(progress.work),
-            counts=tuple((str(one), counts[one]) for one in _ORDER if counts[one]),
+            counts=count_states({state: n for state, n in counts.items() if state != "done"}),
             micro_usd=track.micro_usd,
             needs=tuple(str(need) for need in progress.questions),
             agents=tuple(
@@ -155,12 +142,12 @@ def _gate(track: RunTracker, now: float) -> Iterable[str]:
     def called(entries: Iterable[str]) -> str:
         known = {one.id: one.tasks for one in track.progress.gate.entries}
         tasks = [names.get(task, str(task)) for one in entries for task in known.get(one, ())]
-        return _some(tasks) or "what asks to land"
+        return _some(tasks) or "a candidate"
 
     under = {entry for check in track.checks for entry in check.entries}
     for check in track.checks:
         seconds = duration(max(0.0, now - check.since))
-        yield f"checks {called(check.entries)}, for {seconds}"
+        yield f"testing {called(check.entries)}, for {seconds}"
     queue = [
         one.id
         for one in track.progress.gate.entries
@@ -168,30 +155,27 @@ def _gate(track: RunTracker, now: float) -> Iterable[str]:
     ]
     landing = [one.id for one in track.progress.gate.entries if one.state == "landing"]
     if landing:
-        yield f"lands {called(landing)}"
+        yield f"landing {called(landing)}"
     if queue:
-        yield f"queue: {called(queue)}"
+        yield f"waiting: {called(queue)}"
 
 
 def _waits(store: Store, track: RunTracker, now: float) -> Iterable[str]:
     """What waits for what, in groups: those behind which the most wait first."""
     progress = track.progress
     if progress.run.state == "waiting":
-        yield "the run waits for a place among the runs (`weft limits`: runs)"
+        yield "the run is waiting for a place among the runs (`weft limits`: runs)"
         return
     behind: dict[tuple[str, ...], list[str]] = {}
     for one in list_holdups(progress.tasks, track.edges):
         names = tuple(task.name for task in one.waiting)
-        behind.setdefault(names, []).append(f"{one.holder.name} ({one.holder.state})")
+        behind.setdefault(names, []).append(f"{one.holder.name} ({task_state(one.holder)})")
     for names, holders in list(behind.items())[:_GROUPS]:
-        yield f"{_some(names)}: for {_some(holders)}"
+        yield f"{_some(names)}: waiting for {_some(holders)}"
     for task in progress.tasks:
         if task.state is State.PARKED:
-            until = "" if task.until is None else f" for {duration(max(0.0, task.until - now))}"
-            yield f"{task.name} is parked{until}: {task.reason or 'backing off'}"
-    called = {task.id: task.name for task in progress.tasks}
-    for line in _ready(store, progress.work, now):
-        yield _NUMBER.sub(lambda found: called.get(int(found[1]), found[0]), line)
+            yield f"{task.name}: {task_state(task)}: {task.reason or 'backing off'}"
+    yield from _ready(store, progress.work, now)
 
 
 def _ready(store: Store, tasks: Sequence[Task], now: float) -> Iterable[str]:
@@ -205,7 +189,8 @@ def _ready(store: Store, tasks: Sequence[Task], now: float) -> Iterable[str]:
     for reason, names in groups.items():
         yield f"{_some(names)}: {reason}"
     if len(due) > _ASKED:
-        yield f"and {len(due) - _ASKED} more are ready"
+        more = len(due) - _ASKED
+        yield f"and {count(more, 'more task')} {'is' if more == 1 else 'are'} ready"
 
 
 def _some(names: Sequence[str]) -> str:

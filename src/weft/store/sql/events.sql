@@ -31,3 +31,8 @@ FROM tasks t CROSS JOIN events e
 WHERE t.run = :run AND e.task = t.id AND e.kind <> 'task_admitted'
     AND e.kind = :kind
 ORDER BY e.id;
+
+-- name: lately_taken
+-- The gates and checks that were leased lately, oldest first.
+SELECT data FROM events
+WHERE id > (SELECT COALESCE(MAX(id), 0) FROM events) - :most AND kind = 'lease_taken' ORDER BY id;

@@ -90,7 +90,7 @@ INSERT INTO edges (task, needs) VALUES (:task, :needs);
 
 -- name: unmet_needs
 -- What a task still needs.
-SELECT n.id, n.name, n.state FROM edges e JOIN tasks n ON n.id = e.needs
+SELECT n.* FROM edges e JOIN tasks n ON n.id = e.needs
 WHERE e.task = :task AND n.state NOT IN ('done', 'skipped')
   AND NOT COALESCE(
       n.state = 'gating' AND n.story = (SELECT t.story FROM tasks t WHERE t.id = e.task), FALSE)

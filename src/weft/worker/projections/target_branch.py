@@ -14,6 +14,7 @@ from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.runs import get_run, settle_target
 from weft.store.tasks import list_run
+from weft.words import task_state
 from weft.worker.projections import News
 from weft.workspace.names import trunk_ref
 from weft.workspace.worktree import find_checkout
@@ -47,7 +48,7 @@ def _move(store: Store, root: Path, run: Run) -> tuple[TargetState, str]:
     unmet = [task for task in list_run(store, run.id) if task.state not in MET]
     if unmet:
         more = f", and {len(unmet) - 1} more are not done" if len(unmet) > 1 else ""
-        why = f"{unmet[0].name} is {unmet[0].state}{more}"
+        why = f"{unmet[0].name} is {task_state(unmet[0])}{more}"
         return TargetState.LEFT, f"{branch} was left alone: {why}."
     landings = read_gate(store, run.id).landings
     landed = [landing.new for landing in landings if landing.state == "landed"]
