@@ -325,8 +325,20 @@ def test_here_becomes_the_worker_and_its_host() -> None:
 
 
 def test_a_shortage_reads_as_people_say_it() -> None:
-    assert str(Shortage("llm", 1, 12, 12)) == "llm 12/12"
-    assert str(Shortage("host:h/port", 3, 1, 2)) == "host:h/port 1/2, asks 3"
+    for short, text in {
+        Shortage("worker:w", 1, 3, 3): "a free agent, 3 of 3 busy",
+        Shortage("run:plan-1/agents", 1, 4, 4): "a free agent of plan-1, 4 of 4 busy",
+        Shortage("stage:plan-1/review", 1, 1, 1): "a free review agent of plan-1, 1 of 1 busy",
+        Shortage("agent:reviewer", 1, 2, 2): "agent reviewer, 2 of 2 busy",
+        Shortage("llm", 1, 12, 12): "the limit llm, 12 of 12 in use",
+        Shortage("gpu", 2, 1, 2): "the limit gpu, 1 of 2 in use, it asks for 2",
+        Shortage("host:h/port", 3, 1, 2): "3 ports, 1 of 2 in use",
+        Shortage("host:h/ram_mb", 900, 1, 2): "900 MB of memory, 1 of 2 in use",
+        Shortage("run:p/usd", 2_000_000, 2_500_000, 3_000_000): (
+            "the budget of p: $2.50 of $3.00 is used, an attempt reserves $2.00"
+        ),
+    }.items():
+        assert str(short) == text
 
 
 @given(amounts, amounts, amounts)

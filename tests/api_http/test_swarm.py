@@ -152,7 +152,8 @@ def test_an_offer_that_cannot_start_is_in_the_pool_again_and_the_answer_says_why
         assert (refused.status_code, refused.json()["type"]) == (409, "refused")
         assert refused.headers["content-type"] == "application/problem+json"
         assert refused.json()["detail"] == (
-            f"Task {offered} cannot start now: a.py held by task {holder}; it is in the pool again."
+            f"Task {offered} cannot start now: waiting for a.py, which task {holder} is changing; "
+            "it is in the pool again."
         )
         about = client.get(f"/v1/tasks/{offered}")
         assert (about["state"], about["offered_to"]) == ("ready", None)

@@ -137,8 +137,8 @@ async def test_an_offer_that_cannot_start_is_for_others_and_who_accepted_is_told
             offered = (await tools("send_task", text="That", **offer))["task"]
             said = await tools.refused("task_action", action="accept", task=offered)
             assert said == (
-                f"Task {offered} cannot start now: a.py held by task {first['task']}; "
-                "it is in the pool again."
+                f"Task {offered} cannot start now: waiting for a.py, which task {first['task']} is "
+                "changing; it is in the pool again."
             )
             assert (await tools("get_task", task=offered))["state"] == "ready"
 

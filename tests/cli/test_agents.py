@@ -91,7 +91,7 @@ def test_an_agent_that_is_not_logged_in_is_stopped_and_the_task_is_not_left(
     assert done.returncode == 1
     assert "no key given" in done.stdout
     assert "cancelled (its agent is stopped)" in done.stdout
-    [finding] = [one for one in examine(project, {}, now=time.time()) if one.name == "binds"]
+    [finding] = [one for one in examine(project, {}, now=time.time()) if "stopped" in one.text]
     assert finding.good
     assert "Agent try is stopped" in finding.text
 

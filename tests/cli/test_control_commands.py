@@ -85,7 +85,7 @@ def test_retry_and_skip(store: Store, tell: Tell) -> None:
     done = told(tell, "retry", "1.1")
     assert (done["state"], done["changed"]) == ("ready", True)
     assert not told(tell, "retry", "1.1")["changed"]
-    assert "is skipped: what needs it goes on" in tell("skip", "1.1")
+    assert "Task plan-1/1.1 is skipped; the tasks that need it go on" in tell("skip", "1.1")
     assert state(store, numbers["1.2"]) == "ready"
     assert not told(tell, "skip", "1.1")["changed"]
     end(store, numbers["1.3"], State.DONE)
@@ -97,14 +97,16 @@ def test_retry_and_skip(store: Store, tell: Tell) -> None:
 
 def test_approve_and_reject_what_is_asked_of_a_person(store: Store, tell: Tell) -> None:
     numbers = run(store, NewTask(name="ask", agent=HUMAN), work("1.2", needs=("ask",)))
-    assert "is blocked; `weft retry" in tell("reject", "ask", "not like this")
+    assert "waits for you; `weft retry plan-1/ask` reopens it" in tell(
+        "reject", "ask", "not like this"
+    )
     tell("retry", "ask")
     assert told(tell, "approve", "ask")["state"] == "done"
     assert not told(tell, "approve", "ask")["changed"]
     assert state(store, numbers["1.2"]) == "ready"
-    with pytest.raises(Refused, match="asks nothing of a person"):
+    with pytest.raises(Refused, match="asks you nothing"):
         tell("approve", "1.2")
-    with pytest.raises(InputError, match="Say why"):
+    with pytest.raises(InputError, match="Give the reason"):
         tell("reject", "1.2", " ")
     cancel(store, numbers["1.2"], now=time.time())
     with pytest.raises(Refused, match="is cancelled already"):
@@ -115,7 +117,7 @@ def test_reject_what_wants_to_land(store: Store, tell: Tell) -> None:
     hire(store)
     numbers = run(store, work("1.1"))
     end(store, numbers["1.1"], State.GATING, candidate=C, base=B)
-    assert "goes back to be made again" in tell("reject", "1.1", "wrong colour")
+    assert "is done again, and its agent gets your reason" in tell("reject", "1.1", "wrong colour")
     assert state(store, numbers["1.1"]) == "ready"
     assert "↩ sent back: wrong colour" in tell("why", "1.1")
 
@@ -128,7 +130,7 @@ def test_cancel_pause_and_resume_a_task(store: Store, tell: Tell) -> None:
     assert told(tell, "resume", "1.1")["state"] == "ready"
     assert not told(tell, "resume", "1.1")["changed"]
     admit_task(store, "w", numbers["1.2"], now=time.time())
-    assert "its agent goes on, nothing more starts" in tell("pause", "1.2")
+    assert "its agent goes on to its end" in tell("pause", "1.2")
     assert told(tell, "resume", "1.2")["state"] == "running"
     assert "Its agent is being stopped." in tell("cancel", "1.2")
     assert not told(tell, "cancel", "1.2")["changed"]
@@ -201,12 +203,12 @@ def test_drain_and_undo(store: Store, tell: Tell) -> None:
     hire(store)
     numbers = run(store, work("1.1"), work("1.2"))
     admit_task(store, "w", numbers["1.1"], now=time.time())
-    assert tell("drain").startswith("Nothing starts any more, on any host; 1 still runs.")
+    assert tell("drain").startswith("No task starts any more, on any host; 1 agent still runs.")
     assert not told(tell, "drain")["changed"]
     assert not admit(store, "w", now=time.time())
     assert "weft is drained" in tell("why", "1.2")
-    assert tell("drain", "--undo") == "Work starts again.\n"
-    assert tell("drain", "--undo") == "Nobody had drained.\n"
+    assert tell("drain", "--undo") == "Tasks start again.\n"
+    assert tell("drain", "--undo") == "weft was not drained.\n"
     assert admit(store, "w", now=time.time())
 
 

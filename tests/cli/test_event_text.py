@@ -32,7 +32,10 @@ SILENT = {
     "limit_dropped",
 }
 """Kinds of events that have no line."""
-ADDED = {"who", "of", "tried", "reason", "whole_reason"}
+ADDED = {
+    *("who", "of", "tried", "reason", "whole_reason"),
+    *("task_count", "slot_count", "was_word"),
+}
 
 
 class Written(Struct, frozen=True, kw_only=True):
@@ -116,8 +119,8 @@ SAID = [
     ),
     (
         event("attempt_finished", attempt=1, outcome="success", state="gating", reason=""),
-        "✓ attempt 1 has its candidate",
-        "✓ 1.1 has its candidate",
+        "✓ attempt 1: the agent is done → testing",
+        "✓ 1.1: the agent is done → testing",
     ),
     (
         event("attempt_finished", attempt=1, outcome="crash", state="ready", reason="Oh.\nNo."),
@@ -174,7 +177,7 @@ def test_what_programs_alone_care_about_is_not_told() -> None:
 def test_what_is_the_users_and_changed_is_told_loudly_with_what_to_do() -> None:
     told = line(event("surroundings_changed", attempt=1, changes=CHANGES, all=25), NAMED)
     assert told is not None
-    assert told.startswith("! while 1.1 was under way, something of yours changed: The file 'a'")
+    assert told.startswith("! while 1.1 was working, files of yours changed: The file 'a'")
     assert "'c' changed in the checkout. And 22 more." in told
     assert "`sandbox: landlock`" in told
 

@@ -80,7 +80,7 @@ def end(store: Store, fence: int, state: State, kind: str = "success", **fields:
 
 
 def test_ps_says_that_nothing_is_under_way(tell: Tell) -> None:
-    assert tell("ps") == "Nothing is under way.\n"
+    assert tell("ps") == "No task is under way.\n"
     assert told(tell, "ps")["tasks"] == []
 
 
@@ -111,18 +111,18 @@ def test_ps_shows_first_what_needs_a_person(store: Store, tell: Tell) -> None:
     assert lines[0] == "NEEDS YOU"
     assert [line for line in lines if line.startswith("  ! ")] == [
         lines[1],  # since when it is drained
-        "  ! the gate of plan-1 waits for you: trunk moved",
+        "  ! the gate of plan-1 needs you: trunk moved",
         "  ! agent a is stopped: not logged in",
-        f"  ! {numbers['1.2']} plan-1/1.2 is blocked: Which",
-        f"  ! {numbers['1.4']} plan-1/1.4 asks you: Agree?",
-        f"  ! {numbers['1.5']} plan-1/1.5 is cancelled, and others need it",
+        "  ! plan-1/1.2 needs you: Which",
+        "  ! plan-1/1.4 asks you: Agree?",
+        "  ! plan-1/1.5 is cancelled, and other tasks need it",
     ]
     assert "drained" in lines[1]
-    assert f"`weft retry {numbers['1.2']}` or `weft skip {numbers['1.2']}`" in shown
-    assert f"`weft approve {numbers['1.4']}`" in shown
-    assert lines.index("RUNNING") < lines.index("AT THE GATE") < lines.index("RUNS")
+    assert "`weft retry plan-1/1.2` or `weft skip plan-1/1.2`" in shown
+    assert "`weft approve plan-1/1.4`" in shown
+    assert lines.index("WORKING") < lines.index("TESTING") < lines.index("RUNS")
     # Barriers are nobody's work.
-    assert lines[-1].startswith("  plan-1: 0 of 7 done, 1 blocked, 1 cancelled, 1 gating")
+    assert lines[-1].startswith("  plan-1: 0 of 7 done, 1 working, 1 testing, 1 needs you, 1 ready")
     found = told(tell, "ps")
     assert [one["do"] for one in found["needs_you"]][:2] == [
         ["weft drain --undo"],
@@ -159,7 +159,7 @@ def test_ps_says_that_the_agent_of_a_paused_task_goes_on(store: Store, tell: Tel
     for task in numbers.values():
         pause(store, task, now=time.time())
     lines = tell("ps").splitlines()
-    assert "then paused" in lines[lines.index("RUNNING") + 1]
+    assert "then paused" in lines[lines.index("WORKING") + 1]
     assert "1.2" in lines[lines.index("PAUSED") + 1]
 
 
@@ -196,13 +196,13 @@ def test_why_says_what_a_task_waits_for(store: Store, tell: Tell) -> None:
     )
     start(store, numbers["1.1"])
     shown = tell("why", "1.2")
-    assert f"  waits: 1.1 held by task {numbers['1.1']}" in shown
-    assert "  waits: worker:w 1/1" in shown
-    assert f"place 2 of 2 ready, right behind {numbers['1.4']}" in shown
+    assert "  waiting for 1.1, which 1.1 is changing" in shown
+    assert "  waiting for a free agent, 1 of 1 busy" in shown
+    assert "place 2 of 2 ready, right behind plan-1/1.4" in shown
     assert "class standard, priority normal, 5 s of work on its longest path" in shown
-    assert f"  waits: task {numbers['1.1']} (1.1) is running" in tell("why", "1.3")
+    assert "  waiting for 1.1, which is working" in tell("why", "1.3")
     running = tell("why", "1.1")
-    assert "running since" in running
+    assert "working since" in running
     assert "attempt 1 by a at w" in running
     found = told(tell, "why", "1.2")
     assert [wait["kind"] for wait in found["waits"]] == ["file", "limit"]
@@ -218,15 +218,15 @@ def test_why_tells_what_happened_before_without_what_agents_said(store: Store, t
     fence = start(store, numbers["1.1"])
     end(store, fence, State.BLOCKED, "other", reason="It gave up.")
     shown = tell("why", "plan-1/1.1")
-    assert "blocked since" in shown
+    assert "needs you since" in shown
     assert ": It gave up." in shown
-    assert f"needs you: `weft retry {numbers['1.1']}` or `weft skip {numbers['1.1']}`" in shown
+    assert "needs you: `weft retry plan-1/1.1` or `weft skip plan-1/1.1`" in shown
     before = shown.partition("before\n")[2].splitlines()
     assert [line.split("  ", 2)[2].split(",")[0] for line in before] == [
         "▶ attempt 1 (a)",
         "✗ attempt 1: crash: It fell over. → ready",
         "▶ attempt 2 (a)",
-        "✗ attempt 2: other: It gave up. → blocked",
+        "✗ attempt 2: It gave up. → needs you",
     ]
     assert "$1.50" in before[0]
     assert [one["kind"] for one in told(tell, "why", "1.1")["events"]] == ["attempt_finished"] * 2
@@ -255,7 +255,7 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
     conflict = MergeConflict(base=B, entry=second, after=(first,), report="both changed x.py")
     record_conflict(store, fence, "plan-1", conflict, now=time.time())
     shown = tell("why", "1.2")
-    assert "gate: queued, place 2 of 2" in shown
+    assert "gate: waiting for its tests, place 2 of 2" in shown
     assert "  ✗ check (ladder) of 1.1, 1.2 in 2 s" in shown
     assert "      AssertionError: two" in shown
     assert "  ✗ does not merge after 1.1\n      both changed x.py" in shown
@@ -263,19 +263,22 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
     assert (gate["place"], gate["verdicts"][0]["passed"]) == (2, False)
     assert gate["conflicts"][0]["report"] == "both changed x.py"
     queue = tell("queue")
-    assert "gate of plan-1\n   1  1.1  queued\n   2  1.2  queued\n" in queue
+    assert (
+        "gate of plan-1\n   1  1.1  waiting for its tests\n   2  1.2  waiting for its tests\n"
+        in queue
+    )
 
 
 def test_queue_lists_what_starts_next_and_what_holds_it_up(store: Store, tell: Tell) -> None:
-    assert tell("queue") == "Nothing is ready, and nothing waits to land.\n"
+    assert tell("queue") == "No task is ready, and none waits for the gate.\n"
     hire(store, slots=1)
     one = {"worker:@": 1}
     numbers = run(store, work("1.1", demand=one, path_seconds=9), work("1.2", demand=one))
     first, second = tell("queue").splitlines()
-    assert first == f"   1  {numbers['1.1']} plan-1/1.1  Make 1.1  [starts next]"
+    assert first == "   1  plan-1/1.1  Make 1.1  [starts next]"
     assert second.startswith("   2")
     start(store, numbers["1.1"])
-    assert "[worker:w 1/1]" in tell("queue")
+    assert "[waiting for a free agent, 1 of 1 busy]" in tell("queue")
     assert told(tell, "queue")["ready"][0]["waits"][0]["kind"] == "limit"
 
 
@@ -341,8 +344,8 @@ def test_what_an_agent_printed_elsewhere_is_read_from_its_reports(store: Store, 
 
 
 def test_without_a_commit_there_is_no_diff(store: Store, tell: Tell) -> None:
-    numbers = run(store, work("1.1"))
-    with pytest.raises(Refused, match=rf"Task {numbers['1.1']} .* is ready and has left no commit"):
+    run(store, work("1.1"))
+    with pytest.raises(Refused, match=r"Task plan-1/1\.1 is ready and has left no commit"):
         tell("diff", "1.1")
 
 
@@ -428,11 +431,11 @@ def test_watch_prints_what_happens_until_interrupted(store: Store, project: Path
     hire(store)
     numbers = run(store, work("1.1"))
     with started(project, "watch", WEFT_STORE=store.url) as watching:
-        assert "  plan-1  run submitted, 1 tasks" in wait_line(watching, "run submitted")
+        assert "  plan-1  run submitted, 1 task" in wait_line(watching, "run submitted")
         fence = start(store, numbers["1.1"])
         assert "plan-1/1.1  ▶ attempt 1 at w" in wait_line(watching, "attempt 1")
         end(store, fence, State.BLOCKED, "other", reason="Which colour?")
-        assert "Which colour?" in wait_line(watching, "→ blocked")
+        assert "Which colour?" in wait_line(watching, "→ needs you")
         watching.send_signal(signal.SIGINT)
         assert watching.wait(timeout=PATIENCE) == 130
     with started(project, "watch", "--json", WEFT_STORE=store.url) as watching:

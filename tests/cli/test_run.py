@@ -66,7 +66,7 @@ def test_a_task_that_needs_a_person_ends_it_with_1_and_names_what_to_do(
     assert done.returncode == 1
     run = project.run_id()
     [number] = [one["id"] for one in project.rows("SELECT id FROM tasks WHERE name = '1.2'")]
-    assert f"weft retry {number}" in done.stdout
+    assert f"weft retry {run}/1.2" in done.stdout
     assert f"weft run --resume {run}" in done.stdout
     assert project.states() == {"1.1": "done", "1.2": "blocked"}
     assert "- [!] Task 1.2" in (project.root / "plan.md").read_text()
@@ -239,7 +239,7 @@ def test_people_are_told_when_they_are_needed_and_when_it_has_ended(project: Pro
         assert run == project.run_id()
         told.append((event, json.loads(summary)))
     assert [event for event, _ in told] == ["person_needed", "run_ended"]
-    assert f"weft retry {number}" in told[0][1]["needs_you"][0]["do"]
+    assert f"weft retry {project.run_id()}/1.1" in told[0][1]["needs_you"][0]["do"]
     assert told[1][1]["state"] == "ended"
 
 
@@ -322,8 +322,8 @@ def test_what_is_odd_about_a_run_is_told_while_it_runs_and_in_the_end(project: P
     done = project.weft("run", "plan.md")
     assert done.returncode == 0, done.stdout + done.stderr
     during, _, summary = done.stdout.partition("\nrun plan")
-    [around] = [one for one in during.splitlines() if "something of yours changed" in one]
-    assert "] ! while 1.1 was under way" in around
+    [around] = [one for one in during.splitlines() if "files of yours changed" in one]
+    assert "] ! while 1.1 was working" in around
     assert "'notes.txt' changed" in around
     assert "config" in around
     assert "plan.md" not in around, "weft's own marks are no news"
@@ -332,8 +332,8 @@ def test_what_is_odd_about_a_run_is_told_while_it_runs_and_in_the_end(project: P
     assert "(1 flaky)" in summary
     assert "    The untracked file 'notes.txt' changed. (1.1)" in summary
     why = project.weft("why", "1").stdout
-    assert "something of yours changed" in why
-    assert ": flaky, the same had failed" in why
+    assert "files of yours changed" in why
+    assert ": flaky, the same check failed before" in why
     assert "(1 flaky)" in project.weft("report").stdout
 
 

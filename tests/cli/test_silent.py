@@ -42,7 +42,7 @@ def test_a_stopped_process_is_told_of_and_resume_takes_over(project: Project) ->
         [row] = project.rows("SELECT id, seen FROM workers")
         assert (silent["worker"], silent["pid"]) == (row["id"], stopped.pid)
         assert silent["silent_since"] == row["seen"]
-        told = f"worker {row['id']} is silent since "
+        told = f"worker {row['id']} has been silent since "
         assert told in project.weft("ps").stdout
         assert told in project.weft("why", "1").stdout
         assert project.answer("why", "1", "--json")["silent_since"] == row["seen"]
@@ -61,7 +61,7 @@ def test_nobody_is_silent_who_gives_signs_of_life(project: Project) -> None:
     try:
         wait_until(lambda: project.rows("SELECT 1 FROM attempts"))
         assert project.answer("ps", "--json")["silent_workers"] == []
-        assert "is silent since" not in project.weft("doctor").stdout
+        assert "silent since" not in project.weft("doctor").stdout
     finally:
         process.terminate()
         process.wait()

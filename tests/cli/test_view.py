@@ -71,15 +71,15 @@ def test_a_run_is_shown_survives_resizing_and_leaves_the_terminal_as_it_was(
         seen = screen.wait_for(
             "Edit one.txt",
             "weft retry",
-            "1.2: one.txt held by 1.1",
-            "2.1: for 1.1 (running), 1.3 (blocked)",
+            "1.2: waiting for one.txt, which 1.1 is changing",
+            "2.1: waiting for 1.1 (working), 1.3 (needs you)",
         )
         run = project.run_id()
         assert screen.alternate
         assert screen.cursor_hidden
         assert f"{run} · " in seen
         assert "0/4 done" in seen
-        assert "1 blocked" in seen
+        assert "1 needs you" in seen
         [agent] = [line for line in seen.splitlines() if "Edit one.txt" in line]
         assert all(word in agent for word in ("1.1", "implement", "$0.25"))
 
@@ -168,7 +168,7 @@ def test_watch_shows_what_others_do_and_does_nothing_itself(project: Project, go
         screen.wait_for("No run is under way")
         run = project.start("run", "plan.md")
         try:
-            screen.wait_for("Read one.txt", "0/1 done", "1 running")
+            screen.wait_for("Read one.txt", "0/1 done", "1 working")
             workers = project.rows("SELECT id FROM workers WHERE departed IS NULL")
             assert len(workers) == 1
             go.touch()
@@ -259,7 +259,7 @@ def test_the_most_important_lines_get_the_room_there_is() -> None:
         all=10,
         counts="9 working",
         micro_usd=1_500_000,
-        needs=("1.4 is blocked",),
+        needs=("1.4 needs you",),
         agents=(agent,) * 9,
         gate=("checks 1.2",),
         waits=tuple(f"waits {number}" for number in range(9)),
@@ -270,7 +270,7 @@ def test_the_most_important_lines_get_the_room_there_is() -> None:
         return [line.plain.rstrip() for line in draw(picture, 80, height)]
 
     assert shown(1) == ["plan-1 · 1:15 · $1.50 · about 2 min left"]
-    assert shown(3)[2] == "! 1.4 is blocked"
+    assert shown(3)[2] == "! 1.4 needs you"
     assert shown(7)[3:] == [
         "agents",
         "  ▶ 1.1           implement #2    1:01   $0.12  Edit a",

@@ -62,7 +62,7 @@ class Aftermath:
     def assert_blocked(self, name: str, why: str) -> None:
         assert self.states[name] == "blocked"
         assert any(
-            one["subject"].endswith(f"/{name}") and one["text"].startswith("is blocked")
+            one["subject"].endswith(f"/{name}") and one["text"].startswith("needs you")
             for one in self.needs_you
         )
         assert why in self.yard.reason(name)

@@ -87,7 +87,7 @@ def short(resource: str, asked: int, used: int, capacity: int) -> Ready:
             Prospects(courses=(Course(run="r", queued=True, short=NONE_LEFT),)),
             "weft limits set requests 24",
         ),
-        (Prospects(courses=(R,), ready=(short("host:h/ram_mb", 9, 0, 5),)), "weft skip 1"),
+        (Prospects(courses=(R,), ready=(short("host:h/ram_mb", 9, 0, 5),)), "weft skip r/1.1"),
         (
             Prospects(courses=(R,), ready=(short("agent:a", 1, 0, 0),), stopped={"a": "gone"}),
             "weft agents resume a",
@@ -115,10 +115,10 @@ def test_what_nothing_that_ends_can_change_is_named_with_its_cure(
 @pytest.mark.parametrize(
     ("state", "do"),
     [
-        ("blocked", "weft retry 1"),
-        ("paused", "weft resume 1"),
-        ("ready", "weft approve 1"),
-        ("failed", "weft retry 1"),
+        ("blocked", "weft retry r/1.1"),
+        ("paused", "weft resume r/1.1"),
+        ("ready", "weft approve r/1.1"),
+        ("failed", "weft retry r/1.1"),
     ],
 )
 def test_a_task_that_stands_is_named(state: str, do: str) -> None:
@@ -126,7 +126,7 @@ def test_a_task_that_stands_is_named(state: str, do: str) -> None:
     human = Ready(run="r", task=1, name="1.1", human=True)
     needs = find_attention(Prospects(courses=(R,), asked=(asked,), ready=(human,)))
     [need] = needs.of("r")
-    assert (need.subject, need.do[0]) == ("1 r/1.1", do)
+    assert (need.subject, need.do[0]) == ("r/1.1", do)
     assert needs.stuck == {"r"}
 
 
@@ -236,7 +236,7 @@ def test_a_file_that_a_paused_task_of_another_run_holds_is_named(store: Store) -
     assert admit(store, "w", now=time.time()) == [], "the paused task keeps its file"
     needs = needs_of(store)
     assert needs.stuck == {"r", "first"}
-    assert [need.do for need in needs.of("r")] == [(f"weft resume {first}",)]
+    assert [need.do for need in needs.of("r")] == [("weft resume first/1",)]
 
 
 def test_a_group_wider_than_any_worker_that_is_left_is_named(store: Store) -> None:

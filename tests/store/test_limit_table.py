@@ -113,7 +113,9 @@ def test_a_limit_of_zero_pauses(store: Store) -> None:
     set_limit(store, "llm", 0, now=0)
     task = put(store, demand=LLM)
     assert not admit(store, "w", now=1)
-    assert [wait.text for wait in probe(store, task, now=1)] == ["llm is paused"]
+    assert [wait.text for wait in probe(store, task, now=1)] == [
+        "waiting for the limit llm, which is paused"
+    ]
     set_limit(store, "llm", 1, now=2)
     assert go(store).task == task
 
@@ -261,7 +263,9 @@ def test_a_penalty_lowers_a_provider_for_every_process(store: Store) -> None:
     assert effective(store, "provider:p", now=0) == 12 // 5
     assert drain(store, now=0) == ["t0", "t1"]
     waits = probe(store, 3, now=0)
-    assert [wait.text for wait in waits] == ["provider:p 2/2 (lowered from 12 by rate limits)"]
+    assert [wait.text for wait in waits] == [
+        "waiting for provider p, 2 of 2 busy (lowered from 12 by rate limits)"
+    ]
     assert [effective(store, "provider:p", now=at) for at in (60, 120, 180)] == [3, 4, 6]
     assert len(drain(store, now=240)) == 11  # no limit of its own, and no penalty any more
 

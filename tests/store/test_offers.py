@@ -39,7 +39,7 @@ def test_an_offer_holds_nothing_but_keeps_others_off(store: Store) -> None:
     assert not admit(store, "other", now=2)
     assert not admit_task(store, "other", task, now=2)
     waits = [wait.text for wait in probe(store, task, now=2)]
-    assert waits == ["offered to w, who has not answered"]
+    assert waits == ["waiting for w to answer the offer"]
     put(store, "same file", files=("a.py",))
     assert drain(store, "other", now=2) == ["same file"]
 

@@ -263,9 +263,9 @@ def test_only_what_a_person_may_judge_can_be_rejected(store: Store) -> None:
     hire(store)
     numbers = run(store, work("a"), NewTask(name="later", agent=HUMAN, needs=("a",)), work("b"))
     before = snapshot(store.url)
-    with pytest.raises(Refused, match="only what waits at the gate"):
+    with pytest.raises(Refused, match="only a task that is testing or asks you"):
         reject(store, numbers["a"], "no", now=1)
-    with pytest.raises(Refused, match="not due yet"):
+    with pytest.raises(Refused, match="the tasks it needs have not landed"):
         reject(store, numbers["later"], "no", now=1)
     assert snapshot(store.url) == before
 

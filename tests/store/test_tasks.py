@@ -105,9 +105,12 @@ def test_a_task_waits_for_all_it_needs_and_says_so(store: Store) -> None:
     hire(store)
     tasks = [NewTask(name="a"), NewTask(name="b"), NewTask(name="c", needs=("a", "b"))]
     numbers = run(store, *tasks)
-    assert waits(store, numbers["c"]) == ["task 1 (a) is ready", "task 2 (b) is ready"]
+    assert waits(store, numbers["c"]) == [
+        "waiting for a, which is ready",
+        "waiting for b, which is ready",
+    ]
     finish(store, go(store).fence, DONE, now=1)
-    assert waits(store, numbers["c"]) == ["task 2 (b) is ready"]
+    assert waits(store, numbers["c"]) == ["waiting for b, which is ready"]
     assert skip(store, numbers["b"], now=2)
     assert go(store).name == "c"
 
@@ -157,7 +160,7 @@ def test_a_retry_waits_for_the_cancelled_attempt_to_end(store: Store) -> None:
     assert not retry(store, task, now=2)
     cancel(store, task, now=2)
     assert retry(store, task, now=3)
-    assert waits(store, task) == ["attempt 1 has not ended yet"]
+    assert waits(store, task) == ["waiting for the end of attempt 1"]
     assert not admit(store, "w", now=3)
     assert not admit_task(store, "w", task, now=3)
     release(store, first.fence, now=4)
@@ -262,7 +265,7 @@ def test_a_run_waits_for_its_place_among_the_runs(store: Store) -> None:
     second = run(store, NewTask(name="b"), name="R2")
     third = run(store, NewTask(name="c"), name="R3")
     assert [one.state for one in list_runs(store)].count("waiting") == 2
-    assert waits(store, second["b"]) == ["run R2 waits for a place among the runs"]
+    assert waits(store, second["b"]) == ["waiting for a place among the runs"]
     assert drain(store) == ["a"]
     assert end_finished(store, now=1) == []
     finish(store, 2, DONE, now=1)
@@ -332,7 +335,7 @@ def test_the_members_of_a_gang_wait_for_each_other(store: Store) -> None:
     ]
     numbers = run(store, *tasks)
     assert drain(store) == ["first"]
-    assert waits(store, numbers["a"])[-1] == "starts with task 4, which is waiting"
+    assert waits(store, numbers["a"])[-1] == "waiting to start with c, which is waiting"
     put(store, "in the way", demand=SLOT, klass=Class.INTERACTIVE)
     [other] = admit(store, "w", now=1)
     finish(store, 2, DONE, now=2)
@@ -385,7 +388,7 @@ def test_a_pinned_task_is_for_its_worker_alone(store: Store) -> None:
     assert not admit(store, "w", now=1)
     assert not admit_task(store, "w", task, now=1)
     depart(store, "home", now=1)
-    assert waits(store, task) == ["no worker is present (home)"]
+    assert waits(store, task) == ["waiting for a worker: none is there (home)"]
     hire(store, "home", now=2)
     assert go(store, "home").task == task
 
@@ -416,9 +419,9 @@ def test_subtasks_pass_their_claims_to_their_story(store: Store) -> None:
     assert second.name in ("S.b", "S.c")  # what a sibling handed over binds others only
     finish(store, second.fence, Outcome(state=State.GATING), now=3)
     assert go(store, now=4).name in {"S.b", "S.c"} - {second.name}
-    assert f"x.py held by task {numbers['S']}" in waits(store, numbers["outside"])
+    assert "waiting for x.py, which S is changing" in waits(store, numbers["outside"])
     cancel(store, numbers["S"], now=5)
-    assert f"x.py held by task {numbers['S']}" not in waits(store, numbers["outside"])
+    assert "waiting for x.py, which S is changing" not in waits(store, numbers["outside"])
 
 
 def test_a_sibling_needs_the_candidate_and_others_need_the_landing(store: Store) -> None:

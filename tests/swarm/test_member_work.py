@@ -68,7 +68,9 @@ def test_a_member_takes_only_what_it_can_do(store: Store) -> None:
     assert [one.name for one in take_all(store, "tester")] == ["test it"]
     membership.close(store, OWNER, "tester", now=3)
     [wait] = probe(store, task, now=3)
-    assert wait.text == "no worker is present (a member of the swarm that can do test)"
+    assert (
+        wait.text == "waiting for a worker: none is there (a member of the swarm that can do test)"
+    )
 
 
 def test_members_and_weft_processes_take_nothing_of_each_other(store: Store) -> None:
@@ -159,8 +161,8 @@ def test_a_claim_says_why_it_cannot_be_had(store: Store) -> None:
     pinned = post(store, to="other", how="assign")
     take(store)
     for task, why in (
-        (waits, r"task 1 \(first\) is ready|task 1 \(first\) is running"),
-        (shares, "a.py held by task 1"),
+        (waits, "waiting for task 1, which is (ready|working)"),
+        (shares, "waiting for a.py, which task 1 is changing"),
         (first, "it is running"),
         (pinned, "others go first|other"),
     ):
@@ -202,7 +204,8 @@ def test_an_offer_without_room_stands_and_one_that_cannot_start_goes_to_the_pool
     set_limit(store, "llm", 0, now=3)
     refused = member_work.accept(store, OWNER, "m", offered.task, now=4)
     assert str(refused) == (
-        f"Task {offered.task} cannot start now: llm is paused; it is in the pool again."
+        f"Task {offered.task} cannot start now: waiting for the limit llm, which is paused; "
+        "it is in the pool again."
     )
     assert get_task(store, offered.task).state is State.READY
 
@@ -459,7 +462,7 @@ def test_results_repeat_and_first_ones_stand(store: Store) -> None:
     claimed = take(store)
     assert end(store, claimed, DONE) is end(store, claimed, DONE, now=4) is State.DONE
     before = snapshot(store.url)
-    with pytest.raises(AlreadyEnded, match="the first answer stands"):
+    with pytest.raises(AlreadyEnded, match="the first answer counts"):
         end(store, claimed, FAILED, now=5)
     assert snapshot(store.url) == before
     assert not admit(store, "m", now=6)

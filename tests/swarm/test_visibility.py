@@ -88,8 +88,9 @@ def test_a_tenant_is_told_neither_files_nor_numbers_of_anothers_task(store: Stor
         assert "another tenant's task" in told
         assert secret not in told
         assert f"task {grant.task}" not in told
+        assert "t-other" not in told
     everything = str(explain_task(store, str(own), now=2).waits)
-    assert f"{secret} held by task {grant.task}" in everything
+    assert f"waiting for {secret}, which other/t-other is changing" in everything
 
 
 def test_files_that_another_tenants_task_holds_are_refused_without_its_number(

@@ -212,8 +212,7 @@ def _text(scene: AdmissionRows, short: Shortage, kept_for: str) -> str:
         name = short.resource.removeprefix("agent:")
         return f"agent {name} is stopped: {stopped} (`weft agents resume {name}` starts it again)"
     if short.capacity == 0:
-        cure = f"`weft limits set {short.resource} {nominal or 1}`"
-        return f"waiting for the limit {short.resource}, which is 0 ({cure})"
+        return f"waiting for the limit {short.resource}, which is paused"
     if short.capacity < nominal:
         return f"waiting for {short} (lowered from {nominal} by rate limits)"
     return f"waiting for {short}"

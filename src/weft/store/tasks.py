@@ -59,7 +59,7 @@ def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> N
             f"The queue holds {tx.tuning.queue} tasks and all of them rank higher; "
             "try again later, or raise the task's class or priority."
         )
-    reason = f"the queue is full ({tx.tuning.queue}) and task {task.name or newcomer} ranks higher"
+    reason = f"the queue is full ({tx.tuning.queue}) and task {newcomer} ranks higher"
     _end(tx, get_row(tx, last.id), State.EVICTED, now=now, reason=reason)
 
 
