@@ -30,7 +30,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ("x", (".git/config",), "try", "git's own directory"),
         ("x", ("a\x1b[31m",), "try", "unprintable"),
         ("x", ("",), "try", "empty"),
-        ("x", ("none", "a"), "try", "stands alone"),
+        ("x", ("none", "a"), "try", "give it alone"),
         ("x", (), "tri", "Did you mean try?"),
         ("x", (), "../try", "There is no agent"),
         ("x", (), "gone", "bin/nothing is not installed"),

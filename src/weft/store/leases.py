@@ -14,8 +14,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from msgspec import Struct
-
 from weft import stages
 from weft.admission import capacity
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
