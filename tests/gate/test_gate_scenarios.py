@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -149,15 +150,21 @@ def _only(raised: BaseException, kind: type[BaseException]) -> bool:
 class Hasty(CheckRun):
     """A check that is left without waiting for its processes."""
 
-    async def _run(self, place: Workspace, command: Command, seconds: float) -> CheckResult:
+    async def run_command(
+        self,
+        place: Workspace,
+        command: Command,
+        seconds: float,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> CheckResult:
         spawn = Spawn(
             argv=command,
             environment={"PATH": "/bin:/usr/bin"},
             cwd=place.path,
-            directory=self._directory / "1",
-            marker=self._site.check_marker(self._fence),
+            directory=self.directory / "1",
+            marker=self.site.check_marker(self._fence),
         )
-        await process.start(spawn, self._site.launcher, renewed=boottime()).wait_ended()
+        await process.start(spawn, self.site.launcher, renewed=boottime()).wait_ended()
         return CheckResult(passed=True, seconds=seconds, output="")
 
 

@@ -20,14 +20,16 @@ from weft.cli.run_preview import Ahead, as_dict, dry_run_lines, head_lines, prep
 from weft.cli.run_summary import figures_as_dict, summary_lines
 from weft.cli.runs import difference_lines
 from weft.cli.view import is_possible
+from weft.config import command_line
 from weft.errors import InputError
 from weft.formats import listed, micro_dollars
 from weft.model import TargetState
 from weft.project import project
 from weft.project.project import Project
 from weft.project.warning_log import show_warnings
+from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import usual_slots
-from weft.runs.preparation import RunOptions
+from weft.runs.preparation import PreparedRun, RunOptions
 from weft.runs.progress import find_plan, get_resumable, read_progress, summary
 from weft.runs.run_figures import measure_run
 from weft.runs.run_settings import list_differences
@@ -36,6 +38,7 @@ from weft.runs.submission import preview_draft, submit_draft
 from weft.runs.wanted_projections import resume_projections
 from weft.store import Store
 from weft.store.event_log import last_event, list_of_kind
+from weft.worker.preflight import ask_about, require_base
 
 _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
 
@@ -79,6 +82,11 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
     "--dry-run", is_flag=True, help="Check everything, show what would happen, and do nothing."
 )
 @click.option(
+    "--no-preflight",
+    is_flag=True,
+    help="Start without checking the agents' programs, and the tests on the base.",
+)
+@click.option(
     "--no-write", is_flag=True, help="Leave the marks in FILE alone, or its issues in bd."
 )
 @click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
@@ -95,6 +103,7 @@ def command(
     into: str | None,
     budget: str | None,
     dry_run: bool,
+    no_preflight: bool,
     no_write: bool,
     no_tty: bool,
     as_json: bool,
@@ -133,6 +142,8 @@ def command(
             _show_preview(found, ahead, as_json)
             return 0
     with found.open_store() as store:
+        if not no_preflight and ahead is not None and ahead.draft.prepared is not None:
+            _preflight(found, store, ahead.draft.prepared)
         before = last_event(store)
         what = Follow(
             run=_resume(found, store, resumed, plan, into, writes=not no_write)
@@ -145,6 +156,22 @@ def command(
             shows=_shows(no_tty, as_json),
         )
         return _see_through(found, store, what, slots)
+
+
+def _preflight(found: Project, store: Store, prepared: PreparedRun) -> None:
+    """Refuse a run whose agents cannot start or whose base fails its check."""
+    require_agents(found, store, prepared.run.repo, prepared.agents)
+    command = prepared.settings.gate.run
+    about = "the workspace" if command is None else f"`{command_line(command)}`"
+    require_base(
+        found,
+        store,
+        ask_about(prepared),
+        lambda: click.echo(
+            f"weft: trying {printable(about)} on {prepared.run.base[:7]} before any agent starts",
+            err=True,
+        ),
+    )
 
 
 def _refuse_for_old_runs(ctx: click.Context) -> None:

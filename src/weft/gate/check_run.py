@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import platform
+import re
 import shutil
 import signal
 import sys
@@ -18,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import anyio
@@ -47,6 +49,8 @@ log = logging.getLogger(__name__)
 
 _TAIL: Final = 16_000  # bytes of output that are kept
 _ENDED: Final = "It ended with "
+_UNSTARTED: Final = "It cannot start: "
+_CANNOT_RUN: Final = re.compile(r"^make.*\bError 12[67]$", re.MULTILINE)
 _FRAMES: Final = (_ENDED, "make: ", "make[")  # lines without a cause
 _LINE: Final = 120  # characters of the telling line
 _OUTPUT: Final = 64 << 20  # bytes a command may print
@@ -102,7 +106,7 @@ def read_exit(ended: Exit | None, output: str) -> CheckResult:
     if ended is None:
         why = "It took too long and was ended."
     elif ended.unstarted:
-        why = f"It cannot start: {ended.unstarted}"
+        why = f"{_UNSTARTED}{ended.unstarted}"
     elif ended.why is StopReason.OUTPUT:
         why = f"It printed more than {_OUTPUT >> 20} MiB and was ended."
     elif ended.why is not StopReason.ENDED:
@@ -114,6 +118,15 @@ def read_exit(ended: Exit | None, output: str) -> CheckResult:
     else:
         return CheckResult(passed=True, seconds=0, output=output)
     return CheckResult(passed=False, seconds=0, output=f"{output}\n{why}".lstrip("\n"))
+
+
+def is_set_up_failure(output: str) -> bool:
+    """Tell from a failed command's output whether a program was missing or not executable: exit
+    code 126 or 127, also of a command that `make` ran."""
+    last = output.rstrip().rpartition("\n")[2]
+    if last in (f"{_ENDED}126.", f"{_ENDED}127.") or last.startswith(_UNSTARTED):
+        return True
+    return _CANNOT_RUN.search(output) is not None
 
 
 def find_telling_line(output: str) -> str:
@@ -129,9 +142,9 @@ class CheckRun:
     """A check with its workspace and processes, all of which end with it or its cancellation."""
 
     def __init__(self, site: Site, fence: int, run: str) -> None:
-        self._site = site
+        self.site = site
         self._fence = fence
-        self._directory = site.check_directory(fence)
+        self.directory = site.check_directory(fence)  # deleted with the workspace
         self._branch = workspace.check_ref(run, fence)
         self._environment = environment(site.config, site.environment)
         self._running: Running | None = None
@@ -155,18 +168,18 @@ class CheckRun:
 
     async def _check(self, tree: str, base: str, commands: Sequence[Command]) -> CheckResult:
         try:
-            async with self._workspace(tree, base) as place:
-                await self._set_up(place)
+            async with self.open_workspace(tree, base) as place:
+                await self.set_up(place)
                 return await self._run_all(place, commands)
         except SetUpFailed as error:
             # The entries broke the set-up, unless it fails on the base too: then this raises.
-            bare = await run_sync(git.get_commit, self._site.root, base)
-            async with self._workspace(bare.tree, base) as place:
-                await self._set_up(place)
+            bare = await run_sync(git.get_commit, self.site.root, base)
+            async with self.open_workspace(bare.tree, base) as place:
+                await self.set_up(place)
             return CheckResult(passed=False, seconds=0, output=str(error))
 
     @asynccontextmanager
-    async def _workspace(self, tree: str, base: str) -> AsyncIterator[Workspace]:
+    async def open_workspace(self, tree: str, base: str) -> AsyncIterator[Workspace]:
         place = await run_sync(self._prepare, tree, base)
         try:
             yield place
@@ -176,7 +189,7 @@ class CheckRun:
 
     def _prepare(self, tree: str, base: str) -> Workspace:
         commit = git.commit_tree(
-            self._site.root,
+            self.site.root,
             tree,
             [base],
             "A combination of candidates, to be checked\n",
@@ -184,21 +197,21 @@ class CheckRun:
             email="weft@localhost",
             date="1000000000 +0000",
         )
-        settings = self._site.looks.settings(self._site.root)
+        settings = self.site.looks.settings(self.site.root)
         return workspace.prepare(
-            self._site.root,
+            self.site.root,
             self._branch,
             commit,
-            owner=self._site.check_marker(self._fence),
+            owner=self.site.check_marker(self._fence),
             settings=settings,
             terms=self._terms(),
-            claims=_changed(self._site.root, base, commit) if is_sparse(settings) else (),
+            claims=_changed(self.site.root, base, commit) if is_sparse(settings) else (),
         )
 
     def _terms(self) -> Terms:
         """Return the rules of a check's workspace: those of attempts, but without kept
         directories, so that a check finds only its own set-up."""
-        terms = self._site.terms()
+        terms = self.site.terms()
         return replace(terms, rules=replace(terms.rules, keep=()))
 
     def _clear(self, place: Workspace) -> None:
@@ -206,18 +219,18 @@ class CheckRun:
             workspace.discard(place)
         except (WeftError, OSError) as error:
             log.warning("could not discard the workspace of check %s: %s", self._fence, error)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
-    async def _set_up(self, place: Workspace) -> None:
-        settings = self._site.config.workspace
+    async def set_up(self, place: Workspace) -> None:
+        settings = self.site.config.workspace
         files = replace(settings, setup=None)
         await run_sync(
             lambda: workspace.set_up(
-                place, files, repository=self._site.root, environment=self._environment
+                place, files, repository=self.site.root, environment=self._environment
             )
         )
         if settings.setup:
-            result = await self._run(place, settings.setup, settings.timeout)
+            result = await self.run_command(place, settings.setup, settings.timeout)
             if not result.passed:
                 raise SetUpFailed(f"The set-up command failed.\n{result.output}")
 
@@ -225,22 +238,31 @@ class CheckRun:
         ran = []
         for command in commands:
             ran.append(command)
-            result = await self._run(place, command, self._site.config.gate.timeout)
+            result = await self.run_command(place, command, self.site.config.gate.timeout)
             if not result.passed:
                 break
         return replace(result, ran=tuple(ran))
 
-    async def _run(self, place: Workspace, command: Command, seconds: float) -> CheckResult:
-        """Run a command until the end of the last process that it started."""
+    async def run_command(
+        self,
+        place: Workspace,
+        command: Command,
+        seconds: float,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> CheckResult:
+        """Run a command until the end of the last process that it started.
+
+        `variables` are added to the environment of checks.
+        """
         self._started += 1
         spawn = Spawn(
             argv=command,
-            environment=self._environment,
+            environment={**self._environment, **variables},
             cwd=place.path,
-            directory=self._directory / str(self._started),
-            marker=self._site.check_marker(self._fence),
-            gone_after=self._site.config.tuning.gone_after,
-            grace=self._site.config.tuning.kill_grace,
+            directory=self.directory / str(self._started),
+            marker=self.site.check_marker(self._fence),
+            gone_after=self.site.config.tuning.gone_after,
+            grace=self.site.config.tuning.kill_grace,
             output_limit=_OUTPUT,
         )
         self._running = await self._start(spawn)
@@ -256,12 +278,12 @@ class CheckRun:
             self._running = None
         if ended is not None and ended.why is StopReason.FORSAKEN:
             raise CheckLost
-        return read_exit(ended, _tail(spawn.directory, self._site.store.redactor))
+        return read_exit(ended, _tail(spawn.directory, self.site.store.redactor))
 
     async def _start(self, spawn: Spawn) -> Running:
         try:
             return await run_sync(
-                lambda: process.start(spawn, self._site.launcher, renewed=boottime())
+                lambda: process.start(spawn, self.site.launcher, renewed=boottime())
             )
         except (LaunchFailed, OSError):
             # Its wrapper may be about to start the command.

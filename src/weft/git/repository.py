@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -106,6 +107,21 @@ def list_tracked_files(directory: Path) -> list[str]:
     if done.status != 0:
         raise InputError(f"git cannot list the files of {root}: {first_line(done.errors)}.")
     return split_nul(done.output)
+
+
+def find_tracked(directory: Path, tree: str, paths: Sequence[str]) -> list[str]:
+    """Return the paths that a tree has, of these."""
+    if not paths:
+        return []
+    return split_nul(
+        check_output(directory, "ls-tree", "-z", "--name-only", "--full-tree", tree, "--", *paths)
+    )
+
+
+def find_branch(directory: Path) -> str | None:
+    """Return the short name of the branch that is checked out; None if HEAD is detached."""
+    done = run(directory, "symbolic-ref", "--quiet", "--short", "HEAD")
+    return done.output.removesuffix("\n") if done.status == 0 else None
 
 
 def read_settings(directory: Path) -> dict[str, str]:

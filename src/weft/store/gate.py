@@ -19,6 +19,9 @@ from weft.store.entries import back_to_its_maker, set_stage
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
+NO_RUN: Final = ""
+"""The run of verdicts on a base that were made before its run was submitted."""
+
 _LATELY: Final = 300
 """Number of settled entries that predict the next failure; older entries hardly count."""
 
@@ -146,9 +149,7 @@ def _record_verdict(
     tree, check_id, passed = verdict.tree, verdict.check_id, verdict.passed
     same = {"run": run, "tree": tree, "check_id": check_id, "passed": passed}
     flaked = bool(tree) and tx.one("other_verdict", **same) is not None
-    commands, entries = encode(verdict.commands), encode(verdict.combination)
-    kept = {"commands": commands, "combination": entries, "output": tx.redact(output)}
-    tx.run("add_verdict", verdict, run=run, **kept, at=now)
+    _add_verdict(tx, run, verdict, output, now=now)
     tx.event(
         "checked",
         now=now,
@@ -162,6 +163,25 @@ def _record_verdict(
         purpose=verdict.purpose,
         flaked=flaked,
     )
+
+
+@writes
+def record_base_pass(
+    tx: Transaction, fence: int, verdict: CheckVerdict, output: str, *, now: float
+) -> None:
+    """Record that a base passed before a run exists; `find_pass` returns it for every run."""
+    lease = tx.one("lease", fence=fence)
+    if lease is None or lease["kind"] != "check" or lease["state"] == "released":
+        raise StaleFence(f"Fence {fence} does not hold a check.")
+    _add_verdict(tx, NO_RUN, verdict, output, now=now)
+
+
+def _add_verdict(
+    tx: Transaction, run: str, verdict: CheckVerdict, output: str, *, now: float
+) -> None:
+    commands, entries = encode(verdict.commands), encode(verdict.combination)
+    kept = {"commands": commands, "combination": entries, "output": tx.redact(output)}
+    tx.run("add_verdict", verdict, run=run, **kept, at=now)
 
 
 @writes
