@@ -319,7 +319,7 @@ def test_what_is_odd_about_a_run_is_told_while_it_runs_and_in_the_end(project: P
     project.settings(f"\n[gate]\nrun = 'mkdir {once} 2>/dev/null && exit 1 || exit 0'\n")
     project.write(plan("Write a: one.txt: -"))
     (root / "notes.txt").write_text("mine\n")
-    done = project.weft("run", "plan.md")
+    done = project.weft("run", "plan.md", "--no-preflight")
     assert done.returncode == 0, done.stdout + done.stderr
     during, _, summary = done.stdout.partition("\nrun plan")
     [around] = [one for one in during.splitlines() if "files of yours changed" in one]

@@ -42,7 +42,7 @@ def working(project: Project, directory: Path) -> Iterator[None]:
 def submit(project: Project) -> str:
     """Submit the plan without anybody who works on it, and return the run's id."""
     project.weft("limits", "set", "requests", "0")
-    process = project.start("run", "plan.md")
+    process = project.start("run", "plan.md", "--no-preflight")
     wait_until(lambda: project.rows("SELECT 1 FROM runs"))
     process.kill()
     process.wait()
@@ -60,7 +60,7 @@ def beside(project: Project, settings: str) -> Path:
 
 
 def verdicts(project: Project) -> list[dict[str, object]]:
-    return project.rows("SELECT passed, commands FROM verdicts ORDER BY number")
+    return project.rows("SELECT passed, commands FROM verdicts WHERE run <> '' ORDER BY number")
 
 
 def test_a_run_is_checked_by_its_own_command_whoever_holds_the_gate(project: Project) -> None:

@@ -9,14 +9,27 @@ from pathlib import Path
 import click
 
 from weft.cli.output import json_option, print_json, say
-from weft.maintenance.examination import examine, examine_project
+from weft.maintenance.examination import (
+    PREFLIGHT,
+    Finding,
+    examine,
+    examine_project,
+    try_checkout,
+)
+from weft.project import project
 from weft.project.project import find_elsewhere
 
 
 @click.command(name="doctor")
+@click.option(
+    "--check",
+    "checks",
+    is_flag=True,
+    help="Also try the set-up and the check on HEAD, and the usual agent, as `weft run` would.",
+)
 @json_option
 @click.pass_obj
-def command(directory: Path, as_json: bool) -> int:
+def command(directory: Path, checks: bool, as_json: bool) -> int:
     """Check git, the store, the limits and the agents.
 
     Looked at are git, the store, the limits, agent files and their programs. A note is good to
@@ -25,14 +38,29 @@ def command(directory: Path, as_json: bool) -> int:
     elsewhere = find_elsewhere(directory, os.environ)
     if elsewhere is not None:
         findings = examine_project(elsewhere, now=time.time())
+        findings += try_checkout(elsewhere) if checks else []
     else:
         findings = examine(directory, os.environ, now=time.time())
+        findings += _try_checkout(directory) if checks else []
     good = all(finding.good for finding in findings)
     if as_json:
-        checks = [{"name": f.name, "ok": f.good, "text": f.text} for f in findings]
-        print_json({"ok": good, "checks": checks})
+        entries = [{"name": f.name, "ok": f.good, "text": f.text} for f in findings]
+        print_json({"ok": good, "checks": entries})
     else:
         for finding in findings:
             mark = "PROBLEM" if not finding.good else "note" if finding.notable else "ok"
-            say(f"{mark:7}  {finding.name}: {finding.text}")
+            first, *more = finding.text.splitlines() or [""]
+            for line in (f"{mark:7}  {finding.name}: {first}", *more):
+                say(line)
     return 0 if good else 2
+
+
+def _try_checkout(directory: Path) -> list[Finding]:
+    from weft.worker.preflight import preflight_checkout  # late: it imports the gate
+
+    place = project.find(directory, os.environ)
+    begin = "weft: trying the set-up and the check on HEAD"
+    faults = preflight_checkout(place, lambda: click.echo(begin, err=True))
+    if not faults:
+        return [Finding(name=PREFLIGHT, good=True, text="agents, set-up and check work on HEAD")]
+    return [Finding(name=PREFLIGHT, good=False, text=fault) for fault in faults]

@@ -29,7 +29,7 @@ from weft.project.project import Project
 from weft.project.warning_log import show_warnings
 from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import usual_slots
-from weft.runs.preparation import PreparedRun, RunOptions
+from weft.runs.preparation import USUAL_AGENT, PreparedRun, RunOptions
 from weft.runs.progress import find_plan, get_resumable, read_progress, summary
 from weft.runs.run_figures import measure_run
 from weft.runs.run_settings import list_differences
@@ -59,7 +59,7 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
 )
 @click.option(
     "--agent",
-    default="implement",
+    default=USUAL_AGENT,
     show_default=True,
     metavar="NAME",
     help="For tasks that name none.",
@@ -160,7 +160,7 @@ def command(
 
 def _preflight(found: Project, store: Store, prepared: PreparedRun) -> None:
     """Refuse a run whose agents cannot start or whose base fails its check."""
-    require_agents(found, store, prepared.run.repo, prepared.agents)
+    require_agents(found, store, prepared.agents)
     command = prepared.settings.gate.run
     about = "the workspace" if command is None else f"`{command_line(command)}`"
     require_base(

@@ -5,9 +5,11 @@ Some findings are only informative and no problem.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -15,7 +17,7 @@ from weft import git
 from weft.config import command_line
 from weft.errors import InputError, WeftError
 from weft.model import Limit
-from weft.process import cgroup, sandbox
+from weft.process import cgroup, run, sandbox
 from weft.project import project
 from weft.project.agent_list import explain_stopped
 from weft.project.agent_programs import Program, find_program
@@ -26,6 +28,8 @@ from weft.store import Store
 from weft.store.limit_table import differences, list_limits, list_stopped
 from weft.store.server_operations import hosted
 from weft.store.workers import list_silent
+
+PREFLIGHT: Final = "preflight"
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -44,6 +48,28 @@ def examine(directory: Path, environment: Mapping[str, str], *, now: float) -> l
 def examine_project(project: Project, *, now: float) -> list[Finding]:
     """The same where a project is."""
     return examine(project.root, project.environment, now=now)
+
+
+@hosted("write")
+def try_checkout(project: Project) -> list[Finding]:
+    """Try the set-up and the check in a separate weft process, for a caller on another machine."""
+    limit = project.config.gate.timeout + project.config.workspace.timeout
+    done = run(
+        [sys.executable, "-m", "weft", "doctor", "--check", "--json"],
+        directory=project.root,
+        environment=project.environment,
+        seconds=2 * limit,
+    )
+    try:
+        checks = json.loads(done.output)["checks"]
+    except (ValueError, KeyError):
+        message = done.errors.strip().removeprefix("weft: ")
+        raise InputError(message or "The check of the checkout came to no end.") from None
+    return [
+        Finding(name=check["name"], good=check["ok"], text=check["text"])
+        for check in checks
+        if check["name"] == PREFLIGHT
+    ]
 
 
 def _programs() -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping
 
+from weft import git
 from weft.agents.agent import Agent
 from weft.errors import InputError
 from weft.model import HUMAN
@@ -18,7 +19,7 @@ from weft.store.limit_table import use_of_agents
 from weft.store.workers import list_serving
 
 
-def require_agents(project: Project, store: Store, repo: str, agents: Mapping[str, Agent]) -> None:
+def require_agents(project: Project, store: Store, agents: Mapping[str, Agent]) -> None:
     """Raise an `InputError` that names each agent that cannot start, and agents that can.
 
     A worker of another host may have programs that this host lacks, so then only stopped agents
@@ -28,7 +29,7 @@ def require_agents(project: Project, store: Store, repo: str, agents: Mapping[st
     use = use_of_agents(store, names, now=time.time())
     stopped = {name: use[name].stopped for name in names}
     problems = [explain_stopped(name, reason) for name, reason in stopped.items() if reason]
-    if not _is_served_elsewhere(store, repo):
+    if not _is_served_elsewhere(store, str(git.common_directory(project.root))):
         problems += _explain_missing(project, [agents[name] for name in names])
     if problems:
         raise InputError("\n".join([*problems, _name_usable(project, store, agents)]))

@@ -34,10 +34,13 @@ _USES: Final = {
 }
 
 
+USUAL_AGENT: Final = "implement"
+
+
 class RunOptions(Struct, frozen=True, kw_only=True):
     """Options of a run beside its plan."""
 
-    agent: str = "implement"  # for tasks without an agent
+    agent: str = USUAL_AGENT  # for tasks without an agent
     stages: tuple[str, ...] = ()  # for tasks without stages
     slots: int | None = None
     base: str = "HEAD"

@@ -7,6 +7,7 @@ the same tree with the same commands, environment and set-up files.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 
@@ -31,14 +32,17 @@ from weft.git import Commit
 from weft.model import ONE_TASK, UNCHECKED, CheckVerdict
 from weft.process.process_identity import boottime, get_place
 from weft.project.project import Project
-from weft.project.site import Site
-from weft.runs.preparation import PreparedRun
+from weft.project.site import Site, read_agent
+from weft.runs.agent_readiness import require_agents
+from weft.runs.preparation import USUAL_AGENT, PreparedRun
 from weft.store import Store
 from weft.store.gate import NO_RUN, find_pass, record_base_pass
 from weft.store.leases import release, renew, take
 from weft.worker.engine import open_site
 from weft.worker.heartbeat import Presence
 from weft.workspace import SetupFiles
+
+log = logging.getLogger(__name__)
 
 _ROOM = 0.5  # seconds between two tries to get the lease of a check
 
@@ -70,12 +74,27 @@ def ask_about(prepared: PreparedRun) -> BaseAsked:
     )
 
 
-def ask_about_checkout(project: Project) -> BaseAsked:
-    """Return HEAD and the commands of `weft.toml`, for `weft init` and `weft doctor`."""
-    config = project.config
-    return BaseAsked(
-        base="HEAD", settings=RunSettings(gate=config.gate, workspace=config.workspace)
-    )
+def preflight_checkout(
+    project: Project, begin: Begin = lambda: None, *, agent: str = USUAL_AGENT
+) -> list[str]:
+    """Check HEAD and an agent under the present `weft.toml`; return the faults with their cures.
+
+    `weft init` and `weft doctor --check` call it.
+    """
+    faults = []
+    settings = RunSettings(gate=project.config.gate, workspace=project.config.workspace)
+    with project.open_store() as store:
+        try:
+            require_agents(project, store, {agent: read_agent(project.root, agent)})
+        except InputError as error:
+            faults.append(str(error))
+        try:
+            checked = preflight(project, store, BaseAsked(base="HEAD", settings=settings), begin)
+        except git.NoSuchCommit:
+            faults.append("The repository has no commit yet; agents start from one. Commit first.")
+        else:
+            faults += filter(None, [checked.text])
+    return faults
 
 
 def own_checks(checks: Iterable[str]) -> tuple[Command, ...]:
@@ -135,7 +154,11 @@ async def _take(site: Site, presence: Presence) -> int:
         demand = {"requests": 1}
         return take(site.store, "check", NO_RUN, demand, worker=presence.worker, now=time.time())
 
+    waits = False
     while (fence := await run_sync(take_now)) is None:
+        if not waits:
+            waits = True
+            log.warning("the check of the base waits for room in the limit requests")
         await anyio.sleep(_ROOM)
         await run_sync(presence.sign)
     return fence
