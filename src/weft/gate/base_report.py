@@ -72,7 +72,7 @@ def describe_base(site: Site, commit: str, name: str, result: BaseResult) -> str
 
 def _where(root: Path, commit: str, name: str) -> str:
     if name == "HEAD" or name == commit:
-        name = git.find_branch(root) or "HEAD"
+        name = git.find_branch(root, "HEAD") or "HEAD"
         if git.find_ref(root, f"refs/heads/{name}") != commit:
             return commit[:_SHORT]
     return f"{name} ({commit[:_SHORT]})"

@@ -25,7 +25,6 @@ from weft.git.repository import (
     NotARepository,
     common_directory,
     create_repository,
-    find_branch,
     find_tip,
     find_top_level,
     find_tracked,

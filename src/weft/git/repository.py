@@ -118,12 +118,6 @@ def find_tracked(directory: Path, tree: str, paths: Sequence[str]) -> list[str]:
     )
 
 
-def find_branch(directory: Path) -> str | None:
-    """Return the short name of the branch that is checked out; None if HEAD is detached."""
-    done = run(directory, "symbolic-ref", "--quiet", "--short", "HEAD")
-    return done.output.removesuffix("\n") if done.status == 0 else None
-
-
 def read_settings(directory: Path) -> dict[str, str]:
     """Read the whole configuration of a directory; keys are in lower case, the last value wins."""
     without_ours = {"GIT_CONFIG_COUNT": "0"}
