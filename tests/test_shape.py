@@ -1,0 +1,63 @@
+"""The rules of CONTRIBUTING.md and ARCHITECTURE.md that a program can check."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import shape
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+
+REPEATED: dict[str, str] = {}
+"""Class names that may be defined more than once, each with its reason."""
+
+MOST_PRONOUNS = 0.5  # in 100 words of docstrings
+MOST_WORDS = 1000  # of ARCHITECTURE.md, a page
+
+
+def test_a_class_name_is_defined_once() -> None:
+    repeated = {name: places for name, places in shape.class_names().items() if len(places) > 1}
+    assert {name: places for name, places in repeated.items() if name not in REPEATED} == {}
+    assert REPEATED.keys() <= repeated.keys()
+
+
+def test_docstrings_name_things_instead_of_using_pronouns() -> None:
+    texts = [text.text for path in shape.files() for text in shape.docstrings(path)]
+    assert shape.pronoun_rate(texts) < MOST_PRONOUNS
+
+
+def test_the_code_map_names_every_package_and_no_other() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    code_map = text[text.index("## Code map") : text.index("## Invariants")]
+    rows = [line.split("|")[1] for line in code_map.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    packages = {
+        path.stem
+        for path in shape.SOURCES.iterdir()
+        if not path.name.startswith("__")
+        and (path.suffix == ".py" or (path / "__init__.py").exists())
+    }
+    assert named == packages
+
+
+def test_the_architecture_fits_on_a_page() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_text().split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_file_or_directory_named_in_the_documents_exists(document: Path) -> None:
+    named = re.findall(r"`((?!refs/)(?:\w+/)+(?:\w+\.(?:py|sql|md))?)`", document.read_text())
+    missing = [
+        name for name in named if not (shape.SOURCES / name).exists() and not (ROOT / name).exists()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_link_between_documents_leads_to_a_file(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
