@@ -60,6 +60,13 @@ def duration(seconds: float) -> str:
     return f"{days} d" + (f" {hours:02d} h" if hours else "")
 
 
+def elapsed(seconds: float) -> str:
+    """Format a time that goes on, as a stopwatch does: `2:31`, `1:02:31`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
 def clock(at: float) -> str:
     """Format the time of day, with the date unless that is today."""
     when, today = time.localtime(at), time.localtime()

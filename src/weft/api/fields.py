@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from weft import bounds
 from weft.model import Class, Priority
-from weft.runs.preparation import RunOptions, micro_dollars
+from weft.runs.preparation import RunOptions, run_budget
 from weft.swarm.sent_plan import NewPlan
 from weft.swarm.swarm_records import NewWork
 
@@ -145,6 +145,6 @@ class PlanFields(SentFields):
         dollars = self.budget_usd
         options = RunOptions(
             **self.values_for(RunOptions),
-            micro_usd=None if dollars is None else micro_dollars(dollars),
+            micro_usd=None if dollars is None else run_budget(dollars),
         )
         return NewPlan(**self.values_for(NewPlan), text=self.plan, options=options)

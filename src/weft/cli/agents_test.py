@@ -12,7 +12,7 @@ import click
 from weft.cli.output import json_option, print_json, say
 from weft.cli.task_follower import TaskFollower
 from weft.cli.worker_loops import serve
-from weft.formats import dollars
+from weft.formats import dollars, duration
 from weft.maintenance.agent_trial import Diagnosis, Trial, diagnose, hand_in, throw_away, try_agent
 from weft.model import Event, Grant
 from weft.project import project
@@ -103,7 +103,7 @@ def _print(name: str, diagnosis: Diagnosis, *, resumed: bool, as_json: bool) -> 
     if works:
         cost = f", {dollars(diagnosis.micro_usd)}" if diagnosis.micro_usd else ""
         tokens = f", {diagnosis.tokens:,} tokens" if diagnosis.tokens else ""
-        say(f"{name}: {diagnosis.text} It took {diagnosis.seconds:.1f} s{tokens}{cost}.")
+        say(f"{name}: {diagnosis.text} It took {duration(diagnosis.seconds)}{tokens}{cost}.")
     else:
         say(f"{name}: {diagnosis.text}")
         if diagnosis.output:

@@ -14,7 +14,7 @@ import click
 from weft.cli.output import json_option, print_json, say
 from weft.cli.task_follower import TaskFollower
 from weft.cli.worker_loops import look_on_there, serve
-from weft.formats import count, dollars
+from weft.formats import count, dollars, duration
 from weft.model import Grant
 from weft.project import project
 from weft.project.project import Project
@@ -104,7 +104,7 @@ def lines(result: dict[str, Any]) -> list[str]:
     cost = f", {dollars(result['micro_usd'])}" if result["micro_usd"] else ""
     tokens = f", {result['tokens']:,} tokens" if result["tokens"] else ""
     tries = count(result["attempts"], "attempt")
-    found = ["", f"{head}: {tries}, {result['seconds']:.1f} s{tokens}{cost}"]
+    found = ["", f"{head}: {tries}, {duration(result['seconds'])}{tokens}{cost}"]
     if result["state"] == "blocked":  # the first line of why was just said
         found += [f"  {line}" for line in result["reason"].splitlines()[1:][-_LINES:]]
     if result["commit"]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from weft.formats import count, first_line, whole_line
+from weft.formats import count, duration, first_line, whole_line
 from weft.model import UNCHECKED, Event
 from weft.words import state_word
 
@@ -168,7 +168,7 @@ def _checked(data: Data, about: About) -> str:
     of = ", ".join(entries) or "the run merged onto its branch"
     if data["check_id"] == UNCHECKED:
         return f"  no check is configured for {of}"
-    took = f"in {data['seconds']:.1f} s"
+    took = f"in {duration(data['seconds'])}"
     if not data.get("flaked"):
         return f"  check of {of} {'passed' if data['passed'] else 'failed'} {took}"
     how = "passed when tried again" if data["passed"] else "failed although it had passed"

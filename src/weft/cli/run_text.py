@@ -21,13 +21,6 @@ _KNOWN: Final = frozenset({"entry_queued", "run_ended", "run_started", "run_subm
 """What follows from other lines, or from having asked for the run."""
 
 
-def clock(seconds: float) -> str:
-    """A time as it passes: 2:31, 1:02:31."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
 class RunLines:
     """One line for each thing that happens in a run, for `out`."""
 

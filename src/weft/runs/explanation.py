@@ -10,7 +10,7 @@ from msgspec import Struct
 from weft.admission.order import QueueEntry as Ranked
 from weft.admission.order import rank
 from weft.config import Tuning, WorkspaceSettings, command_line
-from weft.formats import dollars, first_line
+from weft.formats import dollars, duration, first_line
 from weft.model import (
     TERMINAL,
     Attempt,
@@ -159,8 +159,8 @@ def _explain_rank(task: Task, now: float, tuning: Tuning) -> str:
         _aged("priority", task.priority.name, Priority(priority).name),
     ]
     if task.path_seconds:
-        words.append(f"{task.path_seconds:.0f} s of work on its longest path")
-    return ", ".join([*words, f"submitted {age:.0f} s ago"])
+        words.append(f"{duration(task.path_seconds)} of work on its longest path")
+    return ", ".join([*words, f"submitted {duration(age)} ago"])
 
 
 def _aged(name: str, declared: str, aged: str) -> str:

@@ -49,7 +49,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     tenant: str = "default"
 
 
-def micro_dollars(dollars: float) -> int:
+def run_budget(dollars: float) -> int:
     """Return a budget in millionths of a dollar."""
     if not 0 < dollars < bounds.DOLLARS:
         raise InputError(f"A budget is dollars, above 0 and below {bounds.DOLLARS:,}.")

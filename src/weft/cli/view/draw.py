@@ -16,9 +16,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from weft.cli.output import printable
-from weft.cli.run_text import clock
 from weft.cli.view.picture import AgentLine, Picture, RunPicture
-from weft.formats import dollars, duration
+from weft.formats import dollars, duration, elapsed
 
 _FEW: Final = 3  # lines of a section that others must leave room for
 _WARNING: Final = re.compile(r"\[[^]]*\] (\S+ )?! ")  # its time, perhaps its run
@@ -112,7 +111,7 @@ def _head(run: RunPicture, width: int) -> list[Text]:
     left = "" if run.left is None else f"{about(run.left)} left"
     cost = dollars(run.micro_usd) if run.micro_usd else ""
     state = "" if run.state == "running" else run.state
-    facts = [run.run, state, clock(run.seconds), cost, left]
+    facts = [run.run, state, elapsed(run.seconds), cost, left]
     first = _styled(" · ".join(printable(one) for one in facts if one), "bold")
     tail = " ".join([percent, ", ".join(part for part in (done, run.counts) if part)])
     room = max(5, min(40, width - cell_len(tail) - 2))
@@ -126,13 +125,13 @@ def _agent(line: AgentLine, prefix: str, width: int) -> Text:
     cost = dollars(line.micro_usd) if line.micro_usd else ""
     who = f"{prefix}{line.task}"
     if width < _NARROW:
-        parts = [("▶ ", "green"), (printable(who), "bold"), (f" {clock(line.seconds)} ", "")]
+        parts = [("▶ ", "green"), (printable(who), "bold"), (f" {elapsed(line.seconds)} ", "")]
     else:
         parts = [
             ("  ▶ ", "green"),
             (_column(printable(who), 14), "bold"),
             (_column(printable(f"{line.stage}{again}"), 13), ""),
-            (clock(line.seconds).rjust(7), ""),
+            (elapsed(line.seconds).rjust(7), ""),
             (cost.rjust(8) + "  ", ""),
         ]
     return Text.assemble(*parts, (printable(line.doing), "dim"))
