@@ -127,6 +127,14 @@ class Stage(Struct, frozen=True, kw_only=True):
     demand: Demand = field(default_factory=dict)
 
 
+class BranchMerge(Struct, frozen=True, kw_only=True):
+    """A merge of trunk with a branch of the user, made by weft, that a repair task completes."""
+
+    commit: str  # conflicts are marked in its files; its parents are `trunk` and `tip`
+    trunk: str
+    tip: str  # of the branch
+
+
 class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The author's wishes for a task: text for the prompt, bounds, checks and stages.
 
@@ -145,6 +153,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget: int | None = None  # micro-dollars for an attempt
     timeout: float | None = None  # seconds for an attempt
     stages: tuple[Stage, ...] = ()
+    merge: BranchMerge | None = None  # of a repair task: the merge it starts from
     depth: int = 0  # tasks between it and a person, along the senders
 
 

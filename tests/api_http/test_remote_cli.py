@@ -72,8 +72,11 @@ STEERING = (
     ("resume", "{run}"),
     ("cancel", "{run}"),
 )
-ELSEWHERE = {"do", "drain", "init", "mcp", "run", "serve", "worker"}
-"""Commands that have tests of their own, below or in tests/mcp."""
+ELSEWHERE = {
+    *("do", "drain", "init", "land", "mcp", "run", "serve", "worker"),
+    *("completion", "demo", "help", "schema"),
+}
+"""Commands that have tests of their own, below or in tests/mcp, and those that ask no server."""
 
 
 @pytest.fixture(scope="module")
@@ -418,3 +421,17 @@ def test_records_of_the_store_are_whole_after_the_journey(yard: Served) -> None:
         assert explain_task(here, "1", now=0) == explain_task(there, "1", now=0)
         assert [type(one) for one in (task.klass, task.files, task.state)] == [Class, tuple, State]
         assert there.tuning.lease == 3.0
+
+
+def test_over_a_server_land_moves_a_branch_and_no_checkout(yard: Served) -> None:
+    root = yard.project.root
+    [run] = [row["id"] for row in yard.project.rows("SELECT id FROM runs WHERE plan <> ''")]
+    refused = yard.weft("land", run)
+    assert refused.returncode == 1
+    assert f"checked out in {root} on the server's machine" in refused.stderr
+    base = git(root, "rev-parse", "main").strip()
+    git(root, "branch", "release", base)
+    landed = yard.weft("land", run, "--onto", "release", "--json")
+    assert json.loads(landed.stdout)["new"] == git(root, "rev-parse", "release").strip()
+    assert git(root, "rev-parse", "release") == git(root, "rev-parse", f"weft/{run}")
+    assert git(root, "rev-parse", "main").strip() == base

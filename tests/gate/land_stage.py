@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,21 @@ def project_of(root: Path, store: Store) -> Project:
     return Project(root=root, config=config, environment=os.environ, store_url=store.url)
 
 
+@contextmanager
+def land_context(
+    root: Path, store: Store, *, at: Callable[[str], None] = lambda point: None
+) -> Iterator[LandContext]:
+    place = project_of(root, store)
+    with hold_land_lock(root, lambda: None) as lock:
+        yield LandContext(
+            project=place,
+            store=store,
+            check=lambda move, job: check_merged(place, store, move, job),
+            lock=lock,
+            at=at,
+        )
+
+
 def land(
     root: Path,
     store: Store,
@@ -78,15 +94,7 @@ def land(
     at: Callable[[str], None] = lambda point: None,
 ) -> LandOutcome:
     """Do what `weft land` does, with its points for crashes."""
-    place = project_of(root, store)
-    with hold_land_lock(root, lambda: None) as lock:
-        context = LandContext(
-            project=place,
-            store=store,
-            check=lambda move, job: check_merged(place, store, move, job),
-            lock=lock,
-            at=at,
-        )
+    with land_context(root, store, at=at) as context:
         complete_interrupted(context)
         chosen = choose_run(store, run)
         return land_run(context, chosen, choose_branch(root, chosen, onto))

@@ -117,6 +117,16 @@ def test_a_rewritten_branch_gets_copies_and_not_its_old_history(stage: Stage) ->
     assert land(stage.root, stage.store).kind is MoveKind.NONE
 
 
+def test_a_branch_that_went_back_does_not_get_the_dropped_commit_again(stage: Stage) -> None:
+    dropped = commit_on_main(stage.root, {"secret": "s\n"})
+    finish_run(stage, {"src/a": "a = 2\n"})
+    run_git(stage.root, "reset", "-q", "--hard", f"{dropped}^")
+    assert land(stage.root, stage.store).kind is MoveKind.REPLAY
+    assert dropped not in run_git(stage.root, "rev-list", "main")
+    assert (stage.root / "src/a").read_text() == "a = 2\n"
+    assert not (stage.root / "secret").exists()
+
+
 def test_a_second_landing_of_a_run_changes_nothing(stage: Stage) -> None:
     finish_run(stage, {"src/a": "a = 2\n"})
     commit_on_main(stage.root, {"src/b": "b = 2\n"})

@@ -90,6 +90,10 @@ def _base(site: Site, task: Task) -> str:
     if task.run is None:
         return git.get_commit(site.root, "HEAD").id
     base = _tip(site, task.run)
+    merge = task.request.merge
+    if merge is not None:
+        parts = [(merge.commit, merge.trunk)]
+        return merge.commit if base == merge.trunk else site.combine(base, parts)
     siblings = _candidates_of_siblings(site, task)
     return site.combine(base, siblings) if siblings else base
 

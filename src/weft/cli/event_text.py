@@ -47,6 +47,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "preference_ended": "{of}{worker} did not take it; any worker may now",
     "provider_penalised": "  {provider} is rate limited; fewer agents at a time",
     "run_ended": "■ run ended",
+    "run_reopened": "▶ run goes on with {who}{reason}",
     "run_started": "▶ run started",
     "run_submitted": "run submitted, {task_count}",
     "run_updated": "! run updated: {changes}",

@@ -11,6 +11,7 @@ import click
 from weft.cli.output import json_option, print_json, say
 from weft.cli.task_arguments import run_argument
 from weft.cli.worker_loops import work_beside
+from weft.errors import InputError
 from weft.gate.branch_check import BranchCheck
 from weft.gate.branch_landing import Move, MoveKind, UnmergeableRun
 from weft.gate.check_pool import CheckJob
@@ -23,9 +24,11 @@ from weft.gate.land import (
     choose_run,
     complete_interrupted,
     hold_land_lock,
+    land_at_home,
     land_run,
 )
-from weft.model import BranchLanding
+from weft.gate.repair import add_repair_task
+from weft.model import BranchLanding, Task
 from weft.project import project
 from weft.project.project import Project
 from weft.project.site import Site
@@ -37,9 +40,14 @@ from weft.store import Store
 @click.option(
     "--onto", metavar="BRANCH", help="Land on this branch. Default: the branch RUN started from."
 )
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="If the run does not merge or fails its check, add a task to the run that mends this.",
+)
 @json_option
 @click.pass_obj
-def command(directory: Path, run: str | None, onto: str | None, as_json: bool) -> int:
+def command(directory: Path, run: str | None, onto: str | None, repair: bool, as_json: bool) -> int:
     """Move your branch to the tested work of a run.
 
     RUN is the newest ended run unless you name one. If the branch has moved since the run began,
@@ -48,6 +56,10 @@ def command(directory: Path, run: str | None, onto: str | None, as_json: bool) -
     Interrupted anywhere, `weft land` again completes it.
     """
     place = project.find(directory, os.environ)
+    if place.server is not None:
+        if repair:
+            raise InputError("--repair works where the repository is, not over a server.")
+        return _print(land_at_home(place, run, onto), [], None, as_json)
     with place.open_store() as store, hold_land_lock(place.root, _tell_wait) as lock:
         context = LandContext(
             project=place,
@@ -59,12 +71,32 @@ def command(directory: Path, run: str | None, onto: str | None, as_json: bool) -
         completed = complete_interrupted(context)
         chosen = choose_run(store, run)
         outcome = land_run(context, chosen, choose_branch(place.root, chosen, onto))
+        task = add_repair_task(context, chosen, outcome) if repair and not outcome.landed else None
+    return _print(outcome, completed, task, as_json)
+
+
+def _print(
+    outcome: LandOutcome, completed: list[BranchLanding], task: Task | None, as_json: bool
+) -> int:
     if as_json:
-        print_json({**_as_dict(outcome), "completed": [left.number for left in completed]})
+        more = {"completed": [left.number for left in completed], "repair": task and task.id}
+        print_json({**_as_dict(outcome), **more})
     else:
-        for line in [*_completed_lines(completed), *_lines(outcome)]:
+        for line in [*_completed_lines(completed), *_lines(outcome), *_next_lines(outcome, task)]:
             say(line)
     return 0 if outcome.landed else 1
+
+
+def _next_lines(outcome: LandOutcome, task: Task | None) -> list[str]:
+    run = outcome.run
+    if outcome.landed:
+        return []
+    if task is not None:
+        added = f"Task {task.id} ({run}/{task.name}) was added to the run, for agent {task.agent}."
+        return [added, f"next: weft run --resume {run}, then weft land {run}"]
+    if outcome.trouble is not None and outcome.trouble.rewritten:
+        return []
+    return [f"next: weft land {run} --repair, which gives this to an agent of the run"]
 
 
 def _tell_wait() -> None:

@@ -36,8 +36,9 @@ from weft.store.branch_landings import (
     withdraw_branch_landing,
 )
 from weft.store.gate import find_landed
+from weft.store.runs import list_runs
 from weft.store.tasks import list_run
-from weft.workspace.names import landing_refs
+from weft.workspace.names import landing_refs, merge_refs
 
 _PAUSES: Final = (0.05, 0.2, 0.5)
 """Seconds between tries to move the branch. Another git may lock it, seldom for long."""
@@ -51,7 +52,7 @@ class MoveKind(StrEnum):
     NONE = "none"  # the branch has the work already
     FORWARD = "forward"  # to trunk itself
     MERGE = "merge"  # to a merge of the branch with trunk
-    REPLAY = "replay"  # to copies of trunk's commits: the branch was rewritten since the run began
+    REPLAY = "replay"  # to copies of trunk's commits: the branch lacks the base of the run
 
 
 class Move(Struct, frozen=True, kw_only=True):
@@ -95,11 +96,12 @@ def choose_move(
     taken = _find_taken(store, root, run, branch, old)
     if taken == trunk or git.is_ancestor(root, trunk, old):
         return _move(MoveKind.NONE, objects, run, branch, trunk, old, old)
-    if git.is_ancestor(root, old, trunk):
-        return _move(MoveKind.FORWARD, objects, run, branch, trunk, old, trunk)
     rewritten = not git.is_ancestor(root, run.base, old)
+    if not rewritten and git.is_ancestor(root, old, trunk):
+        return _move(MoveKind.FORWARD, objects, run, branch, trunk, old, trunk)
     pairs = _replayed(root, taken or run.base, trunk) if rewritten else [(trunk, run.base)]
-    steps = merge(objects, old, [MergeCandidate(commit=one, base=base) for one, base in pairs])
+    candidates = [MergeCandidate(commit=commit, base=base) for commit, base in pairs]
+    steps = merge(objects, old, candidates, sides=(branch, f"run {run.id}"))
     conflicts = next((step.conflicts for step in steps if not step.clean), None)
     if conflicts is not None:
         return UnmergeableRun(
@@ -168,12 +170,12 @@ def is_landed_work(task: Task) -> bool:
 
 def keep_move(root: Path, move: Move) -> None:
     """Make the commits of a move reachable and check that no object is missing."""
-    keep(root, move.run, move.old, move.new)
+    keep(root, landing_refs(move.run), move.old, move.new)
 
 
 def drop_kept(root: Path, run: str) -> None:
-    """Delete the references that kept the commits of a run's moves."""
-    kept = git.list_refs(root, landing_refs(run))
+    """Delete the references that kept the commits of a run's moves and repairs."""
+    kept = git.list_refs(root, landing_refs(run), merge_refs(run))
     with contextlib.suppress(RefMoved):  # another process deletes them too
         git.update_refs(root, [Update(ref=ref, old=at, new=None) for ref, at in kept.items()])
 
@@ -186,11 +188,12 @@ def record_taken(store: Store, move: Move) -> None:
     complete_branch_landing(store, landing.number, now=time.time())
 
 
-def require_movable(root: Path, move: Move) -> Path | None:
+def require_movable(store: Store, root: Path, move: Move) -> Path | None:
     """Return the checkout that follows a move; raise `Refused` if it may not move."""
     checkout = find_own_checkout(root, move.branch)
     if checkout is not None:
-        require_clean(checkout, move.branch, move.old, move.new)
+        plans = {Path(run.plan).resolve() for run in list_runs(store) if run.plan}
+        require_clean(checkout, move.branch, move.old, move.new, marked=plans)
     return checkout
 
 
@@ -198,7 +201,7 @@ def carry_out(
     store: Store, root: Path, move: Move, *, holds: Sequence[int], at: CrashPoint
 ) -> BranchLanding:
     """Move a branch, and the user's checkout with it. The caller has checked the tree."""
-    checkout = require_movable(root, move)
+    checkout = require_movable(store, root, move)
     at("inspected")
     landing = _intend(store, move, checkout)
     at("intended")

@@ -23,6 +23,7 @@ class LandingCommit(Struct, frozen=True, kw_only=True):
     tree: str
     candidates: tuple[str, ...]  # commits; the last gives author, date and message
     message: str | None = None  # replaces that message, for a story
+    parents: tuple[str, ...] = ()  # besides the commit before it: a branch that it merges
     trailers: tuple[tuple[str, str], ...] = ()  # added: ("Weft-Task", "7")
 
 
@@ -71,7 +72,7 @@ def _build(landing: LandingCommit, sources: Sequence[bytes], parent: str, commit
     paragraphs = (text, b"\n".join(dict.fromkeys(trailers)))
     return make_commit(
         tree=landing.tree,
-        parents=(parent,),
+        parents=(parent, *landing.parents),
         author=headers[b"author"],
         committer=b"%s %d +0000" % (_COMMITTER, committed),
         message=b"\n\n".join(part for part in paragraphs if part) + b"\n",

@@ -23,8 +23,10 @@ from weft.gate import check_run, trunk
 from weft.gate.check_pool import CheckJob, CheckPool, UnreleasedLeases, make_verdict
 from weft.gate.check_run import CheckResult, Command
 from weft.gate.combination import EntryConflict, EntrySteps, combine
+from weft.gate.commits import LandingCommit
 from weft.gate.conflicts import describe
 from weft.gate.gate_rows import MERGE, drop_stale_verdicts, find_conflict, find_failure
+from weft.gate.merge import MergeStep
 from weft.gate.policy import next_step
 from weft.gate.policy.gate_records import (
     Check,
@@ -251,7 +253,7 @@ class GateHolder:
         if isinstance(steps, EntryConflict) or not self._have_passed(steps, combination, view):
             raise WeftError(f"The tree of {', '.join(combination)} never passed; it cannot land.")
         chain = [
-            (entry, trunk.commits_of(entry, its_steps, self._story_title(entry)))
+            (entry, self._commits_of(entry, its_steps))
             for entry, its_steps in zip(entries, steps, strict=True)
         ]
         try:
@@ -295,6 +297,12 @@ class GateHolder:
             == self._check_id(self._commands(view.entries(verdict.combination)), view.files)
             for verdict in view.rows.verdicts
         )
+
+    def _commits_of(self, entry: Entry, steps: Sequence[MergeStep]) -> list[LandingCommit]:
+        for task in entry.tasks:
+            if (merge := self._get_task(task).request.merge) is not None:
+                return trunk.commit_of_repair(entry, steps, merge)
+        return trunk.commits_of(entry, steps, self._story_title(entry))
 
     def _story_title(self, entry: Entry) -> str | None:
         """Return the title of a story that becomes a single commit; None for one per task."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git
 from weft.config import Config
@@ -36,8 +37,10 @@ from weft.store import Store
 from weft.store.branch_landings import list_open_branch_landings
 from weft.store.gate import find_landed
 from weft.store.runs import get_settings, list_runs
+from weft.store.server_operations import hosted
 from weft.workspace.locks import Lock
 from weft.workspace.names import BRANCHES, TRUNKS
+from weft.workspace.worktree import find_checkout
 
 _TRIES = 3  # to land on a branch that other programs move meanwhile
 
@@ -51,6 +54,7 @@ class LandOutcome(Struct, frozen=True, kw_only=True):
     run: str
     branch: str
     kind: MoveKind
+    trunk: str
     old: str
     new: str
     checkout: str | None = None  # the working tree that followed
@@ -127,35 +131,34 @@ def _try_to_land(context: LandContext, objects: ObjectStore, run: Run, branch: s
             run=run.id,
             branch=branch,
             kind=MoveKind.NONE,
+            trunk=move.trunk,
             old=move.old,
             new=move.old,
             trouble=move,
         )
-    outcome = LandOutcome(run=run.id, branch=branch, kind=move.kind, old=move.old, new=move.new)
+    outcome = LandOutcome(
+        run=run.id,
+        branch=branch,
+        kind=move.kind,
+        trunk=move.trunk,
+        old=move.old,
+        new=move.new,
+        checked=run.check is not None,
+    )
     if move.kind is MoveKind.NONE:
         drop_kept(context.root, run.id)
         record_taken(context.store, move)
         return outcome
-    require_movable(context.root, move)
+    require_movable(context.store, context.root, move)
     keep_move(context.root, move)
     context.at("built")
     if move.needs_check and (output := _check(context, move)):
         drop_kept(context.root, run.id)
-        return LandOutcome(
-            run=run.id, branch=branch, kind=move.kind, old=move.old, new=move.new, output=output
-        )
+        return replace(outcome, output=output)
     context.at("checked")
     done = carry_out(context.store, context.root, move, holds=context.holds, at=context.at)
-    return LandOutcome(
-        run=run.id,
-        branch=branch,
-        kind=move.kind,
-        old=move.old,
-        new=move.new,
-        checkout=done.checkout or None,
-        undo=_undo_command(context.root, move),
-        checked=run.check is not None,
-    )
+    undo = _undo_command(context.root, move)
+    return replace(outcome, checkout=done.checkout or None, undo=undo)
 
 
 def _check(context: LandContext, move: Move) -> str:
@@ -205,3 +208,35 @@ def choose_branch(root: Path, run: Run, onto: str | None) -> str:
     if f"refs/heads/{branch}".startswith((TRUNKS, BRANCHES)):
         raise InputError(f"--onto {branch}: branches that begin so are weft's own.")
     return branch
+
+
+@hosted("write")
+def land_at_home(project: Project, run: str | None, onto: str | None) -> LandOutcome:
+    """Land a run on a branch that no checkout has, for a caller on another machine.
+
+    Raise `Refused` for a checked-out branch, whose files belong to a person at this machine, and
+    for a merged tree that no check has passed yet.
+    """
+    with project.open_store() as store, hold_land_lock(project.root, _refuse_wait) as lock:
+        chosen = choose_run(store, run)
+        branch = choose_branch(project.root, chosen, onto)
+        if checkout := find_checkout(project.root, f"refs/heads/{branch}"):
+            raise Refused(
+                f"{branch} is checked out in {checkout} on the server's machine; land there: "
+                f"`weft -C {checkout} land {chosen.id}`."
+            )
+        context = LandContext(
+            project=project, store=store, check=_refuse_check, lock=lock, at=lambda point: None
+        )
+        return land_run(context, chosen, branch)
+
+
+def _refuse_wait() -> None:
+    raise Refused("Another `weft land` is at work in this repository; try again later.")
+
+
+def _refuse_check(move: Move, job: CheckJob) -> CheckResult:
+    raise Refused(
+        f"{move.branch} has moved since run {move.run} began, and the merged tree has to be "
+        f"checked first: `weft land {move.run}` on the server's machine does that."
+    )

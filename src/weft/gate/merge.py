@@ -46,6 +46,9 @@ _AUTHOR: Final = b"weft <weft@localhost> 4102444800 +0000"
 seems old makes it walk far."""
 
 
+SIDES: Final = ("trunk", "candidate")
+
+
 class MergeCandidate(Struct, frozen=True, kw_only=True):
     commit: str
     base: str  # the commit it was made on: of trunk, or the candidate of a sibling
@@ -89,10 +92,12 @@ def merge(
     candidates: Sequence[MergeCandidate],
     *,
     ignores_case: bool | None = None,  # of the target's file system; None: as git is configured
+    sides: tuple[str, str] = SIDES,
 ) -> tuple[MergeStep, ...]:
     """Merge candidates onto the tip in this order, without those that conflict.
 
-    Commits are named by full ids. The trees are written to the repository; its references, index
+    `sides` are the names of the tip and of a candidate in the texts of conflicts. Commits are named
+    by full ids. The trees are written to the repository; its references, index
     and files stay as they are.
     """
     folds_case = objects.ignores_case if ignores_case is None else ignores_case
@@ -102,7 +107,7 @@ def merge(
     while len(steps) < len(works):
         rest = works[len(steps) : len(steps) + ahead]
         settled = _refuse_unsafe(rest[0], tree) or _merge_round(
-            objects, tip, tree, rest, folds_case
+            objects, tip, tree, rest, folds_case, sides
         )
         steps += settled
         tree = steps[-1].tree
@@ -124,7 +129,12 @@ def _read(
 
 
 def _merge_round(
-    objects: ObjectStore, tip: str, tree: str, works: Sequence[_Work], folds_case: bool
+    objects: ObjectStore,
+    tip: str,
+    tree: str,
+    works: Sequence[_Work],
+    folds_case: bool,
+    sides: tuple[str, str],
 ) -> list[MergeStep]:
     """Guess trees, ask git, and return the steps whose guesses before them were right."""
     place_attributes(objects, tree)
@@ -132,7 +142,7 @@ def _merge_round(
     steps: list[MergeStep] = []
     merges = [(question.ours, question.work.candidate.commit) for question in questions]
     for question, answer in zip(questions, merge_pairs(objects, merges), strict=False):
-        step = _read_answer(objects, question, answer)
+        step = _read_answer(objects, question, answer, sides)
         if folds_case and step.clean:
             step = _refuse_case_clash(objects, question, step)
         steps.append(step)
@@ -175,7 +185,10 @@ def _guess_ahead(
 
 
 def _read_answer(
-    objects: ObjectStore, question: _Question, answer: MergeAnswer | MergeRefusal
+    objects: ObjectStore,
+    question: _Question,
+    answer: MergeAnswer | MergeRefusal,
+    sides: tuple[str, str],
 ) -> MergeStep:
     candidate = question.work.candidate
     if isinstance(answer, MergeRefusal):
@@ -183,7 +196,7 @@ def _read_answer(
         return _conflicted(question, [FileConflict(kind=kind, paths=(), text=answer.text)])
     if answer.clean:
         return MergeStep(candidate=candidate, tree=answer.tree)
-    names = {question.ours: "trunk", candidate.commit: "candidate"}
+    names = dict(zip((question.ours, candidate.commit), sides, strict=True))
     conflicts = find_conflicts(answer, names)
     return _conflicted(question, _with_hunks(objects, answer.tree, conflicts, names))
 

@@ -19,7 +19,7 @@ from weft.gate.commits import LandingCommit, commit_chain, tree_of
 from weft.gate.merge import MergeStep
 from weft.git import RefMoved, Update
 from weft.git.object_store import ObjectStore
-from weft.model import Entry, Landing
+from weft.model import BranchMerge, Entry, Landing
 from weft.store import Store
 from weft.store.gate import block_gate, complete, intend
 from weft.workspace.names import landing_refs, trunk_ref
@@ -57,7 +57,7 @@ def land(
     commits = [commit for _, its_commits in chain for commit in its_commits]
     made = commit_chain(objects, tip, commits, committed=int(time.time()))
     ends = accumulate(len(its_commits) for _, its_commits in chain)
-    keep(repository, run, tip, made[-1])
+    keep(repository, landing_refs(run), tip, made[-1])
     at("built")
     landing = intend(
         store,
@@ -76,10 +76,10 @@ def land(
     roll_forward(store, repository, objects, fence, landing, at=at)
 
 
-def keep(repository: Path, run: str, tip: str, new: str) -> None:
-    """Make the commits of a landing reachable and check that no object is missing, before the
-    landing is recorded."""
-    ref = f"{landing_refs(run)}{new}"
+def keep(repository: Path, prefix: str, tip: str, new: str) -> None:
+    """Make the commits from a tip to a new commit reachable, by a reference below a prefix, and
+    check that no object is missing."""
+    ref = f"{prefix}{new}"
     kept = Update(ref=ref, old=git.find_ref(repository, ref), new=new)
     git.update_refs_to_whole(repository, [kept], excluding=tip, why="weft: to land")
 
@@ -95,6 +95,16 @@ def commits_of(entry: Entry, steps: Sequence[MergeStep], story: str | None) -> l
         LandingCommit(tree=step.tree, candidates=(step.candidate.commit,), trailers=trailers)
         for step in steps
     ]
+
+
+def commit_of_repair(
+    entry: Entry, steps: Sequence[MergeStep], merge: BranchMerge
+) -> list[LandingCommit]:
+    """Return the commit that merges a branch into trunk, as a repair task completed it."""
+    candidates = (steps[-1].candidate.commit,)
+    trailers = (("Weft-Run", entry.run),)
+    tree, parents = steps[-1].tree, (merge.tip,)
+    return [LandingCommit(tree=tree, candidates=candidates, parents=parents, trailers=trailers)]
 
 
 def roll_forward(

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -53,20 +53,32 @@ def find_own_checkout(root: Path, branch: str) -> Path | None:
     return root if checkouts else None
 
 
-def require_clean(checkout: Path, branch: str, old: str, new: str) -> None:
-    """Raise `Refused` with the names of the user's files that keep a checkout from moving."""
+def require_clean(
+    checkout: Path, branch: str, old: str, new: str, *, marked: Collection[Path]
+) -> None:
+    """Raise `Refused` with the names of the user's files that keep a checkout from moving.
+
+    `marked` are plan files, whose marks weft writes: they may differ if the move leaves them alone.
+    """
     directory = git.git_directory(checkout)
     for name, operation in _UNDER_WAY.items():
         if (directory / name).exists():
             raise Refused(f"{operation.capitalize()} is under way in {checkout}; end it first.")
     shown = ("--porcelain", "-z", "--no-renames", "--untracked-files=no")
     status = split_nul(check_output(checkout, "status", *shown, seconds=LONG))
-    if status:
+    changes = _compare(checkout, old, new)
+    moved = {change.path for change in changes}
+    changed = [
+        path
+        for path in (entry[3:] for entry in status)
+        if path in moved or (checkout / path).resolve() not in marked
+    ]
+    if changed:
         raise Refused(
             f"{branch} is checked out in {checkout}, which has changes of yours: "
-            f"{_names(entry[3:] for entry in status)}. Commit them or `git stash` them, then land."
+            f"{_names(changed)}. Commit them or `git stash` them, then land."
         )
-    in_the_way = _find_untracked(checkout, _compare(checkout, old, new))
+    in_the_way = _find_untracked(checkout, changes)
     if in_the_way:
         raise Refused(
             f"{branch} is checked out in {checkout}, where files that git does not track are in "

@@ -85,7 +85,12 @@ def _add(
         run=tasks[0]["run"],
         story=story,
         tasks=encode_keys(str(row["id"]) for row in tasks),
-        work=encode([[attempt["candidate"], attempt["base"]] for attempt in done]),
+        work=encode(
+            [
+                *_merges_of(tasks),
+                *([attempt["candidate"], attempt["base"]] for attempt in done),
+            ]
+        ),
         needs=encode_keys(()),
         alone=any(kind in SENT_BACK for kind in failures),
         looked_at=looked_at,
@@ -95,6 +100,12 @@ def _add(
         tx.run("set_entry", id=row["id"], entry=entry)
     tx.event("entry_queued", now=now, run=tasks[0]["run"], task=tasks[0]["id"], entry=entry)
     tx.wake()
+
+
+def _merges_of(tasks: Sequence[Row]) -> list[list[str]]:
+    """Return the merges that repair tasks start from, as work that lands before theirs."""
+    merges = [row_records.request(row).merge for row in tasks]
+    return [[merge.commit, merge.trunk] for merge in merges if merge is not None]
 
 
 def back_to_its_maker(tx: Transaction, task: Row) -> None:

@@ -174,6 +174,28 @@ def end_finished(tx: Transaction, *, now: float) -> list[str]:
 
 
 @writes
+def add_repair(tx: Transaction, run: str, task: NewTask, *, now: float) -> int:
+    """Add a task to a run that has ended, and let the run go on; return the task's number."""
+    row = _get_row(tx, run)
+    if row["state"] != "ended":
+        raise Refused(f"Run {run} has not ended.")
+    for resource, amount in _limits_at_submission(tx, run).items():
+        tx.run("set_limit", resource=resource, capacity=amount, owner=f"run:{run}")
+    tx.run("set_run_state", id=run, state="waiting")
+    added = add_tasks(tx, [task], run=run, repo=row["repo"], tenant=row["tenant"], now=now)
+    [number] = added.values()
+    tx.event("run_reopened", now=now, run=run, task=number, reason=task.request.title)
+    start_waiting(tx, now=now)
+    return number
+
+
+def _limits_at_submission(tx: Transaction, run: str) -> dict[str, int]:
+    [event] = [row for row in tx.all("events_of_run", run=run) if row["kind"] == "run_submitted"]
+    limits: dict[str, int] = row_records.event(event).data["limits"]
+    return limits
+
+
+@writes
 def cancel_run(
     tx: Transaction, run: str, *, now: float, reason: str = "cancelled"
 ) -> tuple[list[int], list[int]]:

@@ -16,6 +16,7 @@ BRANCHES: Final = "refs/heads/weft-work/"
 TRUNKS: Final = "refs/heads/weft/"
 ARCHIVE: Final = "refs/weft/archive/"
 LANDINGS: Final = "refs/weft/landing/"
+MERGES: Final = "refs/weft/merges/"
 
 _LONGEST: Final = 120
 _PLAIN: Final = re.compile(rb"[a-z0-9_-]")
@@ -35,6 +36,11 @@ def trunk_ref(run: str) -> str:
 def landing_refs(run: str) -> str:
     """Return the prefix of the references that protect the commits of a landing."""
     return f"{LANDINGS}{component(run)}/"
+
+
+def merge_refs(run: str) -> str:
+    """Return the prefix of the references that protect the merges that repair tasks start from."""
+    return f"{MERGES}{component(run)}/"
 
 
 def check_ref(run: str, fence: int) -> str:
