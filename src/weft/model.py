@@ -155,6 +155,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stages: tuple[Stage, ...] = ()
     merge: BranchMerge | None = None  # of a repair task: the merge it starts from
     depth: int = 0  # tasks between it and a person, along the senders
+    confined: bool = False  # a change outside its files is refused, not claimed
 
 
 class NewTask(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ The database and JSON keep the states of `model.State` and the numbers of tasks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from weft.formats import clock
 from weft.model import HUMAN, State, Task
@@ -77,6 +77,13 @@ def task_state(task: Task) -> str:
 def count_states(counts: Mapping[str, int]) -> str:
     """Join the numbers of tasks in each state: `2 working, 1 needs you`."""
     return ", ".join(f"{number} {_plural(state, number)}" for state, number in in_order(counts))
+
+
+def progress_text(counts: Mapping[Any, int]) -> str:
+    """Say how far a run is: `3 of 5 done, 1 skipped, 1 needs you`."""
+    rest = {state: number for state, number in counts.items() if state != State.DONE}
+    done = f"{counts.get(State.DONE, 0)} of {sum(counts.values())} done"
+    return ", ".join(part for part in (done, count_states(rest)) if part)
 
 
 def in_order(counts: Mapping[str, int]) -> list[tuple[str, int]]:

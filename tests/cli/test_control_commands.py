@@ -214,7 +214,7 @@ def test_drain_and_undo(store: Store, tell: Tell) -> None:
 
 def test_mistakes_are_one_sentence_with_the_right_exit_code(project: Path) -> None:
     assert_one_sentence(weft(project, "cancel", "nobody"), 2, "no task or run 'nobody'")
-    assert_one_sentence(weft(project, "cancel"), 2, "TASK|RUN")
+    assert_one_sentence(weft(project, "cancel"), 2, "--all")
     assert_one_sentence(weft(project, "logs", "1", "--attempt", "0"), 2, "--attempt")
     weft(project, "do", "Ask", "--agent", "try", "--files", "none")
     assert_one_sentence(weft(project, "cancel", "1"), 1, "done already")

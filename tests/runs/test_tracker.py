@@ -58,8 +58,10 @@ def happen(store: Store, chance: random.Random, held: list[int], now: float) -> 
             report_all(store, [(fence, {"attempt": 1}) for fence in held], now=now)
         elif verb == "pause":
             chance.choice([pause, resume])(store, task, now=now)
-        elif verb in ("cancel", "retry", "skip"):
-            {"cancel": cancel, "retry": retry, "skip": skip}[verb](store, task, now=now)
+        elif verb == "retry":
+            retry(store, task, now=now)
+        elif verb in ("cancel", "skip"):
+            {"cancel": cancel, "skip": skip}[verb](store, task, now=now)
         resume_agent(store, "a", now=now)
     except WeftError:
         pass  # what cannot be done changes nothing

@@ -79,6 +79,12 @@ def find_fault(work: AttemptWork, claims: Sequence[str]) -> Failure | None:
     return None
 
 
+def refuse_outside(paths: Sequence[str], claims: Sequence[str]) -> Failure:
+    """Return the failure of an agent that changed files outside those it was given."""
+    text = f"changed {{files}}, and may change only {listed(claims)}"
+    return _failure(ErrorClass.SCOPE, paths, text)
+
+
 def _refused(paths: Sequence[str], text: str) -> Failure | None:
     if not paths:
         return None

@@ -161,6 +161,8 @@ def _take_work(ended: Ended) -> State:
     edited = _edited_tests(ended, changes.tree)
     if edited:
         return _refuse_edited_tests(ended, edited)
+    if outside and _request(ended).confined:
+        return _fail(ended, outcome.refuse_outside(outside, claims))
     if outside:
         wanted = tuple(dict.fromkeys(map(outcome.claim_of, outside)))
         held = extend(ended.site.store, ended.fence, wanted, now=time.time())

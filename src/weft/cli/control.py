@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
-from weft.cli.task_arguments import task_argument, task_or_run_argument
+from weft.cli.task_arguments import (
+    all_option,
+    task_argument,
+    task_or_run_argument,
+    tasks_argument,
+    tasks_or_runs_argument,
+)
+from weft.errors import InputError, WeftError
 from weft.project import project
 from weft.runs import control
+from weft.runs.agent_change import retry_with_agent
 from weft.runs.control import ControlResult
+from weft.runs.task_names import get_named
 from weft.store import Store
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Operation(Protocol):
     def __call__(self, store: Store, name: str, *, now: float) -> ControlResult: ...
 
 
-def _make_command(
-    name: str,
-    operation: Operation,
-    argument: Callable[[Callable[..., None]], Callable[..., None]],
-    help: str,
-) -> click.Command:
+class TaskList(Protocol):
+    def __call__(self, store: Store, run: str | None, *, now: float) -> list[str]: ...
+
+
+def _make_command(name: str, operation: Operation, argument: Decorator, help: str) -> click.Command:
     @click.command(name=name, help=help)
     @argument
     @json_option
@@ -39,34 +49,108 @@ def _make_command(
     return command
 
 
-def _carry_out(
-    directory: Path, operation: Callable[[Store, float], ControlResult], as_json: bool
-) -> None:
-    with project.find(directory, os.environ).open_store() as store:
-        done = operation(store, time.time())
+def _make_command_for_many(
+    name: str, operation: Operation, argument: Decorator, list_all: TaskList, help: str
+) -> click.Command:
+    """Make a command that takes several names, or --all."""
+
+    @click.command(name=name, help=help)
+    @argument
+    @all_option
+    @json_option
+    @click.pass_obj
+    def command(directory: Path, names: tuple[str, ...], every: str | None, as_json: bool) -> int:
+        with project.find(directory, os.environ).open_store() as store:
+            chosen = _choose(store, names, every, list_all)
+            return _apply(
+                lambda one: operation(store, one, now=time.time()),
+                chosen,
+                is_list=len(names) != 1,
+                as_json=as_json,
+            )
+
+    return command
+
+
+def _choose(
+    store: Store, names: Sequence[str], every: str | None, list_all: TaskList
+) -> Sequence[str]:
+    """Return the names to work on; raise before the first change if a name is unknown."""
+    if (every is None) == (not names):
+        raise InputError("Name one or more tasks, or give --all, with a RUN or without.")
+    if every is not None:
+        return list_all(store, every or None, now=time.time())
+    if len(names) > 1:
+        for name in names:
+            get_named(store, name)
+    return names
+
+
+def _apply(
+    operation: Callable[[str], ControlResult],
+    names: Sequence[str],
+    *,
+    is_list: bool,
+    as_json: bool,
+) -> int:
+    """Apply an operation to each name; report a refusal of one and go on with the rest."""
+    if not is_list:
+        done = operation(names[0])
+        _show(done, as_json)
+        return 0
+    results, refused = [], {}
+    for name in names:
+        try:
+            results.append(operation(name))
+        except WeftError as error:
+            refused[name] = str(error)
+    if as_json:
+        print_json({"results": [asdict(done) for done in results], "refused": refused})
+    else:
+        for done in results:
+            say(done.text)
+        for text in refused.values():
+            click.echo(f"weft: {text}", err=True)
+        if not names:
+            say("There is no such task.")
+    return 1 if refused else 0
+
+
+def _show(done: ControlResult, as_json: bool) -> None:
     if as_json:
         print_json(asdict(done))
     else:
         say(done.text)
 
 
-approve = _make_command(
+def _carry_out(
+    directory: Path, operation: Callable[[Store, float], ControlResult], as_json: bool
+) -> None:
+    with project.find(directory, os.environ).open_store() as store:
+        _show(operation(store, time.time()), as_json)
+
+
+approve = _make_command_for_many(
     "approve",
     control.approve,
-    task_argument,
-    """Approve a task that waits for a person.
+    tasks_argument,
+    control.list_questions,
+    """Approve tasks that wait for a person.
 
-    The task counts as done, and its dependents go on.
+    An approved task counts as done, and the tasks that need it go on. --all approves every task
+    that asks you, of RUN or of all runs.
     """,
 )
-cancel = _make_command(
+cancel = _make_command_for_many(
     "cancel",
     control.cancel,
-    task_or_run_argument,
-    """Cancel a task, or a run with all its unfinished tasks.
+    tasks_or_runs_argument,
+    control.list_unfinished,
+    """Cancel tasks, or runs with all their unfinished tasks.
 
     Running agents are stopped, and their work is kept. A task that is landing can no longer be
-    stopped. `weft retry` reopens a task; a cancelled run has ended.
+    stopped. `weft retry` reopens a task; a cancelled run has ended. --all cancels every
+    unfinished task, of RUN or of all runs.
     """,
 )
 pause = _make_command(
@@ -84,25 +168,51 @@ resume = _make_command(
     task_or_run_argument,
     "Let a paused task go on, or a paused run and its gate.",
 )
-retry = _make_command(
-    "retry",
-    control.retry,
-    task_argument,
-    """Try an ended or blocked task again.
-
-    Earlier failures are forgotten: the task gets all its attempts again. Its dependents wait for
-    it.
-    """,
-)
-skip = _make_command(
+skip = _make_command_for_many(
     "skip",
     control.skip,
-    task_argument,
-    """Leave out a task; its dependents go on as if it were done.
+    tasks_argument,
+    control.list_stuck,
+    """Leave out tasks; the tasks that need them go on.
 
-    A running agent is stopped. `weft retry` takes the task back in.
+    A running agent is stopped. `weft retry` takes a task back in. --all skips every task that
+    needs you or has failed, of RUN or of all runs.
     """,
 )
+
+
+@click.command(name="retry")
+@tasks_argument
+@all_option
+@click.option("--agent", metavar="NAME", help="Let this agent do the task from now on.")
+@click.option("--note", metavar="TEXT", help="A sentence for the agent of the next attempt.")
+@json_option
+@click.pass_obj
+def retry(
+    directory: Path,
+    names: tuple[str, ...],
+    every: str | None,
+    agent: str | None,
+    note: str | None,
+    as_json: bool,
+) -> int:
+    """Try tasks again that have ended or need you.
+
+    Earlier failures are forgotten: a task gets all its attempts again, and the tasks that need it
+    wait for it. --all retries every task that needs you or has failed, of RUN or of all runs.
+
+    Example: weft retry 2.3 --agent claude --note "Keep the old signature."
+    """
+    here = project.find(directory, os.environ)
+    with here.open_store() as store:
+        chosen = _choose(store, names, every, control.list_stuck)
+
+        def operation(name: str) -> ControlResult:
+            if agent is not None:
+                return retry_with_agent(here, name, agent, note or "")
+            return control.retry(store, name, now=time.time(), note=note or "")
+
+        return _apply(operation, chosen, is_list=len(names) != 1, as_json=as_json)
 
 
 @click.command(name="reject")
@@ -113,8 +223,8 @@ skip = _make_command(
 def reject(directory: Path, name: str, reason: str, as_json: bool) -> None:
     """Reject a question, or the work of a task at the gate.
 
-    A task at the gate is done again, and its agent is given REASON. A task that asks a person is
-    blocked, and its dependents wait.
+    A task at the gate is done again, and its agent is given REASON. A task that asks you then
+    needs you, and the tasks that need it wait.
     """
     _carry_out(directory, lambda store, now: control.reject(store, name, reason, now=now), as_json)
 

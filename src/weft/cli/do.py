@@ -35,13 +35,21 @@ _LINES: Final = 20  # of a long reason
     "--files",
     multiple=True,
     metavar="GLOB",
-    help="What it may change, from the root of the repository; repeat for more. "
-    "Default: everything. `none`: nothing, a question.",
+    help="The files it may change, from the root of the repository; repeat for more. A change "
+    "outside is refused. Default: every file. `none`: no file, for a question.",
 )
+@click.option("--keep-outside", is_flag=True, help="Keep changes outside --files as well.")
 @click.option("--agent", default="implement", show_default=True, metavar="NAME")
 @json_option
 @click.pass_obj
-def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_json: bool) -> int:
+def command(
+    directory: Path,
+    text: str,
+    files: tuple[str, ...],
+    keep_outside: bool,
+    agent: str,
+    as_json: bool,
+) -> int:
     """Have one agent do one task now, in its own workspace.
 
     TEXT says what is to be done. The result is a commit on a branch of its own; your checkout is
@@ -56,11 +64,12 @@ def command(directory: Path, text: str, files: tuple[str, ...], agent: str, as_j
     # Before there is a task: importing takes long enough for a person to interrupt it.
     import_module("weft.cli.task_follower")
     import_module("weft.cli.worker_loops")
-    request = None if found.server else single_task.check(found, text, files=files, agent=agent)
+    about: dict[str, Any] = {"files": files, "agent": agent, "keep_outside": keep_outside}
+    request = None if found.server else single_task.check(found, text, **about)
     with found.open_store() as store:
         after = last_event(store)
         if request is None:
-            task = single_task.submit_text(found, text, files=files, agent=agent)
+            task = single_task.submit_text(found, text, **about)
         else:
             task = single_task.submit_task(found, store, request)
         status = _follow(found, store, task, after=after, quiet=as_json)
@@ -91,7 +100,7 @@ def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool)
         return 130
     except BaseException:
         # Nobody waits for it any more; without this, some later worker would do it unasked.
-        cancel(store, task, now=time.time(), reason="weft do came to no end")
+        cancel(store, task, now=time.time(), reason="weft do was ended")
         raise
     return 0
 
@@ -111,6 +120,6 @@ def lines(result: dict[str, Any]) -> list[str]:
         base = result["base"][:12]
         found.append(f"commit {result['commit'][:12]} on branch {result['branch']}")
         found.append(f"  look:  git diff {base} {result['branch']}")
-        if result["state"] == "done":
-            found.append(f"  take:  git cherry-pick {result['branch']}")
+        anyway = "" if result["state"] == "done" else " anyway"
+        found.append(f"  take{anyway}:  git cherry-pick {result['branch']}")
     return found

@@ -7,12 +7,16 @@ import time
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict
 
 from weft.admission.capacity import MOST, is_consumable
 from weft.cli.output import json_option, print_json, print_table
+from weft.config import DEFAULT_LIMITS, Config
 from weft.errors import InputError
 from weft.formats import dollars, micro_dollars
+from weft.model import Limit
 from weft.project import project
+from weft.runs.attention import template_of
 from weft.store.limit_table import list_limits, set_limit
 
 
@@ -22,29 +26,52 @@ from weft.store.limit_table import list_limits, set_limit
 def command(ctx: click.Context, as_json: bool) -> None:
     """Show every limit, its use and its source; set a limit.
 
-    0 means paused. A limit that rate limits have lowered shows what is left of it.
+    0 means paused. Repositories that name the same store share its limits: the setting is `url`
+    in [store] of weft.toml, or WEFT_STORE.
     """
     if ctx.invoked_subcommand is not None:
         return
     directory: Path = ctx.obj
-    with project.find(directory, os.environ).open_store() as store:
-        found = list_limits(store, now=time.time())
+    here = project.find(directory, os.environ)
+    with here.open_store() as store:
+        limits = list_limits(store, now=time.time())
     if as_json:
-        keys = ("resource", "capacity", "effective", "used", "owner")
-        print_json({"limits": [{key: getattr(one, key) for key in keys} for one in found]})
+        print_json(
+            {
+                "limits": [
+                    {**asdict(limit), "source": find_source(limit, here.config)} for limit in limits
+                ]
+            }
+        )
         return
-    print_table(
-        ("LIMIT", "USED", "OF", "SET BY"),
-        [
-            (
-                one.resource,
-                _worded(one.resource, one.used),
-                _worded(one.resource, one.effective),
-                one.owner or "weft limits set",
-            )
-            for one in found
-        ],
+    print_table(("LIMIT", "USED", "OF", "SET BY"), [_row(limit, here.config) for limit in limits])
+
+
+def _row(limit: Limit, config: Config) -> tuple[object, ...]:
+    lowered = f", lowered from {limit.capacity} by rate limits"
+    return (
+        limit.resource,
+        _worded(limit.resource, limit.used),
+        _worded(limit.resource, limit.effective),
+        find_source(limit, config) + (lowered if limit.effective < limit.capacity else ""),
     )
+
+
+def find_source(limit: Limit, config: Config) -> str:
+    """Say where the value of a limit came from: a setting, an owner, or `weft limits set`."""
+    name = limit.resource
+    if limit.owner is not None:
+        if not limit.owner.startswith("run:"):
+            return limit.owner
+        name = template_of(limit.resource)
+        if is_consumable(limit.resource):
+            return f"--budget of {limit.owner.removeprefix('run:')}, or weft limits set"
+    stated = config.stated.get(name)
+    if stated is not None and stated.value == limit.capacity:
+        return f"{name} in {stated.source}"
+    if DEFAULT_LIMITS.get(name) == limit.capacity:
+        return "default" if limit.owner is None else f"default of {name}"
+    return "weft limits set" if limit.owner is None else "--slots, or weft limits set"
 
 
 @command.command(name="set", context_settings={"ignore_unknown_options": True})

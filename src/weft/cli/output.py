@@ -7,7 +7,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from shutil import get_terminal_size
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -55,19 +56,41 @@ def discard_output() -> None:
     os.close(nowhere)
 
 
+WIDTH: Final = 80  # columns that every table fits into
+_LEAST: Final = 8  # columns that a shortened cell keeps
+
+
+def table_width() -> int:
+    """Return the columns of the terminal; without one, those that every terminal has."""
+    return max(WIDTH, get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as they need to be; numbers to the right."""
+    """Print aligned columns, numbers to the right; shorten the last ones to the width of a page."""
+    from weft.formats import cells as cell_width  # late: `weft --help` prints no table
+    from weft.formats import fit
+
     cells = [[str(cell) for cell in row] for row in rows]
     numeric = [
         bool(rows) and all(isinstance(row[column], int) for row in rows)
         for column in range(len(header))
     ]
-    widths = [
-        max(len(line[column]) for line in [list(header), *cells]) for column in range(len(header))
-    ]
+    columns = zip(header, *cells, strict=True)
+    widths = _fit_widths([max(map(cell_width, column)) for column in columns])
     for line in [list(header), *cells]:
         padded = [
-            cell.rjust(width) if right else cell.ljust(width)
+            cell.rjust(width) if right else fit(cell, width)
             for cell, width, right in zip(line, widths, numeric, strict=True)
         ]
         click.echo(printable("  ".join(padded).rstrip()))
+
+
+def _fit_widths(widths: list[int]) -> list[int]:
+    """Shorten the last column until the table fits, then the widest of the others."""
+    room = table_width() - 2 * (len(widths) - 1)
+    if sum(widths) > room:
+        others = sum(widths[:-1])
+        widths = [*widths[:-1], max(min(_LEAST, widths[-1]), room - others)]
+    while sum(widths) > room and max(widths) > _LEAST:
+        widths[widths.index(max(widths))] -= 1
+    return widths

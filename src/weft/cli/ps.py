@@ -11,15 +11,17 @@ from typing import Any, Final
 import click
 from msgspec.structs import asdict
 
+from weft import git
 from weft.cli.output import json_option, print_json, say
 from weft.formats import clock, duration, first_line
 from weft.model import Worker
 from weft.project import project
+from weft.project.project import Project
 from weft.runs.attention import Attention, explain_silence, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.store.overview import Overview, WorkerView, overview
 from weft.store.workers import list_silent
-from weft.words import STATE_WORDS, count_states, task_label
+from weft.words import STATE_WORDS, count_states, progress_text, task_label
 
 _MOST: Final = 200  # tasks shown
 _ORDER: Final = ("running", "gating", "offered", "parked", "paused")
@@ -29,20 +31,40 @@ _ORDER: Final = ("running", "gating", "offered", "parked", "paused")
 @json_option
 @click.pass_obj
 def command(directory: Path, as_json: bool) -> None:
-    """Show open questions, silent workers, running tasks and runs."""
+    """Show what needs you, the tasks at work and the runs.
+
+    Of ended runs the last three, and whether the branch of your checkout has their work.
+    """
     now = time.time()
-    with project.find(directory, os.environ).open_store() as store:
+    here = project.find(directory, os.environ)
+    with here.open_store() as store:
         seen = overview(store, most=_MOST)
         needs = read_attention(store, now=now)
         silent = list_silent(store, now=now)
+    merged = find_merged(here, seen)
     if as_json:
-        print_json(as_dict(seen, needs, silent))
+        print_json(as_dict(seen, needs, silent, merged))
     else:
-        for line in lines(seen, needs, silent, now):
+        for line in lines(seen, needs, silent, merged, now):
             say(line)
 
 
-def as_dict(seen: Overview, needs: Attention, silent: Sequence[Worker]) -> dict[str, Any]:
+def find_merged(here: Project, seen: Overview) -> Mapping[str, bool | None]:
+    """Tell of each ended run whether a branch of the user has its work; None: not known."""
+    unknown = [run for run in seen.ended if not seen.landed[run]]
+    if not unknown:
+        return dict.fromkeys(seen.ended, True)
+    if here.server is not None:
+        return {run: True if seen.landed[run] else None for run in seen.ended}
+    from weft.workspace.names import TRUNKS, trunk_ref  # late: most of a command's start-up time
+
+    trunks = git.list_merged(here.root, TRUNKS)
+    return {run: bool(seen.landed[run]) or trunk_ref(run) in trunks for run in seen.ended}
+
+
+def as_dict(
+    seen: Overview, needs: Attention, silent: Sequence[Worker], merged: Mapping[str, bool | None]
+) -> dict[str, Any]:
     return {
         "needs_you": [need_as_dict(need) for need in needs.all],
         "tasks": [asdict(one) for one in seen.tasks],
@@ -54,6 +76,10 @@ def as_dict(seen: Overview, needs: Attention, silent: Sequence[Worker]) -> dict[
                 "tasks": counts,
             }
             for run, counts in seen.runs.items()
+        ],
+        "ended": [
+            {"run": run, "tasks": counts, "merged": merged[run], "branches": list(seen.landed[run])}
+            for run, counts in seen.ended.items()
         ],
         "stopped_agents": seen.stopped,
         "drained": seen.drained,
@@ -70,7 +96,13 @@ def as_dict(seen: Overview, needs: Attention, silent: Sequence[Worker]) -> dict[
     }
 
 
-def lines(seen: Overview, needs: Attention, silent: Sequence[Worker], now: float) -> list[str]:
+def lines(
+    seen: Overview,
+    needs: Attention,
+    silent: Sequence[Worker],
+    merged: Mapping[str, bool | None],
+    now: float,
+) -> list[str]:
     found = ["NEEDS YOU"] if needs.all else []
     for need in needs.all:
         since = "" if need.since is None else f", since {clock(need.since)}"
@@ -87,6 +119,9 @@ def lines(seen: Overview, needs: Attention, silent: Sequence[Worker], now: float
     if seen.runs:
         found += [*_gap(found), "RUNS"]
         found += [f"  {_progress(run, counts, seen)}" for run, counts in seen.runs.items()]
+    if seen.ended:
+        found += [*_gap(found), "ENDED"]
+        found += [f"  {_ended(run, seen, merged[run])}" for run in seen.ended]
     if len(seen.tasks) >= _MOST:
         found.append(f"  … only the first {_MOST} tasks are shown.")
     return found or ["No task is under way."]
@@ -118,10 +153,19 @@ def _doing(one: WorkerView, now: float) -> str:
 def _progress(run: str, counts: Mapping[str, int], seen: Overview) -> str:
     if not run:
         return f"without a run: {count_states(counts)}"
-    rest = {state: number for state, number in counts.items() if state != "done"}
-    place = "waiting for a place among the runs" if run in seen.waiting else ""
-    done = f"{counts.get('done', 0)} of {sum(counts.values())} done"
-    return f"{run}: " + ", ".join(part for part in (done, count_states(rest), place) if part)
+    place = ", waiting for a place among the runs" if run in seen.waiting else ""
+    return f"{run}: {progress_text(counts)}{place}"
+
+
+def _ended(run: str, seen: Overview, merged: bool | None) -> str:
+    counts = seen.ended[run]
+    text = f"{run}: {progress_text(counts)}"
+    if not counts.get("done"):
+        return text
+    if merged is None:
+        return text
+    branches = f" into {', '.join(seen.landed[run])}" if seen.landed[run] else ""
+    return f"{text}, " + (f"merged{branches}" if merged else f"not merged (`weft land {run}`)")
 
 
 def _gap(found: list[str]) -> list[str]:

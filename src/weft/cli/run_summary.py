@@ -8,10 +8,10 @@ from typing import Any, Final
 from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow, pack_lanes
 from weft.charts.text_gantt import draw_bars
 from weft.formats import count, dollars, duration
-from weft.model import Event, State, TargetState, Task
+from weft.model import Event, TargetState, Task
 from weft.runs.progress import RunProgress
 from weft.runs.run_figures import RunFigures
-from weft.words import task_state
+from weft.words import progress_text, task_state
 
 _WIDTH: Final = 60  # of bars
 _CHART: Final = 96  # columns of the chart
@@ -41,12 +41,10 @@ def summary_lines(
     progress: RunProgress, figures: RunFigures, changed: Sequence[Event]
 ) -> Sequence[str]:
     """Return the summary; `changed` are events about changes of the user's own files."""
-    counts = progress.counts
-    done = counts[State.DONE] + counts[State.SKIPPED]
     how = "" if progress.ended else ", not ended"
     lines = [
         "",
-        f"run {progress.run.id}: {done} of {len(progress.work)} tasks done{how}",
+        f"run {progress.run.id}: {progress_text(progress.counts)}{how}",
         *_chart(progress),
         *_bars(figures),
         *_counts(figures),

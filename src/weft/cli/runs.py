@@ -12,6 +12,7 @@ from weft.cli.output import json_option, print_json, print_table, say
 from weft.config import command_line
 from weft.project import project
 from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings, update_settings
+from weft.words import progress_text
 
 
 @click.group(name="runs", invoke_without_command=True)
@@ -34,7 +35,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         click.echo("There are no runs yet: `weft run FILE` makes one.")
         return
     print_table(
-        ("RUN", "STATE", "DONE", "LANDED ON", "AGENTS", "CHECKED BY"),
+        ("RUN", "STATE", "PROGRESS", "LANDED ON", "AGENTS", "CHECKED BY"),
         [_row(one) for one in listed],
     )
     for one in listed:
@@ -70,11 +71,10 @@ def difference_lines(run: str, differences: Sequence[str]) -> list[str]:
 
 
 def _row(one: ListedRun) -> tuple[str, ...]:
-    done = one.tasks.get("done", 0)
     return (
         one.run.id,
         "needs you" if one.run.blocked else one.run.state,
-        f"{done} of {sum(one.tasks.values())}",
+        progress_text(one.tasks),
         ", ".join(one.landed) or "-",
         ", ".join(sorted(one.settings.agents)),
         command_line(one.run.check) if one.run.check else "nothing",

@@ -26,10 +26,35 @@ def task_argument(command: F) -> F:
 
 
 def task_or_run_argument(command: F) -> F:
-    def complete(store: Store, beginning: str) -> Completions:
-        return [*list_run_completions(store, beginning), *list_completions(store, beginning)]
+    complete = _completer(_list_all_completions)
+    return click.argument("name", metavar="TASK|RUN", shell_complete=complete)(command)
 
-    return click.argument("name", metavar="TASK|RUN", shell_complete=_completer(complete))(command)
+
+def _list_all_completions(store: Store, beginning: str) -> Completions:
+    return [*list_run_completions(store, beginning), *list_completions(store, beginning)]
+
+
+def tasks_argument(command: F) -> F:
+    complete = _completer(list_completions)
+    return click.argument("names", nargs=-1, metavar="[TASK]...", shell_complete=complete)(command)
+
+
+def tasks_or_runs_argument(command: F) -> F:
+    complete = _completer(_list_all_completions)
+    return click.argument("names", nargs=-1, metavar="[TASK|RUN]...", shell_complete=complete)(
+        command
+    )
+
+
+def all_option(command: F) -> F:
+    return click.option(
+        "--all",
+        "every",
+        is_flag=False,
+        flag_value="",
+        metavar="[RUN]",
+        help="All such tasks of RUN, or of all runs.",
+    )(command)
 
 
 def run_argument(command: F) -> F:

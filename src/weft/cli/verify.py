@@ -8,9 +8,12 @@ from pathlib import Path
 import click
 
 from weft.cli.output import json_option, print_json
+from weft.cli.task_arguments import run_argument
 from weft.config import command_line
+from weft.formats import count
 from weft.gate.proof import Proof, prove
 from weft.project import project
+from weft.runs.task_list import get_run_or_newest
 
 
 def _claim(proof: Proof) -> str:
@@ -28,16 +31,21 @@ def _claim(proof: Proof) -> str:
 
 
 @click.command(name="verify")
-@click.argument("run")
+@run_argument
 @json_option
 @click.pass_obj
-def command(directory: Path, run: str, as_json: bool) -> int:
+def command(directory: Path, run: str | None, as_json: bool) -> int:
     """Prove that everything a run landed was checked.
 
-    Looks at git and the store alone: every landing moved trunk from the tip before it and holds
-    exactly the tree that passed the commands which `weft runs` names, and no task landed twice.
+    RUN is the newest run unless you name one. Looks at git and the store alone: every landing
+    moved trunk from the tip before it and holds exactly the tree that passed the commands which
+    `weft runs` names, and no task landed twice.
     """
-    proof = prove(project.find(directory, os.environ), run)
+    here = project.find(directory, os.environ)
+    if run is None:
+        with here.open_store() as store:
+            run = get_run_or_newest(store, None).id
+    proof = prove(here, run)
     if as_json:
         print_json(
             {
@@ -55,6 +63,7 @@ def command(directory: Path, run: str, as_json: bool) -> int:
             click.echo(f"✗ {problem}")
         if proof.holds:
             click.echo(
-                f"✓ run {run}: {proof.tasks} tasks in {proof.landings} landings, {_claim(proof)}"
+                f"✓ run {run}: {count(proof.tasks, 'task')} in {count(proof.landings, 'landing')}, "
+                f"{_claim(proof)}"
             )
     return 0 if proof.holds else 1

@@ -116,6 +116,12 @@ def list_refs(repository: Path, *prefixes: str) -> dict[str, str]:
     return {ref: commit for commit, _, ref in (line.partition(" ") for line in lines)}
 
 
+def list_merged(repository: Path, prefix: str, into: str = "HEAD") -> set[str]:
+    """List the references below a prefix whose commits a commit contains."""
+    done = run(repository, "for-each-ref", f"--merged={into}", "--format=%(refname)", prefix)
+    return set(done.output.split()) if done.status == 0 else set()  # 1: there is no commit yet
+
+
 def find_ref(repository: Path, ref: str) -> str | None:
     """Return the commit of a full reference name."""
     return list_refs(repository, ref).get(ref)

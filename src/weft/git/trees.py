@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft.git.git_command import LONG, check_output, join_nul, split_nul
+from weft.git.git_command import LONG, check_output, join_nul, run, split_nul
 from weft.git.git_view import GitView, view_output
 
 SYMLINK = 0o120000
@@ -69,6 +69,12 @@ def make_patch(repository: Path, old: str, new: str) -> bytes:
     """Return a patch between two commits that does not depend on the user's `git diff`."""
     shown = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary", "-M", "-p", "-r")
     return os.fsencode(check_output(repository, "diff-tree", *shown, old, new, "--"))
+
+
+def find_file(repository: Path, commit: str, path: str) -> str | None:
+    """Return the text of a file in a commit; None if the commit has no such file."""
+    done = run(repository, "cat-file", "blob", f"{commit}:{path}")
+    return done.output if done.status == 0 else None
 
 
 def _read_changes(words: Iterator[str]) -> Iterator[FileChange]:

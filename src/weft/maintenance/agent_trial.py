@@ -24,7 +24,8 @@ from weft.agents.agent import SCRIPTED, Agent
 from weft.agents.prompt import Briefing
 from weft.config import Config
 from weft.errors import InputError
-from weft.model import ErrorClass, NewTask, State, TaskRequest
+from weft.git.trees import find_file
+from weft.model import Attempt, ErrorClass, NewTask, State, TaskRequest
 from weft.process import run
 from weft.project.project import Project
 from weft.project.site import AGENTS
@@ -37,8 +38,11 @@ FILE: Final = "hello.txt"
 SECONDS: Final = 300.0
 """Seconds for a trial: a program that waits for an answer never ends."""
 
-_TEXT: Final = f"Create the file {FILE} in the current directory. It contains one word: hello"
-_SCRIPT: Final = f"script: write {FILE} hello"
+WORD: Final = "hello"
+WRONG_FILE: Final = "wrong_file"
+"""The problem of an agent that ends well without the file it was asked for."""
+_TEXT: Final = f"Create the file {FILE} in the current directory. It contains one word: {WORD}"
+_SCRIPT: Final = f"script: write {FILE} {WORD}"
 
 
 class Trial(Struct, frozen=True, kw_only=True):
@@ -99,7 +103,7 @@ def try_agent(project: Project, name: str) -> Tried:
         answer = json.loads(done.output)
     except ValueError:
         message = done.errors.strip().removeprefix("weft: ")
-        raise InputError(message or f"The trial of {name} came to no end.") from None
+        raise InputError(message or f"The trial of {name} was not finished.") from None
     return Tried(
         diagnosis=Diagnosis(
             problem=answer["problem"],
@@ -140,8 +144,10 @@ def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
     )
     _, _, speech = reason.partition("It said: ")
     about = get_task(store, task)
-    works = about.state is State.DONE
-    problem = None if works else str(attempt.outcome)
+    problem = None if about.state is State.DONE else str(attempt.outcome)
+    if problem is None and not _wrote_file(trial, attempt):
+        problem = WRONG_FILE
+    works = problem is None
     program = get_adapter(trial.agent).FACTS.program or trial.agent.name
     text = "It works." if works else explain(trial.agent, program, str(problem), reason)
     return Diagnosis(
@@ -154,7 +160,19 @@ def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:
     )
 
 
+def _wrote_file(trial: Trial, attempt: Attempt) -> bool:
+    """Tell whether the attempt's commit has the file that the task asked for."""
+    if attempt.candidate is None:
+        return False
+    text = find_file(trial.project.root, attempt.candidate, FILE)
+    return text is not None and text.strip().strip(".\"'").lower() == WORD
+
+
 _EXPLAINED: Final[Mapping[str, str]] = {
+    WRONG_FILE: (
+        "{program} works, but did not do what it was asked: " + FILE + " does not contain the one "
+        "word it should. Look at the prompt and `model` in {file}, or try again."
+    ),
     ErrorClass.AUTH: (
         "{program} is not logged in, or its account is not paid for. Start it once in a terminal "
         "and log in{keys}."

@@ -199,7 +199,7 @@ def _used_up(short: Shortage, runs: frozenset[str]) -> AttentionItem:
 
 
 def _too_low(short: Shortage, runs: frozenset[str]) -> AttentionItem:
-    usual = max(short.asked, DEFAULT_LIMITS.get(_template(short.resource), 0))
+    usual = max(short.asked, DEFAULT_LIMITS.get(template_of(short.resource), 0))
     return AttentionItem(
         subject=f"the limit {short.resource}",
         text=f"is {short.capacity}: no task that needs {short.asked} of it starts",
@@ -208,7 +208,7 @@ def _too_low(short: Shortage, runs: frozenset[str]) -> AttentionItem:
     )
 
 
-def _template(resource: str) -> str:
+def template_of(resource: str) -> str:
     """Return the name under which the limit of each run has its default."""
     kind, colon, rest = resource.partition(":")
     return f"{kind}/{rest.partition('/')[2]}" if colon else resource

@@ -10,13 +10,15 @@ from msgspec.structs import replace
 
 from weft.errors import InputError, Refused
 from weft.formats import count
-from weft.model import Run, State, Task
-from weft.runs.task_names import get_named, get_named_task
+from weft.model import TERMINAL, Run, Stage, State, Task
+from weft.runs.task_names import get_named, get_named_run, get_named_task
 from weft.store import Store, admission, runs, tasks
 from weft.store.gate import unblock_gate
 from weft.store.leases import list_open
+from weft.store.messages import retry_with_note
+from weft.store.overview import read_prospects
 from weft.store.tasks import get_task
-from weft.words import full_label, task_state
+from weft.words import full_label, task_label, task_state
 
 _GONE_ON: Final = frozenset({State.WAITING, State.READY, State.RUNNING, State.GATING})
 
@@ -31,9 +33,17 @@ class ControlResult(Struct, frozen=True, kw_only=True):
     landing: tuple[int, ...] = ()  # tasks that can no longer be stopped
 
 
-def retry(store: Store, name: str, *, now: float) -> ControlResult:
+def retry(
+    store: Store, name: str, *, now: float, note: str = "", stage: Stage | None = None
+) -> ControlResult:
+    """Reopen a task; `note` is for its next agent, `stage` replaces its present stage."""
     task = get_named_task(store, name)
-    changed = tasks.retry(store, task.id, now=now)
+    changed = retry_with_note(store, task.id, note, stage=stage, now=now)
+    if not changed and (note or stage):
+        raise Refused(
+            f"{describe_task(task)} is {task_state(task)}: only a task that has ended or needs you "
+            f"is retried. `weft send {full_label(task)} TEXT` reaches a running agent."
+        )
     return _done(store, task, changed, "is reopened")
 
 
@@ -159,6 +169,35 @@ def admit_again(store: Store, *, now: float) -> ControlResult:
     changed = admission.undo_drain(store, now=now)
     text = "Tasks start again." if changed else "weft was not drained."
     return ControlResult(text=text, changed=changed)
+
+
+def list_stuck(store: Store, run: str | None, *, now: float) -> list[str]:
+    """List the tasks that need a person or have failed, of a run or of all."""
+    return _list_asked(store, run, ("blocked", "failed", "evicted", "cancelled"), now=now)
+
+
+def list_questions(store: Store, run: str | None, *, now: float) -> list[str]:
+    """List the tasks that ask a person, of a run or of all."""
+    return _list_asked(store, run, ("ready",), now=now)
+
+
+def _list_asked(store: Store, run: str | None, states: Sequence[str], *, now: float) -> list[str]:
+    if run is not None:
+        get_named_run(store, run)
+    return [
+        task_label(asked.task, asked.run, asked.name)
+        for asked in read_prospects(store, now=now).asked
+        if asked.state in states and run in (None, asked.run)
+    ]
+
+
+def list_unfinished(store: Store, run: str | None, *, now: float) -> list[str]:
+    """List the run, or every unfinished run and every unfinished task without a run."""
+    if run is not None:
+        return [get_named_run(store, run).id]
+    unended = [listed.id for listed in runs.list_runs(store) if listed.state != "ended"]
+    single = tasks.list_tasks(store, set(State) - TERMINAL)
+    return [*unended, *(str(task.id) for task in single if task.run is None)]
 
 
 def describe_task(task: Task) -> str:

@@ -15,7 +15,7 @@ from weft.admission.capacity import attempt_demand
 from weft.agents.agent import Agent
 from weft.attempt.start import AD_HOC
 from weft.errors import InputError
-from weft.model import LEAD, Class, NewTask
+from weft.model import LEAD, Class, NewTask, TaskRequest
 from weft.project.agent_list import explain_stopped, get_agent
 from weft.project.agent_programs import explain_missing, find_program
 from weft.project.project import Project
@@ -38,9 +38,12 @@ class SingleTask(Struct, frozen=True, kw_only=True):
     text: str
     files: tuple[str, ...]  # claims
     agent: Agent
+    confined: bool  # a change outside `files` is refused
 
 
-def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> SingleTask:
+def check(
+    project: Project, text: str, *, files: Sequence[str], agent: str, keep_outside: bool = False
+) -> SingleTask:
     """Check a task before it is stored; raise InputError if it could only fail."""
     if not text.strip():
         raise InputError('Say what is to be done: weft do "fix the typo in README.md".')
@@ -54,13 +57,16 @@ def check(project: Project, text: str, *, files: Sequence[str], agent: str) -> S
     program = find_program(about, project.root, project.environment)
     if program.path is None:
         raise InputError(explain_missing(about, program))
-    return SingleTask(text=text, files=claims, agent=about)
+    confined = bool(files) and not keep_outside
+    return SingleTask(text=text, files=claims, agent=about, confined=confined)
 
 
 @hosted("write")
-def submit_text(project: Project, text: str, *, files: Sequence[str], agent: str) -> int:
+def submit_text(
+    project: Project, text: str, *, files: Sequence[str], agent: str, keep_outside: bool = False
+) -> int:
     """Check a task and submit it; return its number."""
-    request = check(project, text, files=files, agent=agent)
+    request = check(project, text, files=files, agent=agent, keep_outside=keep_outside)
     with project.open_store() as store:
         return submit_task(project, store, request)
 
@@ -76,6 +82,7 @@ def submit_task(project: Project, store: Store, request: SingleTask) -> int:
     task = NewTask(
         name=choose_name(request.text),
         text=request.text,
+        request=TaskRequest(confined=request.confined),
         files=request.files,
         demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
         klass=Class.INTERACTIVE,

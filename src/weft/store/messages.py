@@ -10,13 +10,14 @@ from collections.abc import Collection
 from typing import Final
 
 from weft.errors import AlreadyEnded, InputError, QueueFull
-from weft.model import TERMINAL, Message, Notice, State, Task
+from weft.model import TERMINAL, Message, Notice, Stage, State, Task
 from weft.store import row_records
 from weft.store.database import Transaction, encode_keys
 from weft.store.store import reads, writes
-from weft.store.tasks import get_row
+from weft.store.tasks import get_row, retry
 from weft.words import state_word
 
+PERSON: Final = "the user"
 _TOLD: Final = 50  # messages or notices in an answer
 
 
@@ -34,6 +35,18 @@ def post_to_task(tx: Transaction, task: int, *, sender: str, text: str, now: flo
     tx.event("message_sent", row, now=now, sender=sender)
     tx.wake()
     return _post(tx, task, None, sender, text, now)
+
+
+@writes
+def retry_with_note(
+    tx: Transaction, task: int, note: str, *, now: float, stage: Stage | None = None
+) -> bool:
+    """Reopen a task and send its next agent a person's note; return False if it is under way."""
+    if not retry(tx, task, now=now, stage=stage):
+        return False
+    if note.strip():
+        post_to_task(tx, task, sender=PERSON, text=note, now=now)
+    return True
 
 
 @writes

@@ -16,6 +16,7 @@ from weft.admission import capacity
 from weft.admission.capacity import Shortage
 from weft.model import HUMAN, SWARM, State
 from weft.store import row_records
+from weft.store.branch_landings import list_landed_branches
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.ledger import Ledger
 from weft.store.store import reads
@@ -226,15 +227,21 @@ class Overview(Struct, frozen=True, kw_only=True):
     tasks: tuple[WorkerView, ...]  # all tasks that are not waiting, ready or ended
     stopped: Mapping[str, str]  # agents that must not start, with the reasons
     drained: float | None  # when admissions were stopped
+    ended: Mapping[str, Mapping[str, int]]  # of the last ended runs, newest first
+    landed: Mapping[str, tuple[str, ...]]  # branches on which the ended runs were landed
 
 
 @reads
-def overview(tx: Transaction, *, most: int) -> Overview:
-    """Read the work that has not ended, with the first `most` tasks at work or for a person."""
+def overview(tx: Transaction, *, most: int, ended: int = 3) -> Overview:
+    """Read the work that has not ended, with the first `most` tasks at work or for a person, and
+    the last `ended` runs."""
     runs = tx.all("unended_runs")
     counts: dict[str, dict[str, int]] = {row["id"]: {} for row in runs}
     for row in tx.all("counts_by_run"):
         counts.setdefault(row["run"] or "", {})[row["state"]] = int(row["tasks"])
+    lately: dict[str, dict[str, int]] = {}
+    for row in tx.all("ended_lately", most=ended):
+        lately.setdefault(row["run"], {})[row["state"]] = int(row["tasks"])
     return Overview(
         runs=counts,
         waiting=tuple(row["id"] for row in runs if row["state"] == "waiting"),
@@ -242,6 +249,8 @@ def overview(tx: Transaction, *, most: int) -> Overview:
         tasks=tuple(_seen(row) for row in tx.all("tasks_at_work", most=most)),
         stopped={row["agent"]: row["reason"] for row in tx.all("stopped_agents")},
         drained=tx.value("drained"),
+        ended=lately,
+        landed={run: tuple(list_landed_branches(tx, run)) for run in lately},
     )
 
 

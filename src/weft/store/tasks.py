@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from weft import graph
 from weft.admission import capacity
 from weft.admission.order import QueueEntry, declared_class, last_of
 from weft.errors import AlreadyEnded, InputError, NeverFits, NotFound, QueueFull, Refused
-from weft.model import HERE, HUMAN, TERMINAL, Attempt, Demand, NewTask, State, Task
+from weft.model import HERE, HUMAN, TERMINAL, Attempt, Demand, NewTask, Stage, State, Task
 from weft.paths import conflicts
 from weft.store import ready, row_records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
-from weft.store.entries import back_to_its_maker, enter_each, landing_tasks
+from weft.store.entries import back_to_its_maker, enter_each, landing_tasks, set_stage
 from weft.store.store import reads, writes
 from weft.words import state_word
 
@@ -279,8 +281,11 @@ def skip(tx: Transaction, task: int, *, now: float, reason: str = "skipped") -> 
 
 
 @writes
-def retry(tx: Transaction, task: int, *, now: float) -> bool:
-    """Reopen a task that ended or is blocked; return False if it is already under way."""
+def retry(tx: Transaction, task: int, *, now: float, stage: Stage | None = None) -> bool:
+    """Reopen a task that ended or is blocked; return False if it is already under way.
+
+    `stage` replaces the task's present stage, for another agent.
+    """
     row = get_row(tx, task)
     if row["state"] == State.DONE:
         raise AlreadyEnded(
@@ -293,10 +298,21 @@ def retry(tx: Transaction, task: int, *, now: float) -> bool:
         raise Refused(f"Run {row['run']} has ended; submit its tasks as a new run.")
     tx.event("task_reopened", row, now=now, was=row["state"])
     tx.run("forget_failures", task=task)  # a person has seen the failures: a pattern starts anew
+    if stage is not None:
+        _replace_stage(tx, row, stage)
     ready.requeue(tx, task, now=now)
     if row["state"] == State.SKIPPED:
         ready.unsettle_dependents(tx, task, now=now)
     return True
+
+
+def _replace_stage(tx: Transaction, row: Row, stage: Stage) -> None:
+    """Give a task's present stage to another agent, in this attempt and in later ones."""
+    asked = row_records.request(row)
+    stages = [stage if step.name == stage.name else step for step in asked.stages]
+    text = row_records.request_text(replace(asked, stages=tuple(stages)))
+    tx.run("set_request", id=row["id"], request=text)
+    set_stage(tx, row["id"], stage)
 
 
 @writes

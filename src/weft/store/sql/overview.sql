@@ -14,6 +14,14 @@ UNION ALL
 SELECT NULL, state, COUNT(*) FROM tasks
 WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered') GROUP BY state;
 
+-- name: ended_lately
+-- How many tasks of the newest ended runs are in each state, newest runs first.
+SELECT r.id AS run, t.state, COUNT(*) AS tasks
+FROM (SELECT id, submitted FROM runs WHERE state = 'ended'
+      ORDER BY submitted DESC, id LIMIT :most) r CROSS JOIN tasks t
+WHERE t.run = r.id AND t.agent IS NOT NULL
+GROUP BY r.id, r.submitted, t.state ORDER BY r.submitted DESC, r.id;
+
 -- name: tasks_at_work
 -- Tasks that people look for, those that need a person first: all that is neither waiting,
 -- ready nor ended, and of these what is asked of a person (which claims no files, and so is

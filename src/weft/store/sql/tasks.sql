@@ -121,6 +121,10 @@ UPDATE tasks SET files = :files WHERE id = :id;
 -- A task goes on with the next step of its pipeline.
 UPDATE tasks SET stage = :stage, agent = :agent, demand = :demand WHERE id = :id;
 
+-- name: set_request
+-- The author's wishes for a task, after a person has changed its agent.
+UPDATE tasks SET request = :request WHERE id = :id;
+
 -- name: set_result
 -- What a task's accepted attempt reported.
 UPDATE tasks SET result = :result WHERE id = :id;

@@ -1,0 +1,62 @@
+"""Another agent for a task that is retried."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec.structs import replace
+
+from weft.admission.capacity import attempt_demand
+from weft.errors import InputError, Refused
+from weft.model import HUMAN, Stage, Task
+from weft.project.agent_programs import explain_missing, find_program
+from weft.project.project import Project
+from weft.project.site import agent_names, parse_agent, read_agent_file
+from weft.runs.control import ControlResult, describe_task, retry
+from weft.runs.task_names import get_named_task
+from weft.store import Store
+from weft.store.runs import change_settings, get_settings
+from weft.store.server_operations import hosted
+
+
+@hosted("write")
+def retry_with_agent(project: Project, name: str, agent: str, note: str) -> ControlResult:
+    """Reopen a task and give its present stage to another agent of this checkout."""
+    if agent not in agent_names(project.root):
+        known = ", ".join(agent_names(project.root)) or "none"
+        raise InputError(f"There is no agent {agent!r} in .weft/agents (there are: {known}).")
+    text = read_agent_file(project.root, agent)
+    parsed = parse_agent(text, agent)
+    program = find_program(parsed, project.root, project.environment)
+    if program.path is None:
+        raise InputError(explain_missing(parsed, program))
+    with project.open_store() as store:
+        task = get_named_task(store, name)
+        if task.agent in (None, HUMAN):
+            raise Refused(f"{describe_task(task)} is done by a person, not by an agent.")
+        stage = _stage(task, agent, parsed.provider)
+        if task.run is not None:
+            _add_agent(store, task.run, agent, text)
+        return retry(store, name, now=time.time(), note=note, stage=stage)
+
+
+def _stage(task: Task, agent: str, provider: str | None) -> Stage:
+    """Return the task's present stage with the demand of another agent."""
+    named = ("worker:", "agent:", "provider:", f"run:{task.run}/agents", "stage:")
+    uses = {
+        resource: amount
+        for resource, amount in task.demand.items()
+        if not resource.startswith(named) and resource not in ("requests", "llm")
+    }
+    in_run = task.stage if task.run is not None else None
+    demand = attempt_demand(run=task.run, stage=in_run, agent=agent, provider=provider, uses=uses)
+    return Stage(name=task.stage or "implement", agent=agent, demand=demand)
+
+
+def _add_agent(store: Store, run: str, agent: str, text: str) -> None:
+    """Add the agent's file to the settings of a run that does not have it yet."""
+    settings = get_settings(store, run)
+    if agent not in settings.agents:
+        files = {**settings.agents, agent: text}
+        changes = [f"the agent {agent} was added"]
+        change_settings(store, run, replace(settings, agents=files), changes, now=time.time())

@@ -1,0 +1,67 @@
+"""The tasks of a run, or of all unfinished runs, each with its attempts and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from weft.errors import InputError
+from weft.model import TERMINAL, Attempt, Run, State, Task, TaskKind
+from weft.runs.task_names import get_named_run
+from weft.store import Store
+from weft.store.runs import list_runs
+from weft.store.store import reads
+from weft.store.tasks import find_tasks, list_run, list_run_attempts, list_tasks
+
+
+class ListedTask(Struct, frozen=True, kw_only=True):
+    task: Task
+    attempts: int
+    tokens: int
+    micro_usd: int
+
+
+def get_run_or_newest(store: Store, name: str | None) -> Run:
+    """Return the named run, or the newest run."""
+    if name is not None:
+        return get_named_run(store, name)
+    runs = list_runs(store)
+    if not runs:
+        raise InputError("There is no run yet; `weft run FILE` makes one.")
+    return runs[0]
+
+
+@reads
+def list_listed(store: Store, run: str | None) -> list[ListedTask]:
+    """List the tasks of a run; without a run those of all unfinished runs and of no run.
+
+    If no run is unfinished, list those of the newest run.
+    """
+    if run is not None:
+        return _of_run(store, get_named_run(store, run).id)
+    runs = list_runs(store)
+    chosen = [one.id for one in runs if one.state != "ended"] or [one.id for one in runs[:1]]
+    single = [task for task in list_tasks(store, set(State) - TERMINAL) if task.run is None]
+    _, attempts = find_tasks(store, [task.id for task in single])
+    return [*(line for one in chosen for line in _of_run(store, one)), *_join(single, attempts)]
+
+
+def _of_run(store: Store, run: str) -> list[ListedTask]:
+    work = [task for task in list_run(store, run) if task.request.kind is TaskKind.WORK]
+    return _join(work, list_run_attempts(store, run))
+
+
+def _join(tasks: Sequence[Task], attempts: Sequence[Attempt]) -> list[ListedTask]:
+    own: dict[int, list[Attempt]] = {}
+    for attempt in attempts:
+        own.setdefault(attempt.task, []).append(attempt)
+    return [
+        ListedTask(
+            task=task,
+            attempts=len(own.get(task.id, ())),
+            tokens=sum(attempt.tokens for attempt in own.get(task.id, ())),
+            micro_usd=sum(attempt.micro_usd for attempt in own.get(task.id, ())),
+        )
+        for task in tasks
+    ]
