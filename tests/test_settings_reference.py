@@ -28,7 +28,7 @@ PRIVATE = {
     *("WEFT_ATTEMPT", "WEFT_ATTEMPT_MARK", "WEFT_CHECK", "WEFT_COMPLETE", "WEFT_EVENT"),
     *("WEFT_FILES", "WEFT_ITSELF", "WEFT_MCP_TOKEN", "WEFT_MCP_TOKEN_FILE", "WEFT_MCP_URL"),
     *("WEFT_PORT", "WEFT_PORT_", "WEFT_RUN", "WEFT_SCRIPTED_STATE", "WEFT_STAGE", "WEFT_TASK"),
-    *("WEFT_", "WEFT_LIMIT_", "WEFT_LIMIT_STAGE_TEST"),
+    *("WEFT_", "WEFT_LIMIT_", "WEFT_LIMIT_STAGE_TEST", "WEFT_PROBE_ROOT", "WEFT_PROBE_REPORT"),
 }
 """Variables that weft sets for its processes, agents, checks and notices, and parts of names."""
 

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import maintenance
-from weft.agents.agent import Agent, AgentBudget, Prices, SandboxSettings
+from weft.agents.agent import (
+    PROGRAMS,
+    SCRIPTED,
+    Agent,
+    AgentBudget,
+    Prices,
+    SandboxSettings,
+)
 from weft.agents.agent_file import parse_agent
 from weft.errors import InputError
 
@@ -214,3 +221,10 @@ def test_no_settings_break_the_reader(settings: str) -> None:
 @given(st.text(max_size=200))
 def test_no_text_breaks_the_reader(text: str) -> None:
     assert "agents/some.md" in refusal(f"---\nruns: claude\n---\n{text}")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_that_a_model_steers_is_sandboxed_unless_its_file_says_off(program: str) -> None:
+    silent = read(f"---\nruns: {program}\n---\n")
+    assert (silent.sandbox is SandboxSettings.ON) == (program != SCRIPTED)
+    assert read(f"---\nruns: {program}\nsandbox: off\n---\n").sandbox is SandboxSettings.OFF

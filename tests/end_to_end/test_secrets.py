@@ -73,7 +73,8 @@ def yard(tmp_path: Path) -> Iterator[House]:
         house.environment["MY_API_KEY"] = KEY
         check = json.dumps(shlex.join(["sh", "-c", CHECK]))
         house.tune(f'[gate]\nrun = {check}\nenv = ["MY_API_KEY"]\n')
-        agent = "---\nruns: claude\nenv: [MY_API_KEY]\n---\n{{ task.text }}\n{{ task.title }}\n"
+        settings = "runs: claude\nsandbox: off\nenv: [MY_API_KEY]\n"
+        agent = f"---\n{settings}---\n{{{{ task.text }}}}\n{{{{ task.title }}}}\n"
         (house.root / ".weft/agents/talkative.md").write_text(agent)
         yield house
 

@@ -264,3 +264,19 @@ def test_bubblewrap_binds_what_is_writable_over_a_world_that_is_not() -> None:
     assert words[at : at + 3] == ("--bind-try", "/w s", "/w s")
     assert "--unshare-net" in words
     assert words[-1] == "--"
+
+
+@pytest.mark.parametrize(
+    ("able", "kind"),
+    [
+        (Able(landlock=6, bwrap=True), SandboxKind.LANDLOCK),
+        (Able(landlock=0, bwrap=True), SandboxKind.BWRAP),
+        (Able(landlock=0, bwrap=False), SandboxKind.OFF),
+    ],
+)
+def test_on_means_the_best_sandbox_of_the_machine_and_a_warning_without_any(
+    able: Able, kind: SandboxKind
+) -> None:
+    chosen, warning = choose(Sandbox(kind=SandboxKind.ON, writable=()), able)
+    assert chosen.kind is kind
+    assert (warning is not None) == (kind is SandboxKind.OFF)

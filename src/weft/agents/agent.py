@@ -14,12 +14,16 @@ PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
 
 COMMAND: Final = "command"
 SCRIPTED: Final = "scripted"
+MODEL_PROGRAMS: Final = ("claude", "codex", "opencode", "gemini")
+"""Programs that a model steers. They run in a sandbox unless their agent file says otherwise."""
+
 LIMITS_TOOLS: Final = ("claude", "gemini")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class SandboxSettings(StrEnum):
+    ON = "on"  # Landlock, or bwrap where the kernel has no Landlock
     OFF = "off"
     LANDLOCK = "landlock"
     BWRAP = "bwrap"

@@ -16,6 +16,7 @@ from weft.agents import file_values, frontmatter, template
 from weft.agents.agent import (
     COMMAND,
     LIMITS_TOOLS,
+    MODEL_PROGRAMS,
     PROGRAMS,
     SCRIPTED,
     Agent,
@@ -56,6 +57,8 @@ def parse_agent(text: str, *, name: str, file: str) -> Agent:
     if "sends_to" in settings and settings.get("stage") != LEAD:
         line = document.fields["sends_to"].line
         raise fail(file, line, "`sends_to` is for a lead alone; add `stage: lead` or remove it.")
+    if settings["runs"] in MODEL_PROGRAMS:
+        settings.setdefault("sandbox", SandboxSettings.ON)
     template.check(document.body, file, document.body_line)
     return Agent(
         name=name,
@@ -132,7 +135,7 @@ def _sandbox(value: Field) -> dict[str, Any]:
     given = file_values.get_mapping(value)
     _only(given, ("kind", "network", "write", "read"))
     if "kind" not in given:
-        raise Unexpected(value, "off, landlock or bwrap, given as `kind`")
+        raise Unexpected(value, "on, off, landlock or bwrap, given as `kind`")
     settings: dict[str, Any] = {"sandbox": _sandbox_kind(given["kind"])}
     if "network" in given:
         settings["network"] = file_values.parse_truth(given["network"])
@@ -145,7 +148,7 @@ def _sandbox(value: Field) -> dict[str, Any]:
 def _sandbox_kind(value: Field) -> SandboxSettings:
     kind = value.value.lower() if isinstance(value.value, str) else None
     if kind not in tuple(SandboxSettings):
-        raise Unexpected(value, "off, landlock or bwrap")
+        raise Unexpected(value, "on, off, landlock or bwrap")
     return SandboxSettings(kind)
 
 
@@ -205,7 +208,7 @@ SETTINGS: Final[Mapping[str, Parser]] = {
     "idle_timeout": _one("idle_timeout", file_values.parse_seconds),
     # the most an attempt may use, in dollars or {usd, tokens}
     "budget": _budget,
-    # on, landlock, bwrap or off; {kind, network, write, read} says more
+    # on, landlock, bwrap or off; on by default, off for scripted and commands
     "sandbox": _sandbox,
     # variables to pass on from your environment, or NAME: value to set
     "env": _env,

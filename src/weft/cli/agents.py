@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from weft.agents.agent import MODEL_PROGRAMS, SandboxSettings
 from weft.cli.command_group import CommandGroup, CommandTable
 from weft.cli.output import json_option, print_json, print_table, say
 from weft.project import project
-from weft.project.agent_list import ListedAgent, explain_stopped, resume, survey_agents
+from weft.project.agent_list import (
+    WITHOUT_SANDBOX,
+    ListedAgent,
+    explain_stopped,
+    resume,
+    survey_agents,
+)
 from weft.swarm.identity import LOCAL
 from weft.swarm.membership import list_members
 from weft.swarm.swarm_records import Member
@@ -49,7 +56,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         click.echo("There are no agents here yet: `weft init` writes a useful set.")
     else:
         print_table(
-            ("AGENT", "RUNS", "STAGE", "PROVIDER", "RUNNING", "DESCRIPTION"),
+            ("AGENT", "RUNS", "STAGE", "PROVIDER", "SANDBOX", "RUNNING", "DESCRIPTION"),
             [_row(one) for one in listed],
         )
     for line in troubles(listed):
@@ -91,14 +98,27 @@ def troubles(listed: Sequence[ListedAgent]) -> list[str]:
         *(one.error for one in listed if one.error),
         *(f"{told} (for {', '.join(names)})." for told, names in missing.items()),
         *(explain_stopped(one.name, one.use.stopped) for one in listed if one.use.stopped),
+        *_without_sandbox(listed),
     ]
+
+
+def _without_sandbox(listed: Sequence[ListedAgent]) -> Iterator[str]:
+    names = [
+        listing.name
+        for listing in listed
+        if listing.agent
+        and listing.agent.runs in MODEL_PROGRAMS
+        and listing.sandbox == SandboxSettings.OFF
+    ]
+    if names:
+        yield f"WARNING: {WITHOUT_SANDBOX} ({', '.join(names)}). docs/safety.md tells more."
 
 
 def _row(one: ListedAgent) -> tuple[str, ...]:
     of = "" if one.limit is None else f" of {one.limit}"
     running = f"{one.use.running}{of}"
     if one.agent is None:
-        return (one.name, "broken", "", "", running, "")
+        return (one.name, "broken", "", "", "", running, "")
     assert one.program is not None
     installed = one.program.version if one.program.path else "(not installed)"
     return (
@@ -106,6 +126,7 @@ def _row(one: ListedAgent) -> tuple[str, ...]:
         f"{one.program.name} {installed}".rstrip(),
         one.agent.stage or "",
         one.agent.provider or "",
+        "OFF" if one.sandbox == SandboxSettings.OFF else one.sandbox,
         "stopped" if one.use.stopped is not None else running,
         one.agent.description,
     )
@@ -145,6 +166,7 @@ def _as_json(one: ListedAgent) -> dict[str, Any]:
         "version": (program.version or None) if program else None,
         "stage": agent.stage if agent else None,
         "provider": agent.provider if agent else None,
+        "sandbox": one.sandbox or None,
         "running": one.use.running,
         "limit": one.limit,
         "stopped": one.use.stopped,

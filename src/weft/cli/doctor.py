@@ -48,9 +48,8 @@ def command(directory: Path, checks: bool, as_json: bool) -> int:
         print_json({"ok": good, "checks": entries})
     else:
         for finding in findings:
-            mark = "PROBLEM" if not finding.good else "note" if finding.notable else "ok"
             first, *more = finding.text.splitlines() or [""]
-            for line in (f"{mark:7}  {finding.name}: {first}", *more):
+            for line in (f"{_mark(finding):7}  {finding.name}: {first}", *more):
                 say(line)
     return 0 if good else 2
 
@@ -64,3 +63,11 @@ def _try_checkout(directory: Path) -> list[Finding]:
     if not faults:
         return [Finding(name=PREFLIGHT, good=True, text="agents, set-up and check work on HEAD")]
     return [Finding(name=PREFLIGHT, good=False, text=fault) for fault in faults]
+
+
+def _mark(finding: Finding) -> str:
+    if not finding.good:
+        return "PROBLEM"
+    if finding.loud:
+        return "WARNING"
+    return "note" if finding.notable else "ok"

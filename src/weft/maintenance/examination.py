@@ -14,12 +14,13 @@ from typing import Final
 from msgspec import Struct
 
 from weft import git
+from weft.agents.agent import MODEL_PROGRAMS, Agent, SandboxSettings
 from weft.config import command_line
 from weft.errors import InputError, WeftError
 from weft.model import Limit
 from weft.process import cgroup, run, sandbox
 from weft.project import project
-from weft.project.agent_list import explain_stopped
+from weft.project.agent_list import WITHOUT_SANDBOX, explain_stopped
 from weft.project.agent_programs import Program, find_program
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
@@ -37,6 +38,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     good: bool
     text: str
     notable: bool = False  # in order, but worth a look
+    loud: bool = False  # in order, but dangerous
 
 
 def examine(directory: Path, environment: Mapping[str, str], *, now: float) -> list[Finding]:
@@ -102,12 +104,16 @@ def _machine() -> Iterator[Finding]:
 
 def _sandboxes(able: sandbox.Able) -> Finding:
     kinds = [kind for kind, there in (("landlock", able.landlock), ("bwrap", able.bwrap)) if there]
-    text = " and ".join(kinds) or "none: `sandbox` in an agent file gives a warning only"
+    text = " and ".join(kinds) or (
+        "OFF, because this kernel has no Landlock and bwrap is not installed or may not make "
+        f"namespaces: {WITHOUT_SANDBOX}. Install bubblewrap, or give weft a user, container or "
+        "machine of its own"
+    )
     lacks = able.lacks()
     if lacks:
         text += f"; this kernel's Landlock ({able.landlock}) does not keep agents from "
         text += ", ".join(lacks)
-    return Finding(name="sandbox", good=True, text=text, notable=bool(lacks) or not kinds)
+    return Finding(name="sandbox", good=True, text=text, notable=bool(lacks), loud=not kinds)
 
 
 def _project(directory: Path, environment: Mapping[str, str], now: float) -> Iterator[Finding]:
@@ -154,12 +160,14 @@ def _check(place: Project) -> Finding:
 def _agents(place: Project) -> Iterator[Finding]:
     """A file that is broken is a problem; a program that is not installed may be meant so."""
     programs: dict[Program, list[str]] = {}
+    agents: dict[str, Agent] = {}
     for name in agent_names(place.root):
         try:
             agent = read_agent(place.root, name)
         except InputError as error:
             yield Finding(name="agents", good=False, text=str(error))
             continue
+        agents[name] = agent
         programs.setdefault(find_program(agent, place.root, place.environment), []).append(name)
     for program, names in programs.items():
         state = program.path or f"not installed; weft looked for it {program.searched}"
@@ -169,9 +177,17 @@ def _agents(place: Project) -> Iterator[Finding]:
             text=f"{', '.join(names)}: {program.name}, {state}",
             notable=program.path is None,
         )
+    off = [name for name, agent in agents.items() if _runs_free(agent)]
+    if off:
+        text = f"{', '.join(off)}: sandbox is off in their files; {WITHOUT_SANDBOX}"
+        yield Finding(name="sandbox", good=True, text=text, loud=True)
     if not programs:
         text = "none yet; `weft init` writes a useful set"
         yield Finding(name="agents", good=True, text=text, notable=True)
+
+
+def _runs_free(agent: Agent) -> bool:
+    return agent.runs in MODEL_PROGRAMS and agent.sandbox is SandboxSettings.OFF
 
 
 def _store(place: Project, store: Store, now: float) -> Iterator[Finding]:

@@ -27,6 +27,7 @@ _NAMESPACE = ("--unshare-pid", "--proc", "/proc")
 
 
 class SandboxKind(StrEnum):
+    ON = "on"  # the best kind of this machine
     LANDLOCK = "landlock"
     BWRAP = "bwrap"
     OFF = "off"
@@ -53,6 +54,19 @@ class Able:
     landlock: int  # its version, 0 for none
     bwrap: bool
 
+    def best(self) -> SandboxKind:
+        """Return the kind that `on` means here; OFF if this machine has no sandbox."""
+        if self.landlock:
+            return SandboxKind.LANDLOCK
+        return SandboxKind.BWRAP if self.bwrap else SandboxKind.OFF
+
+    def resolve(self, wanted: SandboxKind) -> SandboxKind:
+        """Return the kind that an agent gets on this machine."""
+        if wanted is SandboxKind.ON:
+            return self.best()
+        works = {SandboxKind.LANDLOCK: bool(self.landlock), SandboxKind.BWRAP: self.bwrap}
+        return wanted if works.get(wanted) else SandboxKind.OFF
+
     def lacks(self) -> list[str]:
         """List the accesses that Landlock cannot take away on this kernel."""
         missing = {
@@ -70,10 +84,10 @@ def available() -> Able:
 
 def choose(wanted: Sandbox, able: Able) -> tuple[Sandbox, str | None]:
     """Return the sandbox to use, and a warning if it is weaker than the wish."""
-    if wanted.kind is SandboxKind.LANDLOCK and able.landlock == 0:
-        return _without(wanted, "this kernel has no Landlock")
-    if wanted.kind is SandboxKind.BWRAP and not able.bwrap:
-        return _without(wanted, "bwrap is not installed or may not make namespaces")
+    kind = able.resolve(wanted.kind)
+    if kind is SandboxKind.OFF and wanted.kind is not SandboxKind.OFF:
+        return _without(wanted, _MISSING[wanted.kind])
+    wanted = replace(wanted, kind=kind)
     if wanted.network is Network.NONE:
         return wanted, _weak_network(wanted.kind, able)
     return wanted, None
@@ -133,8 +147,18 @@ def _cover(path: Path) -> list[str]:
     return ["--ro-bind", os.devnull, str(real)] if real.exists() else []
 
 
+_NO_LANDLOCK = "this kernel has no Landlock"
+_NO_BWRAP = "bwrap is not installed or may not make namespaces"
+_MISSING = {
+    SandboxKind.LANDLOCK: _NO_LANDLOCK,
+    SandboxKind.BWRAP: _NO_BWRAP,
+    SandboxKind.ON: f"{_NO_LANDLOCK}, and {_NO_BWRAP}",
+}
+
+
 def _without(wanted: Sandbox, reason: str) -> tuple[Sandbox, str]:
-    warning = f"The agent runs without the sandbox {wanted.kind}: {reason}."
+    name = "a sandbox" if wanted.kind is SandboxKind.ON else f"the sandbox {wanted.kind}"
+    warning = f"The agent runs without {name}: {reason}."
     return replace(wanted, kind=SandboxKind.OFF), warning
 
 

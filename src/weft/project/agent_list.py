@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,11 +12,15 @@ from msgspec.structs import replace
 from weft.agents.agent import Agent
 from weft.errors import InputError
 from weft.model import AgentUse
+from weft.process import sandbox
+from weft.process.sandbox import SandboxKind
 from weft.project.agent_programs import Program, find_program, versions
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
 from weft.store.limit_table import resume_agent, use_of_agents
 from weft.store.server_operations import hosted
+
+WITHOUT_SANDBOX: Final = "agents without a sandbox run with your rights, and read your secrets"
 
 
 class ListedAgent(Struct, frozen=True, kw_only=True):
@@ -24,6 +29,7 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
     error: str = ""  # and this is how
     program: Program | None = None
     use: AgentUse
+    sandbox: str = ""  # the kind it gets on the machine that has the project
 
     @property
     def limit(self) -> int | None:
@@ -37,8 +43,16 @@ class ListedAgent(Struct, frozen=True, kw_only=True):
 def survey_agents(project: Project) -> list[ListedAgent]:
     """List all agents with their programs' versions, without their secrets."""
     listed = with_versions(list_agents(project), project.environment)
+    able = sandbox.available()
     return [
-        replace(listing, agent=listing.agent and _in_public(listing.agent)) for listing in listed
+        replace(
+            listing,
+            agent=_in_public(listing.agent),
+            sandbox=able.resolve(SandboxKind(listing.agent.sandbox)).value,
+        )
+        if listing.agent
+        else listing
+        for listing in listed
     ]
 
 
