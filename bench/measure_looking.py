@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from bench.figures import figure
 from bench.stores import tasks
 from weft.model import NewRun, NewWorker
-from weft.project import project
+from weft.project.project import get_project
 from weft.store.admission import admit
 from weft.store.runs import submit_run
 from weft.store.workers import register
@@ -29,7 +29,7 @@ def fill(directory: Path) -> None:
     """A repository whose store has a run of many tasks, some of them running."""
     subprocess.run(["git", "init", "--quiet"], cwd=directory, check=True)
     now = time.time()
-    with project.find(directory, os.environ).open_store() as store:
+    with get_project(directory, os.environ).open_store() as store:
         register(store, NewWorker(id="w", slots=_RUNNING, host="h"), now=now, stated={})
         work = [replace(task, agent="a") for task in tasks(_TASKS)]
         submit_run(store, NewRun(id="r", repo="repository"), work, now=now)

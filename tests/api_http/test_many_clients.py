@@ -29,7 +29,7 @@ from weft.api.http.app import create_app
 from weft.api.http.connections import ConnectionBounds
 from weft.api.http.guard import Bounds
 from weft.api.http.socket import bind, listen
-from weft.project.project import find_here
+from weft.project.project import get_local_project
 from weft.runs.plan_check import PlanSource
 from weft.runs.preparation import PlanUpload, RunOptions
 from weft.store.remote_store import body_of
@@ -65,7 +65,7 @@ class Small:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Small]:
     root = make_repository(tmp_path / "project")
-    project = find_here(root, {"WEFT_STORE": f"sqlite:///{tmp_path / 'weft.db'}"})
+    project = get_local_project(root, {"WEFT_STORE": f"sqlite:///{tmp_path / 'weft.db'}"})
     with project.open_store() as store, bind("127.0.0.1", 0) as listening:
         app = create_app(project, store, bounds=HASTY, connections=SMALL)
         tokens = [

@@ -27,7 +27,7 @@ from weft.api.http.routes.verb_routes import MODULES
 from weft.cli import COMMANDS
 from weft.errors import Forbidden, InputError
 from weft.model import HUMAN, Class, NewRun, NewTask, State
-from weft.project.project import find_elsewhere
+from weft.project.project import find_server_project
 from weft.runs.attempt_output import AttemptName, read_piece
 from weft.runs.explanation import explain_task
 from weft.store import open_store
@@ -324,7 +324,7 @@ def _request(caller: socket.socket) -> bytes:
 
 
 def test_no_path_of_a_caller_reaches_the_files(yard: Served) -> None:
-    place = find_elsewhere(yard.elsewhere, {"WEFT_SERVER": yard.url, "WEFT_TOKEN": yard.token})
+    place = find_server_project(yard.elsewhere, {"WEFT_SERVER": yard.url, "WEFT_TOKEN": yard.token})
     assert place is not None
     attempt = AttemptName(task=1, number=1)
     for store, offset in (("../../x", 0), ("", 0), ("/etc", 0), ("a" * 32, -1)):

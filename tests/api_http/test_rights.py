@@ -20,7 +20,7 @@ from api_http.server_process import Client, Server, serving
 from weft.api.http.app import create_app
 from weft.api.http.routes.verb_routes import operations
 from weft.api.mcp.catalogue import TOOLS
-from weft.project.project import find_here
+from weft.project.project import get_local_project
 from weft.store import open_store
 from weft.store.remote_calls import all_verbs
 from weft.store.tokens import create_token
@@ -224,7 +224,7 @@ def test_every_operation_of_every_face_has_a_rule(world: World) -> None:
 
 
 def test_every_route_is_documented_or_has_a_rule(world: World) -> None:
-    found = find_here(world.server.root, {"WEFT_STORE": world.server.store_url})
+    found = get_local_project(world.server.root, {"WEFT_STORE": world.server.store_url})
     with open_store(world.server.store_url) as store:
         app = create_app(found, store, hosts=("127.0.0.1",), mounted={})
         documented = set(app.openapi()["paths"])

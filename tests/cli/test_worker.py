@@ -15,7 +15,7 @@ from databases import look
 from repositories import content, git
 from wait_until import wait_until
 from weft.model import NewTask
-from weft.project import project
+from weft.project.project import get_project
 from weft.runs import single_task
 from weft.store import open_store
 from weft.store.tasks import submit
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 def hand_in(root: Path, url: str, *scripts: str) -> list[int]:
     """Tasks whose files do not meet, so that all can run at once."""
-    found = project.find(root, {"WEFT_STORE": url, "PATH": "/usr/bin:/bin"})
+    found = get_project(root, {"WEFT_STORE": url, "PATH": "/usr/bin:/bin"})
     with found.open_store() as store:
         return [
             single_task.submit_task(

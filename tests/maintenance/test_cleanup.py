@@ -19,8 +19,7 @@ from weft.model import NewTask, Outcome, State
 from weft.process import attempt_files
 from weft.process.process_identity import get_place
 from weft.process.process_table import MARK
-from weft.project import project
-from weft.project.project import Project
+from weft.project.project import Project, get_project
 from weft.runs.single_task import get_repository
 from weft.store import Store
 from weft.store.leases import finish
@@ -32,7 +31,7 @@ FOREVER = 1e9
 
 @pytest.fixture
 def found(tmp_path: Path) -> Project:
-    return project.find(make_repository(tmp_path / "project"), {})
+    return get_project(make_repository(tmp_path / "project"), {})
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from repositories import git, make_repository
 from weft.errors import InputError
 from weft.git import get_directories
-from weft.project import project
+from weft.project.project import get_project
 
 
 def plain(root: Path) -> Path:
@@ -138,16 +138,16 @@ def test_a_project_is_where_git_says(tmp_path: Path, arrange: Callable[[Path], P
         said = get_directories(directory)
     except InputError as refused:
         with pytest.raises(type(refused)):
-            project.find(directory, {})
+            get_project(directory, {})
         return
-    found = project.find(directory, {})
+    found = get_project(directory, {})
     assert (found.root, found.store_file) == (said[0], said[1] / "weft" / "weft.db")
 
 
 def test_a_glance_starts_no_program_and_loads_little(tmp_path: Path) -> None:
     """People wait for it: what costs a good part of their time stays out."""
     root = make_repository(tmp_path / "project")
-    project.find(root, {}).open_store().close()  # the first of all makes a store
+    get_project(root, {}).open_store().close()  # the first of all makes a store
     look = (
         "import sys; from weft.cli import weft; weft(['ps'], standalone_mode=False);"
         "print(*sys.modules, file=sys.stderr)"

@@ -9,15 +9,15 @@ import pytest
 from cli.shell import TRY, make_project, runs
 from repositories import git
 from weft.errors import InputError
-from weft.project import agent_list, project
-from weft.project.project import Project
+from weft.project import agent_list
+from weft.project.project import Project, get_project
 from weft.runs import single_task
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Project:
     root = make_project(tmp_path_factory.mktemp("do") / "project", gone=runs("bin/nothing"))
-    return project.find(root, {"PATH": "/usr/bin:/bin"})
+    return get_project(root, {"PATH": "/usr/bin:/bin"})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_repository_without_commits_is_told_how_to_make_one(tmp_path: Path) ->
     (tmp_path / ".weft" / "agents").mkdir(parents=True)
     (tmp_path / ".weft" / "agents" / "try.md").write_text(TRY)
     with pytest.raises(InputError, match="git commit --allow-empty"):
-        single_task.check(project.find(tmp_path, {}), "x", files=(), agent="try")
+        single_task.check(get_project(tmp_path, {}), "x", files=(), agent="try")
 
 
 def test_without_files_everything_is_claimed_and_none_claims_nothing(found: Project) -> None:

@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from cli.shell import make_project
 from weft import plan
 from weft.cli.run_preview import prepare_plan
-from weft.project.project import find
+from weft.project.project import get_project
 from weft.runs.plan_check import check
 from weft.runs.preparation import RunOptions, prepare
 from weft.runs.submission import preview_draft, submit_draft
@@ -54,7 +54,7 @@ ONCE = {"read": 1, "compile": 1, "check": 1, "prepare": 1}
 def test_a_submitted_plan_is_read_compiled_and_prepared_once(tmp_path: Path) -> None:
     root = make_project(tmp_path / "project")
     (root / "plan.md").write_text(PLAN)
-    project = find(root, os.environ)
+    project = get_project(root, os.environ)
     with CallCounter() as counter, project.open_store() as store:
         ahead = prepare_plan(project, root, "plan.md", RunOptions(agent="try"))
         submitted, preview = submit_draft(project, store, ahead.draft)
@@ -68,7 +68,7 @@ def test_a_submitted_plan_is_read_compiled_and_prepared_once(tmp_path: Path) -> 
 def test_a_preview_reads_the_plan_once_and_makes_no_store(tmp_path: Path) -> None:
     root = make_project(tmp_path / "project")
     (root / "plan.md").write_text(PLAN)
-    project = find(root, os.environ)
+    project = get_project(root, os.environ)
     with CallCounter() as counter:
         ahead = prepare_plan(project, root, "plan.md", RunOptions(agent="try"))
         preview = preview_draft(project, ahead.draft)

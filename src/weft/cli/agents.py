@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import click
 
+from weft.project.project import get_project
+
 from weft.agents.agent import MODEL_PROGRAMS, SandboxSettings
 from weft.cli.command_group import CommandGroup, CommandTable
 from weft.cli.output import json_option, print_json, print_table, say
-from weft.project import project
 from weft.project.agent_list import (
     WITHOUT_SANDBOX,
     ListedAgent,
@@ -43,7 +44,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     directory: Path = ctx.obj
-    found = project.find(directory, os.environ)
+    found = get_project(directory, os.environ)
     listed, members = survey_agents(found), []
     if found.has_store:
         with found.open_store() as store:
@@ -80,7 +81,7 @@ def resume_command(directory: Path, name: str, as_json: bool) -> None:
     every task would fail the same way. Repair that first; `weft agents test NAME` tries the agent,
     and resumes it if it works.
     """
-    resumed = resume(project.find(directory, os.environ), name)
+    resumed = resume(get_project(directory, os.environ), name)
     if as_json:
         print_json({"agent": name, "resumed": resumed})
     else:

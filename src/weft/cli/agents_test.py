@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from weft.cli.output import json_option, print_json, say
+from weft.cli.project_argument import pass_project
 from weft.cli.task_follower import TaskFollower
 from weft.cli.worker_loops import serve
 from weft.formats import dollars, duration
 from weft.maintenance.agent_trial import Diagnosis, Trial, diagnose, hand_in, throw_away, try_agent
 from weft.model import Event, Grant
-from weft.project import project
 from weft.project.agent_list import get_agent, resume
 from weft.project.agent_programs import explain_missing, find_program
+from weft.project.project import Project
 from weft.store.admission import admit_task
 from weft.store.tasks import list_attempts
 from weft.worker.engine import Interrupted
@@ -26,28 +25,27 @@ from weft.worker.engine import Interrupted
 @click.command(name="test")
 @click.argument("name")
 @json_option
-@click.pass_obj
-def command(directory: Path, name: str, as_json: bool) -> int:
+@pass_project
+def command(project: Project, name: str, as_json: bool) -> int:
     """Have an agent do one trivial task, and explain a failure.
 
     The agent writes one small file in a temporary repository; this costs one short answer of its
     model. If it works, a stopped agent is resumed.
     """
-    found = project.find(directory, os.environ)
-    if found.server is not None:
-        tried = try_agent(found, name)
+    if project.server is not None:
+        tried = try_agent(project, name)
         _print(name, tried.diagnosis, resumed=tried.resumed, as_json=as_json)
         return 0 if tried.diagnosis.problem is None else 1
-    agent = get_agent(found, name)
-    program = find_program(agent, found.root, os.environ)
+    agent = get_agent(project, name)
+    program = find_program(agent, project.root, project.environment)
     if program.path is None:
         searched = f" The PATH is {program.directories}." if program.directories else ""
         text = explain_missing(agent, program) + searched
         diagnosis = Diagnosis(problem="not_installed", text=text)
     else:
-        with throw_away(found, agent) as trial:
+        with throw_away(project, agent) as trial:
             diagnosis = _try(trial, quiet=as_json)
-    resumed = diagnosis.problem is None and resume(found, name)
+    resumed = diagnosis.problem is None and resume(project, name)
     _print(name, diagnosis, resumed=resumed, as_json=as_json)
     return 0 if diagnosis.problem is None else 1
 
@@ -58,10 +56,10 @@ def _try(trial: Trial, *, quiet: bool) -> Diagnosis:
     class OneAttempt(TaskFollower):
         def look(self) -> bool:
             self.read()
-            return any(one.ended for one in list_attempts(store, task))
+            return any(attempt.ended for attempt in list_attempts(store, task))
 
         def tell(self, event: Event) -> None:
-            if event.kind != "attempt_finished":  # what that means is said at length afterwards
+            if event.kind != "attempt_finished":  # the diagnosis explains it afterwards
                 super().tell(event)
 
     with trial.project.open_store() as store:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import click
 from weft.agents.file_values import Unexpected, parse_seconds
 from weft.agents.frontmatter import Field
 from weft.cli.output import json_option, print_json, say
+from weft.cli.project_argument import pass_project
 from weft.maintenance import cleanup
 from weft.maintenance.cleanup import CleanupItem, CleanupReport
-from weft.project import project
+from weft.project.project import Project
 
 
 @click.command(name="clean")
@@ -33,9 +33,9 @@ from weft.project import project
     help="Free records and output of attempts whose tasks ended so long ago: 12h, 14d, 0d.",
 )
 @json_option
-@click.pass_obj
+@pass_project
 def command(
-    directory: Path, dry_run: bool, all_branches: bool, older_than: str, as_json: bool
+    project: Project, dry_run: bool, all_branches: bool, older_than: str, as_json: bool
 ) -> None:
     """Free workspaces, branches and records that no task needs.
 
@@ -44,14 +44,13 @@ def command(
     exists nowhere else is kept under refs/weft/archive before its branch goes, so that
     `git branch NAME refs/weft/archive/…` brings it back.
     """
-    found = project.find(directory, os.environ)
     free = cleanup.survey if dry_run else cleanup.clean
     branches = cleanup.Branches.ALL if all_branches else cleanup.Branches.TAKEN
-    report = free(found, branches=branches, older_than=_seconds(older_than))
+    report = free(project, branches=branches, older_than=_seconds(older_than))
     if as_json:
         print_json(_as_json(report, dry_run=dry_run))
         return
-    for line in lines(report, "would free" if dry_run else "freed", found.root):
+    for line in lines(report, "would free" if dry_run else "freed", project.root):
         say(line)
 
 
@@ -65,21 +64,21 @@ def _seconds(text: str) -> float:
 
 
 def lines(report: CleanupReport, verb: str, root: Path) -> list[str]:
-    """What goes and what stays, each with its reason; attempts, which are many, as numbers."""
+    """List freed and kept items, each with its reason; attempts, which are many, as numbers."""
     kept = "kept".ljust(len(verb))
-    found = [
-        *(f"{verb}  {_told(item, root)}" for item in report.freed if item.kind != "attempt"),
-        *(f"{verb}  {told}" for told in _numbers(report.freed)),
-        *(f"{kept}  {_told(item, root)}" for item in report.kept if item.kind != "attempt"),
-        *(f"{kept}  {told}" for told in _numbers(report.kept)),
+    items = [
+        *(f"{verb}  {_describe(item, root)}" for item in report.freed if item.kind != "attempt"),
+        *(f"{verb}  {text}" for text in _numbers(report.freed)),
+        *(f"{kept}  {_describe(item, root)}" for item in report.kept if item.kind != "attempt"),
+        *(f"{kept}  {text}" for text in _numbers(report.kept)),
         *(f"{kept}  {ref}" for ref in report.archived),
     ]
     what = Counter(item.kind for item in report.freed)
     listed = ", ".join(f"{n} {_plural(kind, n)}" for kind, n in sorted(what.items())) or "nothing"
-    return [*found, f"{verb.capitalize()} {listed}: {in_units(report.bytes)}."]
+    return [*items, f"{verb.capitalize()} {listed}: {in_units(report.bytes)}."]
 
 
-def _told(item: CleanupItem, root: Path) -> str:
+def _describe(item: CleanupItem, root: Path) -> str:
     name = item.name.removeprefix(f"{root}/")
     space = f", {in_units(item.bytes)}" if item.bytes else ""
     return f"{item.kind} {name}: {item.why}{space}"

@@ -20,7 +20,7 @@ from weft.cli.task_arguments import (
     tasks_or_runs_argument,
 )
 from weft.errors import InputError, WeftError
-from weft.project import project
+from weft.project.project import get_project
 from weft.runs import control
 from weft.runs.agent_change import retry_with_agent
 from weft.runs.control import ControlResult
@@ -60,7 +60,7 @@ def _make_command_for_many(
     @json_option
     @click.pass_obj
     def command(directory: Path, names: tuple[str, ...], every: str | None, as_json: bool) -> int:
-        with project.find(directory, os.environ).open_store() as store:
+        with get_project(directory, os.environ).open_store() as store:
             chosen = _choose(store, names, every, list_all)
             return _apply(
                 lambda one: operation(store, one, now=time.time()),
@@ -126,7 +126,7 @@ def _show(done: ControlResult, as_json: bool) -> None:
 def _carry_out(
     directory: Path, operation: Callable[[Store, float], ControlResult], as_json: bool
 ) -> None:
-    with project.find(directory, os.environ).open_store() as store:
+    with get_project(directory, os.environ).open_store() as store:
         _show(operation(store, time.time()), as_json)
 
 
@@ -203,7 +203,7 @@ def retry(
 
     Example: weft retry 2.3 --agent claude --note "Keep the old signature."
     """
-    here = project.find(directory, os.environ)
+    here = get_project(directory, os.environ)
     with here.open_store() as store:
         chosen = _choose(store, names, every, control.list_stuck)
 

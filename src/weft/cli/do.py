@@ -16,8 +16,7 @@ from weft.cli.task_follower import TaskFollower
 from weft.cli.worker_loops import look_on_there, serve
 from weft.formats import count, dollars, duration
 from weft.model import Grant
-from weft.project import project
-from weft.project.project import Project
+from weft.project.project import Project, get_project
 from weft.runs import single_task
 from weft.store import Store
 from weft.store.admission import admit_task
@@ -60,7 +59,7 @@ def command(
     weft do "Fix the typo in the README" --files README.md
     weft do "Hello" --agent try          without a model and without a key
     """
-    found = project.find(directory, os.environ)
+    found = get_project(directory, os.environ)
     # Before there is a task: importing takes long enough for a person to interrupt it.
     import_module("weft.cli.task_follower")
     import_module("weft.cli.worker_loops")

@@ -16,8 +16,7 @@ from weft.maintenance.examination import (
     examine_project,
     try_checkout,
 )
-from weft.project import project
-from weft.project.project import find_elsewhere
+from weft.project.project import find_server_project, get_project
 
 
 @click.command(name="doctor")
@@ -35,7 +34,7 @@ def command(directory: Path, checks: bool, as_json: bool) -> int:
     Looked at are git, the store, the limits, agent files and their programs. A note is good to
     know and nothing more. Exits with 2 if anything is wrong.
     """
-    elsewhere = find_elsewhere(directory, os.environ)
+    elsewhere = find_server_project(directory, os.environ)
     if elsewhere is not None:
         findings = examine_project(elsewhere, now=time.time())
         findings += try_checkout(elsewhere) if checks else []
@@ -57,9 +56,9 @@ def command(directory: Path, checks: bool, as_json: bool) -> int:
 def _try_checkout(directory: Path) -> list[Finding]:
     from weft.worker.preflight import preflight_checkout  # late: it imports the gate
 
-    place = project.find(directory, os.environ)
+    project = get_project(directory, os.environ)
     begin = "weft: trying the set-up and the check on HEAD"
-    faults = preflight_checkout(place, lambda: click.echo(begin, err=True))
+    faults = preflight_checkout(project, lambda: click.echo(begin, err=True))
     if not faults:
         return [Finding(name=PREFLIGHT, good=True, text="agents, set-up and check work on HEAD")]
     return [Finding(name=PREFLIGHT, good=False, text=fault) for fault in faults]

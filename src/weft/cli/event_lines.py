@@ -1,4 +1,4 @@
-"""Events as they happen, one a line: for people without a terminal, and for programs."""
+"""Events as they happen, each in a line: for people without a terminal, and for programs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import click
+from msgspec.structs import asdict
 
 from weft.cli.event_text import About, Teller
 from weft.cli.output import printable
@@ -18,12 +19,12 @@ from weft.store.event_log import last_event, read_events
 from weft.store.tasks import get_task
 from weft.words import full_label
 
-_BEFORE: Final = 20  # events shown of what happened before
-_NET: Final = 1.0  # seconds after which to look although nobody rang
+_BEFORE: Final = 20  # earlier events shown
+_NET: Final = 1.0  # seconds between two looks without a ring
 
 
 def stream(store: Store, run: str | None, *, as_json: bool) -> None:
-    """Print the latest events and all that come: of one run until it has ended, or of all."""
+    """Print the latest events and all new events: of a run until it has ended, or of all runs."""
     lines = _Lines(store)
     for event in follow(store):
         if run is not None and event.run != run:
@@ -36,25 +37,25 @@ def stream(store: Store, run: str | None, *, as_json: bool) -> None:
 
 
 def follow(store: Store) -> Iterator[Event]:
-    """The latest events, and all that come; never ends by itself."""
+    """Yield the latest events and all new events, without end."""
     after = max(0, last_event(store) - _BEFORE)
-    said = False
+    warned = False
     with store.listen("events") as listener:
         while True:
             try:
                 while events := read_events(store, after=after):
                     after = events[-1].id
                     yield from events
-                said = False
+                warned = False
             except NoAnswer as error:  # goes on when the server is back
-                if not said:
+                if not warned:
                     click.echo(f"weft: {printable(str(error))}", err=True)
-                said = True
+                warned = True
             listener.wait(_NET)
 
 
 class _Lines:
-    """Events for people, beside what they call the tasks, which is asked for once each."""
+    """Events for people, with the names of tasks, each read once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -63,11 +64,11 @@ class _Lines:
         self._about = About(naming=self._name)
 
     def of(self, event: Event) -> str:
-        said = self._teller.line(event, self._about)
-        if not said:
+        text = self._teller.line(event, self._about)
+        if not text:
             return ""
         subject = (event.run or "") if event.task is None else self._name(event.task)
-        return printable(f"{clock(event.at)}  {subject}  {said}")
+        return printable(f"{clock(event.at)}  {subject}  {text}")
 
     def _name(self, number: int) -> str:
         if number not in self._known:
@@ -77,12 +78,4 @@ class _Lines:
 
 
 def _as_json(event: Event) -> str:
-    told = {
-        "id": event.id,
-        "at": event.at,
-        "kind": event.kind,
-        "run": event.run,
-        "task": event.task,
-        "data": dict(event.data),
-    }
-    return json.dumps(told)
+    return json.dumps(asdict(event))

@@ -1,7 +1,6 @@
-"""What happened, in a line: every event of the store as people read it.
+"""Events of the store in a line each, for people.
 
-The one place for these words. Who shows them adds what tasks are called, times and colours, and
-leaves out what its reader knows anyway.
+Callers add the names of tasks, times and colours, and leave out events that their reader knows.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from weft.model import UNCHECKED, Event
 from weft.words import state_word
 
 Naming = Callable[[int], str]
-"""What people call the task of a number."""
+"""Returns the name of the task with a number."""
 
 Data = Mapping[str, Any]
 
-_CHANGES: Final = 3  # things around an attempt that are told one by one
+_CHANGES: Final = 3  # changes of the user's files that a line names
 _MOST: Final = 8  # values of a list that a line names
 
 TEXTS: Final[Mapping[str, str]] = {
@@ -73,11 +72,11 @@ TEXTS: Final[Mapping[str, str]] = {
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """What people call what an event is about, where the line itself is to say it."""
+    """The names in the line of an event; a field is empty if the caller prints it elsewhere."""
 
     task: str = ""
     title: str = ""
-    naming: Naming = str  # of others that the event speaks of
+    naming: Naming = str  # of other tasks in the event
 
 
 _UNNAMED: Final = About()
@@ -85,9 +84,9 @@ Special = Callable[[Data, About], str | None]
 
 
 def line(event: Event, about: About = _UNNAMED) -> str | None:
-    """One event in a line; None for what only programs care about, or a newer weft wrote.
+    """Return an event as a line; None for events that are for programs, or of a newer weft.
 
-    What agents say on the way is told elsewhere; of `progress`, this tells warnings alone.
+    Of `progress` return warnings alone; `agent_reports` has the lines of agents' reports.
     """
     if event.kind in TEXTS:
         return TEXTS[event.kind].format_map(_fields(event.data, about)).rstrip()
@@ -96,7 +95,7 @@ def line(event: Event, about: About = _UNNAMED) -> str | None:
 
 
 class Teller:
-    """Events as lines for one reader, who need not hear of the same warning again."""
+    """Events as lines for a single reader; a repeated warning is left out."""
 
     def __init__(self) -> None:
         self._warned: set[tuple[str, str]] = set()
@@ -125,7 +124,7 @@ def _fields(data: Data, about: About) -> dict[str, Any]:
         "slot_count": count(int(data.get("slots", 0)), "slot"),
         "was_word": state_word(str(data.get("was", ""))),
         "reason": first_line(reason),
-        "whole_reason": whole_line(reason),  # for whoever has to do something about it
+        "whole_reason": whole_line(reason),  # for the person who has to help
     }
 
 
@@ -157,11 +156,11 @@ def _finished(data: Data, about: About) -> str:
 
 
 def _ended(state: str) -> Special:
-    def told(data: Data, about: About) -> str:
-        said = f"{about.task} {state}".lstrip()
-        return said if data["reason"] in ("", state) else f"{said}: {first_line(data['reason'])}"
+    def describe(data: Data, about: About) -> str:
+        text = f"{about.task} {state}".lstrip()
+        return text if data["reason"] in ("", state) else f"{text}: {first_line(data['reason'])}"
 
-    return told
+    return describe
 
 
 def _checked(data: Data, about: About) -> str:
@@ -181,7 +180,7 @@ def _target(data: Data, about: About) -> str:
 
 
 def _entry(entry: str, naming: Naming) -> str:
-    """What asks to land is numbered after its task."""
+    """Return the name of an entry, whose id begins with the number of its task."""
     number = entry.partition(".")[0]
     return naming(int(number)) if number.isdecimal() else entry
 
@@ -195,9 +194,9 @@ def _warned(data: Data, about: About) -> str | None:
 def _surroundings(data: Data, about: About) -> str:
     changes = list(data["changes"])
     more = int(data["all"]) - len(changes[:_CHANGES])
-    told = " ".join([*changes[:_CHANGES], *([f"And {more} more."] if more else [])])
+    text = " ".join([*changes[:_CHANGES], *([f"And {more} more."] if more else [])])
     return (
-        f"! while {_tried(data, about)} was working, files of yours changed: {told} If you did not "
+        f"! while {_tried(data, about)} was working, files of yours changed: {text} If you did not "
         "change them, an agent left its workspace: undo the change and give the agent a sandbox "
         "(`sandbox: landlock` in its file). weft warns once per run."
     )

@@ -22,11 +22,11 @@ def command(directory: Path, as_json: bool) -> None:
     root = git.top_level(directory)
     written = init(root)
     if as_json:
-        created = [one.path for one in written if one.created]
-        kept = [one.path for one in written if not one.created]
+        created = [file.path for file in written if file.created]
+        kept = [file.path for file in written if not file.created]
         print_json({"root": str(root), "created": created, "kept": kept})
         return
-    for one in written:
-        click.echo(f"{'created' if one.created else 'kept   '}  {one.path}")
+    for file in written:
+        click.echo(f"{'created' if file.created else 'kept   '}  {file.path}")
     click.echo('Next: `weft do "Hello" --agent try` shows how it works, without a model or a key;')
     click.echo("`weft agents` lists who else is there, `weft doctor` checks the set-up.")

@@ -29,8 +29,7 @@ from weft.gate.land import (
 )
 from weft.gate.repair import add_repair_task
 from weft.model import BranchLanding, Task
-from weft.project import project
-from weft.project.project import Project
+from weft.project.project import Project, get_project
 from weft.project.site import Site
 from weft.store import Store
 
@@ -55,7 +54,7 @@ def command(directory: Path, run: str | None, onto: str | None, repair: bool, as
     failed check nothing moves. The checkout of the branch follows if it has no changes of yours.
     Interrupted anywhere, `weft land` again completes it.
     """
-    place = project.find(directory, os.environ)
+    place = get_project(directory, os.environ)
     if place.server is not None:
         if repair:
             raise InputError("--repair works where the repository is, not over a server.")

@@ -15,7 +15,7 @@ from weft.config import DEFAULT_LIMITS, Config
 from weft.errors import InputError
 from weft.formats import dollars, micro_dollars
 from weft.model import Limit
-from weft.project import project
+from weft.project.project import get_project
 from weft.runs.attention import template_of
 from weft.store.limit_table import list_limits, set_limit
 
@@ -32,7 +32,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     directory: Path = ctx.obj
-    here = project.find(directory, os.environ)
+    here = get_project(directory, os.environ)
     with here.open_store() as store:
         limits = list_limits(store, now=time.time())
     if as_json:
@@ -87,7 +87,7 @@ def set_command(ctx: click.Context, name: str, text: str, as_json: bool) -> None
     """
     assert ctx.parent is not None
     number = _number(name, text)
-    found = project.find(ctx.obj, os.environ)
+    found = get_project(ctx.obj, os.environ)
     with found.open_store() as store:
         before = set_limit(store, name, number, now=time.time())
     stated = found.config.stated.get(name)

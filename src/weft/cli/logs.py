@@ -6,13 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 
 from weft.cli.output import json_option, printable
+from weft.cli.project_argument import pass_project
 from weft.cli.task_arguments import print_chosen_run, task_argument
-from weft.project import project
+from weft.project.project import Project
 from weft.runs.attempt_output import LogLine, TaskLog
 from weft.runs.task_names import get_named_task
 
@@ -24,9 +24,9 @@ from weft.runs.task_names import get_named_task
 @click.option("--stderr", "errors", is_flag=True, help="Its standard error instead.")
 @click.option("--raw", is_flag=True, help="Lines as the program printed them.")
 @json_option
-@click.pass_obj
+@pass_project
 def command(
-    directory: Path,
+    project: Project,
     name: str,
     follow: bool,
     attempt: int | None,
@@ -39,12 +39,11 @@ def command(
     Its program's own format is made readable; --raw leaves it as it is. With --json each line is
     an object of its own.
     """
-    found = project.find(directory, os.environ)
-    with found.open_store() as store:
+    with project.open_store() as store:
         named = get_named_task(store, name)
         print_chosen_run(store, name, named.id)
         log = TaskLog(
-            project=found,
+            project=project,
             store=store,
             task=named,
             stream="stderr" if errors else "stdout",
@@ -57,13 +56,13 @@ def command(
 
 
 def show(output: Iterable[LogLine], *, as_json: bool, exact: bool) -> None:
-    """Print lines as they come. Where nobody's terminal is at stake, raw ones byte by byte."""
+    """Print lines as they come; raw lines byte by byte, unless they go to a terminal."""
     exact = exact and not sys.stdout.isatty()
     last: int | None = None
     for line in output:
         if as_json:
-            told = {"attempt": line.attempt, "text": printable(line.text)}
-            click.echo(json.dumps(told, ensure_ascii=False))
+            fields = {"attempt": line.attempt, "text": printable(line.text)}
+            click.echo(json.dumps(fields, ensure_ascii=False))
             continue
         if last not in (None, line.attempt) and not exact:
             click.echo(f"— attempt {line.attempt} —")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from weft.api.mcp.bridge import serve_bridge
-from weft.project import project
+from weft.project.project import find_server_project, get_local_project
 from weft.project.server_address import SERVER
 
 
@@ -25,11 +25,11 @@ def command(directory: Path, server: str | None) -> None:
     """
     if server:
         os.environ[SERVER] = server
-    elsewhere = project.find_elsewhere(directory, os.environ)
-    if elsewhere is not None and elsewhere.server is not None:
-        serve_bridge(elsewhere.server.url, elsewhere.server.token)
+    remote = find_server_project(directory, os.environ)
+    if remote is not None and remote.server is not None:
+        serve_bridge(remote.server.url, remote.server.token)
         return
     # Imported late: the MCP library takes a second, and the bridge does without it.
     from weft.cli.mcp_server import serve_project
 
-    serve_project(project.find_here(directory, os.environ))
+    serve_project(get_local_project(directory, os.environ))

@@ -11,7 +11,7 @@ from weft.cli.output import json_option, print_json
 from weft.cli.task_arguments import task_argument
 from weft.errors import InputError
 from weft.process import run_attached
-from weft.project import project
+from weft.project.project import get_local_project
 from weft.runs.task_workspace import get_workspace
 
 
@@ -28,7 +28,7 @@ def command(directory: Path, name: str, program: str | None, as_json: bool) -> i
 
     Example: weft open 2.3 --with code
     """
-    here = project.find_here(directory, os.environ)
+    here = get_local_project(directory, os.environ)
     with here.open_store() as store:
         found = get_workspace(here, store, name)
     if as_json:

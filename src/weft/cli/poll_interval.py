@@ -1,4 +1,4 @@
-"""How often those who follow something look at the store."""
+"""The times between two looks at the store, for the followers of runs and tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NET: Final = 1.0  # seconds
 
 class Rhythm(Struct, frozen=True, kw_only=True):
     rest: float  # seconds between two looks; less where looking costs little
-    net: float  # seconds after which to look although nobody rang
+    net: float  # seconds between two looks without a ring
 
 
 ONE_TASK: Final = Rhythm(rest=0.0, net=NET)

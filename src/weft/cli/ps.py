@@ -15,8 +15,7 @@ from weft import git
 from weft.cli.output import json_option, print_json, say
 from weft.formats import clock, duration, first_line
 from weft.model import Worker
-from weft.project import project
-from weft.project.project import Project
+from weft.project.project import Project, get_project
 from weft.runs.attention import Attention, explain_silence, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.store.overview import Overview, WorkerView, overview
@@ -36,7 +35,7 @@ def command(directory: Path, as_json: bool) -> None:
     Of ended runs the last three, and whether the branch of your checkout has their work.
     """
     now = time.time()
-    here = project.find(directory, os.environ)
+    here = get_project(directory, os.environ)
     with here.open_store() as store:
         seen = overview(store, most=_MOST)
         needs = read_attention(store, now=now)

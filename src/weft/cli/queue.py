@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Final
 
 import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
+from weft.cli.project_argument import pass_store
 from weft.formats import first_line
 from weft.model import Task
-from weft.project import project
 from weft.runs.queue_view import QueueView, read_queue
+from weft.store import Store
 from weft.words import entry_word, full_label
 
 _MOST: Final = 100
@@ -24,15 +23,14 @@ _MOST: Final = 100
 
 @click.command(name="queue")
 @json_option
-@click.pass_obj
-def command(directory: Path, as_json: bool) -> None:
+@pass_store
+def command(store: Store, as_json: bool) -> None:
     """Show the next tasks, why they wait, and the gate's queue."""
-    with project.find(directory, os.environ).open_store() as store:
-        found = read_queue(store, now=time.time(), most=_MOST)
+    queue = read_queue(store, now=time.time(), most=_MOST)
     if as_json:
-        print_json(as_dict(found))
+        print_json(as_dict(queue))
     else:
-        for line in lines(found):
+        for line in lines(queue):
             say(line)
 
 
@@ -69,7 +67,7 @@ def as_dict(queue: QueueView) -> dict[str, Any]:
         ],
         "count": queue.count,
         "gates": [
-            {"run": one.run, "entry": one.id, "state": one.state, "tasks": list(one.tasks)}
-            for one in queue.entries
+            {"run": e.run, "entry": e.id, "state": e.state, "tasks": list(e.tasks)}
+            for e in queue.entries
         ],
     }

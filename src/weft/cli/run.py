@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,8 +23,7 @@ from weft.config import command_line
 from weft.errors import InputError
 from weft.formats import listed, micro_dollars
 from weft.model import TargetState
-from weft.project import project
-from weft.project.project import Project
+from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
 from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import usual_slots
@@ -121,7 +119,7 @@ def command(
     if file is None and resumed is None:
         raise InputError("Name a plan to run, or --resume to go on with a run.")
     directory: Path = ctx.obj
-    found = project.find(directory, os.environ)
+    project = get_project(directory, os.environ)
     plan = None if file is None else directory / file
     ahead = None
     if resumed is not None:
@@ -131,40 +129,40 @@ def command(
     elif file is not None:
         options = RunOptions(
             agent=agent,
-            stages=() if stages is None else tuple(one.strip() for one in stages.split(",")),
+            stages=() if stages is None else tuple(stage.strip() for stage in stages.split(",")),
             slots=slots,
             base=base,
             into=into,
             micro_usd=_budget(budget),
         )
-        ahead = prepare_plan(found, directory, file, options)
+        ahead = prepare_plan(project, directory, file, options)
         if dry_run:
-            _show_preview(found, ahead, as_json)
+            _show_preview(project, ahead, as_json)
             return 0
-    with found.open_store() as store:
+    with project.open_store() as store:
         if not no_preflight and ahead is not None and ahead.draft.prepared is not None:
-            _preflight(found, store, ahead.draft.prepared)
+            _preflight(project, store, ahead.draft.prepared)
         before = last_event(store)
         what = Follow(
-            run=_resume(found, store, resumed, plan, into, writes=not no_write)
+            run=_resume(project, store, resumed, plan, into, writes=not no_write)
             if ahead is None
-            else _submit(found, store, ahead, as_json, writes=not no_write),
+            else _submit(project, store, ahead, as_json, writes=not no_write),
             plan=plan if plan is not None and plan.is_file() else None,  # not a pipe
-            slots=slots or found.config.worker_slots,
+            slots=slots or project.config.worker_slots,
             after=before,
             writes=not no_write,
             shows=_shows(no_tty, as_json),
         )
-        return _see_through(found, store, what, slots)
+        return _see_through(project, store, what, slots)
 
 
-def _preflight(found: Project, store: Store, prepared: PreparedRun) -> None:
+def _preflight(project: Project, store: Store, prepared: PreparedRun) -> None:
     """Refuse a run whose agents cannot start or whose base fails its check."""
-    require_agents(found, store, prepared.agents)
+    require_agents(project, store, prepared.agents)
     command = prepared.settings.gate.run
     about = "the workspace" if command is None else f"`{command_line(command)}`"
     require_base(
-        found,
+        project,
         store,
         ask_about(prepared),
         lambda: click.echo(
@@ -185,7 +183,7 @@ def _refuse_for_old_runs(ctx: click.Context) -> None:
 
 
 def _resume(
-    found: Project,
+    project: Project,
     store: Store,
     name: str | None,
     plan: Path | None,
@@ -195,46 +193,46 @@ def _resume(
 ) -> str:
     there = get_resumable(store, name or None, plan)
     run = there.id
-    for line in difference_lines(run, list_differences(found, run)):
+    for line in difference_lines(run, list_differences(project, run)):
         click.echo(f"weft: {printable(line)}", err=True)
     if into is not None:
-        choose_target(found, run, into)
+        choose_target(project, run, into)
     path = None
-    if found.server is None and writes:
+    if project.server is None and writes:
         path = plan if plan is not None else find_plan(there)
         if path is None:
             missing = printable(there.plan)
             click.echo(f"weft: {missing} is not here; its marks are left alone.", err=True)
-    resume_projections(found, store, run, path, writes=writes)
+    resume_projections(project, store, run, path, writes=writes)
     return run
 
 
-def _show_preview(found: Project, ahead: Ahead, as_json: bool) -> None:
-    preview = preview_draft(found, ahead.draft)
+def _show_preview(project: Project, ahead: Ahead, as_json: bool) -> None:
+    preview = preview_draft(project, ahead.draft)
     if as_json:
         print_json(as_dict(ahead, preview))
     else:
         _say_all(dry_run_lines(ahead, preview))
 
 
-def _submit(found: Project, store: Store, ahead: Ahead, as_json: bool, *, writes: bool) -> str:
+def _submit(project: Project, store: Store, ahead: Ahead, as_json: bool, *, writes: bool) -> str:
     draft = ahead.draft if writes else replace(ahead.draft, plan_file=None)
-    submitted, preview = submit_draft(found, store, draft)
+    submitted, preview = submit_draft(project, store, draft)
     if not as_json:
         _say_all(head_lines(ahead, submitted.run, preview))
     return submitted.run
 
 
-def _see_through(found: Project, store: Store, what: Follow, slots: int | None) -> int:
-    """Follow a run to its end, or until it needs a person, and tell how it went."""
+def _see_through(project: Project, store: Store, what: Follow, slots: int | None) -> int:
+    """Follow a run to its end, or until it needs a person; print the summary."""
     try:
-        followed = follow(found, store, what)
+        followed = follow(project, store, what)
     except KeyboardInterrupt:
         click.echo(f"weft: interrupted; `weft run --resume {what.run}` goes on.", err=True)
         raise
     # The needs while this process worked: once it has left, its host is not mentioned any more.
     progress = replace(read_progress(store, what.run), needs=followed.track.progress.needs)
-    at_once = slots or usual_slots(found.config)
+    at_once = slots or usual_slots(project.config)
     figures = measure_run(
         progress.tasks,
         followed.track.edges,
@@ -244,8 +242,8 @@ def _see_through(found: Project, store: Store, what: Follow, slots: int | None) 
         now=time.time(),
     )
     changed = list_of_kind(store, what.run, "surroundings_changed")
-    if what.shows == "nothing":
-        yours = [{"task": one.task, "changes": one.data["changes"]} for one in changed]
+    if what.shows == "result":
+        yours = [{"task": event.task, "changes": event.data["changes"]} for event in changed]
         more = {**figures_as_dict(figures), "surroundings_changed": yours}
         print_json({**summary(progress), **more})
     else:
@@ -259,20 +257,17 @@ def _say_all(lines: Iterable[str]) -> None:
 
 
 def _shows(no_tty: bool, as_json: bool) -> str:
-    """How a run is followed: as a view, as lines, or as nothing but its result."""
     if as_json:
-        return "nothing"
-    if no_tty or not sys.stdout.isatty():
-        return "lines"
-    return "view" if is_possible() else "lines"
+        return "result"
+    return "lines" if no_tty or not is_possible() else "view"
 
 
 def _budget(text: str | None) -> int | None:
     if text is None:
         return None
-    found = micro_dollars(text)
-    if not found:
+    amount = micro_dollars(text)
+    if not amount:
         raise InputError(
             f"--budget must be dollars, above 0 and below {bounds.DOLLARS:,}, not {text!r}."
         )
-    return found
+    return amount

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 from msgspec import Struct
@@ -19,6 +19,7 @@ from weft import git, plan
 from weft.cli.output import printable, say
 from weft.cli.poll_interval import A_RUN, LIVE
 from weft.cli.run_text import Out, RunLines
+from weft.cli.view import LiveView, open_view
 from weft.cli.worker_loops import attend, look_on_there
 from weft.errors import WeftError
 from weft.model import MET, Event
@@ -37,9 +38,6 @@ from weft.worker.projections.issue_tracker import IssueTracker
 from weft.worker.projections.plan_marks import PlanMarks
 from weft.worker.projections.projection_loop import TRIES
 
-if TYPE_CHECKING:
-    from weft.cli.view import LiveView
-
 log = logging.getLogger(__name__)
 
 _SETTLES: Final = 1.0  # seconds a run may look stuck before it is taken to be
@@ -55,7 +53,7 @@ class Follow(Struct, frozen=True, kw_only=True):
     slots: int
     after: int  # the last event before the run was submitted or resumed
     writes: bool  # whether the plan file's marks, or its issues, follow the run
-    shows: str  # view, lines or nothing
+    shows: str  # "view", "lines", or "result" alone
 
 
 class Followed(Struct, frozen=True, kw_only=True):
@@ -89,8 +87,6 @@ def _shown(store: Store, what: Follow) -> Iterator[tuple[Out, LiveView | None]]:
         if what.shows != "view":
             yield (say if what.shows == "lines" else _nothing), None
             return
-        from weft.cli.view import open_view  # late: most of a command's start-up time
-
         view = stack.enter_context(open_view(store))
         yield view.tell, view
 
@@ -126,7 +122,8 @@ class _Watch:
         self._lines.tell(events)
         changed = self.track.take_in(events, now=time.time())
         progress = self.track.progress
-        mine = [one for one in events if one.run == progress.run.id and one.kind != "progress"]
+        run = progress.run.id
+        mine = [event for event in events if event.run == run and event.kind != "progress"]
         self.last_event = mine[-1].id if mine else self.last_event
         if self._file is not None and changed:
             self._file.take_in(progress, mine)

@@ -96,8 +96,8 @@ def as_dict(ahead: Ahead, preview: Preview) -> dict[str, Any]:
         "into": preview.into,
         "at_once": ahead.checked.forecast.at_once,
         "micro_usd": ahead.draft.options.micro_usd,
-        "stages": [asdict(one) for one in preview.pipelines],
-        "agents": [asdict(one) for one in preview.agents],
+        "stages": [asdict(pipeline) for pipeline in preview.pipelines],
+        "agents": [asdict(agent) for agent in preview.agents],
         "checks": {
             "run": preview.check,
             "own": preview.own_checks,
@@ -120,7 +120,7 @@ def _forecast(checked: CheckedPlan) -> str:
 
 def _check(preview: Preview) -> str:
     own = f"{_tasks(preview.own_checks)} by their own" if preview.own_checks else ""
-    return ", ".join(one for one in (preview.check, own) if one) or "nothing"
+    return ", ".join(check for check in (preview.check, own) if check) or "nothing"
 
 
 def _warnings(checked: CheckedPlan, preview: Preview) -> Iterator[str]:

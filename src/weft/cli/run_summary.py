@@ -89,7 +89,7 @@ def _next(progress: RunProgress) -> str:
 
 
 def _bars(figures: RunFigures) -> list[str]:
-    """Draw the run, its lower bound and the same work one by one, on one scale."""
+    """Draw the run, its lower bound and the same work in sequence, on the same scale."""
     if not figures.makespan:
         return []
     longest = max(figures.makespan, figures.sequential)

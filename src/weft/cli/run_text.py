@@ -1,4 +1,4 @@
-"""What `weft run` says on the way: one line for each thing that happens."""
+"""The lines of `weft run` while the run goes on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Out = Callable[[str], None]
 _FOR_ALL: Final = frozenset(
     {"agent_resumed", "agent_stopped", "drain_undone", "drained", "provider_penalised"}
 )
-"""What happens to no run in particular, and holds runs up or lets them go on."""
+"""Events of no run that hold up runs or let them go on."""
 _KNOWN: Final = frozenset({"entry_queued", "run_ended", "run_started", "run_submitted"})
-"""What follows from other lines, or from having asked for the run."""
+"""Events that follow from other lines, or that the user asked for."""
 
 
 class RunLines:
-    """One line for each thing that happens in a run, for `out`."""
+    """A line for each event of a run, passed to `out`."""
 
     def __init__(self, run: str, out: Out, *, prefix: str = "") -> None:
         self._run = run
@@ -38,7 +38,7 @@ class RunLines:
         self._all = 0
 
     def know(self, progress: RunProgress) -> None:
-        """Learn the names, and how far it is."""
+        """Take the names and the landed tasks from the progress of the run."""
         self._landed |= progress.landed.keys()
         self._names = {task.id: task.name for task in progress.tasks}
         self._titles = {task.id: task.request.title for task in progress.tasks}

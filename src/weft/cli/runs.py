@@ -10,7 +10,7 @@ import click
 
 from weft.cli.output import json_option, print_json, print_table, say
 from weft.config import command_line
-from weft.project import project
+from weft.project.project import get_project
 from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings, update_settings
 from weft.words import progress_text
 
@@ -27,7 +27,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     directory: Path = ctx.obj
-    listed = list_runs_with_settings(project.find(directory, os.environ))
+    listed = list_runs_with_settings(get_project(directory, os.environ))
     if as_json:
         print_json([as_dict(one) for one in listed])
         return
@@ -53,7 +53,7 @@ def update_command(directory: Path, run: str, as_json: bool) -> None:
     The log keeps the change. Work that passed another check is checked again before it lands;
     running agents go on as they were started.
     """
-    done = update_settings(project.find(directory, os.environ), run)
+    done = update_settings(get_project(directory, os.environ), run)
     if as_json:
         print_json({name: getattr(done, name) for name in ("text", "changed", "run", "state")})
     else:

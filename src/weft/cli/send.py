@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
-from weft.project import project
+from weft.cli.project_argument import pass_project
+from weft.project.project import Project
 from weft.swarm.delivery import write
 from weft.swarm.identity import LOCAL
 
@@ -19,15 +18,14 @@ from weft.swarm.identity import LOCAL
 @click.argument("to", metavar="TASK|AGENT")
 @click.argument("text")
 @json_option
-@click.pass_obj
-def command(directory: Path, to: str, text: str, as_json: bool) -> None:
+@pass_project
+def command(project: Project, to: str, text: str, as_json: bool) -> None:
     """Send a message to a task's agent, to a member or to a lead.
 
     The agent of a running task gets it when it polls for messages, otherwise its next attempt
     does. A lead is an agent file with `stage: lead`: one that has nothing to do is started.
     """
-    found = project.find(directory, os.environ)
-    delivery = write(found, LOCAL, to, text, now=time.time())
+    delivery = write(project, LOCAL, to, text, now=time.time())
     if as_json:
         print_json(asdict(delivery))
     else:

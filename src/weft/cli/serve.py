@@ -25,8 +25,7 @@ from weft.cli.output import json_option, say
 from weft.cli.worker import WorkerLog
 from weft.cli.worker_loops import run_until_asked, serve
 from weft.errors import InputError
-from weft.project import project
-from weft.project.project import Project
+from weft.project.project import Project, get_local_project
 from weft.project.server_address import token_file
 from weft.project.site import Site
 from weft.store import Store
@@ -76,17 +75,16 @@ def command(
     weft speaks HTTP. For other machines put a proxy with TLS in front of it, and tell its name
     with --host-name.
     """
-    host, port = _address(bind, expose=expose)  # before what takes long to import
-
-    found = project.find_here(directory, os.environ)
-    with found.open_store() as store, listen_at(host, port) as listening:
-        token = token_file(found.store_file, found.store_url, found.environment)
+    host, port = _address(bind, expose=expose)
+    project = get_local_project(directory, os.environ)
+    with project.open_store() as store, listen_at(host, port) as listening:
+        token = token_file(project.store_file, project.store_url, project.environment)
         keep_own_token(store, token, now=time.time())
         named = f"[{host}]" if ":" in host else host
         own = () if host in _EVERYWHERE else (named,)
-        tools = McpApp(found, store)
+        tools = McpApp(project, store)
         hosts = (*LOOPBACK, *own, *names)
-        app = create_app(found, store, hosts=hosts, mounted={MCP: tools})
+        app = create_app(project, store, hosts=hosts, mounted={MCP: tools})
         number = listening.getsockname()[1]
         _tell(f"http://{named}:{number}", token, as_json=as_json)
         if no_work:
@@ -94,7 +92,7 @@ def command(
         else:
             near = "127.0.0.1" if host in _EVERYWHERE else named  # for agents on this machine
             mcp = f"http://{near}:{number}{MCP}"
-            _serve_and_work(found, store, app, tools, listening, slots, mcp=mcp, as_json=as_json)
+            _serve_and_work(project, store, app, tools, listening, slots, mcp=mcp, as_json=as_json)
     return 0
 
 
@@ -119,7 +117,7 @@ def _tell(url: str, token: Path, *, as_json: bool) -> None:
 
 
 def _serve_and_work(
-    found: Project,
+    project: Project,
     store: Store,
     app: FastAPI,
     tools: McpApp,
@@ -138,10 +136,10 @@ def _serve_and_work(
     journal = WorkerLog(store, after=last_event(store), as_json=as_json)
     with suppress(Interrupted):
         serve(
-            found,
+            project,
             store,
             journal.begin,
-            slots=slots or found.config.worker_slots,
+            slots=slots or project.config.worker_slots,
             beside=beside,
             leaving=lambda: stop_waiting(app),
             mcp=mcp,

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from weft.errors import WeftError
-from weft.project import project
+from weft.project.project import get_project
 from weft.runs.task_names import explain_choice, list_completions, list_run_completions
 from weft.store import Store
 
@@ -81,10 +81,10 @@ def _completer(
         options = {"WEFT_SERVER": given.get("server"), "WEFT_TOKEN_FILE": given.get("token_file")}
         environment = {**os.environ, **{name: value for name, value in options.items() if value}}
         try:
-            here = project.find(Path(given.get("directory") or "."), environment)
-            if not here.has_store:
+            project = get_project(Path(given.get("directory") or "."), environment)
+            if not project.has_store:
                 return []
-            with here.open_store() as store:
+            with project.open_store() as store:
                 words = list_words(store, beginning)
         except (WeftError, OSError):
             return []

@@ -1,4 +1,4 @@
-"""Following one task: what its agent says and what becomes of it, as lines for people."""
+"""The follower of a task: its agent's reports and its events, as lines for people."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from weft.store.limit_table import list_stopped
 from weft.store.probe import probe
 from weft.store.tasks import cancel, get_task
 
-_KNOWN: Final = frozenset({"task_submitted"})  # to whoever asked for it
-_PATIENCE: Final = 1.0  # seconds a task may wait before people are told what for
+_KNOWN: Final = frozenset({"task_submitted"})  # to the person who submitted the task
+_PATIENCE: Final = 1.0  # seconds a task may wait before the reason is printed
 
 
 class TaskFollower:
-    """Prints what happens to a task, from an event on, until it has ended or needs a person."""
+    """Prints the events of a task after event `after`, until it has ended or needs a person."""
 
     rhythm = ONE_TASK
 
@@ -33,7 +33,7 @@ class TaskFollower:
         self._quiet = quiet
         self._teller = Teller()
         self._last_text = ""
-        self._told: list[str] = []
+        self._waits: list[str] = []  # printed last
         self._ready_since = time.monotonic()
 
     def look(self) -> bool:
@@ -50,7 +50,7 @@ class TaskFollower:
         return False
 
     def read(self) -> None:
-        """Print what is new."""
+        """Print the new events."""
         while events := read_events(self._store, after=self._after):
             self._after = events[-1].id
             for event in events:
@@ -67,28 +67,27 @@ class TaskFollower:
         if now - self._ready_since < _PATIENCE:
             return
         reasons = [wait.text for wait in probe(self._store, self._task, now=time.time())]
-        if reasons and reasons != self._told:
+        if reasons and reasons != self._waits:
             self._say("… " + "; ".join(reasons))
-        self._told = reasons
+        self._waits = reasons
 
     def _tell_result(self, result: str) -> None:
-        """The answer, unless it was the last thing the agent said anyway."""
+        """Print the result, unless it repeats the agent's last text."""
         if result.strip() and result.strip() != self._last_text.strip():
             for line in result.splitlines():
                 self._say(f"  {line}")
 
     def tell(self, event: Event) -> None:
-        """Print one event of the task."""
-        for said in event.data.get("events", ()) if event.kind == "progress" else ():
-            self._agent(said)
-        told = self._teller.line(event) if event.kind not in _KNOWN else None
-        if told:
-            self._say(told)
+        for report in event.data.get("events", ()) if event.kind == "progress" else ():
+            self._tell_report(report)
+        text = self._teller.line(event) if event.kind not in _KNOWN else None
+        if text:
+            self._say(text)
 
-    def _agent(self, said: Mapping[str, Any]) -> None:
-        if said["type"] == "text":
-            self._last_text = said["text"]
-        for line in list_report_lines(said):
+    def _tell_report(self, report: Mapping[str, Any]) -> None:
+        if report["type"] == "text":
+            self._last_text = report["text"]
+        for line in list_report_lines(report):
             self._say(f"  {line}")
 
     def _say(self, line: str) -> None:

@@ -11,7 +11,7 @@ import click
 from weft.cli.output import json_option, print_json, print_table
 from weft.cli.task_arguments import run_argument
 from weft.formats import dollars, first_line
-from weft.project import project
+from weft.project.project import get_project
 from weft.runs.task_list import ListedTask, list_listed
 from weft.words import full_label, task_state
 
@@ -26,7 +26,7 @@ def command(directory: Path, run: str | None, as_json: bool) -> None:
     Without RUN also the unfinished tasks that belong to no run; if no run is unfinished, the
     tasks of the newest run. `weft why TASK` explains one of them.
     """
-    with project.find(directory, os.environ).open_store() as store:
+    with get_project(directory, os.environ).open_store() as store:
         listed = list_listed(store, run)
     if as_json:
         print_json({"tasks": [_as_dict(line) for line in listed]})

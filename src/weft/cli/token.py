@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from pathlib import Path
@@ -11,10 +10,12 @@ from typing import Any, Final
 import click
 
 from weft.cli.output import json_option, print_json, print_table, say
+from weft.cli.project_argument import pass_project, pass_store
 from weft.formats import clock
 from weft.model import EVERY_AGENT, Token
-from weft.project import project
+from weft.project.project import Project
 from weft.project.site import agent_names
+from weft.store import Store
 from weft.store.tokens import create_token, list_tokens, revoke_token
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -60,9 +61,9 @@ def command() -> None:
 )
 @click.option("--expires", type=Duration(), metavar="30d", help="Default: never.")
 @json_option
-@click.pass_obj
+@pass_project
 def create(
-    directory: Path,
+    project: Project,
     name: str,
     scopes: tuple[str, ...],
     tenant: str | None,
@@ -75,9 +76,8 @@ def create(
     It is printed this once: the store keeps only a digest.
     """
     now = time.time()
-    found = project.find(directory, os.environ)
     named = [name.strip() for part in agents for name in part.split(",")]
-    with found.open_store() as store:
+    with project.open_store() as store:
         token, text = create_token(
             store,
             name=name,
@@ -87,8 +87,8 @@ def create(
             expires=None if expires is None else now + expires,
             now=now,
         )
-    if found.server is None:
-        _warn_of_unknown_agents(found.root, named)
+    if project.server is None:
+        _warn_of_unknown_agents(project.root, named)
     if as_json:
         print_json({**as_dict(token), "secret": text})
     else:
@@ -102,14 +102,13 @@ def _warn_of_unknown_agents(root: Path, named: list[str]) -> None:
 
 @command.command(name="list")
 @json_option
-@click.pass_obj
-def list_command(directory: Path, as_json: bool) -> None:
+@pass_store
+def list_command(store: Store, as_json: bool) -> None:
     """List all tokens, those that no longer work included."""
     now = time.time()
-    with project.find(directory, os.environ).open_store() as store:
-        found = list_tokens(store)
+    tokens = list_tokens(store)
     if as_json:
-        print_json({"tokens": [as_dict(one) for one in found]})
+        print_json({"tokens": [as_dict(token) for token in tokens]})
         return
     print_table(
         ("TOKEN", "NAME", "SCOPES", "TENANT", "AGENTS", "STATE"),
@@ -122,7 +121,7 @@ def list_command(directory: Path, as_json: bool) -> None:
                 _agents(token),
                 _state(token, now),
             )
-            for token in found
+            for token in tokens
         ],
     )
 
@@ -130,11 +129,10 @@ def list_command(directory: Path, as_json: bool) -> None:
 @command.command(name="revoke")
 @click.argument("id")
 @json_option
-@click.pass_obj
-def revoke(directory: Path, id: str, as_json: bool) -> None:
+@pass_store
+def revoke(store: Store, id: str, as_json: bool) -> None:
     """Let the token ID be good for nothing from now on."""
-    with project.find(directory, os.environ).open_store() as store:
-        changed = revoke_token(store, id, now=time.time())
+    changed = revoke_token(store, id, now=time.time())
     if as_json:
         print_json({"id": id, "revoked": changed})
     else:

@@ -12,7 +12,7 @@ from weft.cli.task_arguments import run_argument
 from weft.config import command_line
 from weft.formats import count
 from weft.gate.proof import Proof, prove
-from weft.project import project
+from weft.project.project import get_project
 from weft.runs.task_list import get_run_or_newest
 
 
@@ -41,7 +41,7 @@ def command(directory: Path, run: str | None, as_json: bool) -> int:
     moved trunk from the tip before it and holds exactly the tree that passed the commands which
     `weft runs` names, and no task landed twice.
     """
-    here = project.find(directory, os.environ)
+    here = get_project(directory, os.environ)
     if run is None:
         with here.open_store() as store:
             run = get_run_or_newest(store, None).id

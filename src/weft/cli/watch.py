@@ -2,78 +2,63 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from weft.cli.event_lines import stream
 from weft.cli.output import json_option, say
 from weft.cli.poll_interval import LIVE
-
-if TYPE_CHECKING:
-    from weft.cli.run_text import Out, RunLines
-    from weft.cli.view import LiveView
-    from weft.runs.tracker import RunTracker
-    from weft.store import Store
+from weft.cli.project_argument import pass_store
+from weft.cli.run_text import Out, RunLines
+from weft.cli.view import LiveView, is_possible, open_view
+from weft.cli.worker_loops import look_on
+from weft.runs.progress import find_unfinished
+from weft.runs.tracker import EventReader, RunTracker
+from weft.store import Store
+from weft.store.event_log import last_event
+from weft.store.runs import get_run
+from weft.worker.engine import Interrupted
 
 
 @click.command(name="watch")
 @click.argument("run", required=False, metavar="[RUN]")
 @click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
 @json_option
-@click.pass_obj
-def command(directory: Path, run: str | None, no_tty: bool, as_json: bool) -> int:
+@pass_store
+def command(store: Store, run: str | None, no_tty: bool, as_json: bool) -> int:
     """Watch runs, here or anywhere on the same store.
 
     With RUN until that one has ended, else until interrupted. Does no work itself. Without a
     terminal each event is a line; with --json an object of its own, what agents say included.
     """
-    from weft.cli.worker_loops import look_on
-    from weft.project import project
-    from weft.store.runs import get_run
-    from weft.worker.engine import Interrupted
-
-    found = project.find(directory, os.environ)
-    with found.open_store() as store:
-        if run is not None and get_run(store, run).state == "ended":
-            say(f"run {run} has ended")
+    if run is not None and get_run(store, run).state == "ended":
+        say(f"run {run} has ended")
+        return 0
+    with _view(store, no_tty or as_json) as view:
+        if view is None:
+            stream(store, run, as_json=as_json)
             return 0
-        with _view(store, no_tty or as_json) as view:
-            if view is None:
-                from weft.cli.event_lines import stream
-
-                stream(store, run, as_json=as_json)
-                return 0
-            try:
-                look_on(store, Onlooker(store, run, view, view.tell))
-            except Interrupted:
-                return 130
-        if run is not None:
-            say(f"run {run} has ended")
+        try:
+            look_on(store, Onlooker(store, run, view, view.tell))
+        except Interrupted:
+            return 130
+    if run is not None:
+        say(f"run {run} has ended")
     return 0
 
 
 def _view(store: Store, no_tty: bool) -> AbstractContextManager[LiveView | None]:
-    if no_tty or not sys.stdout.isatty():
-        return nullcontext(None)
-    from weft.cli.view import is_possible, open_view
-
-    return open_view(store) if is_possible() else nullcontext(None)
+    return nullcontext(None) if no_tty or not is_possible() else open_view(store)
 
 
 class Onlooker:
-    """Follows one run, or all that have not ended, those included that begin meanwhile."""
+    """The follower of a run, or of all unfinished runs, also those submitted meanwhile."""
 
     rhythm = LIVE
 
     def __init__(self, store: Store, run: str | None, view: LiveView, out: Out) -> None:
-        from weft.runs.tracker import EventReader
-        from weft.store.event_log import last_event
-
         self._store = store
         self._run = run
         self._view = view
@@ -85,7 +70,7 @@ class Onlooker:
 
     def look(self) -> bool:
         events = self._events.fresh()
-        if any(one.kind == "run_submitted" for one in events):
+        if any(event.kind == "run_submitted" for event in events):
             self._find()
         for run, track in list(self._tracks.items()):
             self._lines[run].tell(events)
@@ -97,12 +82,8 @@ class Onlooker:
         return self._run is not None and self._tracks[self._run].progress.ended
 
     def _find(self) -> None:
-        """Take up what is not followed yet."""
-        from weft.cli.run_text import RunLines
-        from weft.runs.progress import find_unfinished
-        from weft.runs.tracker import RunTracker
-
-        for run in [self._run] if self._run else [one.id for one in find_unfinished(self._store)]:
+        """Follow the runs that are not followed yet."""
+        for run in [self._run] if self._run else [run.id for run in find_unfinished(self._store)]:
             if run not in self._tracks:
                 self._tracks[run] = RunTracker(self._store, run, now=time.time())
                 self._lines[run] = RunLines(run, self._out, prefix="" if self._run else f"{run} ")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -13,6 +11,7 @@ from msgspec.structs import asdict
 
 from weft.cli.event_text import line
 from weft.cli.output import json_option, print_json, say
+from weft.cli.project_argument import pass_store
 from weft.cli.task_arguments import print_chosen_run, task_argument
 from weft.formats import (
     bounded_line,
@@ -24,9 +23,9 @@ from weft.formats import (
     whole_line,
 )
 from weft.model import Attempt, CheckVerdict
-from weft.project import project
 from weft.runs.attention import explain_silence
 from weft.runs.explanation import AtGate, Explanation, explain_task
+from weft.store import Store
 from weft.words import entry_word, full_label, task_state
 
 _CURES: Final = {
@@ -42,8 +41,8 @@ _LINES: Final = 20  # of a conflict's or a failed check's report
 @click.command(name="why")
 @task_argument
 @json_option
-@click.pass_obj
-def command(directory: Path, name: str, as_json: bool) -> None:
+@pass_store
+def command(store: Store, name: str, as_json: bool) -> None:
     """Show where a task is, since when, and why it waits.
 
     For a ready task also its place in the order; for a task at the gate its checks and conflicts,
@@ -51,14 +50,13 @@ def command(directory: Path, name: str, as_json: bool) -> None:
     before.
     """
     now = time.time()
-    with project.find(directory, os.environ).open_store() as store:
-        found = explain_task(store, name, now=now)
-        print_chosen_run(store, name, found.task.id)
+    why = explain_task(store, name, now=now)
+    print_chosen_run(store, name, why.task.id)
     if as_json:
-        print_json(as_dict(found))
+        print_json(as_dict(why))
     else:
-        for line in lines(found, now):
-            say(bounded_line(line, f"weft why {full_label(found.task)} --json"))
+        for line in lines(why, now):
+            say(bounded_line(line, f"weft why {full_label(why.task)} --json"))
 
 
 def lines(why: Explanation, now: float) -> Iterator[str]:
@@ -111,8 +109,8 @@ def _gate_lines(gate: AtGate, now: float) -> Iterator[str]:
     for verdict in gate.verdicts:
         yield from _verdict_lines(gate, verdict)
     for conflict in gate.conflicts:
-        others = ", ".join(gate.names.get(other, other) for other in conflict.after)
-        yield f"  ✗ does not merge after {others or 'the landed tasks'}"
+        names = ", ".join(gate.names.get(entry, entry) for entry in conflict.after)
+        yield f"  ✗ does not merge after {names or 'the landed tasks'}"
         yield from (f"      {line}" for line in conflict.report.splitlines()[:_LINES])
 
 
@@ -137,24 +135,24 @@ def _verdict_lines(gate: AtGate, verdict: CheckVerdict) -> Iterator[str]:
 
 
 def _history_lines(why: Explanation) -> Iterator[str]:
-    told: list[tuple[float, str, Sequence[str]]] = [
-        (one.started, _began(one), ()) for one in why.attempts
+    history: list[tuple[float, str, Sequence[str]]] = [
+        (attempt.started, _describe_attempt(attempt), ()) for attempt in why.attempts
     ]
-    told += [
-        (event.at, said, event.data.get("changes", ()))
+    history += [
+        (event.at, text, event.data.get("changes", ()))
         for event in why.events
-        if (said := line(event))
+        if (text := line(event))
     ]
-    for at, said, changes in sorted(told, key=lambda one: one[0]):
-        yield f"  {clock(at)}  {said}"
-        yield from (f"      {one}" for one in changes)
+    for at, text, changes in sorted(history, key=lambda row: row[0]):
+        yield f"  {clock(at)}  {text}"
+        yield from (f"      {change}" for change in changes)
 
 
-def _began(one: Attempt) -> str:
-    stage = f", {one.stage}" if one.stage not in (None, one.agent) else ""
-    took = f", took {duration(one.ended - one.started)}" if one.ended is not None else ""
-    cost = f", {dollars(one.micro_usd)}" if one.micro_usd else ""
-    return f"▶ attempt {one.number} ({one.agent or 'a person'}{stage}){took}{cost}"
+def _describe_attempt(attempt: Attempt) -> str:
+    stage = f", {attempt.stage}" if attempt.stage not in (None, attempt.agent) else ""
+    took = "" if attempt.ended is None else f", took {duration(attempt.ended - attempt.started)}"
+    cost = f", {dollars(attempt.micro_usd)}" if attempt.micro_usd else ""
+    return f"▶ attempt {attempt.number} ({attempt.agent or 'a person'}{stage}){took}{cost}"
 
 
 def as_dict(why: Explanation) -> dict[str, Any]:
@@ -167,15 +165,13 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         "since": task.since,
         "reason": task.reason,
         "until": task.until,
-        "waits": [asdict(one) for one in why.waits],
+        "waits": [asdict(wait) for wait in why.waits],
         "obstacles": list(why.obstacles),
         "place": None if why.place is None else asdict(why.place),
         "gate": None if why.gate is None else _gate_dict(why.gate),
-        "attempts": [asdict(one) for one in why.attempts],
+        "attempts": [asdict(attempt) for attempt in why.attempts],
         "silent_since": why.silent and why.silent.silent_since,
-        "events": [
-            {"id": one.id, "at": one.at, "kind": one.kind, **one.data} for one in why.events
-        ],
+        "events": [{"id": e.id, "at": e.at, "kind": e.kind, **e.data} for e in why.events],
     }
 
 
@@ -198,5 +194,5 @@ def _gate_dict(gate: AtGate) -> dict[str, Any]:
             }
             for verdict in gate.verdicts
         ],
-        "conflicts": [asdict(one) for one in gate.conflicts],
+        "conflicts": [asdict(conflict) for conflict in gate.conflicts],
     }

@@ -15,7 +15,7 @@ from weft.cli.output import json_option, say
 from weft.cli.poll_interval import ONE_TASK
 from weft.cli.worker_loops import serve
 from weft.model import Event
-from weft.project import project
+from weft.project.project import get_local_project
 from weft.store import Store
 from weft.store.event_log import last_event, read_events
 from weft.store.tasks import get_task
@@ -46,18 +46,18 @@ def command(directory: Path, slots: int | None, as_json: bool) -> int:
     With --json each attempt that starts or ends is one JSON object on a line, and so is each
     warning.
     """
-    found = project.find_here(directory, os.environ)
-    slots = slots or found.config.worker_slots
-    with found.open_store() as store:
+    project = get_local_project(directory, os.environ)
+    slots = slots or project.config.worker_slots
+    with project.open_store() as store:
         journal = WorkerLog(store, after=last_event(store), as_json=as_json)
         with suppress(Interrupted):
-            serve(found, store, journal.begin, slots=slots, beside=guard)
+            serve(project, store, journal.begin, slots=slots, beside=guard)
         journal.read()
     return 0
 
 
 class WorkerLog:
-    """A line for each attempt of this worker that starts or ends, and what is odd about it."""
+    """The lines about this worker's attempts: starts, ends and warnings."""
 
     rhythm = ONE_TASK
 
@@ -94,8 +94,8 @@ class WorkerLog:
         about = About(task=f"{full_label(task)} ({task.agent})")
         text = self._teller.line(event, about)
         if text:
-            told = {"event": event.kind, "at": event.at, "task": task.id, "name": task.name}
-            self._say({**told, "agent": task.agent, **data}, text)
+            fields = {"event": event.kind, "at": event.at, "task": task.id, "name": task.name}
+            self._say({**fields, "agent": task.agent, **data}, text)
 
-    def _say(self, told: dict[str, Any], text: str) -> None:
-        say(json.dumps(told, ensure_ascii=True) if self._as_json else text)
+    def _say(self, fields: dict[str, Any], text: str) -> None:
+        say(json.dumps(fields, ensure_ascii=True) if self._as_json else text)

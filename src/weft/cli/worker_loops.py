@@ -1,7 +1,6 @@
-"""Running the loops behind a command while it watches the store.
+"""The loops of a worker behind a command that watches the store.
 
-What a command watches for is its own: an object whose `look` reads what is new, prints it, and
-says whether that was all.
+The command passes a `Watch`: its `look` reads and prints new events, and returns True at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _RESTS = 10  # times as long as the look took
 
 
 Beside = Callable[[Site, str], Coroutine[Any, Any, None]]
-"""Something to do beside the loops, for a worker."""
+"""A coroutine that runs beside the loops of a worker."""
 
 
 class Watch(Protocol):
@@ -44,7 +43,7 @@ class Watch(Protocol):
     def rhythm(self) -> Rhythm: ...
 
     def look(self) -> bool:
-        """Take in what has happened since; True if there is nothing more to wait for."""
+        """Read the news since the last look; return True at the end of the watch."""
         ...
 
 
@@ -59,14 +58,14 @@ def serve(
     leaving: Callable[[], None] | None = None,
     mcp: str | None = None,
 ) -> None:
-    """Be a worker until `watch`, made for that worker, has seen all it waits for.
+    """Be a worker until the watch, made by `watch` for that worker, is at its end.
 
-    `beside` goes on as long, such as the gates of the repository's runs. `leaving` is called when
-    a person first asks for the end. `mcp` is where its agents find weft's tools. Raises
-    `engine.Interrupted` if one would not wait for the end.
+    `beside` runs as long, such as the gates of the repository's runs. `leaving` is called at the
+    first interruption. `mcp` is the address of weft's tools for the worker's agents. Raise
+    `engine.Interrupted` at an interruption before the end.
     """
     show_warnings()
-    shutdown_seconds(project.environment)  # a mistake there shows before anything starts
+    shutdown_seconds(project.environment)  # refuse a wrong value before an attempt starts
     _run(_serve, project, store, watch, slots, take, beside, leaving, mcp)
 
 
@@ -96,7 +95,7 @@ async def _work_beside(project: Project, store: Store, work: Beside) -> None:
 def run_until_asked(
     work: Callable[[], Coroutine[Any, Any, None]], leaving: Callable[[], None]
 ) -> None:
-    """Do something that is no work of an agent's, until a person asks for its end."""
+    """Run `work`, which runs no agents, until a person interrupts it."""
     show_warnings()
     _run(_until_asked, work, leaving)
 
@@ -114,13 +113,13 @@ async def _until_asked(
 
 
 def look_on(store: Store, watch: Watch) -> None:
-    """Watch what others do, and do nothing. Raises `engine.Interrupted`."""
+    """Watch without being a worker; raise `engine.Interrupted` at an interruption."""
     show_warnings()
     _run(_look_on, store, watch, None)
 
 
 def look_on_there(store: Store, repo: str, watch: Watch) -> None:
-    """Watch what others do in the repository that a server has. Raises `engine.Interrupted`."""
+    """Watch a run in the repository of a server; raise `engine.Interrupted` at an interruption."""
     show_warnings()
     if not is_served(store, repo):
         log.warning("nobody takes tasks there just now; `weft worker` there does")
@@ -128,7 +127,7 @@ def look_on_there(store: Store, repo: str, watch: Watch) -> None:
 
 
 def _run(function: Callable[..., Coroutine[Any, Any, T]], *arguments: object) -> T:
-    # Threads that come back from git and the database do not wait long for one that computes.
+    # Threads that return from git and the database do not wait long for a thread that computes.
     sys.setswitchinterval(_SWITCH)
     try:
         return anyio.run(function, *arguments)
@@ -146,7 +145,7 @@ async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> b
 
 
 async def _look_on(store: Store, watch: Watch, repo: str | None) -> bool:
-    """Whether all was seen; False if nobody serves the repository any more."""
+    """Watch to the end; return False if no process serves the repository any more."""
     async with anyio.create_task_group() as group:
         group.start_soon(_raise_at_signal)
         seen = await _watch(store, watch, repo)
@@ -182,7 +181,7 @@ async def _serve(
 
 
 async def _watch(store: Store, watch: Watch, served: str | None = None) -> bool:
-    """Look until all was seen; or, given a repository, until nobody serves that any more."""
+    """Look until the end; return False if no process serves the repository `served` any more."""
     with store.listen("events") as listener:
         asked = anyio.current_time()
         looks, rhythm = _Looks(watch), watch.rhythm
@@ -197,30 +196,30 @@ async def _watch(store: Store, watch: Watch, served: str | None = None) -> bool:
 
 
 class _Looks:
-    """Looks again although the store did not answer, and says so once."""
+    """The looks of a watch; a store that does not answer is logged once and asked again."""
 
     def __init__(self, watch: Watch) -> None:
         self.took = 0.0  # seconds of processor time, the last time
         self._watch = watch
-        self._said = ""
+        self._failure = ""
 
     def look(self) -> bool:
         began = time.thread_time()
         try:
             done = self._watch.look()
         except StoreError as error:
-            if str(error) != self._said:
-                log.warning("what happens cannot be seen just now: %s", error)
-            self._said = str(error)
+            if str(error) != self._failure:
+                log.warning("cannot read the events just now: %s", error)
+            self._failure = str(error)
             return False
         finally:
             self.took = time.thread_time() - began
-        self._said = ""
+        self._failure = ""
         return done
 
 
 def _raise_plainly(group: BaseExceptionGroup[BaseException]) -> NoReturn:
-    """Task groups wrap whatever ends them; what weft raised on purpose is one sentence."""
+    """Raise the only error in nested groups, if it is weft's own; else raise the group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

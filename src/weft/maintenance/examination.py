@@ -19,10 +19,9 @@ from weft.config import command_line
 from weft.errors import InputError, WeftError
 from weft.model import Limit
 from weft.process import cgroup, run, sandbox
-from weft.project import project
 from weft.project.agent_list import WITHOUT_SANDBOX, explain_stopped
 from weft.project.agent_programs import Program, find_program
-from weft.project.project import Project
+from weft.project.project import Project, get_project
 from weft.project.site import agent_names, read_agent
 from weft.runs.attention import explain_silence
 from weft.store import Store
@@ -118,7 +117,7 @@ def _sandboxes(able: sandbox.Able) -> Finding:
 
 def _project(directory: Path, environment: Mapping[str, str], now: float) -> Iterator[Finding]:
     try:
-        place = project.find(directory, environment)
+        place = get_project(directory, environment)
     except WeftError as error:
         yield Finding(name="repository", good=False, text=str(error))
         return

@@ -67,13 +67,13 @@ class Project(Struct, frozen=True, kw_only=True):
         return Path(unquote(self.store_url.removeprefix("sqlite:///")))
 
 
-def find(directory: Path, environment: Mapping[str, str]) -> Project:
+def get_project(directory: Path, environment: Mapping[str, str]) -> Project:
     """Return the project of a directory, or the server's project."""
-    return find_elsewhere(directory, environment) or _here(directory, environment)
+    return find_server_project(directory, environment) or _here(directory, environment)
 
 
-def find_here(directory: Path, environment: Mapping[str, str]) -> Project:
-    """The project of a process that works on the store and the repository themselves."""
+def get_local_project(directory: Path, environment: Mapping[str, str]) -> Project:
+    """Return the project of a directory; refuse a server."""
     if environment.get(SERVER):
         raise InputError(
             f"This works on the store itself: leave out --server and {SERVER}, and name the store "
@@ -82,8 +82,8 @@ def find_here(directory: Path, environment: Mapping[str, str]) -> Project:
     return _here(directory, environment)
 
 
-def find_elsewhere(directory: Path, environment: Mapping[str, str]) -> Project | None:
-    """The project that a server has; None if no server was named."""
+def find_server_project(directory: Path, environment: Mapping[str, str]) -> Project | None:
+    """Return the project of a server; None if no server was named."""
 
     def own_token() -> Path | None:
         try:
@@ -107,7 +107,7 @@ def find_elsewhere(directory: Path, environment: Mapping[str, str]) -> Project |
 
 
 def _around(directory: Path) -> Path:
-    """The checkout around a directory, whose configuration counts here, or the directory itself."""
+    """Return the checkout around a directory, whose configuration counts, or the directory."""
     inside = directory.resolve()
     return next(
         (directory for directory in (inside, *inside.parents) if (directory / ".git").exists()),

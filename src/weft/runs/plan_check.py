@@ -20,7 +20,7 @@ from weft.git import NotARepository
 from weft.plan import plan_json
 from weft.plan.plan_records import Compiled, ParsedPlan, PlanTask, Problem, Severity
 from weft.process import ProgramMissing
-from weft.project.project import Project, find
+from weft.project.project import Project, get_project
 from weft.runs import plan_file
 from weft.runs.duration_estimates import DurationEstimates
 from weft.store import Store
@@ -111,7 +111,7 @@ def setting_of(project: Project, store: Store) -> Setting:
 
 def _project(directory: Path, environment: Mapping[str, str]) -> Project:
     try:
-        return find(directory, environment)
+        return get_project(directory, environment)
     except (NotARepository, ProgramMissing):
         settings = config.load(directory, environment)
         return Project(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
+from weft.charts.html_page import is_page
 from weft.cli.output import json_option, print_json, say
+from weft.cli.project_argument import pass_store
+from weft.cli.report import report_page
+from weft.cli.report.report_lines import lines
+from weft.runs.plan_file import write_over
+from weft.runs.report import as_json as to_json
+from weft.runs.report import read
+from weft.store import Store
 
 
 @click.command(name="report")
@@ -15,7 +22,10 @@ from weft.cli.output import json_option, print_json, say
 @click.option("--html", metavar="OUT", help="Write it as one HTML page to OUT.")
 @json_option
 @click.pass_obj
-def command(directory: Path, run: str | None, html: str | None, as_json: bool) -> None:
+@pass_store
+def command(
+    store: Store, directory: Path, run: str | None, html: str | None, as_json: bool
+) -> None:
     """Report on a run, or on the newest one.
 
     What ran when and on which slot, what waited for what, how much of every limit was in use,
@@ -24,18 +34,8 @@ def command(directory: Path, run: str | None, html: str | None, as_json: bool) -
 
     Example: weft report --html report.html
     """
-    from weft.project import project
-    from weft.runs.report import as_json as to_json
-    from weft.runs.report import read
-
-    found = project.find(directory, os.environ)
-    with found.open_store() as store:
-        report = read(store, run)
+    report = read(store, run)
     if html is not None:
-        from weft.charts.html_page import is_page
-        from weft.cli.report import report_page
-        from weft.runs.plan_file import write_over
-
         data = report_page.render(report).encode(errors="replace")
         write_over(directory / html, data, ours=is_page, kind="HTML page")
     if as_json:
@@ -43,7 +43,5 @@ def command(directory: Path, run: str | None, html: str | None, as_json: bool) -
     elif html is not None:
         click.echo(f"Wrote {html}.")
     else:
-        from weft.cli.report.report_lines import lines
-
         for line in lines(report):
             say(line)

@@ -30,11 +30,10 @@ class LiveView:
         self._next = 0.0
 
     def tell(self, line: str) -> None:
-        """Something has happened that people should hear of."""
         self._recent.append(line)
 
     def show(self, tracks: Sequence[RunTracker]) -> None:
-        """Draw, unless that was just done."""
+        """Draw, unless the last picture is younger than the pace."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -51,7 +50,7 @@ class LiveView:
 
 @contextmanager
 def open_view(store: Store) -> Iterator[LiveView]:
-    """A view for as long as the block lasts; the terminal is as before when it has ended."""
+    """Show a view while the block lasts, then restore the terminal."""
     log: deque[str] = deque(maxlen=1)
     with open_screen(log) as screen:
         yield LiveView(store, screen, log)

@@ -1,8 +1,7 @@
-"""From a picture to lines that fit a terminal of any size.
+"""The lines of a picture, for a terminal of any size.
 
-The height is shared out by importance: how far it is, what needs a person, who is at work, and
-then the rest. Whatever others wrote is shown letter by letter: it is neither markup nor able to
-steer the terminal.
+The height is shared out by importance: progress, needs for people, agents at work, then the rest.
+Text of plans and agents is shown letter by letter: it is no markup and cannot steer the terminal.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from weft.cli.output import printable
 from weft.cli.view.picture import AgentLine, Picture, RunPicture
 from weft.formats import dollars, duration, elapsed
 
-_FEW: Final = 3  # lines of a section that others must leave room for
+_FEW: Final = 3  # lines that a section gets before less important sections
 _WARNING: Final = re.compile(r"\[[^]]*\] (\S+ )?! ")  # its time, perhaps its run
 _NARROW: Final = 50  # columns below which an agent's line says less
 
 
 class _ViewSection(Struct, frozen=True, kw_only=True):
     lines: list[Text]
-    least: int  # lines it gets before a less important one gets any
+    least: int  # lines it gets before less important sections get any
     title: str = ""
 
 
 def draw(picture: Picture, width: int, height: int) -> list[Text]:
-    """At most `height` lines, none wider than `width`."""
+    """Return at most `height` lines, none wider than `width`."""
     if width < 1 or height < 1:
         return []
     sections = _sections(picture, width)
@@ -44,23 +43,25 @@ def draw(picture: Picture, width: int, height: int) -> list[Text]:
 
 
 def _sections(picture: Picture, width: int) -> list[_ViewSection]:
-    """The most important first, which is also how they stand on the screen."""
+    """List the sections, the most important first, in the order of the screen."""
     several = len(picture.runs) > 1
     head = [line for run in picture.runs for line in _head(run, width)]
     needs = [
-        _styled(f"! {_prefix(run, several)}{one}", "bold yellow")
+        _styled(f"! {_prefix(run, several)}{need}", "bold yellow")
         for run in picture.runs
-        for one in run.needs
+        for need in run.needs
     ]
     agents = [
-        _agent(one, _prefix(run, several), width) for run in picture.runs for one in run.agents
+        _agent(agent, _prefix(run, several), width) for run in picture.runs for agent in run.agents
     ]
-    gate = [_plain(f"  {_prefix(run, several)}{one}") for run in picture.runs for one in run.gate]
-    waits = [_plain(f"  {_prefix(run, several)}{one}") for run in picture.runs for one in run.waits]
-    limits = [_styled(f"  {one}", "yellow") for one in picture.limits]
+    gate = [_plain(f"  {_prefix(run, several)}{text}") for run in picture.runs for text in run.gate]
+    waits = [
+        _plain(f"  {_prefix(run, several)}{text}") for run in picture.runs for text in run.waits
+    ]
+    limits = [_styled(f"  {limit}", "yellow") for limit in picture.limits]
     recent = [
-        _styled(f"  {one}", "bold yellow" if _WARNING.match(one) else "dim")
-        for one in reversed(picture.recent)
+        _styled(f"  {line}", "bold yellow" if _WARNING.match(line) else "dim")
+        for line in reversed(picture.recent)
     ]
     notice = [_styled(picture.notice, "bold")] if picture.notice else []
     if not picture.runs:
@@ -78,10 +79,10 @@ def _sections(picture: Picture, width: int) -> list[_ViewSection]:
 
 
 def _share_out(sections: Sequence[_ViewSection], height: int) -> list[int]:
-    """Lines for each section: first its least, by importance, then as many as it has."""
+    """Return the lines of each section: first its least, by importance, then all it has."""
     rooms = [0] * len(sections)
     left = height
-    for most in (lambda one: min(one.least, len(one.lines)), lambda one: len(one.lines)):
+    for most in (lambda part: min(part.least, len(part.lines)), lambda part: len(part.lines)):
         for place, section in enumerate(sections):
             title = 1 if section.title and section.lines and not rooms[place] else 0
             wanted = most(section) - rooms[place]
@@ -112,7 +113,7 @@ def _head(run: RunPicture, width: int) -> list[Text]:
     cost = dollars(run.micro_usd) if run.micro_usd else ""
     state = "" if run.state == "running" else run.state
     facts = [run.run, state, elapsed(run.seconds), cost, left]
-    first = _styled(" · ".join(printable(one) for one in facts if one), "bold")
+    first = _styled(" · ".join(printable(fact) for fact in facts if fact), "bold")
     tail = " ".join([percent, ", ".join(part for part in (done, run.counts) if part)])
     room = max(5, min(40, width - cell_len(tail) - 2))
     full = round(room * run.share)
@@ -138,7 +139,7 @@ def _agent(line: AgentLine, prefix: str, width: int) -> Text:
 
 
 def _column(text: str, width: int) -> str:
-    """Exactly so wide if it fits, else as wide as it is."""
+    """Pad text to a width; leave longer text as it is."""
     return f"{text} " if cell_len(text) >= width else set_cell_size(text, width)
 
 
@@ -160,7 +161,7 @@ def _fit(line: Text, width: int) -> None:
 
 
 def about(seconds: float) -> str:
-    """A time that does not pretend to be exact."""
+    """Return a rounded time."""
     if seconds < 10:
         return "a few seconds"
     step = 5 if seconds < 60 else 30 if seconds < 600 else 60 if seconds < 3600 else 300

@@ -1,4 +1,4 @@
-"""What the live view shows, as plain records. How it looks is `draw`'s, where from `scenery`'s."""
+"""The records of the live view, made by `picture_builder` and drawn by `draw`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class RunPicture(Struct, frozen=True, kw_only=True):
     state: str
     seconds: float  # since it was submitted
     share: float  # of the work that is done
-    left: float | None  # seconds, as far as anybody knows
+    left: float | None  # seconds, estimated
     done: int
     all: int
     counts: str  # of tasks that are not done, by state
     micro_usd: int
-    needs: tuple[str, ...] = ()  # what a person is needed for
+    needs: tuple[str, ...] = ()  # for a person
     agents: tuple[AgentLine, ...] = ()
     gate: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
@@ -34,6 +34,6 @@ class RunPicture(Struct, frozen=True, kw_only=True):
 
 class Picture(Struct, frozen=True, kw_only=True):
     runs: tuple[RunPicture, ...]
-    limits: tuple[str, ...] = ()  # what rate limits leave, in words
-    recent: tuple[str, ...] = ()  # what happened last, the latest last
-    notice: str = ""  # what weft itself has to say
+    limits: tuple[str, ...] = ()  # lowered by rate limits, in words
+    recent: tuple[str, ...] = ()  # events, the latest last
+    notice: str = ""  # the latest warning of weft

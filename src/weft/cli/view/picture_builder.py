@@ -1,7 +1,7 @@
-"""From followed runs to a picture: who works, what waits for whom, how long it may take.
+"""The builder of pictures from followed runs: agents at work, waits and the time left.
 
-What costs something (asking why tasks wait, simulating the rest) is done every few seconds at
-most, and less often where it costs more.
+Costly parts (the reasons of waits, the simulation of the rest) are done every few seconds at most,
+and less often where they cost more.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from weft.store.limit_table import list_limits
 from weft.store.probe import probe
 from weft.words import count_states, task_state
 
-_PAUSE: Final = 1.0  # seconds between two looks at what costs something
-_SHARE: Final = 50  # and at least so many times what the last one took
-_ASKED: Final = 8  # ready tasks that are asked what they wait for
+_PAUSE: Final = 1.0  # seconds between two costly looks
+_SHARE: Final = 50  # and at least so many times as long as the last look took
+_ASKED: Final = 8  # ready tasks whose waits are read
 _GROUPS: Final = 6
 _NAMES: Final = 6
 _TREND: Final = 0.3  # how far a new estimate moves the one that is shown
 
 
 class _Known(Struct, kw_only=True):
-    """What was found out about a run, and holds for a while."""
+    """The results of the last costly look at a run."""
 
     share: float = 0.0
-    ends: float | None = None  # when, as far as anybody knows
+    ends: float | None = None  # time, estimated
     waits: tuple[str, ...] = ()
 
 
@@ -48,21 +48,21 @@ class Scenery(Struct, kw_only=True):
     _next: float = 0.0
 
     def look(self, tracks: Sequence[RunTracker]) -> None:
-        """Find out what costs something, unless that was just done."""
+        """Do the costly look, unless the last is too young."""
         if time.monotonic() < self._next and all(track.run in self._known for track in tracks):
             return
         now, begun = time.time(), time.thread_time()
         capacities = {}
-        found = []
+        lowered = []
         for limit in list_limits(self.store, now=now):
             capacities[limit.resource] = limit.effective
             provider = limit.resource.removeprefix("provider:")
             if provider != limit.resource and limit.effective < limit.capacity:
-                found.append(
+                lowered.append(
                     f"{provider} is rate limited: {limit.effective} at a time instead of "
                     f"{limit.capacity}, {limit.used} at work"
                 )
-        self.limits = tuple(found)
+        self.limits = tuple(lowered)
         for track in tracks:
             track.read_checks()
             known = self._known.setdefault(track.run, _Known())
@@ -76,7 +76,7 @@ class Scenery(Struct, kw_only=True):
         past = DurationEstimates(
             lambda agent, stage: durations(self.store, agent, stage), progress.attempts
         )
-        checks = [one.seconds for one in progress.gate.verdicts if one.seconds > 0]
+        checks = [verdict.seconds for verdict in progress.gate.verdicts if verdict.seconds > 0]
         ahead = predict_rest(
             progress.tasks,
             track.edges,
@@ -130,18 +130,18 @@ class Scenery(Struct, kw_only=True):
 
 
 def _slots(run: str, limits: dict[str, int]) -> int:
-    """How many tasks of a run can be at work at once."""
+    """Return the number of tasks of a run that can be at work at a time."""
     workers = sum(amount for name, amount in limits.items() if name.startswith("worker:"))
     bounds = [limits.get(f"run:{run}/agents"), limits.get(f"stage:{run}/implement")]
-    return max(1, min([workers, *(one for one in bounds if one is not None)]))
+    return max(1, min([workers, *(bound for bound in bounds if bound is not None)]))
 
 
 def _gate(track: RunTracker, now: float) -> Iterable[str]:
     names = {task.id: task.name for task in track.progress.tasks}
 
     def called(entries: Iterable[str]) -> str:
-        known = {one.id: one.tasks for one in track.progress.gate.entries}
-        tasks = [names.get(task, str(task)) for one in entries for task in known.get(one, ())]
+        known = {entry.id: entry.tasks for entry in track.progress.gate.entries}
+        tasks = [names.get(task, str(task)) for entry in entries for task in known.get(entry, ())]
         return _some(tasks) or "a candidate"
 
     under = {entry for check in track.checks for entry in check.entries}
@@ -149,11 +149,11 @@ def _gate(track: RunTracker, now: float) -> Iterable[str]:
         seconds = duration(max(0.0, now - check.since))
         yield f"testing {called(check.entries)}, for {seconds}"
     queue = [
-        one.id
-        for one in track.progress.gate.entries
-        if one.state == "queued" and one.id not in under
+        entry.id
+        for entry in track.progress.gate.entries
+        if entry.state == "queued" and entry.id not in under
     ]
-    landing = [one.id for one in track.progress.gate.entries if one.state == "landing"]
+    landing = [entry.id for entry in track.progress.gate.entries if entry.state == "landing"]
     if landing:
         yield f"landing {called(landing)}"
     if queue:
@@ -161,15 +161,15 @@ def _gate(track: RunTracker, now: float) -> Iterable[str]:
 
 
 def _waits(store: Store, track: RunTracker, now: float) -> Iterable[str]:
-    """What waits for what, in groups: those behind which the most wait first."""
+    """Yield the waiting tasks in groups, the largest group first."""
     progress = track.progress
     if progress.run.state == "waiting":
         yield "the run is waiting for a place among the runs (`weft limits`: runs)"
         return
     behind: dict[tuple[str, ...], list[str]] = {}
-    for one in list_holdups(progress.tasks, track.edges):
-        names = tuple(task.name for task in one.waiting)
-        behind.setdefault(names, []).append(f"{one.holder.name} ({task_state(one.holder)})")
+    for holdup in list_holdups(progress.tasks, track.edges):
+        names = tuple(task.name for task in holdup.waiting)
+        behind.setdefault(names, []).append(f"{holdup.holder.name} ({task_state(holdup.holder)})")
     for names, holders in list(behind.items())[:_GROUPS]:
         yield f"{_some(names)}: waiting for {_some(holders)}"
     for task in progress.tasks:
@@ -179,7 +179,7 @@ def _waits(store: Store, track: RunTracker, now: float) -> Iterable[str]:
 
 
 def _ready(store: Store, tasks: Sequence[Task], now: float) -> Iterable[str]:
-    """The best of the ready tasks by what keeps them from starting; the rest as a number."""
+    """Yield the first ready tasks, grouped by the reason of their wait; the rest as a number."""
     due = [task for task in tasks if task.state is State.READY and task.agent != HUMAN]
     due.sort(key=lambda task: (task.klass, task.priority, -task.path_seconds, task.id))
     groups: dict[str, list[str]] = {}
@@ -194,6 +194,6 @@ def _ready(store: Store, tasks: Sequence[Task], now: float) -> Iterable[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first few of many."""
+    """Join the first names of many."""
     more = f", … {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(names[:_NAMES]) + more

@@ -1,7 +1,7 @@
-"""The terminal: lines at their places, and everything as it was when we leave.
+"""The terminal of the live view: lines at their places, restored at the end.
 
-Only lines that differ from what stands there are written, so nothing flickers. The view has the
-alternate screen to itself; what weft logs meanwhile is kept and printed on the way out.
+Only changed lines are written, so the screen does not flicker. The view has the alternate screen
+to itself; weft's log lines are kept and printed at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEPT: Final = 100  # lines of the log that are printed in the end
 
 
 def is_possible() -> bool:
-    """Whether standard output is a terminal that is ours to draw on."""
+    """Tell whether standard output is a terminal that this process may draw on."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
         return False
     try:
@@ -45,7 +45,7 @@ class Screen:
         self._console = Console(
             file=io.StringIO(), force_terminal=True, markup=False, highlight=False, emoji=False
         )
-        self._lock = threading.RLock()  # whoever looks draws; a stop from the terminal interrupts
+        self._lock = threading.RLock()  # reentrant: SIGTSTP interrupts a thread that draws
         self._shown: list[Text] = []
         self._size = (0, 0)
         self._mode: list[object] | None = None
@@ -60,7 +60,7 @@ class Screen:
         return columns or 80, lines or 24
 
     def show(self, lines: Sequence[Text]) -> None:
-        """Write what differs from what stands there."""
+        """Write the lines that have changed."""
         with self._lock:
             if not self._on:
                 return
@@ -97,7 +97,7 @@ class Screen:
         return self._console.end_capture()
 
     def _write(self, text: str) -> None:
-        """A terminal that has gone is no reason to stop what is under way."""
+        """Write to the terminal; without a terminal stop drawing, not the run."""
         if not text:
             return
         try:
@@ -107,7 +107,7 @@ class Screen:
             self._on = False
 
     def _silence_keys(self) -> None:
-        """What is typed does not show; Ctrl-C and Ctrl-Z work as always."""
+        """Hide typed characters; Ctrl-C and Ctrl-Z work as always."""
         with suppress(OSError, ValueError, termios.error):
             descriptor = sys.stdin.fileno()
             self._mode = termios.tcgetattr(descriptor)
@@ -124,7 +124,7 @@ class Screen:
 
 @contextmanager
 def open_screen(log: deque[str]) -> Iterator[Screen]:
-    """A screen for as long as the block lasts, however it ends; `log` gets what weft logs."""
+    """Open a screen while the block lasts; `log` gets weft's log lines."""
     screen = Screen()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -141,7 +141,7 @@ def open_screen(log: deque[str]) -> Iterator[Screen]:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """Asked to end before or after the loops, which have an answer of their own."""
+    """End at SIGTERM before or after the loops, which handle it themselves."""
     sys.exit(128 + number)
 
 
@@ -158,7 +158,7 @@ def _handling(
 
 @contextmanager
 def _logging_to(log: deque[str]) -> Iterator[None]:
-    """Log to the view, and print all of it afterwards."""
+    """Log to the view, and print the log lines afterwards."""
     keeper = _Keeper(log)
     root = logging.getLogger()
     before = root.handlers[:]
