@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from attempt.attempt_project import Ground
+from attempt.attempt_project import AttemptProject
 from wait_until import PATIENCE, wait_until
 from weft.errors import AlreadyEnded
 from weft.process.attempt_files import STDIN
@@ -28,8 +28,8 @@ from weft.swarm.identity import LOCAL
 from weft.swarm.inbox import send_message
 
 
-class House(Ground):
-    """A ground with a server."""
+class ServedProject(AttemptProject):
+    """An attempt project with a server."""
 
     def __init__(self, root: Path, url: str) -> None:
         super().__init__(root, url)
@@ -148,18 +148,18 @@ class Tools:
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
     """One for all tests, which keep to tasks of their own: a server takes seconds to start."""
-    place = tmp_path_factory.mktemp("house")
+    place = tmp_path_factory.mktemp("project")
     with made_in(place) as made:
         made.open()
         yield made
 
 
 @contextmanager
-def made_in(place: Path) -> Iterator[House]:
-    """A house whose server is not open yet."""
-    made = House(place / "project", f"sqlite:///{place / 'store' / 'weft.db'}")
+def made_in(place: Path) -> Iterator[ServedProject]:
+    """A project whose server is not open yet."""
+    made = ServedProject(place / "project", f"sqlite:///{place / 'store' / 'weft.db'}")
     made.tune("", lead_turns=3)
     made.lead()
     try:

@@ -80,9 +80,9 @@ ELSEWHERE = {
 
 
 @pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A project with a past, and a server that has it."""
-    place = tmp_path_factory.mktemp("yard")
+    place = tmp_path_factory.mktemp("remote")
     project = Project(place / "project", f"sqlite:///{place / 'weft.db'}")
     project.write(plan("One: a.txt: write a.txt hello", "Two: b.txt: write b.txt there"))
     done = project.weft("run", "plan.md", "--json")
@@ -110,12 +110,12 @@ def test_every_operation_on_the_repository_is_offered_and_can_travel() -> None:
             msgspec.json.Decoder(hint)
 
 
-def test_who_looks_sees_the_same_over_a_server(yard: Served) -> None:
-    run = yard.project.rows("SELECT id FROM runs")[0]["id"]
+def test_who_looks_sees_the_same_over_a_server(remote: Served) -> None:
+    run = remote.project.rows("SELECT id FROM runs")[0]["id"]
 
     for arguments in LOOKS.values():
         asked = [run if one == "RUN" else one for one in arguments]
-        here, there = yard.here(*asked), yard.weft(*asked)
+        here, there = remote.here(*asked), remote.weft(*asked)
         assert _told(here) == _told(there), arguments
         assert here.returncode == 0, arguments
         assert here.stdout, arguments
@@ -125,9 +125,9 @@ def _told(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_who_steers_is_told_the_same_over_a_server(yard: Served) -> None:
+def test_who_steers_is_told_the_same_over_a_server(remote: Served) -> None:
     for run in ("beside", "afar"):
-        _submit(yard.project.url, run)
+        _submit(remote.project.url, run)
 
     def steer(weft: Callable[..., subprocess.CompletedProcess[str]], run: str) -> list[object]:
         found: list[object] = []
@@ -137,10 +137,10 @@ def test_who_steers_is_told_the_same_over_a_server(yard: Served) -> None:
             assert done.stderr == "", command
         return found
 
-    assert steer(yard.here, "beside") == steer(yard.weft, "afar")
+    assert steer(remote.here, "beside") == steer(remote.weft, "afar")
     question = "SELECT name, state, reason FROM tasks WHERE run = ? ORDER BY id"
-    assert yard.project.rows(question, "afar") == yard.project.rows(question, "beside")
-    assert {one["state"] for one in yard.project.rows(question, "afar")} >= {"done", "cancelled"}
+    assert remote.project.rows(question, "afar") == remote.project.rows(question, "beside")
+    assert {one["state"] for one in remote.project.rows(question, "afar")} >= {"done", "cancelled"}
 
 
 def _submit(url: str, run: str) -> None:
@@ -154,80 +154,80 @@ def _submit(url: str, run: str) -> None:
         submit_run(store, NewRun(id=run, repo="nowhere"), tasks, now=1.0)
 
 
-def test_limits_drains_and_agents_are_set_for_all(yard: Served) -> None:
-    assert yard.answer("limits", "set", "llm", "7", "--json")["before"] == 12
-    assert yard.project.answer("limits", "set", "llm", "12", "--json")["before"] == 7
-    assert yard.answer("drain", "--json")["changed"]
-    assert not yard.project.answer("drain", "--json")["changed"]
-    assert yard.answer("drain", "--undo", "--json")["changed"]
-    assert yard.answer("agents", "resume", "implement", "--json")["resumed"] is False
+def test_limits_drains_and_agents_are_set_for_all(remote: Served) -> None:
+    assert remote.answer("limits", "set", "llm", "7", "--json")["before"] == 12
+    assert remote.project.answer("limits", "set", "llm", "12", "--json")["before"] == 7
+    assert remote.answer("drain", "--json")["changed"]
+    assert not remote.project.answer("drain", "--json")["changed"]
+    assert remote.answer("drain", "--undo", "--json")["changed"]
+    assert remote.answer("agents", "resume", "implement", "--json")["resumed"] is False
 
 
-def test_an_agent_is_tried_where_it_is(yard: Served) -> None:
-    told = yard.answer("agents", "test", "implement", "--json")
+def test_an_agent_is_tried_where_it_is(remote: Served) -> None:
+    told = remote.answer("agents", "test", "implement", "--json")
     assert (told["works"], told["problem"]) == (True, None)
 
 
-def test_what_is_about_this_machine_stays_here(yard: Served, tmp_path: Path) -> None:
+def test_what_is_about_this_machine_stays_here(remote: Served, tmp_path: Path) -> None:
     fresh = make_repository(tmp_path / "fresh")
-    done = yard.weft("-C", str(fresh), "init", "--json")
+    done = remote.weft("-C", str(fresh), "init", "--json")
     assert json.loads(done.stdout)["root"] == str(fresh)
     for command in ("worker", "serve"):
-        assert_one_sentence(yard.weft(command), 2, "--server", "WEFT_STORE")
+        assert_one_sentence(remote.weft(command), 2, "--server", "WEFT_STORE")
 
 
-def test_errors_are_the_same_sentence_with_the_same_exit_code(yard: Served) -> None:
+def test_errors_are_the_same_sentence_with_the_same_exit_code(remote: Served) -> None:
     for asked in (("why", "999"), ("retry", "1"), ("diff", "nothing"), ("verify", "nothing")):
-        here, there = yard.here(*asked), yard.weft(*asked)
+        here, there = remote.here(*asked), remote.weft(*asked)
         assert here.returncode in (1, 2)
         assert _told(here) == _told(there)
 
 
-def test_a_plan_runs_to_its_end_over_a_server(yard: Served) -> None:
+def test_a_plan_runs_to_its_end_over_a_server(remote: Served) -> None:
     """Checked here, submitted there, followed here, marked here."""
-    path = yard.elsewhere / "later.md"
+    path = remote.elsewhere / "later.md"
     text = plan("Three: c.txt: write c.txt three", "Four: d.txt: write d.txt four")
     path.write_text(text)
-    done = yard.weft("run", "later.md", "--dry-run")
+    done = remote.weft("run", "later.md", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert "  agent   " in done.stdout, "those that are there"
-    refused = yard.weft("run", "later.md", "--dry-run", "--into", "main")
+    refused = remote.weft("run", "later.md", "--dry-run", "--into", "main")
     assert_one_sentence(refused, 2, "--into main", "checked out")
-    with worker(yard.project):
-        done = yard.weft("run", "later.md", "--into", "taken", "--json")
+    with worker(remote.project):
+        done = remote.weft("run", "later.md", "--into", "taken", "--json")
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         assert {one["state"] for one in told["tasks"]} == {"done"}
         assert told["into"]["text"].startswith("taken is at ")
-        assert git(yard.project.root, "show", "taken:c.txt").strip() == "three"
+        assert git(remote.project.root, "show", "taken:c.txt").strip() == "three"
         marked = path.read_text()
         assert marked.count("[x]") == 2
         assert without_marks(marked) == text
-        assert_one_sentence(yard.weft("run", "--resume"), 2, "no unfinished run")
+        assert_one_sentence(remote.weft("run", "--resume"), 2, "no unfinished run")
 
         hello = "Say hello\n\nscript: say hello"
-        answered = yard.answer("do", hello, "--files", "none", "--json")
+        answered = remote.answer("do", hello, "--files", "none", "--json")
         assert answered["state"] == "done"
-        refused = yard.weft("do", "x", "--agent", "nobody")
+        refused = remote.weft("do", "x", "--agent", "nobody")
         assert_one_sentence(refused, 2, "There is no agent 'nobody'")
 
 
-def test_a_server_does_not_choose_the_file_that_marks_are_written_to(yard: Served) -> None:
-    named, other = yard.elsewhere / "named.md", yard.elsewhere / "other.md"
+def test_a_server_does_not_choose_the_file_that_marks_are_written_to(remote: Served) -> None:
+    named, other = remote.elsewhere / "named.md", remote.elsewhere / "other.md"
     text = plan("One: e.txt: write e.txt e")
     for run, path in (("chosen-1", other), ("chosen-2", named)):
         path.write_text(text)
-        with open_store(yard.project.url) as store:
+        with open_store(remote.project.url) as store:
             new = NewRun(id=run, repo="nowhere", plan=str(path))
             submit_run(store, new, [NewTask(name="1.1", agent=HUMAN)], now=1.0)
-        assert yard.here("cancel", run).returncode == 0
-    done = yard.weft("run", "--resume", "chosen-1", "--no-tty")
+        assert remote.here("cancel", run).returncode == 0
+    done = remote.weft("run", "--resume", "chosen-1", "--no-tty")
     assert done.returncode == 1
     assert other.read_text() == text
     assert "weft run FILE --resume chosen-1" in done.stderr
-    refused = yard.weft("run", "named.md", "--resume", "chosen-1")
+    refused = remote.weft("run", "named.md", "--resume", "chosen-1")
     assert_one_sentence(refused, 2, "chosen-1", "other.md", "named.md")
-    done = yard.weft("run", "named.md", "--resume", "chosen-2", "--no-tty")
+    done = remote.weft("run", "named.md", "--resume", "chosen-2", "--no-tty")
     assert done.returncode == 1
     assert named.read_text() != text
     assert without_marks(named.read_text()) == text
@@ -244,40 +244,42 @@ def worker(project: Project) -> Iterator[None]:
         process.wait()
 
 
-def test_who_follows_goes_on_when_the_server_is_back(yard: Served) -> None:
-    (yard.elsewhere / "slow.md").write_text(plan("Slow: s.txt: say begun; sleep 4; write s.txt s"))
-    with worker(yard.project), yard.started("run", "slow.md", "--no-tty") as run:
-        wait_until(lambda: _running(yard))
-        name = yard.project.rows("SELECT id FROM runs WHERE state <> 'ended'")[0]["id"]
+def test_who_follows_goes_on_when_the_server_is_back(remote: Served) -> None:
+    (remote.elsewhere / "slow.md").write_text(
+        plan("Slow: s.txt: say begun; sleep 4; write s.txt s")
+    )
+    with worker(remote.project), remote.started("run", "slow.md", "--no-tty") as run:
+        wait_until(lambda: _running(remote))
+        name = remote.project.rows("SELECT id FROM runs WHERE state <> 'ended'")[0]["id"]
         with (
-            yard.started("logs", "-f", f"{name}/1.1") as logs,
-            yard.started("watch", name, "--no-tty") as watch,
+            remote.started("logs", "-f", f"{name}/1.1") as logs,
+            remote.started("watch", name, "--no-tty") as watch,
         ):
             assert logs.stdout is not None
             assert logs.stdout.readline()
             assert watch.stdout is not None
             assert watch.stdout.readline()
-            yard.stop()
-            yard.start_again()
+            remote.stop()
+            remote.start_again()
             for process in (run, logs, watch):
                 said, complaints = process.communicate(timeout=PATIENCE)
                 assert process.returncode == 0, (process.args, said, complaints)
                 assert "Traceback" not in complaints
-    assert git(yard.project.root, "show", f"weft/{name}:s.txt").strip() == "s"
+    assert git(remote.project.root, "show", f"weft/{name}:s.txt").strip() == "s"
 
 
-def _running(yard: Served) -> bool:
-    return bool(yard.project.rows("SELECT 1 AS one FROM tasks WHERE state = 'running'"))
+def _running(remote: Served) -> bool:
+    return bool(remote.project.rows("SELECT 1 AS one FROM tasks WHERE state = 'running'"))
 
 
-def test_what_was_done_is_not_done_again_when_its_answer_is_lost(yard: Served) -> None:
-    before = yard.project.rows("SELECT count(*) AS n FROM tasks")[0]["n"]
-    with losing_answers(yard.port, 1) as port:
+def test_what_was_done_is_not_done_again_when_its_answer_is_lost(remote: Served) -> None:
+    before = remote.project.rows("SELECT count(*) AS n FROM tasks")[0]["n"]
+    with losing_answers(remote.port, 1) as port:
         url = f"http://127.0.0.1:{port}"
-        with RemoteStore(Server(url=url, token=yard.token)) as store:
+        with RemoteStore(Server(url=url, token=remote.token)) as store:
             task = submit(store, NewTask(name="once"), repo="nowhere", now=1.0)
             assert cancel(store, task, now=2.0)
-    assert yard.project.rows("SELECT count(*) AS n FROM tasks")[0]["n"] == before + 1
+    assert remote.project.rows("SELECT count(*) AS n FROM tasks")[0]["n"] == before + 1
 
 
 @contextmanager
@@ -323,8 +325,10 @@ def _request(caller: socket.socket) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
-def test_no_path_of_a_caller_reaches_the_files(yard: Served) -> None:
-    place = find_server_project(yard.elsewhere, {"WEFT_SERVER": yard.url, "WEFT_TOKEN": yard.token})
+def test_no_path_of_a_caller_reaches_the_files(remote: Served) -> None:
+    place = find_server_project(
+        remote.elsewhere, {"WEFT_SERVER": remote.url, "WEFT_TOKEN": remote.token}
+    )
     assert place is not None
     attempt = AttemptName(task=1, number=1)
     for store, offset in (("../../x", 0), ("", 0), ("/etc", 0), ("a" * 32, -1)):
@@ -342,80 +346,80 @@ def test_no_path_of_a_caller_reaches_the_files(yard: Served) -> None:
         )
 
 
-def test_tokens_are_asked_for_and_bound(yard: Served) -> None:
+def test_tokens_are_asked_for_and_bound(remote: Served) -> None:
     def ps(token: str, *asked: str) -> subprocess.CompletedProcess[str]:
-        return yard.weft(*(asked or ("ps",)), WEFT_TOKEN=token)
+        return remote.weft(*(asked or ("ps",)), WEFT_TOKEN=token)
 
-    reader = make_token(yard.project.url, "read")
+    reader = make_token(remote.project.url, "read")
     assert ps(reader).returncode == 0
     for done in (ps(reader, "drain"), ps(reader, "token", "list"), ps(reader, "clean")):
         assert_one_sentence(done, 1, "admin")
-    assert_one_sentence(ps(make_token(yard.project.url, "read", tenant="t")), 1, "tenant")
+    assert_one_sentence(ps(make_token(remote.project.url, "read", tenant="t")), 1, "tenant")
     wrong = f"weft_{'0' * 12}_{'x' * 43}"
-    for done in (ps(wrong), ps(""), yard.weft("ps", WEFT_TOKEN="a\nb")):
+    for done in (ps(wrong), ps(""), remote.weft("ps", WEFT_TOKEN="a\nb")):
         assert_one_sentence(done, 2 if "no token:" in done.stderr else 1, "WEFT_TOKEN")
         assert wrong not in done.stderr
-    kept = yard.elsewhere / "token"
+    kept = remote.elsewhere / "token"
     kept.write_text(f"{reader}\n")
-    done = yard.weft("--token-file", str(kept), "ps")
+    done = remote.weft("--token-file", str(kept), "ps")
     assert done.returncode == 0, done.stderr
 
 
-def test_who_asks_and_when_is_known_to_the_server_and_not_believed(yard: Served) -> None:
+def test_who_asks_and_when_is_known_to_the_server_and_not_believed(remote: Served) -> None:
     def forge(token: str) -> Dispatched:
-        with RemoteStore(Server(url=yard.url, token=token)) as store:
+        with RemoteStore(Server(url=remote.url, token=token)) as store:
             return send(store, LOCAL, NewWork(text="x"), now=-1.0)
 
-    url = yard.project.url
+    url = remote.project.url
     for scopes, tenant in (("read",), None), (("work",), None), (("work",), "guests"):
         with pytest.raises(Forbidden):
             forge(make_token(url, *scopes, tenant=tenant))
     admin = make_token(url, "admin")
     sent = forge(admin)
-    [task] = yard.project.rows("SELECT created_by, since FROM tasks WHERE id = ?", sent.task)
+    [task] = remote.project.rows("SELECT created_by, since FROM tasks WHERE id = ?", sent.task)
     assert task["created_by"] == f"token {admin.split('_')[1]}"
     assert task["since"] > 1e9
 
 
-def test_a_task_is_cancelled_by_whoever_does_not_wait_for_it(yard: Served) -> None:
+def test_a_task_is_cancelled_by_whoever_does_not_wait_for_it(remote: Served) -> None:
     text = "Wait\n\nscript: sleep 60"
-    with worker(yard.project), yard.started("do", text, "--files", "none") as do:
+    with worker(remote.project), remote.started("do", text, "--files", "none") as do:
         assert do.stdout is not None
         assert "attempt 1" in do.stdout.readline()
         do.send_signal(signal.SIGINT)
         _, complaints = do.communicate(timeout=PATIENCE)
         assert do.returncode == 130, complaints
-    [task] = yard.project.rows("SELECT state FROM tasks ORDER BY id DESC LIMIT 1")
+    [task] = remote.project.rows("SELECT state FROM tasks ORDER BY id DESC LIMIT 1")
     assert task["state"] == "cancelled"
 
 
-def test_a_loopback_server_takes_the_token_it_left_for_its_user(yard: Served) -> None:
-    done = yard.here("--server", yard.url, "ps", "--json")
+def test_a_loopback_server_takes_the_token_it_left_for_its_user(remote: Served) -> None:
+    done = remote.here("--server", remote.url, "ps", "--json")
     assert done.returncode == 0, done.stderr
 
 
-def test_where_no_server_is_there_is_one_sentence(yard: Served) -> None:
+def test_where_no_server_is_there_is_one_sentence(remote: Served) -> None:
     def ps(url: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        known = {**yard.environment, **environment}
-        return yard.warm.weft(yard.elsewhere, known, "--server", url, "ps")
+        known = {**remote.environment, **environment}
+        return remote.warm.weft(remote.elsewhere, known, "--server", url, "ps")
 
     assert_one_sentence(ps("http://127.0.0.1:1"), 2, "no server", "weft serve")
     assert_one_sentence(ps("http://weft.invalid:1"), 2, "in the clear", "WEFT_INSECURE")
     assert_one_sentence(ps("http://me:secret@127.0.0.1:1"), 2, "no name or password")
     assert_one_sentence(ps("ftp://127.0.0.1"), 2, "names no server")
-    assert_one_sentence(ps(yard.url.replace("http:", "https:")), 2, "no TLS")
+    assert_one_sentence(ps(remote.url.replace("http:", "https:")), 2, "no TLS")
     assert_one_sentence(ps("https://weft.invalid:1"), 2, "no server at https://weft.invalid:1")
     assert_one_sentence(
         ps("http://weft.invalid:1", WEFT_INSECURE="1"), 2, "no server", "nobody knows that name"
     )
 
 
-def test_records_of_the_store_are_whole_after_the_journey(yard: Served) -> None:
+def test_records_of_the_store_are_whole_after_the_journey(remote: Served) -> None:
     """Numbers, enumerations and tuples come back as what they were, not merely alike."""
-    url = yard.project.url
+    url = remote.project.url
     with (
         open_store(url) as here,
-        RemoteStore(Server(url=yard.url, token=make_token(url, "read"))) as there,
+        RemoteStore(Server(url=remote.url, token=make_token(url, "read"))) as there,
     ):
         task = explain_task(there, "1", now=0).task
         assert explain_task(here, "1", now=0) == explain_task(there, "1", now=0)

@@ -115,7 +115,7 @@ REFUSALS = (
 
 
 @dataclass
-class World:
+class RightsServer:
     """A server, a client for each token, and the things that calls are about."""
 
     server: Server
@@ -125,7 +125,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsServer]:
     directory: Path = tmp_path_factory.mktemp("rights")
     with serving(directory, f"sqlite:///{directory / 'weft.db'}") as server:
         own, other = (server.client(server.make_token(tenant=name)) for name in ("acme", "other"))
@@ -143,7 +143,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "lead": _make(server, "read", "work", tenant="acme", fence=fence),
         }
         clients = {kind: server.client(text) for kind, text in texts.items()}
-        yield World(server, clients, named, foreign)
+        yield RightsServer(server, clients, named, foreign)
 
 
 def _make(server: Server, *scopes: str, tenant: str | None = None, fence: int | None = None) -> str:
@@ -218,14 +218,14 @@ def _anonymous(operation: str) -> str:
     return operation
 
 
-def test_every_operation_of_every_face_has_a_rule(world: World) -> None:
-    assert {_anonymous(one) for one in HTTP} == _documented(world.server)
+def test_every_operation_of_every_face_has_a_rule(rights: RightsServer) -> None:
+    assert {_anonymous(one) for one in HTTP} == _documented(rights.server)
     assert set(MCP) == set(TOOLS)
 
 
-def test_every_route_is_documented_or_has_a_rule(world: World) -> None:
-    found = get_local_project(world.server.root, {"WEFT_STORE": world.server.store_url})
-    with open_store(world.server.store_url) as store:
+def test_every_route_is_documented_or_has_a_rule(rights: RightsServer) -> None:
+    found = get_local_project(rights.server.root, {"WEFT_STORE": rights.server.store_url})
+    with open_store(rights.server.store_url) as store:
         app = create_app(found, store, hosts=("127.0.0.1",), mounted={})
         documented = set(app.openapi()["paths"])
         routes = {str(vars(route)["path"]) for route in app.routes if "path" in vars(route)}
@@ -241,51 +241,53 @@ def test_every_route_is_documented_or_has_a_rule(world: World) -> None:
 
 @pytest.mark.parametrize("operation", HTTP)
 def test_an_operation_over_http_is_allowed_or_refused_as_its_rule_says(
-    world: World, operation: str
+    rights: RightsServer, operation: str
 ) -> None:
     allowed, body = HTTP[operation]
     found = {
         kind
-        for kind, client in world.clients.items()
-        if _status(client, operation, body, world.named) not in (401, 403)
+        for kind, client in rights.clients.items()
+        if _status(client, operation, body, rights.named) not in (401, 403)
     }
     assert found == allowed
 
 
 @pytest.mark.parametrize("operation", [one for one in HTTP if "{" in one])
-def test_no_token_of_a_tenant_succeeds_with_what_is_anothers(world: World, operation: str) -> None:
+def test_no_token_of_a_tenant_succeeds_with_what_is_anothers(
+    rights: RightsServer, operation: str
+) -> None:
     body = HTTP[operation][1]
     for kind in ("tenant read", "tenant work", "attempt", "lead"):
-        status = _status(world.clients[kind], operation, body, world.foreign)
+        status = _status(rights.clients[kind], operation, body, rights.foreign)
         assert status in (403, 404, 409), kind
 
 
 @pytest.mark.parametrize("tool", MCP)
-def test_a_tool_is_allowed_or_refused_as_its_rule_says(world: World, tool: str) -> None:
+def test_a_tool_is_allowed_or_refused_as_its_rule_says(rights: RightsServer, tool: str) -> None:
     allowed, given = MCP[tool]
     found = set()
-    for kind, client in world.clients.items():
-        said = _tool(client, tool, given, world.named)
+    for kind, client in rights.clients.items():
+        said = _tool(client, tool, given, rights.named)
         if not any(refusal in said for refusal in REFUSALS):
             found.add(kind)
     assert found == allowed
 
 
 @pytest.mark.parametrize("operation", UNDOCUMENTED)
-def test_what_is_in_no_document_is_about_all_tenants(world: World, operation: str) -> None:
+def test_what_is_in_no_document_is_about_all_tenants(rights: RightsServer, operation: str) -> None:
     found = {
         kind
-        for kind, client in world.clients.items()
-        if _status(client, operation, None, world.named) not in (401, 403)
+        for kind, client in rights.clients.items()
+        if _status(client, operation, None, rights.named) not in (401, 403)
     }
     assert found == UNDOCUMENTED[operation]
 
 
 @pytest.mark.parametrize("kind", TOKENS)
 def test_a_verb_by_name_is_for_admins_and_one_that_looks_for_readers_of_all(
-    world: World, kind: str
+    rights: RightsServer, kind: str
 ) -> None:
-    client = world.clients[kind]
+    client = rights.clients[kind]
     call = {"args": [], "kwargs": {"no_such_argument": 1}}  # so that nothing is carried out
     wrong = []
     for face, offered in (("verbs", all_verbs()), ("operations", operations())):

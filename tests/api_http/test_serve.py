@@ -86,7 +86,7 @@ def test_it_works_too_and_its_own_agents_end_before_it_does(tmp_path: Path) -> N
         assert server.kill(signal.SIGTERM) == 0
 
 
-class Crew:
+class TaskTakers:
     """Agents that take tasks and finish them, whatever happens to the server meanwhile."""
 
     def __init__(self, client: Client, count: int) -> None:
@@ -149,7 +149,7 @@ def test_a_server_killed_under_a_hundred_who_wait_loses_and_doubles_nothing(
 ) -> None:
     with serving(tmp_path, url) as server:
         client = server.client()
-        crew = Crew(client, 100)
+        takers = TaskTakers(client, 100)
         try:
             wait_until(lambda: len(client.get("/v1/agents?most=200")["agents"]) == 100)
             tasks = [client.send(str(number)) for number in range(10)]
@@ -158,10 +158,10 @@ def test_a_server_killed_under_a_hundred_who_wait_loses_and_doubles_nothing(
             tasks += [client.send(str(number)) for number in range(10, 20)]
             wait_until(lambda: all(client.state(one) == "done" for one in tasks))
         finally:
-            crew.stop()
-        fences = [fence for _, fence in crew.given]
+            takers.stop()
+        fences = [fence for _, fence in takers.given]
         assert len(set(fences)) == len(fences), "an attempt was given to two"
-        assert sorted(crew.finished) == sorted(tasks), "a task was ended twice, or by nobody"
+        assert sorted(takers.finished) == sorted(tasks), "a task was ended twice, or by nobody"
         attempts = client.get("/v1/cost")["runs"][0]["tasks"]
         assert [one["attempts"] for one in attempts] == [1] * len(tasks)
 

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from mcp_project import house
+from mcp_project import project
 
-__all__ = ["house"]
+__all__ = ["project"]

@@ -17,7 +17,7 @@ import pytest
 
 from attempt.attempt_project import SETTLED
 from databases import look
-from mcp_project import House, call, lines
+from mcp_project import ServedProject, call, lines
 from wait_until import PATIENCE, wait_until
 from weft.model import State
 from weft.runs.preparation import RunOptions
@@ -36,17 +36,17 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def submit_after(house: House, need: int, *script: str) -> int:
+def submit_after(project: ServedProject, need: int, *script: str) -> int:
     """A task of weft's own that needs another."""
     work = NewWork(
         text=lines(*script),
         agent="scripted",
         needs=(need,),
         files=("a.txt",),
-        repo=str(house.root / ".git"),
+        repo=str(project.root / ".git"),
         stage="implement",
     )
-    return send(house.store, LOCAL, work, now=time.time()).task
+    return send(project.store, LOCAL, work, now=time.time()).task
 
 
 PLAN = "## Phase 1: One\n\n- [ ] Task 1: Write it\n  <!-- files: c.txt -->\n"
@@ -80,30 +80,30 @@ MAY_NOT: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 async def test_an_attempts_token_does_what_its_task_needs_and_nothing_else(
-    house: House, tmp_path: Path
+    project: ServedProject, tmp_path: Path
 ) -> None:
-    needed = house.submit("answer There it is", files=())
-    own = submit_after(house, needed, f"wait {tmp_path}/go")
-    other = house.submit(f"wait {tmp_path}/go", files=())
-    token = house.token_of(own)
-    wait_until(lambda: house.state(other) is State.RUNNING)
+    needed = project.submit("answer There it is", files=())
+    own = submit_after(project, needed, f"wait {tmp_path}/go")
+    other = project.submit(f"wait {tmp_path}/go", files=())
+    token = project.token_of(own)
+    wait_until(lambda: project.state(other) is State.RUNNING)
     named = {
         "needed": needed,
         "own": own,
         "other": other,
-        "foreign": house.attempts(other)[-1].fence,
+        "foreign": project.attempts(other)[-1].fence,
     }
     with anyio.fail_after(PATIENCE):
-        async with house.over_http(token) as tools:
+        async with project.over_http(token) as tools:
             for what, (tool, given) in MAY.items():
                 assert await tools(tool, **_filled(given, named)), what
-            before = rows(house)
+            before = rows(project)
             for what, (tool, given) in MAY_NOT.items():
                 assert await tools.refused(tool, **_filled(given, named)), what
-            assert rows(house) == before  # and nothing came of it
+            assert rows(project) == before  # and nothing came of it
             shown = await tools("get_task", task=needed)
             assert shown["result"] == "There it is"
-            house.tell(own, "Mind the cache.")
+            project.tell(own, "Mind the cache.")
             heard = await tools("poll_task")
             assert heard["messages"] == [{"sender": "local", "text": "Mind the cache."}]
             assert (await tools("store_progress", text="x"))["messages"] == heard["messages"]
@@ -113,14 +113,14 @@ async def test_an_attempts_token_does_what_its_task_needs_and_nothing_else(
 
 
 async def test_a_leads_token_may_also_look_around_and_send_work(
-    house: House, tmp_path: Path
+    project: ServedProject, tmp_path: Path
 ) -> None:
-    house.agent("closed")
-    request = check(house.project(), lines(f"wait {tmp_path}/go"), files=[], agent="lead")
-    own = submit_task(house.project(), house.store, request)
-    other = house.submit(f"wait {tmp_path}/go", files=())
+    project.agent("closed")
+    request = check(project.project(), lines(f"wait {tmp_path}/go"), files=[], agent="lead")
+    own = submit_task(project.project(), project.store, request)
+    other = project.submit(f"wait {tmp_path}/go", files=())
     with anyio.fail_after(PATIENCE):
-        async with house.over_http(house.token_of(own)) as tools:
+        async with project.over_http(project.token_of(own)) as tools:
             for what in (
                 "look at another task",
                 "ask why another waits",
@@ -148,40 +148,40 @@ def _filled(given: dict[str, Any], named: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def rows(house: House) -> list[Any]:
+def rows(project: ServedProject) -> list[Any]:
     tables = ("tasks", "leases", "claims", "workers", "runs", "messages")
-    return [look(house.url, f"SELECT COUNT(*) AS n FROM {table}") for table in tables] + [
-        look(house.url, "SELECT id, state, files FROM tasks ORDER BY id")
+    return [look(project.url, f"SELECT COUNT(*) AS n FROM {table}") for table in tables] + [
+        look(project.url, "SELECT id, state, files FROM tasks ORDER BY id")
     ]
 
 
 async def test_it_is_refused_once_its_attempt_has_ended_or_was_cancelled(
-    house: House, tmp_path: Path
+    project: ServedProject, tmp_path: Path
 ) -> None:
-    ended = house.submit(f"wait {tmp_path}/go", files=())
-    cancelled = house.submit("hang", files=())
-    tokens = [house.token_of(ended), house.token_of(cancelled)]
-    assert [ask(house, one) for one in tokens] == [200, 200]
+    ended = project.submit(f"wait {tmp_path}/go", files=())
+    cancelled = project.submit("hang", files=())
+    tokens = [project.token_of(ended), project.token_of(cancelled)]
+    assert [ask(project, one) for one in tokens] == [200, 200]
     (tmp_path / "go").touch()
-    cancel(house.store, cancelled, now=time.time())
-    wait_until(lambda: house.state(ended) is State.DONE)
-    wait_until(lambda: f"{cancelled}.1" not in house.marked().values())
-    wait_until(lambda: [ask(house, one) for one in tokens] == [401, 401])
+    cancel(project.store, cancelled, now=time.time())
+    wait_until(lambda: project.state(ended) is State.DONE)
+    wait_until(lambda: f"{cancelled}.1" not in project.marked().values())
+    wait_until(lambda: [ask(project, one) for one in tokens] == [401, 401])
 
 
-async def test_who_shows_no_token_or_a_wrong_one_hears_nothing(house: House) -> None:
-    good = house.give_token("read")
-    assert ask(house, good) == 200
+async def test_who_shows_no_token_or_a_wrong_one_hears_nothing(project: ServedProject) -> None:
+    good = project.give_token("read")
+    assert ask(project, good) == 200
     wrong = good[:-1] + ("a" if good[-1] != "a" else "b")
     for shown in ("x", wrong, good.upper(), f"{good} {good}"):
-        assert ask(house, shown) == 401
+        assert ask(project, shown) == 401
     async with httpx2.AsyncClient() as client:
-        assert (await client.post(house.mcp, json={})).status_code == 401
+        assert (await client.post(project.mcp, json={})).status_code == 401
         headers = {"Authorization": f"Bearer {good}"}
-        assert (await client.get(house.mcp, headers=headers)).status_code == 405
+        assert (await client.get(project.mcp, headers=headers)).status_code == 405
 
 
-def ask(house: House, token: str) -> int:
+def ask(project: ServedProject, token: str) -> int:
     """The status with which a call is answered."""
     request = {
         "jsonrpc": "2.0",
@@ -193,7 +193,7 @@ def ask(house: House, token: str) -> int:
         "Authorization": f"Bearer {token}",
         "Accept": "application/json, text/event-stream",
     }
-    return httpx2.post(house.mcp, json=request, headers=headers, timeout=PATIENCE).status_code
+    return httpx2.post(project.mcp, json=request, headers=headers, timeout=PATIENCE).status_code
 
 
 CHATTY = """# Chatty
@@ -209,55 +209,59 @@ CHATTY = """# Chatty
 """
 
 
-def test_the_token_of_an_attempt_is_in_one_file_and_nowhere_else(house: House) -> None:
-    here = house.project()
+def test_the_token_of_an_attempt_is_in_one_file_and_nowhere_else(project: ServedProject) -> None:
+    here = project.project()
     new = NewPlan(text=CHATTY, name="chatty", options=RunOptions(agent="scripted"))
-    sent = submit_text(house.store, LOCAL, here, new)
+    sent = submit_text(project.store, LOCAL, here, new)
     run, [chatty] = sent.submitted.run, sent.submitted.tasks.values()
-    wait_until(lambda: house.state(chatty) in SETTLED and house.state(chatty) is not State.GATING)
-    assert house.state(chatty) is State.DONE
-    file = house.directory(chatty) / "mcp_token"
+    wait_until(
+        lambda: project.state(chatty) in SETTLED and project.state(chatty) is not State.GATING
+    )
+    assert project.state(chatty) is State.DONE
+    file = project.directory(chatty) / "mcp_token"
     secret = file.read_bytes().split(b"_", 2)[2]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    seen = house.content(chatty, "seen.txt")
+    seen = project.content(chatty, "seen.txt")
     assert "WEFT_MCP_URL=" in seen
     assert "WEFT_TOKEN=" not in seen
     assert secret not in seen.encode()
-    places = [house.directory(chatty), Path(house.url.removeprefix("sqlite:///")).parent]
+    places = [project.directory(chatty), Path(project.url.removeprefix("sqlite:///")).parent]
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
-    files.append(house.root.parent / "server.log")
-    printed = {house.directory(chatty) / name for name in ("stdout", "stderr")}  # by itself
+    files.append(project.root.parent / "server.log")
+    printed = {project.directory(chatty) / name for name in ("stdout", "stderr")}  # by itself
     assert {path for path in files if secret in path.read_bytes()} - printed == {file}
     number = str(chatty)
     for command in (["logs", number], ["logs", number, "--raw"], ["logs", number, "--stderr"]):
-        told = weft(house, *command)
+        told = weft(project, *command)
         assert secret not in told
         assert b"weft_[hidden]" in told
     for command in (["why", number, "--json"], ["report", run, "--json"]):
-        assert secret not in weft(house, *command)
-    page = house.root.parent / "report.html"
-    weft(house, "report", run, "--html", str(page))
+        assert secret not in weft(project, *command)
+    page = project.root.parent / "report.html"
+    weft(project, "report", run, "--html", str(page))
     assert secret not in page.read_bytes()
 
 
-def test_who_names_a_server_in_its_settings_gives_its_agents_the_tools(house: House) -> None:
+def test_who_names_a_server_in_its_settings_gives_its_agents_the_tools(
+    project: ServedProject,
+) -> None:
     text = lines(call("my_agent_info"), "answer Yes")
-    house.tune(f"[server]\nurl = '{house.mcp.removesuffix('/mcp')}/'\n")
+    project.tune(f"[server]\nurl = '{project.mcp.removesuffix('/mcp')}/'\n")
     try:
-        done = json.loads(weft(house, "do", text, "--agent=scripted", "--files=none", "--json"))
+        done = json.loads(weft(project, "do", text, "--agent=scripted", "--files=none", "--json"))
     finally:
-        house.tune()
+        project.tune()
     assert (done["state"], done["result"]) == ("done", "Yes")
 
 
-def weft(house: House, *arguments: str) -> bytes:
+def weft(project: ServedProject, *arguments: str) -> bytes:
     environment = {
-        **house.environment,
-        "WEFT_STORE": house.url,
+        **project.environment,
+        "WEFT_STORE": project.url,
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     return subprocess.run(
-        [sys.executable, "-m", "weft", "-C", str(house.root), *arguments],
+        [sys.executable, "-m", "weft", "-C", str(project.root), *arguments],
         env=environment,
         check=True,
         capture_output=True,

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import anyio
 import pytest
 
-from mcp_project import House, Tools, names
+from mcp_project import ServedProject, Tools, names
 from wait_until import PATIENCE
 from weft import bounds
 from weft.api.mcp.catalogue import TOOLS
@@ -19,7 +19,7 @@ from weft.store.summaries import get_budget
 
 pytestmark = pytest.mark.anyio
 
-Door = Callable[[House], AbstractAsyncContextManager[Tools]]
+Door = Callable[[ServedProject], AbstractAsyncContextManager[Tools]]
 
 WORKER = ("read", "work")
 ADMIN = ("admin",)
@@ -31,40 +31,42 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def http(house: House) -> AsyncIterator[Tools]:
-    async with house.over_http(house.give_token(*ADMIN)) as tools:
+async def http(project: ServedProject) -> AsyncIterator[Tools]:
+    async with project.over_http(project.give_token(*ADMIN)) as tools:
         yield tools
 
 
 @asynccontextmanager
-async def legacy(house: House) -> AsyncIterator[Tools]:
+async def legacy(project: ServedProject) -> AsyncIterator[Tools]:
     """As clients speak that know no later version than 2025's."""
-    async with house.over_http(house.give_token(*ADMIN), mode="legacy") as tools:
+    async with project.over_http(project.give_token(*ADMIN), mode="legacy") as tools:
         yield tools
 
 
 @asynccontextmanager
-async def stdio(house: House) -> AsyncIterator[Tools]:
-    async with house.over_stdio() as tools:
+async def stdio(project: ServedProject) -> AsyncIterator[Tools]:
+    async with project.over_stdio() as tools:
         yield tools
 
 
 @asynccontextmanager
-async def bridge(house: House) -> AsyncIterator[Tools]:
-    token = house.give_token(*ADMIN)
-    server = house.mcp.removesuffix("/mcp")
-    async with house.over_stdio("--server", server, WEFT_TOKEN=token) as tools:
+async def bridge(project: ServedProject) -> AsyncIterator[Tools]:
+    token = project.give_token(*ADMIN)
+    server = project.mcp.removesuffix("/mcp")
+    async with project.over_stdio("--server", server, WEFT_TOKEN=token) as tools:
         yield tools
 
 
 @pytest.mark.parametrize("door", [http, legacy, stdio, bridge])
-async def test_a_member_and_who_sends_it_work_use_every_tool(house: House, door: Door) -> None:
+async def test_a_member_and_who_sends_it_work_use_every_tool(
+    project: ServedProject, door: Door
+) -> None:
     with anyio.fail_after(PATIENCE):
-        async with door(house) as tools:
-            await everything(house, tools)
+        async with door(project) as tools:
+            await everything(project, tools)
 
 
-async def everything(house: House, tools: Tools) -> None:
+async def everything(project: ServedProject, tools: Tools) -> None:
     listed = await tools.client.list_tools()
     assert [one.name for one in listed.tools] == list(TOOLS)
     assert all(
@@ -121,15 +123,15 @@ async def everything(house: House, tools: Tools) -> None:
     run = await tools("submit_plan", plan=plan, name="small", agent="scripted", **wishes)
     assert run["run"].startswith("small-")
     assert names((await tools("get_tasks", run=run["run"]))["tasks"]) == list(run["tasks"])
-    with open_store(house.url) as store:
+    with open_store(project.url) as store:
         assert get_budget(store, run["run"]).cap == 500_000
 
 
 async def test_an_offer_that_cannot_start_is_for_others_and_who_accepted_is_told_why(
-    house: House,
+    project: ServedProject,
 ) -> None:
     with anyio.fail_after(PATIENCE):
-        async with house.over_http(house.give_token(*WORKER, tenant="nine")) as tools:
+        async with project.over_http(project.give_token(*WORKER, tenant="nine")) as tools:
             me = await tools("join_swarm", name="nina", max_tasks=2)
             first = await tools("send_task", text="This", files=["a.py"])
             await tools("task_action", action="claim", task=first["task"])
@@ -143,17 +145,17 @@ async def test_an_offer_that_cannot_start_is_for_others_and_who_accepted_is_told
             assert (await tools("get_task", task=offered))["state"] == "ready"
 
 
-async def test_nobody_joins_under_the_name_of_an_agent_file(house: House) -> None:
-    async with house.over_http(house.give_token(*WORKER, tenant="ten")) as tools:
+async def test_nobody_joins_under_the_name_of_an_agent_file(project: ServedProject) -> None:
+    async with project.over_http(project.give_token(*WORKER, tenant="ten")) as tools:
         said = await tools.refused("join_swarm", name="scripted")
         assert said == "scripted is the name of an agent file here; join under another."
 
 
-async def test_members_hear_how_what_they_sent_ended(house: House) -> None:
+async def test_members_hear_how_what_they_sent_ended(project: ServedProject) -> None:
     with anyio.fail_after(PATIENCE):
         async with (
-            house.over_http(house.give_token(*WORKER, tenant="two")) as boss,
-            house.over_http(house.give_token(*WORKER, tenant="two")) as hand,
+            project.over_http(project.give_token(*WORKER, tenant="two")) as boss,
+            project.over_http(project.give_token(*WORKER, tenant="two")) as hand,
         ):
             await boss("join_swarm", name="boss", is_lead=True)
             await hand("join_swarm", name="hand", capabilities=["x"])
@@ -177,8 +179,8 @@ async def test_members_hear_how_what_they_sent_ended(house: House) -> None:
             assert (await boss("poll_task", wait_ms=0, ack=told["ack"]))["kind"] == "nothing"
 
 
-async def test_wrong_arguments_are_one_sentence(house: House) -> None:
-    async with http(house) as tools:
+async def test_wrong_arguments_are_one_sentence(project: ServedProject) -> None:
+    async with http(project) as tools:
         assert "text: Field required" in await tools.refused("send_task")
         assert "how" in await tools.refused("send_task", text="x", how="by mail")
         assert "text" in await tools.refused("send_task", text="x" * (bounds.TEXT + 1))
@@ -193,15 +195,15 @@ async def test_wrong_arguments_are_one_sentence(house: House) -> None:
         )
 
 
-async def test_who_goes_away_while_it_polls_is_given_nothing(house: House) -> None:
-    token = house.give_token(*WORKER, tenant="gone")
+async def test_who_goes_away_while_it_polls_is_given_nothing(project: ServedProject) -> None:
+    token = project.give_token(*WORKER, tenant="gone")
     with anyio.fail_after(PATIENCE):
-        async with house.over_http(token) as tools:
+        async with project.over_http(token) as tools:
             await tools("join_swarm", name="ann")
         with anyio.move_on_after(1):
-            async with house.over_http(token) as tools:
+            async with project.over_http(token) as tools:
                 await tools("poll_task", wait_ms=60_000)
-        async with house.over_http(token) as tools:
+        async with project.over_http(token) as tools:
             sent = await tools("send_task", text="Look")
             time.sleep(0.3)  # whoever still waited would have it by now
             assert (await tools("get_task", task=sent["task"]))["state"] == "ready"

@@ -36,7 +36,7 @@ from weft.worker.engine import open_site, serving
 from weft.worker.scheduler import Scheduler
 from weft.workspace.workspace_records import Record, Slot, WorkspacePhase, WorkspacePool, try_lock
 
-__all__ = ["Ground", "either", "ground", "url"]
+__all__ = ["AttemptProject", "either", "project", "url"]
 
 ENGINE = Path(__file__).with_name("engine_program.py")
 SETTLED = frozenset({*State} - {State.WAITING, State.READY, State.RUNNING, State.PARKED})
@@ -50,7 +50,7 @@ TUNING = {
 }
 
 
-class Ground:
+class AttemptProject:
     def __init__(self, root: Path, url: str) -> None:
         self.root = make_repository(root)
         self.url = url
@@ -274,16 +274,16 @@ class Ground:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
+def project(tmp_path: Path) -> Iterator[AttemptProject]:
     """On SQLite."""
-    made = Ground(tmp_path / "project", f"sqlite:///{tmp_path / 'store' / 'weft.db'}")
+    made = AttemptProject(tmp_path / "project", f"sqlite:///{tmp_path / 'store' / 'weft.db'}")
     yield made
     made.close()
 
 
 @pytest.fixture
-def either(tmp_path: Path, url: str) -> Iterator[Ground]:
+def either(tmp_path: Path, url: str) -> Iterator[AttemptProject]:
     """On each kind of store in turn."""
-    made = Ground(tmp_path / "project", url)
+    made = AttemptProject(tmp_path / "project", url)
     yield made
     made.close()

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from attempt.attempt_project import either, ground, url
+from attempt.attempt_project import either, project, url
 
-__all__ = ["either", "ground", "url"]
+__all__ = ["either", "project", "url"]

@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from attempt.attempt_project import Ground
+from attempt.attempt_project import AttemptProject
 from databases import look
 from wait_until import wait_until
 from weft.errors import Refused
@@ -26,8 +26,8 @@ TALK = [part for n in range(LINES) for part in (f"say line {n}", "sleep 0.02")]
 SAID = [f"line {n}" for n in range(LINES)]
 
 
-def started(ground: Ground, task: int, attempt: int = 1) -> bool:
-    return (ground.directory(task, attempt) / attempt_files.WRAPPER).exists()
+def started(project: AttemptProject, task: int, attempt: int = 1) -> bool:
+    return (project.directory(task, attempt) / attempt_files.WRAPPER).exists()
 
 
 def kill(program: subprocess.Popen[bytes]) -> None:
@@ -35,26 +35,28 @@ def kill(program: subprocess.Popen[bytes]) -> None:
     program.wait()
 
 
-def outcome_of(ground: Ground) -> tuple[object, ...]:
+def outcome_of(project: AttemptProject) -> tuple[object, ...]:
     """What recovery comes to, without the times and numbers of who did it."""
-    tasks = look(ground.url, "SELECT id, state, reason, result FROM tasks ORDER BY id")
+    tasks = look(project.url, "SELECT id, state, reason, result FROM tasks ORDER BY id")
     attempts = look(
-        ground.url, "SELECT task, number, outcome, candidate FROM attempts ORDER BY task, number"
+        project.url, "SELECT task, number, outcome, candidate FROM attempts ORDER BY task, number"
     )
-    leases = look(ground.url, "SELECT * FROM leases WHERE state <> 'released'")
+    leases = look(project.url, "SELECT * FROM leases WHERE state <> 'released'")
     return tasks, attempts, leases
 
 
 @pytest.mark.parametrize("moment", ["talking", "ended"])
-def test_a_killed_weft_is_followed_by_another(ground: Ground, moment: str) -> None:
-    killed_and_followed(ground, moment)
+def test_a_killed_weft_is_followed_by_another(project: AttemptProject, moment: str) -> None:
+    killed_and_followed(project, moment)
 
 
-def test_a_weft_that_is_killed_while_it_settles_is_followed_by_another(either: Ground) -> None:
+def test_a_weft_that_is_killed_while_it_settles_is_followed_by_another(
+    either: AttemptProject,
+) -> None:
     killed_and_followed(either, "settling")
 
 
-def killed_and_followed(either: Ground, moment: str) -> None:
+def killed_and_followed(either: AttemptProject, moment: str) -> None:
     task = either.submit(*TALK, "write a new", "answer fine")
     first = either.engine()
     wait_until(lambda: len(either.said(task)) > 5)
@@ -92,30 +94,32 @@ def killed_and_followed(either: Ground, moment: str) -> None:
     either.assert_nothing_left()
 
 
-def test_one_that_is_killed_again_and_again_loses_and_doubles_no_line(ground: Ground) -> None:
-    task = ground.submit(*TALK, *TALK, "write a new")
+def test_one_that_is_killed_again_and_again_loses_and_doubles_no_line(
+    project: AttemptProject,
+) -> None:
+    task = project.submit(*TALK, *TALK, "write a new")
     chance = random.Random(7)
-    while ground.state(task) is not State.DONE:
-        seen = len(ground.said(task))
-        program = ground.engine()
-        wait_until(lambda: ground.state(task) is State.DONE or len(ground.said(task)) > seen)  # noqa: B023
+    while project.state(task) is not State.DONE:
+        seen = len(project.said(task))
+        program = project.engine()
+        wait_until(lambda: project.state(task) is State.DONE or len(project.said(task)) > seen)  # noqa: B023
         time.sleep(chance.random() * 0.2)
         kill(program)
-    ground.serve(lambda: ground.is_settled() and ground.is_clean())
-    assert [one.number for one in ground.attempts(task)] == [1]
-    assert ground.said(task) == SAID + SAID
-    adoptions = ground.events(task, "attempt_adopted")
+    project.serve(lambda: project.is_settled() and project.is_clean())
+    assert [one.number for one in project.attempts(task)] == [1]
+    assert project.said(task) == SAID + SAID
+    adoptions = project.events(task, "attempt_adopted")
     assert len(adoptions) >= 1
     fences = [event.data["fence"] for event in adoptions]
     assert fences == sorted(set(fences))
-    ground.assert_candidate_once(task)
-    ground.assert_nothing_left()
+    project.assert_candidate_once(task)
+    project.assert_nothing_left()
 
 
 @pytest.mark.chaos
 @pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="only by `make chaos`")
 @pytest.mark.timeout(600)
-def test_killed_at_any_moment_around_its_agents_end(either: Ground) -> None:
+def test_killed_at_any_moment_around_its_agents_end(either: AttemptProject) -> None:
     chance = random.Random(3)
     for number in range(1, 21):
         task = either.submit("say one", "sleep 0.1", "say two", f"write f{number} x")
@@ -134,70 +138,76 @@ def test_killed_at_any_moment_around_its_agents_end(either: Ground) -> None:
 @pytest.mark.parametrize(
     ("build", "caught"), [("no offset", "lines are doubled"), ("forget", "stuck")]
 )
-def test_weakened_builds_are_caught(ground: Ground, build: str, caught: str) -> None:
-    ground.retune(gone_after=2.0)
-    task = ground.submit("say one", "say two", "sleep 0.5", "say three", "write a new")
-    first = ground.engine(build=build)
-    wait_until(lambda: ground.said(task) == ["one", "two"])
+def test_weakened_builds_are_caught(project: AttemptProject, build: str, caught: str) -> None:
+    project.retune(gone_after=2.0)
+    task = project.submit("say one", "say two", "sleep 0.5", "say three", "write a new")
+    first = project.engine(build=build)
+    wait_until(lambda: project.said(task) == ["one", "two"])
     kill(first)
-    second = ground.engine(build=build)
+    second = project.engine(build=build)
     if caught == "stuck":
-        wait_until(lambda: not ground.living() and ground.directory(task).joinpath("exit").exists())
-        wait_until(lambda: look(ground.url, "SELECT * FROM workers WHERE departed IS NOT NULL"))
-        assert ground.state(task) is State.RUNNING
-        assert list_open(ground.store)
+        wait_until(
+            lambda: not project.living() and project.directory(task).joinpath("exit").exists()
+        )
+        wait_until(lambda: look(project.url, "SELECT * FROM workers WHERE departed IS NOT NULL"))
+        assert project.state(task) is State.RUNNING
+        assert list_open(project.store)
     else:
-        wait_until(lambda: ground.state(task) is State.DONE)
-        assert ground.said(task) != ["one", "two", "three"]
+        wait_until(lambda: project.state(task) is State.DONE)
+        assert project.said(task) != ["one", "two", "three"]
     kill(second)
 
 
-def test_an_orphan_whose_task_was_cancelled_is_ended_with_all_it_started(ground: Ground) -> None:
-    task = ground.submit("grandchild 600 deaf", "ignore TERM", "say ready", "hang")
-    program = ground.engine()
-    wait_until(lambda: ground.said(task) == ["ready"])
+def test_an_orphan_whose_task_was_cancelled_is_ended_with_all_it_started(
+    project: AttemptProject,
+) -> None:
+    task = project.submit("grandchild 600 deaf", "ignore TERM", "say ready", "hang")
+    program = project.engine()
+    wait_until(lambda: project.said(task) == ["ready"])
     kill(program)
-    assert len(ground.living()) == 2
-    cancel(ground.store, task, now=time.time())
-    ground.serve(lambda: not list_open(ground.store))
-    assert ground.state(task) is State.CANCELLED
-    ground.assert_nothing_left()
+    assert len(project.living()) == 2
+    cancel(project.store, task, now=time.time())
+    project.serve(lambda: not list_open(project.store))
+    assert project.state(task) is State.CANCELLED
+    project.assert_nothing_left()
 
 
-def test_why_an_agent_was_stopped_is_known_to_whoever_adopts_it(ground: Ground) -> None:
-    ground.retune(kill_grace=2.0, timeout_retries=1)
-    task = ground.submit(
+def test_why_an_agent_was_stopped_is_known_to_whoever_adopts_it(project: AttemptProject) -> None:
+    project.retune(kill_grace=2.0, timeout_retries=1)
+    task = project.submit(
         "attempt 1: ignore TERM", "attempt 1: hang", "write a new", request=TaskRequest(timeout=1.5)
     )
-    program = ground.engine()
-    wait_until((ground.directory(task) / "stop").exists)
+    program = project.engine()
+    wait_until((project.directory(task) / "stop").exists)
     kill(program)
-    ground.serve()
-    assert ground.outcomes(task) == ["timeout", "success"]
+    project.serve()
+    assert project.outcomes(task) == ["timeout", "success"]
 
 
-def test_when_weft_stays_away_its_agents_end_and_that_is_no_failure(ground: Ground) -> None:
-    ground.retune(gone_after=1.0)
-    task = ground.submit("attempt 1: grandchild 600 deaf", "attempt 1: hang", "write a new")
-    program = ground.engine()
-    wait_until(lambda: len(ground.living()) == 2)
+def test_when_weft_stays_away_its_agents_end_and_that_is_no_failure(
+    project: AttemptProject,
+) -> None:
+    project.retune(gone_after=1.0)
+    task = project.submit("attempt 1: grandchild 600 deaf", "attempt 1: hang", "write a new")
+    program = project.engine()
+    wait_until(lambda: len(project.living()) == 2)
     kill(program)
-    wait_until((ground.directory(task) / attempt_files.EXIT).exists)
-    assert ground.living() == []
-    record = json.loads((ground.directory(task) / attempt_files.EXIT).read_text())
+    wait_until((project.directory(task) / attempt_files.EXIT).exists)
+    assert project.living() == []
+    record = json.loads((project.directory(task) / attempt_files.EXIT).read_text())
     assert record["why"] == "forsaken"
-    ground.serve()
-    assert look(ground.url, "SELECT * FROM failures") == []
-    assert [one.outcome for one in ground.attempts(task)][1:] == ["success"]
-    ground.assert_nothing_left()
+    project.serve()
+    assert look(project.url, "SELECT * FROM failures") == []
+    assert [one.outcome for one in project.attempts(task)][1:] == ["success"]
+    project.assert_nothing_left()
 
 
-def test_what_was_only_being_set_up_is_ended_and_freed(ground: Ground) -> None:
+def test_what_was_only_being_set_up_is_ended_and_freed(project: AttemptProject) -> None:
     seconds = str(600 + os.getpid() / 1e7)
-    go = ground.root.parent / "go"
-    ground.tune(f'[workspace]\nsetup = "test -e {go} || exec sleep {seconds}"\n')
-    task = ground.submit("write a new")
-    program = ground.engine()
+    go = project.root.parent / "go"
+    project.tune(f'[workspace]\nsetup = "test -e {go} || exec sleep {seconds}"\n')
+    task = project.submit("write a new")
+    program = project.engine()
 
     def sleepers() -> list[psutil.Process]:
         return [one for one in psutil.process_iter() if seconds in _words(one)]
@@ -206,23 +216,23 @@ def test_what_was_only_being_set_up_is_ended_and_freed(ground: Ground) -> None:
     kill(program)
     assert sleepers()
     go.touch()
-    ground.serve()
+    project.serve()
     assert not sleepers()
-    assert [one.outcome for one in ground.attempts(task)] == ["reaped", "success"]
-    assert look(ground.url, "SELECT * FROM failures") == []
-    ground.assert_nothing_left()
+    assert [one.outcome for one in project.attempts(task)] == ["reaped", "success"]
+    assert look(project.url, "SELECT * FROM failures") == []
+    project.assert_nothing_left()
 
 
-def test_an_attempt_whose_workspace_is_gone_is_ended_and_done_anew(ground: Ground) -> None:
-    task = ground.submit("attempt 1: hang", "write a new")
-    program = ground.engine()
-    wait_until(lambda: started(ground, task) and ground.living())
+def test_an_attempt_whose_workspace_is_gone_is_ended_and_done_anew(project: AttemptProject) -> None:
+    task = project.submit("attempt 1: hang", "write a new")
+    program = project.engine()
+    wait_until(lambda: started(project, task) and project.living())
     kill(program)
-    for one in (ground.root / ".git/weft/workspaces").glob("[0-9]*"):
-        one.rename(ground.root.parent / "moved")
-    ground.serve()
-    assert [one.outcome for one in ground.attempts(task)] == ["unadoptable", "success"]
-    assert ground.living() == []
+    for one in (project.root / ".git/weft/workspaces").glob("[0-9]*"):
+        one.rename(project.root.parent / "moved")
+    project.serve()
+    assert [one.outcome for one in project.attempts(task)] == ["unadoptable", "success"]
+    assert project.living() == []
 
 
 def _words(process: psutil.Process) -> list[str]:

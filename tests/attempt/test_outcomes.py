@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from attempt.attempt_project import Ground
+from attempt.attempt_project import AttemptProject
 from databases import look
 from repositories import content, git
 from weft.model import State, TaskRequest
@@ -14,7 +14,7 @@ from weft.store.limit_table import list_limits, list_stopped, penalise, resume_a
 from weft.store.tasks import cancel
 
 
-def test_work_becomes_one_commit_on_the_attempts_branch(either: Ground) -> None:
+def test_work_becomes_one_commit_on_the_attempts_branch(either: AttemptProject) -> None:
     head = git(either.root, "rev-parse", "HEAD")
     task = either.submit("say working", "write a changed", "use 10 5 0.25", "answer All done")
     either.serve()
@@ -33,7 +33,7 @@ def test_work_becomes_one_commit_on_the_attempts_branch(either: Ground) -> None:
 
 
 def test_a_rate_limit_parks_the_task_and_the_session_goes_on_with_the_work_so_far(
-    either: Ground,
+    either: AttemptProject,
 ) -> None:
     either.agent(front="provider: acme\n")
     task = either.submit(
@@ -52,36 +52,36 @@ def test_a_rate_limit_parks_the_task_and_the_session_goes_on_with_the_work_so_fa
     either.assert_nothing_left()
 
 
-def test_a_stated_reset_is_waited_for(ground: Ground) -> None:
-    task = ground.submit("limit for 3600")
-    ground.serve(lambda: ground.state(task) is State.PARKED)
-    until = ground.task(task).until
+def test_a_stated_reset_is_waited_for(project: AttemptProject) -> None:
+    task = project.submit("limit for 3600")
+    project.serve(lambda: project.state(task) is State.PARKED)
+    until = project.task(task).until
     assert until is not None
     assert 3500 < until - time.time() < 3700
-    assert look(ground.url, "SELECT * FROM leases WHERE state <> 'released'") == []
+    assert look(project.url, "SELECT * FROM leases WHERE state <> 'released'") == []
 
 
-def test_a_penalty_holds_for_every_process(ground: Ground) -> None:
-    ground.store.write(lambda tx: penalise(tx, "acme", now=time.time()))
-    limits = {one.resource: one for one in list_limits(ground.store, now=time.time())}
+def test_a_penalty_holds_for_every_process(project: AttemptProject) -> None:
+    project.store.write(lambda tx: penalise(tx, "acme", now=time.time()))
+    limits = {one.resource: one for one in list_limits(project.store, now=time.time())}
     before = limits["provider:acme"].effective
-    task = ground.submit("limit for 3600", agent="acme", provider="acme")
-    ground.agent("acme", front="provider: acme\n")
-    ground.serve(lambda: ground.state(task) is State.PARKED)
-    limits = {one.resource: one for one in list_limits(ground.store, now=time.time())}
+    task = project.submit("limit for 3600", agent="acme", provider="acme")
+    project.agent("acme", front="provider: acme\n")
+    project.serve(lambda: project.state(task) is State.PARKED)
+    limits = {one.resource: one for one in list_limits(project.store, now=time.time())}
     assert limits["provider:acme"].effective < before
 
 
-def test_an_overload_is_tried_again_after_a_while(ground: Ground) -> None:
-    task = ground.submit(
+def test_an_overload_is_tried_again_after_a_while(project: AttemptProject) -> None:
+    task = project.submit(
         "attempt 1: fail overload", "attempt 2: fail capacity no room", "write a new"
     )
-    ground.serve()
+    project.serve()
     # The session goes on behind the line that failed, whatever its condition.
-    assert ground.outcomes(task)[-1] == "success"
-    assert "overload" in ground.outcomes(task)
-    assert "as the script says" not in (ground.directory(task, 2) / "stdin").read_text()
-    assert ground.state(task) is State.DONE
+    assert project.outcomes(task)[-1] == "success"
+    assert "overload" in project.outcomes(task)
+    assert "as the script says" not in (project.directory(task, 2) / "stdin").read_text()
+    assert project.state(task) is State.DONE
 
 
 @pytest.mark.parametrize(
@@ -95,71 +95,71 @@ def test_an_overload_is_tried_again_after_a_while(ground: Ground) -> None:
     ],
 )
 def test_a_timeout_is_retried_and_then_blocks(
-    ground: Ground, front: str, asked: TaskRequest, script: str
+    project: AttemptProject, front: str, asked: TaskRequest, script: str
 ) -> None:
-    ground.tune(timeout_retries=1)
-    ground.agent(front=front)
-    task = ground.submit("write a half", script, request=asked)
-    ground.serve()
-    assert ground.outcomes(task) == ["timeout"] * 2
-    assert ground.state(task) is State.BLOCKED
-    assert all(one.candidate for one in ground.attempts(task))
-    ground.assert_nothing_left()
+    project.tune(timeout_retries=1)
+    project.agent(front=front)
+    task = project.submit("write a half", script, request=asked)
+    project.serve()
+    assert project.outcomes(task) == ["timeout"] * 2
+    assert project.state(task) is State.BLOCKED
+    assert all(one.candidate for one in project.attempts(task))
+    project.assert_nothing_left()
 
 
-def test_who_is_not_logged_in_stops_its_agent_and_burns_nothing(ground: Ground) -> None:
-    ground.agent(front="max_concurrency: 1\n")
-    first = ground.submit("attempt 1: fail auth please log in", "write a new", files=["a"])
-    second = ground.submit("write dir/b new", files=["dir/b"])
-    ground.serve(lambda: "scripted" in list_stopped(ground.store, now=time.time()))
-    assert "log in" in list_stopped(ground.store, now=time.time())["scripted"]
-    ground.serve(lambda: True)
-    assert (ground.state(first), ground.state(second)) == (State.READY, State.READY)
-    assert len(ground.attempts(first)) + len(ground.attempts(second)) == 1
-    resume_agent(ground.store, "scripted", now=time.time())
-    ground.serve()
-    assert (ground.state(first), ground.state(second)) == (State.DONE, State.DONE)
+def test_who_is_not_logged_in_stops_its_agent_and_burns_nothing(project: AttemptProject) -> None:
+    project.agent(front="max_concurrency: 1\n")
+    first = project.submit("attempt 1: fail auth please log in", "write a new", files=["a"])
+    second = project.submit("write dir/b new", files=["dir/b"])
+    project.serve(lambda: "scripted" in list_stopped(project.store, now=time.time()))
+    assert "log in" in list_stopped(project.store, now=time.time())["scripted"]
+    project.serve(lambda: True)
+    assert (project.state(first), project.state(second)) == (State.READY, State.READY)
+    assert len(project.attempts(first)) + len(project.attempts(second)) == 1
+    resume_agent(project.store, "scripted", now=time.time())
+    project.serve()
+    assert (project.state(first), project.state(second)) == (State.DONE, State.DONE)
 
 
-def test_a_program_that_is_not_installed_stops_its_agent(ground: Ground) -> None:
-    ground.agent("absent", runs="[no-such-program-anywhere]")
-    task = ground.submit("write a new", agent="absent")
-    ground.serve(lambda: list_stopped(ground.store, now=time.time()))
-    assert ground.state(task) is State.READY
-    assert ground.outcomes(task) == ["config"]
+def test_a_program_that_is_not_installed_stops_its_agent(project: AttemptProject) -> None:
+    project.agent("absent", runs="[no-such-program-anywhere]")
+    task = project.submit("write a new", agent="absent")
+    project.serve(lambda: list_stopped(project.store, now=time.time()))
+    assert project.state(task) is State.READY
+    assert project.outcomes(task) == ["config"]
 
 
-def test_the_same_crash_three_times_is_a_pattern(ground: Ground) -> None:
-    task = ground.submit("crash SEGV")
-    ground.serve()
-    assert ground.outcomes(task) == ["crash"] * 3
-    assert ground.state(task) is State.BLOCKED
-    assert "3 times in the same way" in ground.task(task).reason
+def test_the_same_crash_three_times_is_a_pattern(project: AttemptProject) -> None:
+    task = project.submit("crash SEGV")
+    project.serve()
+    assert project.outcomes(task) == ["crash"] * 3
+    assert project.state(task) is State.BLOCKED
+    assert "3 times in the same way" in project.task(task).reason
 
 
-def test_no_change_is_retried_once_and_told_to_the_agent(ground: Ground) -> None:
-    task = ground.submit("attempt 1: say hm", "attempt 2: write a new")
-    twice = ground.submit("say nothing to do", files=["dir/b"])
-    ground.serve()
-    assert ground.outcomes(task) == ["no_change", "success"]
-    assert ground.outcomes(twice) == ["no_change", "no_change"]
-    assert (ground.state(task), ground.state(twice)) == (State.DONE, State.BLOCKED)
-    assert "nothing has changed" not in (ground.directory(task, 1) / "stdin").read_text()
-    assert "nothing has changed" in (ground.directory(task, 2) / "stdin").read_text()
+def test_no_change_is_retried_once_and_told_to_the_agent(project: AttemptProject) -> None:
+    task = project.submit("attempt 1: say hm", "attempt 2: write a new")
+    twice = project.submit("say nothing to do", files=["dir/b"])
+    project.serve()
+    assert project.outcomes(task) == ["no_change", "success"]
+    assert project.outcomes(twice) == ["no_change", "no_change"]
+    assert (project.state(task), project.state(twice)) == (State.DONE, State.BLOCKED)
+    assert "nothing has changed" not in (project.directory(task, 1) / "stdin").read_text()
+    assert "nothing has changed" in (project.directory(task, 2) / "stdin").read_text()
 
 
-def test_an_undeclared_file_that_is_free_is_claimed_and_taken(ground: Ground) -> None:
-    task = ground.submit("write a new", "touch extra/x.txt", files=["a"])
-    ground.serve()
-    assert ground.state(task) is State.DONE
-    assert ground.content(task, "extra/x.txt") == ""
-    [event] = ground.events(task, "claims_extended")
+def test_an_undeclared_file_that_is_free_is_claimed_and_taken(project: AttemptProject) -> None:
+    task = project.submit("write a new", "touch extra/x.txt", files=["a"])
+    project.serve()
+    assert project.state(task) is State.DONE
+    assert project.content(task, "extra/x.txt") == ""
+    [event] = project.events(task, "claims_extended")
     assert event.data["files"] == ["extra/x.txt"]
-    assert look(ground.url, "SELECT * FROM claims") == []
+    assert look(project.url, "SELECT * FROM claims") == []
 
 
 def test_an_undeclared_file_of_another_is_archived_and_claimed_from_the_start(
-    either: Ground,
+    either: AttemptProject,
 ) -> None:
     holder = either.submit("sleep 60", "write dir/b mine", files=["dir/**"])
     task = either.submit("write a new", "write dir/b theirs", files=["a"])
@@ -175,28 +175,28 @@ def test_an_undeclared_file_of_another_is_archived_and_claimed_from_the_start(
     either.assert_nothing_left()
 
 
-def test_a_question_may_change_nothing(ground: Ground) -> None:
-    asked = ground.submit("answer Because of the fence.", files=())
-    changed = ground.submit("write a new", files=())
-    ground.serve()
-    assert (ground.state(asked), ground.task(asked).result) == (
+def test_a_question_may_change_nothing(project: AttemptProject) -> None:
+    asked = project.submit("answer Because of the fence.", files=())
+    changed = project.submit("write a new", files=())
+    project.serve()
+    assert (project.state(asked), project.task(asked).result) == (
         State.DONE,
         "Because of the fence.",
     )
-    assert ground.state(changed) is State.BLOCKED
-    assert "may change nothing" in ground.task(changed).reason
-    assert ground.outcomes(changed) == ["scope"]
+    assert project.state(changed) is State.BLOCKED
+    assert "may change nothing" in project.task(changed).reason
+    assert project.outcomes(changed) == ["scope"]
 
 
-def test_conflicts_and_links_that_lead_out_are_refused(ground: Ground) -> None:
-    marked = ground.submit(r"write a <<<<<<< ours\none\n=======\ntwo\n>>>>>>> theirs", files=["a"])
-    ground.agent("linker", runs="[ln, -sfn, /etc, dir/out]")
-    linked = ground.submit("", agent="linker", files=["dir/**"])
-    ground.serve()
-    assert ground.state(marked) is State.BLOCKED
-    assert "conflicts in a" in ground.task(marked).reason
-    assert ground.state(linked) is State.BLOCKED
-    assert "lead out of the repository: dir/out" in ground.task(linked).reason
+def test_conflicts_and_links_that_lead_out_are_refused(project: AttemptProject) -> None:
+    marked = project.submit(r"write a <<<<<<< ours\none\n=======\ntwo\n>>>>>>> theirs", files=["a"])
+    project.agent("linker", runs="[ln, -sfn, /etc, dir/out]")
+    linked = project.submit("", agent="linker", files=["dir/**"])
+    project.serve()
+    assert project.state(marked) is State.BLOCKED
+    assert "conflicts in a" in project.task(marked).reason
+    assert project.state(linked) is State.BLOCKED
+    assert "lead out of the repository: dir/out" in project.task(linked).reason
 
 
 @pytest.mark.parametrize(
@@ -213,32 +213,34 @@ def test_conflicts_and_links_that_lead_out_are_refused(ground: Ground) -> None:
     ],
 )
 def test_whatever_the_agent_does_with_git_its_work_is_one_commit_on_the_base(
-    ground: Ground, commands: str
+    project: AttemptProject, commands: str
 ) -> None:
     who = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a"
-    ground.shell("shell", f"{who}; {commands}")
-    task = ground.submit(agent="shell")
-    ground.serve()
-    assert ground.state(task) is State.DONE, ground.task(task).reason
-    assert ground.content(task, "a") == "new\n"
-    ground.assert_candidate_once(task)
-    ground.assert_nothing_left()
+    project.shell("shell", f"{who}; {commands}")
+    task = project.submit(agent="shell")
+    project.serve()
+    assert project.state(task) is State.DONE, project.task(task).reason
+    assert project.content(task, "a") == "new\n"
+    project.assert_candidate_once(task)
+    project.assert_nothing_left()
 
 
-def test_a_workspace_the_agent_destroyed_fails_its_task_and_nothing_else(ground: Ground) -> None:
-    ground.shell("shell", 'rm -rf "$PWD"')
-    broken = ground.submit(agent="shell", files=["a"])
-    fine = ground.submit("sleep 0.3", "write dir/b new", files=["dir/b"])
-    ground.serve()
-    assert ground.state(broken) is State.BLOCKED
-    assert "cannot be read" in ground.task(broken).reason
-    assert ground.state(fine) is State.DONE
-    after = ground.submit("write a new", files=["a"])
-    ground.serve()
-    assert ground.state(after) is State.DONE
+def test_a_workspace_the_agent_destroyed_fails_its_task_and_nothing_else(
+    project: AttemptProject,
+) -> None:
+    project.shell("shell", 'rm -rf "$PWD"')
+    broken = project.submit(agent="shell", files=["a"])
+    fine = project.submit("sleep 0.3", "write dir/b new", files=["dir/b"])
+    project.serve()
+    assert project.state(broken) is State.BLOCKED
+    assert "cannot be read" in project.task(broken).reason
+    assert project.state(fine) is State.DONE
+    after = project.submit("write a new", files=["a"])
+    project.serve()
+    assert project.state(after) is State.DONE
 
 
-def test_files_with_hostile_names_claim_themselves_alone(either: Ground) -> None:
+def test_files_with_hostile_names_claim_themselves_alone(either: AttemptProject) -> None:
     names = ["*", "**", "[a]", "a b", "-rf", "é", r"new\nline", "?", r"\377"]
     made = "".join(f"printf x > \"$(printf './{name}_')\"\n" for name in names)
     either.shell("shell", made)
@@ -254,16 +256,16 @@ def test_files_with_hostile_names_claim_themselves_alone(either: Ground) -> None
     assert {"*_", "**_", "[a]_", "new\nline_", "?_", "\udcff_"} < set(listed)
 
 
-def test_a_secret_that_the_tail_of_stderr_cuts_in_two_is_not_kept(ground: Ground) -> None:
+def test_a_secret_that_the_tail_of_stderr_cuts_in_two_is_not_kept(project: AttemptProject) -> None:
     """The last 4,096 bytes are read: without care they begin in the middle of the secret."""
     secret = "wJ4lrXUtn-first-half/K7MD3NG-second-half"
     half = len(secret) // 2
-    ground.environment["MY_API_KEY"] = secret
+    project.environment["MY_API_KEY"] = secret
     letters = (4096 - half) // len("é".encode())
     fails = f"printf %s $MY_API_KEY >&2; printf 'é%.0s' $(seq {letters}) >&2; exit 3"
-    ground.shell("failing", fails, front="env: [MY_API_KEY]\n")
-    task = ground.submit(agent="failing")
-    ground.serve()
-    assert "ééé" in ground.task(task).reason
-    assert secret[half:] not in str(look(ground.url, "SELECT * FROM tasks"))
-    assert secret[half:] not in str(look(ground.url, "SELECT * FROM events"))
+    project.shell("failing", fails, front="env: [MY_API_KEY]\n")
+    task = project.submit(agent="failing")
+    project.serve()
+    assert "ééé" in project.task(task).reason
+    assert secret[half:] not in str(look(project.url, "SELECT * FROM tasks"))
+    assert secret[half:] not in str(look(project.url, "SELECT * FROM events"))

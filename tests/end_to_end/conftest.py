@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
+def project(tmp_path: Path) -> Iterator[RunProject]:
     """On SQLite."""
-    made = Yard(tmp_path)
+    made = RunProject(tmp_path)
     yield made
     made.close()
 
 
 @pytest.fixture
-def either(tmp_path: Path, url: str) -> Iterator[Yard]:
+def either(tmp_path: Path, url: str) -> Iterator[RunProject]:
     """On each kind of store in turn."""
-    made = Yard(tmp_path, url)
+    made = RunProject(tmp_path, url)
     yield made
     made.close()

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 from observer import Observer, Picture
 from wait_until import PATIENCE
 
@@ -21,14 +21,14 @@ class Watcher:
     wait for the file are seen.
     """
 
-    def __init__(self, yard: Yard, *, go: Path | None = None, seen: int = 1) -> None:
+    def __init__(self, project: RunProject, *, go: Path | None = None, seen: int = 1) -> None:
         self._go = go
         self._seen = seen
         self.broken: list[str] = []
         self.samples = 0
         self.most: Counter[str] = Counter()  # of each resource that was ever seen in use
         self.agents: set[str] = set()  # attempts whose processes were seen
-        self._yard = yard
+        self._yard = project
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
 

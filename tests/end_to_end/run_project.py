@@ -40,7 +40,7 @@ TESTED = "! grep -rqs BROKEN src"
 """A check: nothing under src may be broken."""
 
 
-class Yard:
+class RunProject:
     def __init__(self, place: Path, url: str | None = None) -> None:
         self.root = place / "project"
         self.url = url or f"sqlite:///{place / 'store' / 'weft.db'}"

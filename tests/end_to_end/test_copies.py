@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from databases import look
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 from repositories import git
 from wait_until import PATIENCE, wait_until
 from weft.store import open_store
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
-def inside(tmp_path: Path) -> Iterator[Yard]:
+def inside(tmp_path: Path) -> Iterator[RunProject]:
     """A project whose store lies in its git directory, as it does by default."""
-    made = Yard(tmp_path, f"sqlite:///{tmp_path}/project/.git/weft/weft.db")
+    made = RunProject(tmp_path, f"sqlite:///{tmp_path}/project/.git/weft/weft.db")
     yield made
     made.close()
 
@@ -38,35 +38,35 @@ def commits(root: Path) -> str:
 
 
 def test_a_copied_repository_works_on_its_own_and_leaves_the_original_alone(
-    inside: Yard, tmp_path: Path
+    inside: RunProject, tmp_path: Path
 ) -> None:
     """Weakened, the copy takes the original's agents for its own, and its agents' commits go into
     the original."""
-    yard = inside
+    project = inside
     go = tmp_path / "go"
     commit = "git add -A && git -c user.name=a -c user.email=a@b commit -qm work-in-$PWD"
-    yard.shell("quick", f"cat > /dev/null; echo x > src/p$WEFT_TASK; {commit}")
-    yard.shell(
+    project.shell("quick", f"cat > /dev/null; echo x > src/p$WEFT_TASK; {commit}")
+    project.shell(
         "slow",
         f"cat > /dev/null; while [ ! -e {go} ]; do sleep 0.05; done; echo x > src/q; {commit}",
     )
-    yard.commit()
-    yard.plan.write_text(
+    project.commit()
+    project.plan.write_text(
         "## Phase 1: One\n- [ ] Task 1: Do 1\n  <!-- files: src/**; agent: quick -->\n"
         "## Phase 2: Two\n- [ ] Task 1: Do 2\n  <!-- files: src/q; agent: slow -->\n"
         "## Phase 3: Three\n- [ ] Task 1: Do 3\n  <!-- files: src/**; agent: quick -->\n"
     )
-    first = yard.start("run", "plan.md", "--slots", "1")
-    wait_until(lambda: yard.states().get("2.1") == "running" and yard.marked())
+    first = project.start("run", "plan.md", "--slots", "1")
+    wait_until(lambda: project.states().get("2.1") == "running" and project.marked())
     copy = tmp_path / "copy"
-    subprocess.run(["cp", "-a", yard.root, copy], check=True)
-    yard.root, original = copy, yard.root
-    second = yard.start("run", "--resume", "--slots", "1", WEFT_STORE=store_of(copy))
+    subprocess.run(["cp", "-a", project.root, copy], check=True)
+    project.root, original = copy, project.root
+    second = project.start("run", "--resume", "--slots", "1", WEFT_STORE=store_of(copy))
     wait_until(lambda: len(look(store_of(copy), "SELECT * FROM attempts WHERE task = 2")) == 2)
     with open_store(store_of(copy)) as store:
-        assert identity(store) != yard.identity
-    assert set(yard.marked().values()) == {"2.1"}, "the original's agent goes on"
-    [lease] = look(yard.url, "SELECT * FROM leases WHERE kind = 'attempt' AND state = 'held'")
+        assert identity(store) != project.identity
+    assert set(project.marked().values()) == {"2.1"}, "the original's agent goes on"
+    [lease] = look(project.url, "SELECT * FROM leases WHERE kind = 'attempt' AND state = 'held'")
     assert lease["task"] == 2
     go.touch()
     for process in (first, second):
@@ -80,24 +80,26 @@ def test_a_copied_repository_works_on_its_own_and_leaves_the_original_alone(
         assert git(root, "fsck", "--no-dangling", "--no-progress") == ""
         [run] = look(store_of(root), "SELECT * FROM runs")
         assert git(root, "show", f"weft/{run['id']}:src/q") == "x\n"
-    assert look(yard.url, "SELECT * FROM events WHERE kind = 'store_copied'") == []
+    assert look(project.url, "SELECT * FROM events WHERE kind = 'store_copied'") == []
 
 
 def test_a_moved_repository_keeps_its_identity_and_makes_its_workspaces_anew(
-    inside: Yard, tmp_path: Path
+    inside: RunProject, tmp_path: Path
 ) -> None:
-    yard = inside
-    yard.plan.write_text("- [ ] Task 1: Do\n  <!-- files: src/p -->\n  - script: write src/p x\n")
-    yard.run("plan.md")
-    before = yard.identity
+    project = inside
+    project.plan.write_text(
+        "- [ ] Task 1: Do\n  <!-- files: src/p -->\n  - script: write src/p x\n"
+    )
+    project.run("plan.md")
+    before = project.identity
     moved = tmp_path / "moved"
-    shutil.move(yard.root, moved)
-    yard.root = moved
-    yard.plan = moved / "plan.md"
-    yard.plan.write_text(
+    shutil.move(project.root, moved)
+    project.root = moved
+    project.plan = moved / "plan.md"
+    project.plan.write_text(
         "- [ ] Task 1: Again\n  <!-- files: src/p -->\n  - script: write src/p y\n"
     )
-    answer = yard.run("plan.md", WEFT_STORE=store_of(moved))
+    answer = project.run("plan.md", WEFT_STORE=store_of(moved))
     assert {one["state"] for one in answer["tasks"]} == {"done"}, json.dumps(answer)
     with open_store(store_of(moved)) as store:
         assert identity(store) == before

@@ -17,7 +17,7 @@ import pytest
 
 from databases import fresh_database
 from end_to_end.run_observer import Watcher
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 from wait_until import PATIENCE, wait_until
 
 pytestmark = pytest.mark.timeout(600)
@@ -129,8 +129,8 @@ LANDED = {
 """The names of all tasks that land from each file."""
 
 
-def make(yard: Yard) -> None:
-    yard.write(
+def make(project: RunProject) -> None:
+    project.write(
         **{
             "src/shared": "".join(f"line{n}\n" for n in range(1, 6)),
             "src/common": "".join(f"here{n}\n" for n in range(6, 9)),
@@ -138,7 +138,7 @@ def make(yard: Yard) -> None:
             "prd.json": stories(),
         }
     )
-    yard.commit()
+    project.commit()
 
 
 Undisturbed = Callable[[str], str]
@@ -151,90 +151,90 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 def _undisturbed(place: Path, file: str) -> str:
-    yard = Yard(place)
+    project = RunProject(place)
     try:
-        make(yard)
-        with yard.untouched(), Watcher(yard) as watcher:
-            yard.run(file, "--slots", "6")
+        make(project)
+        with project.untouched(), Watcher(project) as watcher:
+            project.run(file, "--slots", "6")
         watcher.assert_saw_nothing()
-        yard.assert_landed_once(*LANDED[file])
-        yard.assert_nothing_left()
-        return yard.tree()
+        project.assert_landed_once(*LANDED[file])
+        project.assert_nothing_left()
+        return project.tree()
     finally:
-        yard.close()
+        project.close()
 
 
-def disturb(yard: Yard, file: str, chance: random.Random, kills: int) -> int:
+def disturb(project: RunProject, file: str, chance: random.Random, kills: int) -> int:
     """Kill `weft run` at random moments, and go on each time; returns how often it was killed."""
-    process = yard.start("run", file, "--slots", "6")
+    process = project.start("run", file, "--slots", "6")
     for number in range(kills):
-        _wait_served(yard, process)
+        _wait_served(project, process)
         time.sleep(chance.uniform(0.0, 0.8) ** 2)
         if process.poll() is not None:
             out, err = process.communicate()
             assert process.returncode == 0, (out, err)
             return number
-        yard.kill(process, whole=chance.random() < 0.3)
-        process = yard.start("run", "--resume")
+        project.kill(process, whole=chance.random() < 0.3)
+        process = project.start("run", "--resume")
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
     return kills
 
 
-def _wait_served(yard: Yard, process: subprocess.Popen[str]) -> None:
+def _wait_served(project: RunProject, process: subprocess.Popen[str]) -> None:
     question = "SELECT id FROM workers WHERE pid = ?"
-    wait_until(lambda: process.poll() is not None or yard.rows(question, process.pid))
+    wait_until(lambda: process.poll() is not None or project.rows(question, process.pid))
 
 
-def survive(yard: Yard, file: str, tree: str | None, seed: int, kills: int) -> int:
-    make(yard)
-    with yard.untouched(), Watcher(yard) as watcher:
-        killed = disturb(yard, file, random.Random(seed), kills)
+def survive(project: RunProject, file: str, tree: str | None, seed: int, kills: int) -> int:
+    make(project)
+    with project.untouched(), Watcher(project) as watcher:
+        killed = disturb(project, file, random.Random(seed), kills)
     watcher.assert_saw_nothing()
     if tree is not None:
-        assert yard.tree() == tree
-    yard.assert_landed_once(*LANDED[file])
-    yard.assert_nothing_left()
+        assert project.tree() == tree
+    project.assert_landed_once(*LANDED[file])
+    project.assert_nothing_left()
     return killed
 
 
 def test_a_run_that_is_killed_again_and_again_ends_as_if_nobody_had(
-    yard: Yard, undisturbed: Undisturbed
+    project: RunProject, undisturbed: Undisturbed
 ) -> None:
-    assert survive(yard, "plan.md", undisturbed("plan.md"), seed=1, kills=12) >= 4
-    assert "[ ]" not in yard.plan.read_text()
+    assert survive(project, "plan.md", undisturbed("plan.md"), seed=1, kills=12) >= 4
+    assert "[ ]" not in project.plan.read_text()
 
 
-def test_whoever_is_killed_together_with_weft_has_not_failed(yard: Yard) -> None:
+def test_whoever_is_killed_together_with_weft_has_not_failed(project: RunProject) -> None:
     """However often: three failures of its own would have blocked it."""
-    yard.plan.write_text("## Phase 1: One\n\n" + task(1, "src/a", "sleep 0.7", "write src/a x"))
-    process = yard.start("run", "plan.md")
+    project.plan.write_text("## Phase 1: One\n\n" + task(1, "src/a", "sleep 0.7", "write src/a x"))
+    process = project.start("run", "plan.md")
     for _ in range(4):
-        wait_until(yard.marked)
-        yard.kill(process, whole=True)
-        process = yard.start("run", "--resume")
+        wait_until(project.marked)
+        project.kill(process, whole=True)
+        process = project.start("run", "--resume")
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
-    assert yard.outcomes("1.1")[-1] == "success"
-    assert yard.rows("SELECT * FROM failures") == []
-    yard.assert_landed_once("1.1")
-    yard.assert_nothing_left()
+    assert project.outcomes("1.1")[-1] == "success"
+    assert project.rows("SELECT * FROM failures") == []
+    project.assert_landed_once("1.1")
+    project.assert_nothing_left()
 
 
 def test_stories_that_are_killed_on_postgresql_land_whole(
     tmp_path: Path, postgres_server: str
 ) -> None:
     with fresh_database(postgres_server) as url:
-        yard = Yard(tmp_path, url)
+        project = RunProject(tmp_path, url)
         try:
-            assert survive(yard, "prd.json", None, seed=2, kills=6) >= 3
+            assert survive(project, "prd.json", None, seed=2, kills=6) >= 3
             for n in range(1, 7):
-                assert yard.landed(f"src/s{n}") == "alone\n"
+                assert project.landed(f"src/s{n}") == "alone\n"
             for n in range(7, 12):
-                both = yard.landed(f"src/t{n}/a"), yard.landed(f"src/t{n}/b")
+                both = project.landed(f"src/t{n}/a"), project.landed(f"src/t{n}/b")
                 assert both == ("a\nc\n", "b\n")
         finally:
-            yard.close()
+            project.close()
 
 
 @pytest.mark.chaos
@@ -253,6 +253,6 @@ def test_two_hundred_kills(
             if kind == "postgres":
                 server = request.getfixturevalue("postgres_server")
                 url = stack.enter_context(fresh_database(server))
-            yard = Yard(tmp_path / str(seed), url)
-            stack.callback(yard.close)
-            killed += survive(yard, file, undisturbed(file), seed=seed, kills=20)
+            project = RunProject(tmp_path / str(seed), url)
+            stack.callback(project.close)
+            killed += survive(project, file, undisturbed(file), seed=seed, kills=20)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 from repositories import git
 from wait_until import wait_until
 
@@ -82,43 +82,45 @@ def agent(case: Case) -> str:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_what_one_attempt_leaves_concerns_that_attempt_alone(yard: Yard, case: Case) -> None:
-    yard.shell("hostile", agent(case))
-    yard.commit()
-    yard.plan.write_text(
+def test_what_one_attempt_leaves_concerns_that_attempt_alone(
+    project: RunProject, case: Case
+) -> None:
+    project.shell("hostile", agent(case))
+    project.commit()
+    project.plan.write_text(
         "## Phase 1: All\n<!-- execution: parallel -->\n"
         "- [ ] Leave something\n  <!-- id: hostile; files: src/**; agent: hostile -->\n"
         "- [ ] Do something\n  <!-- id: fine; files: good/fine -->\n  - script: write good/fine x\n"
     )
     began = time.monotonic()
-    yard.run("plan.md", code=0 if case.reason is None else 1)
+    project.run("plan.md", code=0 if case.reason is None else 1)
     assert time.monotonic() - began < BOUND
-    assert yard.states()["fine"] == "done"
-    assert yard.landed("good/fine") == "x\n"
+    assert project.states()["fine"] == "done"
+    assert project.landed("good/fine") == "x\n"
     if case.reason is None:
-        assert yard.states()["hostile"] == "done"
-        assert yard.landed("src/hostile") == "x\n"
+        assert project.states()["hostile"] == "done"
+        assert project.landed("src/hostile") == "x\n"
     else:
-        assert yard.states()["hostile"] == "blocked"
-        assert case.reason in yard.reason("hostile")
-        assert "src/hostile" not in yard.tree_listing()
+        assert project.states()["hostile"] == "blocked"
+        assert case.reason in project.reason("hostile")
+        assert "src/hostile" not in project.tree_listing()
     if case.reason is not None:
-        assert yard.weft("cancel", yard.run_id()).returncode == 0
+        assert project.weft("cancel", project.run_id()).returncode == 0
     began = time.monotonic()
-    cleaned = yard.weft("clean", "--older-than", "0d")
+    cleaned = project.weft("clean", "--older-than", "0d")
     assert time.monotonic() - began < BOUND
     # As a person would: what lies that deep is too much for `shutil`.
     subprocess.run(
-        ["rm", "-rf", *yard.root.glob(".git/weft/workspaces/*/weft-*/src/d")], check=True
+        ["rm", "-rf", *project.root.glob(".git/weft/workspaces/*/weft-*/src/d")], check=True
     )
     assert cleaned.returncode == 0, cleaned.stderr
-    git(yard.root, "gc", "--quiet", "--prune=now")
+    git(project.root, "gc", "--quiet", "--prune=now")
     if case.stays is None:
-        yard.assert_nothing_left()
+        project.assert_nothing_left()
     else:
         [line] = [one for one in cleaned.stdout.splitlines() if case.stays in one]
         assert line.startswith("kept")
-    git(yard.root, "fsck", "--no-dangling", "--no-progress")
+    git(project.root, "fsck", "--no-dangling", "--no-progress")
 
 
 HANGING = """#!/bin/sh
@@ -129,20 +131,20 @@ PATH="${PATH#*:}" exec git "$@"
 """
 
 
-def start_hanging(yard: Yard, *arguments: str) -> subprocess.Popen[str]:
+def start_hanging(project: RunProject, *arguments: str) -> subprocess.Popen[str]:
     """A run whose git never answers when it looks at what an agent left."""
-    programs = yard.root.parent / "programs"
+    programs = project.root.parent / "programs"
     programs.mkdir()
     (programs / "git").write_text(HANGING)
     (programs / "git").chmod(0o755)
-    hang = yard.root.parent / "hang"
-    yard.shell("hostile", f"cat > /dev/null; touch {hang}; echo x > src/hostile")
-    yard.commit()
-    yard.plan.write_text(
+    hang = project.root.parent / "hang"
+    project.shell("hostile", f"cat > /dev/null; touch {hang}; echo x > src/hostile")
+    project.commit()
+    project.plan.write_text(
         "- [ ] Leave something\n  <!-- id: hostile; files: src/**; agent: hostile -->\n"
     )
-    path = f"{programs}:{yard.environment['PATH']}"
-    process = yard.start("run", "plan.md", *arguments, PATH=path, HANG=str(hang))
+    path = f"{programs}:{project.environment['PATH']}"
+    process = project.start("run", "plan.md", *arguments, PATH=path, HANG=str(hang))
     wait_until(lambda: hangs(process), "git hangs")
     return process
 
@@ -155,45 +157,45 @@ def hangs(process: subprocess.Popen[str]) -> bool:
     return False
 
 
-def test_cancel_ends_a_run_whose_git_hangs_over_an_agents_files(yard: Yard) -> None:
-    process = start_hanging(yard)
-    assert yard.weft("cancel", yard.run_id()).returncode == 0
+def test_cancel_ends_a_run_whose_git_hangs_over_an_agents_files(project: RunProject) -> None:
+    process = start_hanging(project)
+    assert project.weft("cancel", project.run_id()).returncode == 0
     wait_until(lambda: not hangs(process), "git is broken off", BOUND)
-    (yard.root.parent / "hang").unlink()
+    (project.root.parent / "hang").unlink()
     process.communicate(timeout=BOUND)
-    assert yard.states() == {"hostile": "cancelled"}
+    assert project.states() == {"hostile": "cancelled"}
 
 
-def test_two_interrupts_end_a_run_whose_git_hangs_and_the_next_goes_on(yard: Yard) -> None:
-    process = start_hanging(yard)
+def test_two_interrupts_end_a_run_whose_git_hangs_and_the_next_goes_on(project: RunProject) -> None:
+    process = start_hanging(project)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)  # two at one moment are one
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=BOUND)
-    yard.run("--resume", yard.run_id())
-    assert yard.landed("src/hostile") == "x\n"
+    project.run("--resume", project.run_id())
+    assert project.landed("src/hostile") == "x\n"
 
 
-def test_what_landed_leaves_no_archive_behind(yard: Yard) -> None:
-    yard.plan.write_text(
+def test_what_landed_leaves_no_archive_behind(project: RunProject) -> None:
+    project.plan.write_text(
         "- [ ] One\n  <!-- id: one; files: src/one -->\n  - script: write src/one 1\n"
         "- [ ] Two\n  <!-- id: two; files: src/two -->\n  - script: write src/two 2\n"
     )
-    yard.run("plan.md")
-    [row] = yard.rows("SELECT candidate FROM attempts WHERE task = 1")
-    kept = f"refs/weft/archive/{yard.run_id()}/one/1/{row['candidate']}"
-    git(yard.root, "update-ref", kept, str(row["candidate"]))  # as an earlier weft did
-    assert yard.weft("clean").returncode == 0
-    assert git(yard.root, "for-each-ref", "refs/weft/archive", "refs/heads/weft-work") == ""
-    git(yard.root, "gc", "--quiet", "--prune=now")
-    assert yard.weft("verify", yard.run_id()).returncode == 0
-    yard.assert_nothing_left()
+    project.run("plan.md")
+    [row] = project.rows("SELECT candidate FROM attempts WHERE task = 1")
+    kept = f"refs/weft/archive/{project.run_id()}/one/1/{row['candidate']}"
+    git(project.root, "update-ref", kept, str(row["candidate"]))  # as an earlier weft did
+    assert project.weft("clean").returncode == 0
+    assert git(project.root, "for-each-ref", "refs/weft/archive", "refs/heads/weft-work") == ""
+    git(project.root, "gc", "--quiet", "--prune=now")
+    assert project.weft("verify", project.run_id()).returncode == 0
+    project.assert_nothing_left()
 
 
-def test_a_line_of_many_kilobytes_is_shown_short(yard: Yard) -> None:
-    yard.plan.write_text(f"- [ ] {'x' * 50_000}\n  <!-- id: one; files: src/one -->\n")
-    yard.run("plan.md")
-    told = yard.weft("why", "one")
+def test_a_line_of_many_kilobytes_is_shown_short(project: RunProject) -> None:
+    project.plan.write_text(f"- [ ] {'x' * 50_000}\n  <!-- id: one; files: src/one -->\n")
+    project.run("plan.md")
+    told = project.weft("why", "one")
     assert told.returncode == 0
     assert max(map(len, told.stdout.splitlines())) < 4_000
     assert "`weft why 1 --json` prints all of it" in told.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 from repositories import git
 from user_state import walk
 
@@ -48,16 +48,18 @@ def litter(root: Path) -> None:
 
 
 @pytest.mark.parametrize("what", MEDDLING)
-def test_the_walk_notices(yard: Yard, what: str) -> None:
-    litter(yard.root)
-    before = walk(yard.root)
-    assert walk(yard.root) == before
-    MEDDLING[what](yard.root)
-    assert walk(yard.root) != before
+def test_the_walk_notices(project: RunProject, what: str) -> None:
+    litter(project.root)
+    before = walk(project.root)
+    assert walk(project.root) == before
+    MEDDLING[what](project.root)
+    assert walk(project.root) != before
 
 
-def test_a_run_with_refusals_and_crashes_leaves_what_is_the_users_as_it_was(yard: Yard) -> None:
-    yard.plan.write_text(
+def test_a_run_with_refusals_and_crashes_leaves_what_is_the_users_as_it_was(
+    project: RunProject,
+) -> None:
+    project.plan.write_text(
         "## Phase 1: All\n<!-- execution: parallel -->\n\n"
         "- [ ] Task 1: Good\n  <!-- files: src/README -->\n  - script: write src/README x\n"
         "- [ ] Task 2: Crash\n  <!-- files: src/b -->\n  - script: attempt 1: crash KILL\n"
@@ -66,18 +68,18 @@ def test_a_run_with_refusals_and_crashes_leaves_what_is_the_users_as_it_was(yard
         "  - script: write src/c x\n"
         "- [ ] Task 4: Stash\n  <!-- files: src/untracked -->\n  - script: write src/untracked x\n"
     )
-    litter(yard.root)
-    with yard.untouched():
-        yard.run("plan.md", "--slots", "3")
-    yard.assert_landed_once("1.1", "1.2", "1.3", "1.4")
-    with yard.untouched():
-        assert yard.weft("clean").returncode == 0
-        assert yard.weft("report").returncode == 0
+    litter(project.root)
+    with project.untouched():
+        project.run("plan.md", "--slots", "3")
+    project.assert_landed_once("1.1", "1.2", "1.3", "1.4")
+    with project.untouched():
+        assert project.weft("clean").returncode == 0
+        assert project.weft("report").returncode == 0
 
 
 @pytest.mark.parametrize("each", [False, True], ids=["every landing", "every commit"])
 def test_the_tree_that_a_check_saw_is_the_tree_that_landed(
-    yard: Yard, tmp_path: Path, *, each: bool
+    project: RunProject, tmp_path: Path, *, each: bool
 ) -> None:
     """The check itself writes down the tree of the files before it. Weakened, it runs on the
     base: weft's own records agree with each other all the same."""
@@ -86,21 +88,21 @@ def test_the_tree_that_a_check_saw_is_the_tree_that_landed(
         f"export GIT_INDEX_FILE=$(mktemp -u) && git add -A -f . && git write-tree >> {seen}; "
         "! grep -rqs BROKEN src"
     )
-    yard.settings(check, "every_commit = true\n" if each else "")
-    yard.commit()
+    project.settings(check, "every_commit = true\n" if each else "")
+    project.commit()
     tasks = [
         f"- [ ] Task {n}: Do {n}\n  <!-- files: src/p{n} -->\n"
         + ("  - script: attempt 1: write src/p3 BROKEN\n" if n == 3 else "")
         + f"  - script: write src/p{n} x\n"
         for n in range(1, 7)
     ]
-    yard.plan.write_text("## Phase 1: All\n<!-- execution: parallel -->\n\n" + "\n".join(tasks))
-    yard.run("plan.md", "--slots", "3")
-    trunk = f"refs/heads/weft/{yard.run_id()}"
+    project.plan.write_text("## Phase 1: All\n<!-- execution: parallel -->\n\n" + "\n".join(tasks))
+    project.run("plan.md", "--slots", "3")
+    trunk = f"refs/heads/weft/{project.run_id()}"
     if each:
-        landed = git(yard.root, "rev-list", "--first-parent", f"main..{trunk}").split()
+        landed = git(project.root, "rev-list", "--first-parent", f"main..{trunk}").split()
     else:
-        landed = git(yard.root, "reflog", "--format=%H", trunk).split()[:-1]  # not its beginning
+        landed = git(project.root, "reflog", "--format=%H", trunk).split()[:-1]  # not its beginning
     assert landed
-    trees = {git(yard.root, "rev-parse", f"{one}^{{tree}}").strip() for one in landed}
+    trees = {git(project.root, "rev-parse", f"{one}^{{tree}}").strip() for one in landed}
     assert trees <= set(seen.read_text().split())

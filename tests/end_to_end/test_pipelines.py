@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from end_to_end.run_observer import Watcher
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -55,8 +55,8 @@ def plan(go: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stages(yard: Yard, name: str) -> list[tuple[str, str]]:
-    rows = yard.rows(
+def stages(project: RunProject, name: str) -> list[tuple[str, str]]:
+    rows = project.rows(
         "SELECT a.stage, a.outcome FROM attempts a JOIN tasks t ON t.id = a.task"
         " WHERE t.name = ? ORDER BY a.number",
         name,
@@ -64,14 +64,14 @@ def stages(yard: Yard, name: str) -> list[tuple[str, str]]:
     return [(str(row["stage"]), str(row["outcome"])) for row in rows]
 
 
-def prompt(yard: Yard, name: str, attempt: int) -> str:
-    [row] = yard.rows("SELECT id FROM tasks WHERE name = ?", name)
-    places = yard.root / ".git" / "weft" / "attempts"
+def prompt(project: RunProject, name: str, attempt: int) -> str:
+    [row] = project.rows("SELECT id FROM tasks WHERE name = ?", name)
+    places = project.root / ".git" / "weft" / "attempts"
     [path] = places.glob(f"*/{row['id']}.{attempt}/stdin")
     return path.read_text()
 
 
-def every_stage_is_an_attempt_of_its_own(done: Yard) -> None:
+def every_stage_is_an_attempt_of_its_own(done: RunProject) -> None:
     for name in ("one", "two"):
         assert done.states()[name] == "done"
         assert stages(done, name) == [(one, "success") for one in STAGES]
@@ -80,19 +80,19 @@ def every_stage_is_an_attempt_of_its_own(done: Yard) -> None:
     assert done.weft("verify", done.run_id()).returncode == 0
 
 
-def looking_is_one_at_a_time_and_nothing_is_left(yard: Yard, watcher: Watcher) -> None:
+def looking_is_one_at_a_time_and_nothing_is_left(project: RunProject, watcher: Watcher) -> None:
     watcher.assert_saw_nothing()
     for stage in ("review", "judge"):
-        assert watcher.most[f"stage:{yard.run_id()}/{stage}"] <= 1
-    yard.assert_nothing_left()
+        assert watcher.most[f"stage:{project.run_id()}/{stage}"] <= 1
+    project.assert_nothing_left()
 
 
-def an_implementer_that_edits_the_tests_is_refused(done: Yard) -> None:
+def an_implementer_that_edits_the_tests_is_refused(done: RunProject) -> None:
     assert stages(done, "cheat")[1:3] == [("implement", "scope"), ("implement", "success")]
     assert done.landed("tests/cheat") == "a test\n"
 
 
-def a_rejection_goes_back_with_its_reasons_and_is_made_again(done: Yard) -> None:
+def a_rejection_goes_back_with_its_reasons_and_is_made_again(done: RunProject) -> None:
     assert stages(done, "again") == [
         ("test", "success"),
         ("implement", "success"),
@@ -109,13 +109,13 @@ def a_rejection_goes_back_with_its_reasons_and_is_made_again(done: Yard) -> None
     assert done.landed("src/again") == "work\n" * 3
 
 
-def three_rejections_block(done: Yard) -> None:
+def three_rejections_block(done: RunProject) -> None:
     assert done.states()["never"] == "blocked"
     assert stages(done, "never").count(("review", "review")) == 3
     assert "say more" in done.reason("never")
 
 
-def an_answer_without_a_verdict_lets_nothing_land(done: Yard) -> None:
+def an_answer_without_a_verdict_lets_nothing_land(done: RunProject) -> None:
     assert done.states()["vague"] == "blocked"
     judged = [one for one in stages(done, "vague") if one[0] == "judge"]
     assert judged == [("judge", "crash")] * 3
@@ -123,27 +123,27 @@ def an_answer_without_a_verdict_lets_nothing_land(done: Yard) -> None:
     assert "src/vague" not in done.tree_listing()
 
 
-def a_red_check_comes_back_before_anybody_looks_at_it(done: Yard) -> None:
+def a_red_check_comes_back_before_anybody_looks_at_it(done: RunProject) -> None:
     names = [stage for stage, _ in stages(done, "red")]
     assert names == ["test", "implement", "implement", "review", "judge"]
     assert "BROKEN" not in done.landed("src/red")
 
 
-def test_stages_of_every_outcome_in_one_run(yard: Yard) -> None:
+def test_stages_of_every_outcome_in_one_run(project: RunProject) -> None:
     for name in STAGES:
-        yard.agent(name)
-    yard.commit()
-    go = yard.root.parent / "go"
-    yard.plan.write_text(plan(go))
-    with yard.untouched(), Watcher(yard, go=go) as watcher:
-        yard.run("plan.md", "--stages", ",".join(STAGES), "--slots", "6", code=1)
-    looking_is_one_at_a_time_and_nothing_is_left(yard, watcher)
-    every_stage_is_an_attempt_of_its_own(yard)
-    an_implementer_that_edits_the_tests_is_refused(yard)
-    a_rejection_goes_back_with_its_reasons_and_is_made_again(yard)
-    three_rejections_block(yard)
-    an_answer_without_a_verdict_lets_nothing_land(yard)
-    a_red_check_comes_back_before_anybody_looks_at_it(yard)
+        project.agent(name)
+    project.commit()
+    go = project.root.parent / "go"
+    project.plan.write_text(plan(go))
+    with project.untouched(), Watcher(project, go=go) as watcher:
+        project.run("plan.md", "--stages", ",".join(STAGES), "--slots", "6", code=1)
+    looking_is_one_at_a_time_and_nothing_is_left(project, watcher)
+    every_stage_is_an_attempt_of_its_own(project)
+    an_implementer_that_edits_the_tests_is_refused(project)
+    a_rejection_goes_back_with_its_reasons_and_is_made_again(project)
+    three_rejections_block(project)
+    an_answer_without_a_verdict_lets_nothing_land(project)
+    a_red_check_comes_back_before_anybody_looks_at_it(project)
 
 
 ACCEPTED = """\
@@ -168,18 +168,18 @@ PLAN = """\
 """
 
 
-def test_a_verdict_of_several_lines_by_a_command_is_read(yard: Yard) -> None:
-    yard.settings(check=None)
-    yard.shell("review", f"cat <<'END'\n{ACCEPTED}END\n")
-    yard.write(**{"plan.md": PLAN})
-    done = yard.weft("run", "plan.md", "--stages", "implement,review")
+def test_a_verdict_of_several_lines_by_a_command_is_read(project: RunProject) -> None:
+    project.settings(check=None)
+    project.shell("review", f"cat <<'END'\n{ACCEPTED}END\n")
+    project.write(**{"plan.md": PLAN})
+    done = project.weft("run", "plan.md", "--stages", "implement,review")
     assert done.returncode == 0, (done.stdout, done.stderr)
-    yard.assert_landed_once("1.1")
+    project.assert_landed_once("1.1")
 
 
-def test_acceptance_criteria_reach_every_prompt_of_a_story(yard: Yard) -> None:
-    yard.settings(check=None)
-    yard.shell("review", f"cat <<'END'\n{ACCEPTED}END\n")
+def test_acceptance_criteria_reach_every_prompt_of_a_story(project: RunProject) -> None:
+    project.settings(check=None)
+    project.shell("review", f"cat <<'END'\n{ACCEPTED}END\n")
     criteria = {"acceptance_criteria": ["the page is fast"]}
     whole = {
         "id": "A",
@@ -195,10 +195,10 @@ def test_acceptance_criteria_reach_every_prompt_of_a_story(yard: Yard) -> None:
     }
     story = {"id": "B", "title": "A site", "subtasks": [part]}
     stories = [{**whole, **criteria}, {**story, **criteria}]
-    yard.write(**{"prd.json": json.dumps({"title": "Pages", "stories": stories})})
-    yard.run("prd.json", "--stages", "implement,review")
+    project.write(**{"prd.json": json.dumps({"title": "Pages", "stories": stories})})
+    project.run("prd.json", "--stages", "implement,review")
     heading = "## Acceptance criteria\n\n"
     for attempt in (1, 2):
-        assert f"{heading}- the page is fast\n" in prompt(yard, "A", attempt)
-    assert f"{heading}- B as a whole: the page is fast\n" in prompt(yard, "B.x", 1)
-    assert f"{heading}- the page is fast\n" in prompt(yard, "B", 1)
+        assert f"{heading}- the page is fast\n" in prompt(project, "A", attempt)
+    assert f"{heading}- B as a whole: the page is fast\n" in prompt(project, "B.x", 1)
+    assert f"{heading}- the page is fast\n" in prompt(project, "B", 1)

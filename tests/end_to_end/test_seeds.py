@@ -12,7 +12,7 @@ import pytest
 
 from databases import postgres_later
 from end_to_end.run_observer import ENOUGH, Watcher
-from end_to_end.run_project import Yard, overlap
+from end_to_end.run_project import RunProject, overlap
 from repositories import git
 from wait_until import PATIENCE, wait_until
 from weft.errors import AtCapacity
@@ -34,12 +34,12 @@ def story(name: str, *script: str, files: list[str], needs: tuple[str, ...] = ()
     }
 
 
-def write_prd(yard: Yard, *stories: dict[str, Any]) -> None:
-    yard.write(**{"prd.json": json.dumps({"title": "Stories", "stories": stories})})
+def write_prd(project: RunProject, *stories: dict[str, Any]) -> None:
+    project.write(**{"prd.json": json.dumps({"title": "Stories", "stories": stories})})
 
 
 def test_003_1_and_4_independent_stories_run_together_and_no_file_has_two_workers(
-    either: Yard,
+    either: RunProject,
 ) -> None:
     """And 003-2: stories that share a file run one after the other."""
     go = either.root.parent / "go"
@@ -61,7 +61,9 @@ def test_003_1_and_4_independent_stories_run_together_and_no_file_has_two_worker
 
 
 @postgres_later
-def test_003_3_a_merge_conflict_is_handled_by_making_the_later_one_again(either: Yard) -> None:
+def test_003_3_a_merge_conflict_is_handled_by_making_the_later_one_again(
+    either: RunProject,
+) -> None:
     """Both touch a line of a file that neither declared."""
     either.write(**{"src/common": "start\n"})
     either.commit()
@@ -79,7 +81,7 @@ def test_003_3_a_merge_conflict_is_handled_by_making_the_later_one_again(either:
     either.assert_nothing_left()
 
 
-def test_003_5_subtasks_of_a_story_run_together_and_land_as_one(either: Yard) -> None:
+def test_003_5_subtasks_of_a_story_run_together_and_land_as_one(either: RunProject) -> None:
     parts = [
         {
             "id": f"S.{letter}",
@@ -98,7 +100,9 @@ def test_003_5_subtasks_of_a_story_run_together_and_land_as_one(either: Yard) ->
 
 
 @postgres_later
-def test_003_6_stories_that_all_share_a_file_run_one_by_one_and_all_land(either: Yard) -> None:
+def test_003_6_stories_that_all_share_a_file_run_one_by_one_and_all_land(
+    either: RunProject,
+) -> None:
     names = ("A", "B", "C")
     go = either.root.parent / "go"
     write_prd(
@@ -113,7 +117,9 @@ def test_003_6_stories_that_all_share_a_file_run_one_by_one_and_all_land(either:
 
 
 @postgres_later
-def test_003_7_four_independent_stories_take_less_than_twice_as_long_as_one(either: Yard) -> None:
+def test_003_7_four_independent_stories_take_less_than_twice_as_long_as_one(
+    either: RunProject,
+) -> None:
     """By how long agents ran side by side; `four_stories_ratio` measures the whole command."""
     names = ("A", "B", "C", "D")
     write_prd(
@@ -172,7 +178,7 @@ TRACK = """# User Authentication Feature
 
 
 @postgres_later
-def test_002_the_example_track_runs_as_drawn_and_its_file_says_so(either: Yard) -> None:
+def test_002_the_example_track_runs_as_drawn_and_its_file_says_so(either: RunProject) -> None:
     either.plan.write_text(TRACK)
     with either.untouched():
         either.run("plan.md", "--slots", "5")
@@ -190,7 +196,7 @@ def test_002_the_example_track_runs_as_drawn_and_its_file_says_so(either: Yard) 
 
 
 @postgres_later
-def test_002_an_error_blocks_what_depends_on_it_and_is_asked_about(either: Yard) -> None:
+def test_002_an_error_blocks_what_depends_on_it_and_is_asked_about(either: RunProject) -> None:
     """Worker error: kept, dependents wait, the user is asked; retried, all of it lands."""
     either.plan.write_text(
         "## Phase 1: All\n<!-- execution: parallel -->\n\n"
@@ -217,7 +223,9 @@ def test_002_an_error_blocks_what_depends_on_it_and_is_asked_about(either: Yard)
 
 
 @postgres_later
-def test_002_a_file_outside_the_list_is_added_to_it_where_nobody_holds_it(either: Yard) -> None:
+def test_002_a_file_outside_the_list_is_added_to_it_where_nobody_holds_it(
+    either: RunProject,
+) -> None:
     either.plan.write_text(
         "## Phase 1: All\n\n- [ ] Task 1: More than it said\n  <!-- files: src/a -->\n"
         "  - script: write src/a x\n  - script: write src/b x\n"
@@ -229,7 +237,7 @@ def test_002_a_file_outside_the_list_is_added_to_it_where_nobody_holds_it(either
 
 
 @postgres_later
-def test_002_a_file_of_another_is_waited_for_and_the_work_is_kept(either: Yard) -> None:
+def test_002_a_file_of_another_is_waited_for_and_the_work_is_kept(either: RunProject) -> None:
     """It becomes sequential: what it had done is kept, and it comes after who holds the file."""
     go = either.root.parent / "go"
     either.plan.write_text(
@@ -252,7 +260,9 @@ def test_002_a_file_of_another_is_waited_for_and_the_work_is_kept(either: Yard) 
 
 
 @postgres_later
-def test_000_a_worker_has_as_many_at_once_as_it_may_and_ends_what_it_began(either: Yard) -> None:
+def test_000_a_worker_has_as_many_at_once_as_it_may_and_ends_what_it_began(
+    either: RunProject,
+) -> None:
     """Its cases 2 to 5: the rest queues, an assignment is refused and an offer is not, status
     follows use, and a worker that is asked to stop lets its agents end."""
     go = either.root.parent / "go"
@@ -294,15 +304,15 @@ def test_000_a_worker_has_as_many_at_once_as_it_may_and_ends_what_it_began(eithe
     either.assert_nothing_left()
 
 
-def test_a_rate_limited_task_goes_on_when_its_time_has_come(yard: Yard) -> None:
+def test_a_rate_limited_task_goes_on_when_its_time_has_come(project: RunProject) -> None:
     """Nobody rings at that moment: whoever waits knows when it is."""
-    yard.settings(heartbeat=15, lease=60)
-    yard.commit()
-    yard.plan.write_text(
+    project.settings(heartbeat=15, lease=60)
+    project.commit()
+    project.plan.write_text(
         "## Phase 1: All\n\n- [ ] Task 1: Limited\n  <!-- files: src/a -->\n"
         "  - script: limit for 0.5\n  - script: write src/a x\n"
     )
-    yard.run("plan.md")
-    first, second = yard.rows("SELECT started, ended FROM attempts ORDER BY number")
+    project.run("plan.md")
+    first, second = project.rows("SELECT started, ended FROM attempts ORDER BY number")
     assert float(second["started"]) - float(first["ended"]) < 4.0  # a look just so comes after 5
-    yard.assert_landed_once("1.1")
+    project.assert_landed_once("1.1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from databases import postgres_later
 from end_to_end.run_observer import Watcher
-from end_to_end.run_project import Yard, overlap
+from end_to_end.run_project import RunProject, overlap
 from wait_until import PATIENCE, wait_until
 
 SIX = [f"1.{n}" for n in range(1, 7)]
@@ -22,7 +22,7 @@ def parallel(count: int, seconds: float = 0.5, agent: str = "", until: str = "")
     return "## Phase 1: All\n<!-- execution: parallel -->\n\n" + "\n".join(tasks)
 
 
-def test_workers_help_a_run_and_all_keep_to_its_limits(either: Yard) -> None:
+def test_workers_help_a_run_and_all_keep_to_its_limits(either: RunProject) -> None:
     go = either.root.parent / "go"
     either.plan.write_text(parallel(6, until=str(go)))
     helpers = [either.start("worker", "--slots", "2") for _ in range(2)]
@@ -41,7 +41,7 @@ def test_workers_help_a_run_and_all_keep_to_its_limits(either: Yard) -> None:
 
 
 @postgres_later
-def test_two_runs_share_what_is_scarce(either: Yard) -> None:
+def test_two_runs_share_what_is_scarce(either: RunProject) -> None:
     """Seed 001: permits of an agent hold across processes, whoever asks first."""
     either.agent("scarce", front="max_concurrency: 2\n")
     either.commit()
@@ -65,7 +65,7 @@ def test_two_runs_share_what_is_scarce(either: Yard) -> None:
 
 
 @postgres_later
-def test_a_permit_is_taken_up_at_once_when_its_holder_is_killed(either: Yard) -> None:
+def test_a_permit_is_taken_up_at_once_when_its_holder_is_killed(either: RunProject) -> None:
     """Seed 001: a permit ends with whoever held it, and is waited for until then."""
     either.agent("scarce", front="max_concurrency: 1\n")
     either.commit()
@@ -84,15 +84,15 @@ def test_a_permit_is_taken_up_at_once_when_its_holder_is_killed(either: Yard) ->
     either.assert_landed_once("1.1", "1.2")
 
 
-def test_whoever_is_left_goes_on_with_the_gate_and_the_rest(yard: Yard) -> None:
-    yard.plan.write_text(parallel(6, 0.4))
-    process = yard.start("run", "plan.md", "--slots", "3")
-    wait_until(lambda: yard.rows("SELECT * FROM workers"))
-    helper = yard.start("worker", "--slots", "3")
-    wait_until(lambda: len(yard.rows("SELECT * FROM workers")) == 2)
-    wait_until(lambda: yard.rows("SELECT * FROM attempts WHERE ended IS NOT NULL"))
-    yard.kill(process)
-    wait_until(lambda: set(yard.states().values()) == {"done"})
-    assert yard.stop(helper) == 0
-    yard.assert_landed_once(*SIX)
-    yard.assert_nothing_left()
+def test_whoever_is_left_goes_on_with_the_gate_and_the_rest(project: RunProject) -> None:
+    project.plan.write_text(parallel(6, 0.4))
+    process = project.start("run", "plan.md", "--slots", "3")
+    wait_until(lambda: project.rows("SELECT * FROM workers"))
+    helper = project.start("worker", "--slots", "3")
+    wait_until(lambda: len(project.rows("SELECT * FROM workers")) == 2)
+    wait_until(lambda: project.rows("SELECT * FROM attempts WHERE ended IS NOT NULL"))
+    project.kill(process)
+    wait_until(lambda: set(project.states().values()) == {"done"})
+    assert project.stop(helper) == 0
+    project.assert_landed_once(*SIX)
+    project.assert_nothing_left()

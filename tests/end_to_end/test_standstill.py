@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 from wait_until import PATIENCE, wait_until
 
 REFUSED = json.dumps({"must_be_fixed": ["say more"]})
 
 
 @pytest.fixture
-def yard(yard: Yard) -> Yard:
-    yard.settings(check=None)
-    return yard
+def project(project: RunProject) -> RunProject:
+    project.settings(check=None)
+    return project
 
 
 def write_plan(
-    yard: Yard, *tasks: tuple[str, str], execution: str = "parallel", file: str = "plan.md"
+    project: RunProject, *tasks: tuple[str, str], execution: str = "parallel", file: str = "plan.md"
 ) -> None:
     """Each task is a note and a script, and has a file of its own."""
     lines = ["## Phase 1: All", f"<!-- execution: {execution} -->", ""]
@@ -34,11 +34,11 @@ def write_plan(
         lines.append(f"  <!-- files: src/{number}{note and '; '}{note} -->")
         lines.append(f"  - script: write src/{number} x")
         lines += [f"  - script: {one}" for one in script.split("; ") if one]
-    yard.write(**{file: "\n".join(lines) + "\n"})
+    project.write(**{file: "\n".join(lines) + "\n"})
 
 
-def number(yard: Yard, name: str) -> int:
-    [row] = yard.rows("SELECT id FROM tasks WHERE name = ?", name)
+def number(project: RunProject, name: str) -> int:
+    [row] = project.rows("SELECT id FROM tasks WHERE name = ?", name)
     return int(row["id"])
 
 
@@ -49,17 +49,17 @@ def assert_stands(done: subprocess.CompletedProcess[str], command: str) -> None:
     assert f"next: {command}, then weft run --resume " in done.stdout
 
 
-def assert_helps(yard: Yard, command: str) -> None:
+def assert_helps(project: RunProject, command: str) -> None:
     """`weft ps` names the same, and once it is done the run goes on to its end."""
-    [need] = json.loads(yard.weft("ps", "--json").stdout)["needs_you"]
+    [need] = json.loads(project.weft("ps", "--json").stdout)["needs_you"]
     assert need["do"][0] == command
-    helped = yard.weft(*command.split()[1:])
+    helped = project.weft(*command.split()[1:])
     assert helped.returncode == 0, helped.stderr
-    yard.run("--resume")
+    project.run("--resume")
 
 
-def test_a_story_that_is_refused_three_times_asks_for_a_person(yard: Yard) -> None:
-    yard.agent("review", text=f"- script: answer {REFUSED}")
+def test_a_story_that_is_refused_three_times_asks_for_a_person(project: RunProject) -> None:
+    project.agent("review", text=f"- script: answer {REFUSED}")
     parts = [
         {
             "id": f"S.{n}",
@@ -70,70 +70,72 @@ def test_a_story_that_is_refused_three_times_asks_for_a_person(yard: Yard) -> No
         for n in (1, 2)
     ]
     story = {"id": "S", "title": "A story", "subtasks": parts}
-    yard.write(**{"prd.json": json.dumps({"title": "Stories", "stories": [story]})})
-    done = yard.weft("run", "prd.json", "--stages", "implement,review")
-    states = yard.states()
+    project.write(**{"prd.json": json.dumps({"title": "Stories", "stories": [story]})})
+    done = project.weft("run", "prd.json", "--stages", "implement,review")
+    states = project.states()
     assert (states["S"], states["S.1"], states["S.2"]) == ("blocked", "gating", "gating")
-    assert_stands(done, f"weft retry {number(yard, 'S')}")
+    assert_stands(done, f"weft retry {number(project, 'S')}")
     told = [line for line in done.stdout.splitlines() if "] ✗ S: " in line]
     assert len(told) == 3, done.stdout
     assert "blocked" in told[-1]
-    assert yard.weft("skip", str(number(yard, "S"))).returncode == 0
-    yard.run("--resume")
-    assert yard.landed("src/1") == yard.landed("src/2") == "x\n"
+    assert project.weft("skip", str(number(project, "S"))).returncode == 0
+    project.run("--resume")
+    assert project.landed("src/1") == project.landed("src/2") == "x\n"
 
 
-def test_a_budget_that_is_used_up_can_be_raised(yard: Yard) -> None:
-    write_plan(yard, ("", "use 10 10 3.00"), ("", ""), execution="sequential")
-    done = yard.weft("run", "plan.md", "--budget", "3")
-    command = f"weft limits set run:{yard.run_id()}/usd 5.00"
+def test_a_budget_that_is_used_up_can_be_raised(project: RunProject) -> None:
+    write_plan(project, ("", "use 10 10 3.00"), ("", ""), execution="sequential")
+    done = project.weft("run", "plan.md", "--budget", "3")
+    command = f"weft limits set run:{project.run_id()}/usd 5.00"
     assert_stands(done, command)
     assert "$3.00 of $3.00 is spent" in done.stdout
-    assert_helps(yard, command)
-    yard.assert_landed_once("1.1", "1.2")
+    assert_helps(project, command)
+    project.assert_landed_once("1.1", "1.2")
 
 
-def test_a_drained_store_is_named(yard: Yard) -> None:
-    write_plan(yard, ("", ""))
-    assert yard.weft("drain").returncode == 0
-    assert_stands(yard.weft("run", "plan.md"), "weft drain --undo")
-    assert_helps(yard, "weft drain --undo")
+def test_a_drained_store_is_named(project: RunProject) -> None:
+    write_plan(project, ("", ""))
+    assert project.weft("drain").returncode == 0
+    assert_stands(project.weft("run", "plan.md"), "weft drain --undo")
+    assert_helps(project, "weft drain --undo")
 
 
-def test_a_limit_of_0_is_named_when_all_that_ran_has_ended(yard: Yard, tmp_path: Path) -> None:
+def test_a_limit_of_0_is_named_when_all_that_ran_has_ended(
+    project: RunProject, tmp_path: Path
+) -> None:
     """It keeps tasks from starting, and the gate from checking what asks to land."""
     go = tmp_path / "go"
-    write_plan(yard, ("", f"wait {go}"), ("", ""), execution="sequential")
-    run = yard.start("run", "plan.md")
-    wait_until(lambda: "running" in yard.states().values(), "the first task runs")
-    assert yard.weft("limits", "set", "requests", "0").returncode == 0
+    write_plan(project, ("", f"wait {go}"), ("", ""), execution="sequential")
+    run = project.start("run", "plan.md")
+    wait_until(lambda: "running" in project.states().values(), "the first task runs")
+    assert project.weft("limits", "set", "requests", "0").returncode == 0
     go.touch()
     out, err = run.communicate(timeout=PATIENCE)
     done = subprocess.CompletedProcess((), run.returncode, out, err)
-    assert yard.states()["1.1"] == "gating", "what ran was waited for"
+    assert project.states()["1.1"] == "gating", "what ran was waited for"
     assert_stands(done, "weft limits set requests 24")
-    assert_helps(yard, "weft limits set requests 24")
+    assert_helps(project, "weft limits set requests 24")
 
 
-def test_more_than_any_host_has_is_named_and_the_rest_lands(yard: Yard) -> None:
-    write_plan(yard, ("uses: ram_gb=9999", ""), ("", ""))
-    done = yard.weft("run", "plan.md")
-    assert yard.states() == {"1.1": "ready", "1.2": "done"}
-    assert_stands(done, f"weft skip {number(yard, '1.1')}")
+def test_more_than_any_host_has_is_named_and_the_rest_lands(project: RunProject) -> None:
+    write_plan(project, ("uses: ram_gb=9999", ""), ("", ""))
+    done = project.weft("run", "plan.md")
+    assert project.states() == {"1.1": "ready", "1.2": "done"}
+    assert_stands(done, f"weft skip {number(project, '1.1')}")
     assert f"/1.1 asks for {9999 * 1024} of host:" in done.stdout
 
 
 def test_a_run_waits_for_its_place_while_another_is_at_work_and_no_longer(
-    yard: Yard, tmp_path: Path
+    project: RunProject, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
-    assert yard.weft("limits", "set", "runs", "1").returncode == 0
-    write_plan(yard, ("", f"wait {go}; fail other No"))
-    first = yard.start("run", "plan.md")
-    wait_until(lambda: "running" in yard.states().values(), "the first run is at work")
-    write_plan(yard, ("", ""), file="other.md")
-    second = yard.start("run", "other.md")
-    wait_until(lambda: len(yard.rows("SELECT id FROM runs")) == 2, "the second is submitted")
+    assert project.weft("limits", "set", "runs", "1").returncode == 0
+    write_plan(project, ("", f"wait {go}; fail other No"))
+    first = project.start("run", "plan.md")
+    wait_until(lambda: "running" in project.states().values(), "the first run is at work")
+    write_plan(project, ("", ""), file="other.md")
+    second = project.start("run", "other.md")
+    wait_until(lambda: len(project.rows("SELECT id FROM runs")) == 2, "the second is submitted")
     time.sleep(3)  # longer than anything that stands is given
     assert second.poll() is None, "something may still move"
     go.touch()

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from dying_git import DyingGit
-from end_to_end.run_project import Yard
+from end_to_end.run_project import RunProject
 from repositories import git, listing
 from wait_until import PATIENCE, wait_until
 
@@ -77,13 +77,13 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(
     small: Path, tmp_path: Path
 ) -> None:
     """The agents write nothing meanwhile: weft alone meets the full disk."""
-    yard = Yard(small)
+    project = RunProject(small)
     try:
         go = tmp_path / "go"
-        yard.plan.write_text(plan(4, until=go))
-        with yard.untouched():
-            process = yard.start("run", "plan.md", "--slots", "2")
-            wait_until(lambda: len(set(yard.marked().values())) == 2)
+        project.plan.write_text(plan(4, until=go))
+        with project.untouched():
+            process = project.start("run", "plan.md", "--slots", "2")
+            wait_until(lambda: len(set(project.marked().values())) == 2)
             ballast = fill(small)
             said = wait_said(process, "disk is full")
             ballast.unlink()
@@ -91,21 +91,21 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on(
             out, err = process.communicate(timeout=PATIENCE)
         assert "Traceback" not in out + said + err, said + err
         assert process.returncode == 0, (out, said + err)
-        yard.assert_landed_once("1.1", "1.2", "1.3", "1.4")
-        yard.assert_nothing_left()
+        project.assert_landed_once("1.1", "1.2", "1.3", "1.4")
+        project.assert_nothing_left()
     finally:
-        yard.close()
+        project.close()
 
 
 def test_a_second_signal_ends_weft_on_a_full_disk_and_another_goes_on(
     small: Path, tmp_path: Path
 ) -> None:
-    yard = Yard(small)
+    project = RunProject(small)
     try:
         go = tmp_path / "go"
-        yard.plan.write_text(plan(2, until=go))
-        process = yard.start("run", "plan.md", "--slots", "2")
-        wait_until(lambda: len(set(yard.marked().values())) == 2)
+        project.plan.write_text(plan(2, until=go))
+        process = project.start("run", "plan.md", "--slots", "2")
+        wait_until(lambda: len(set(project.marked().values())) == 2)
         ballast = fill(small)
         process.send_signal(signal.SIGTERM)
         said = wait_said(process, "interrupt again to end it now")
@@ -115,62 +115,62 @@ def test_a_second_signal_ends_weft_on_a_full_disk_and_another_goes_on(
         assert "Traceback" not in said + err, said + err
         ballast.unlink()
         go.touch()
-        done = yard.weft("run", "--resume")
+        done = project.weft("run", "--resume")
         assert done.returncode == 0, (done.stdout, done.stderr)
-        yard.assert_landed_once("1.1", "1.2")
+        project.assert_landed_once("1.1", "1.2")
     finally:
-        yard.close()
+        project.close()
 
 
 def test_an_agent_that_fills_the_disk_is_ended_while_there_is_room_and_the_rest_lands(
     small: Path,
 ) -> None:
     """Weakened, nothing could be written any more, not even that it has ended."""
-    yard = Yard(small)
+    project = RunProject(small)
     try:
         slowly = "while :; do head -c 200000 /dev/zero >> src/fill; sleep 0.1; done"
-        yard.shell(
+        project.shell(
             "filler",
             f"cat > /dev/null; mkdir -p src; head -c 40000000 /dev/zero > src/fill; {slowly}",
         )
-        yard.commit()
+        project.commit()
         greedy = "- [ ] Task 4: Fill it\n  <!-- files: src/fill; agent: filler -->\n"
-        yard.plan.write_text(f"{plan(3, 0.5)}\n{greedy}")
-        with yard.untouched():
-            done = yard.weft("run", "plan.md", "--slots", "2")
+        project.plan.write_text(f"{plan(3, 0.5)}\n{greedy}")
+        with project.untouched():
+            done = project.weft("run", "plan.md", "--slots", "2")
         assert done.returncode == 1
-        assert yard.states() == {"1.1": "done", "1.2": "done", "1.3": "done", "1.4": "blocked"}
-        assert "MB of the disk" in yard.reason("1.4")
-        [work] = (yard.root / ".git" / "weft" / "workspaces").glob("*/*/src/fill")
+        assert project.states() == {"1.1": "done", "1.2": "done", "1.3": "done", "1.4": "blocked"}
+        assert "MB of the disk" in project.reason("1.4")
+        [work] = (project.root / ".git" / "weft" / "workspaces").glob("*/*/src/fill")
         assert f"it stays in {work.parent.parent}" in done.stderr, "too large to be kept elsewhere"
         subprocess.run(["mount", "-o", "remount,size=400m", str(small)], check=True)
-        assert yard.weft("skip", "1.4").returncode == 0
-        done = yard.weft("run", "--resume")
+        assert project.weft("skip", "1.4").returncode == 0
+        done = project.weft("run", "--resume")
         assert done.returncode == 0, (done.stdout, done.stderr)
-        yard.assert_nothing_left()
-        kept = git(yard.root, "for-each-ref", "--format=%(refname)", "refs/weft/archive").split()
-        assert any("src/fill" in listing(yard.root, ref) for ref in kept)
+        project.assert_nothing_left()
+        kept = git(project.root, "for-each-ref", "--format=%(refname)", "refs/weft/archive").split()
+        assert any("src/fill" in listing(project.root, ref) for ref in kept)
     finally:
-        yard.close()
+        project.close()
 
 
 def test_a_read_only_repository_is_refused_before_anything_starts(small: Path) -> None:
-    yard = Yard(small, f"sqlite:///{small.parent / 'weft.db'}")
+    project = RunProject(small, f"sqlite:///{small.parent / 'weft.db'}")
     try:
-        yard.plan.write_text(plan())
+        project.plan.write_text(plan())
         remount = ["mount", "-o", "remount,ro", str(small)]
         subprocess.run(remount, check=True)
-        done = yard.weft("run", "plan.md")
+        done = project.weft("run", "plan.md")
         assert done.returncode == 2
         assert_plainly_said(done.stderr)
         assert "cannot write" in done.stderr
-        assert yard.rows("SELECT * FROM runs") == []
+        assert project.rows("SELECT * FROM runs") == []
         subprocess.run([*remount[:2], "remount,rw", str(small)], check=True)
-        yard.run("plan.md")
-        yard.assert_landed_once("1.1", "1.2", "1.3")
+        project.run("plan.md")
+        project.assert_landed_once("1.1", "1.2", "1.3")
     finally:
         subprocess.run(["mount", "-o", "remount,rw", str(small)], check=False)
-        yard.close()
+        project.close()
 
 
 @pytest.fixture
@@ -197,13 +197,13 @@ def read_only() -> Iterator[Callable[[Path], None]]:
 
 
 def test_a_place_that_is_read_only_for_a_while_is_told_once_and_blames_no_task(
-    yard: Yard, read_only: Callable[[Path], None]
+    project: RunProject, read_only: Callable[[Path], None]
 ) -> None:
     """Weakened, every task that would start meanwhile is blocked, and so is the gate."""
-    yard.plan.write_text(plan(6, 0.2))
-    process = yard.start("run", "plan.md", "--slots", "2")
-    wait_until(lambda: yard.rows("SELECT * FROM landings WHERE state = 'landed'"))
-    place = yard.root / ".git" / "weft"
+    project.plan.write_text(plan(6, 0.2))
+    process = project.start("run", "plan.md", "--slots", "2")
+    wait_until(lambda: project.rows("SELECT * FROM landings WHERE state = 'landed'"))
+    place = project.root / ".git" / "weft"
     read_only(place)
     time.sleep(6)
     subprocess.run(["umount", "--lazy", place], check=True)
@@ -211,25 +211,27 @@ def test_a_place_that_is_read_only_for_a_while_is_told_once_and_blames_no_task(
     assert process.returncode == 0, (out, err)
     assert err.count("trying again") <= 2, err  # by tasks, and by the gate
     assert "Traceback" not in err, err
-    yard.assert_landed_once(*(f"1.{n}" for n in range(1, 7)))
-    yard.assert_nothing_left()
+    project.assert_landed_once(*(f"1.{n}" for n in range(1, 7)))
+    project.assert_nothing_left()
 
 
-def test_weft_works_where_its_directory_is_on_another_file_system(yard: Yard, small: Path) -> None:
+def test_weft_works_where_its_directory_is_on_another_file_system(
+    project: RunProject, small: Path
+) -> None:
     """Weakened, an entry of a worktree is renamed out of it: `Invalid cross-device link`."""
-    place = yard.root / ".git" / "weft"
+    place = project.root / ".git" / "weft"
     place.symlink_to(small)
-    yard.plan.write_text(plan(3, 0.1))
-    with yard.untouched():
-        yard.run("plan.md", "--slots", "2")
-    yard.assert_landed_once("1.1", "1.2", "1.3")
-    assert yard.weft("clean").returncode == 0
-    assert not list((yard.root / ".git").glob("weft-trash*/*"))
-    assert git(yard.root, "worktree", "list").count("\n") == 1
-    yard.assert_nothing_left()
+    project.plan.write_text(plan(3, 0.1))
+    with project.untouched():
+        project.run("plan.md", "--slots", "2")
+    project.assert_landed_once("1.1", "1.2", "1.3")
+    assert project.weft("clean").returncode == 0
+    assert not list((project.root / ".git").glob("weft-trash*/*"))
+    assert git(project.root, "worktree", "list").count("\n") == 1
+    project.assert_nothing_left()
 
 
-def test_git_that_goes_away_in_mid_run_loses_nothing(yard: Yard, tmp_path: Path) -> None:
+def test_git_that_goes_away_in_mid_run_loses_nothing(project: RunProject, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     real = shutil.which("git")
@@ -239,21 +241,23 @@ def test_git_that_goes_away_in_mid_run_loses_nothing(yard: Yard, tmp_path: Path)
         found = shutil.which(name)
         assert found is not None
         (programs / name).symlink_to(found)
-    yard.plan.write_text(plan(3, 0.5))
-    with yard.untouched():
-        process = yard.start("run", "plan.md", "--slots", "2", PATH=str(programs))
-        wait_until(yard.marked)
+    project.plan.write_text(plan(3, 0.5))
+    with project.untouched():
+        process = project.start("run", "plan.md", "--slots", "2", PATH=str(programs))
+        wait_until(project.marked)
         (programs / "git").unlink()
         said = wait_said(process, "git was not found")
         (programs / "git").symlink_to(real)
         out, err = process.communicate(timeout=PATIENCE)
     assert "Traceback" not in out + said + err, said + err
     assert process.returncode == 0, (out, said + err)
-    yard.assert_landed_once("1.1", "1.2", "1.3")
-    yard.assert_nothing_left()
+    project.assert_landed_once("1.1", "1.2", "1.3")
+    project.assert_nothing_left()
 
 
-def test_git_that_is_killed_again_and_again_needs_nobody(yard: Yard, tmp_path: Path) -> None:
+def test_git_that_is_killed_again_and_again_needs_nobody(
+    project: RunProject, tmp_path: Path
+) -> None:
     """One call in six dies: before its work, after it, or wherever it is after some milliseconds.
 
     Weakened, so that git is not started again, tasks are blocked and the gate waits for a person.
@@ -262,51 +266,52 @@ def test_git_that_is_killed_again_and_again_needs_nobody(yard: Yard, tmp_path: P
     dying = DyingGit(
         tmp_path, f"ways=({ways}); [ $((number % 6)) = 5 ] && how=${{ways[number / 6 % 8]}}"
     )
-    yard.plan.write_text(plan(6, 0.1))
-    with yard.untouched():
-        answer = yard.run("plan.md", "--slots", "2", PATH=dying.path)
+    project.plan.write_text(plan(6, 0.1))
+    with project.untouched():
+        answer = project.run("plan.md", "--slots", "2", PATH=dying.path)
     assert {one["state"] for one in answer["tasks"]} == {"done"}
     assert len(dying.deaths) > 10
-    yard.assert_landed_once(*(f"1.{n}" for n in range(1, 7)))
-    yard.assert_nothing_left()
+    project.assert_landed_once(*(f"1.{n}" for n in range(1, 7)))
+    project.assert_nothing_left()
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["deleted", "moved back"])
 def test_a_task_does_not_start_without_what_it_needs_when_trunk_is_gone(
-    yard: Yard, *, moved: bool
+    project: RunProject, *, moved: bool
 ) -> None:
     """Weakened, the second task starts from the run's base, in which the first has not landed."""
-    yard.plan.write_text(
+    project.plan.write_text(
         "## Phase 1: First\n- [ ] Task 1: Do 1\n  <!-- files: src/p1 -->\n"
         "  - script: write src/p1 x\n"
         "## Phase 2: Second\n- [ ] Task 1: Do 2\n  <!-- files: src/p2 -->\n"
         "  - script: attempt 1: fail other\n  - script: write src/p2 x\n"
     )
-    yard.run("plan.md", code=1)
-    trunk = f"weft/{yard.run_id()}"
-    landed = yard.trunk()
+    project.run("plan.md", code=1)
+    trunk = f"weft/{project.run_id()}"
+    landed = project.trunk()
     for _ in range(2):
-        git(yard.root, *(("branch", "-f", trunk, "main") if moved else ("branch", "-D", trunk)))
-        assert yard.weft("retry", "2.1").returncode == 0
-        yard.run("--resume", code=1)
-        assert yard.states() == {"1.1": "done", "2.1": "blocked"}
-        assert f"lacks what has landed there. Put it back (`git branch -f {trunk}" in yard.reason(
-            "2.1"
+        git(project.root, *(("branch", "-f", trunk, "main") if moved else ("branch", "-D", trunk)))
+        assert project.weft("retry", "2.1").returncode == 0
+        project.run("--resume", code=1)
+        assert project.states() == {"1.1": "done", "2.1": "blocked"}
+        assert (
+            f"lacks what has landed there. Put it back (`git branch -f {trunk}"
+            in project.reason("2.1")
         )
-        git(yard.root, "branch", "-f", trunk, landed)
-    assert yard.weft("retry", "2.1").returncode == 0
-    assert yard.weft("resume", yard.run_id()).returncode == 0  # the gate has seen it too
-    yard.run("--resume")
-    assert {"src/p1", "src/p2"} <= set(yard.tree_listing())
-    yard.assert_landed_once("1.1", "2.1")
+        git(project.root, "branch", "-f", trunk, landed)
+    assert project.weft("retry", "2.1").returncode == 0
+    assert project.weft("resume", project.run_id()).returncode == 0  # the gate has seen it too
+    project.run("--resume")
+    assert {"src/p1", "src/p2"} <= set(project.tree_listing())
+    project.assert_landed_once("1.1", "2.1")
 
 
-def test_a_database_locked_by_somebody_else_is_waited_for(yard: Yard) -> None:
-    yard.plan.write_text(plan(3, 0.3))
-    with yard.untouched():
-        process = yard.start("run", "plan.md", "--slots", "2")
-        wait_until(lambda: yard.rows("SELECT * FROM attempts"))
-        path = yard.url.removeprefix("sqlite:///")
+def test_a_database_locked_by_somebody_else_is_waited_for(project: RunProject) -> None:
+    project.plan.write_text(plan(3, 0.3))
+    with project.untouched():
+        process = project.start("run", "plan.md", "--slots", "2")
+        wait_until(lambda: project.rows("SELECT * FROM attempts"))
+        path = project.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)) as foreign:
             foreign.execute("BEGIN IMMEDIATE")
             time.sleep(2.0)
@@ -314,37 +319,39 @@ def test_a_database_locked_by_somebody_else_is_waited_for(yard: Yard) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
     assert "Traceback" not in out + err
-    yard.assert_landed_once("1.1", "1.2", "1.3")
-    yard.assert_nothing_left()
+    project.assert_landed_once("1.1", "1.2", "1.3")
+    project.assert_nothing_left()
 
 
-def test_a_plan_file_that_is_gone_or_taken_over_stops_nobody(yard: Yard) -> None:
-    yard.plan.write_text(plan(3, 0.4))
-    with yard.untouched():
-        process = yard.start("run", "plan.md", "--slots", "2")
-        wait_until(lambda: yard.rows("SELECT * FROM attempts"))
-        yard.plan.unlink()
+def test_a_plan_file_that_is_gone_or_taken_over_stops_nobody(project: RunProject) -> None:
+    project.plan.write_text(plan(3, 0.4))
+    with project.untouched():
+        process = project.start("run", "plan.md", "--slots", "2")
+        wait_until(lambda: project.rows("SELECT * FROM attempts"))
+        project.plan.unlink()
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)
     assert "plan.md" in err
     assert "Traceback" not in err
-    yard.assert_landed_once("1.1", "1.2", "1.3")
+    project.assert_landed_once("1.1", "1.2", "1.3")
 
 
-def test_a_gc_during_a_run_takes_nothing_that_the_run_needs(yard: Yard) -> None:
+def test_a_gc_during_a_run_takes_nothing_that_the_run_needs(project: RunProject) -> None:
     """Each try of the user's is refused by git itself, until the run has ended."""
-    yard.plan.write_text(plan(12, 0.1))
-    process = yard.start("run", "plan.md", "--slots", "4")
-    wait_until(lambda: yard.rows("SELECT * FROM attempts"))
+    project.plan.write_text(plan(12, 0.1))
+    process = project.start("run", "plan.md", "--slots", "4")
+    wait_until(lambda: project.rows("SELECT * FROM attempts"))
     collect = ["git", "gc", "--quiet", "--prune=now"]
     said = set()
     while process.poll() is None:
-        tried = subprocess.run(collect, cwd=yard.root, capture_output=True, text=True, check=False)
+        tried = subprocess.run(
+            collect, cwd=project.root, capture_output=True, text=True, check=False
+        )
         said.add(tried.stderr.split(" on machine")[0])
     out, err = process.communicate()
     assert process.returncode == 0, (out, err)
     assert "fatal: gc is already running" in said
-    yard.assert_landed_once(*(f"1.{n}" for n in range(1, 13)))
-    assert git(yard.root, "gc", "--quiet", "--prune=now") == ""
-    assert git(yard.root, "fsck", "--no-dangling", "--no-progress") == ""
-    assert yard.weft("verify", yard.run_id()).returncode == 0
+    project.assert_landed_once(*(f"1.{n}" for n in range(1, 13)))
+    assert git(project.root, "gc", "--quiet", "--prune=now") == ""
+    assert git(project.root, "fsck", "--no-dangling", "--no-progress") == ""
+    assert project.weft("verify", project.run_id()).returncode == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.gate_run import HASTY, Crew, Stage, make_project
+from gate.gate_run import HASTY, GateProcesses, Stage, make_project
 from gate.repositories import Repository
 from weft.store import open_store
 
@@ -47,7 +47,7 @@ def stage(home: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def crew(home: Path) -> Iterator[Crew]:
-    made = Crew(home)
+def processes(home: Path) -> Iterator[GateProcesses]:
+    made = GateProcesses(home)
     yield made
     made.close()

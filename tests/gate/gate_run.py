@@ -273,7 +273,7 @@ def drive(
             anyio.run(main, made)
 
 
-class Crew:
+class GateProcesses:
     """Gates in processes of their own, forked from one that has imported everything."""
 
     def __init__(self, home: Path) -> None:

@@ -100,7 +100,7 @@ def land(
         return land_run(context, chosen, choose_branch(root, chosen, onto))
 
 
-class LandCrew:
+class LandProcesses:
     """Processes that land, forked from a process that has imported everything."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate.gate_run import Stage, run_git
-from gate.land_stage import LandCrew, commit_on_main, finish_run, land, move_main_aside
+from gate.land_stage import LandProcesses, commit_on_main, finish_run, land, move_main_aside
 from weft.errors import InputError, Refused
 from weft.gate.branch_landing import MoveKind
 from weft.store.branch_landings import list_branch_landings, list_open_branch_landings
@@ -21,10 +21,10 @@ POINTS = (
 
 
 @pytest.fixture
-def land_crew() -> Iterator[LandCrew]:
-    crew = LandCrew()
-    yield crew
-    crew.close()
+def land_processes() -> Iterator[LandProcesses]:
+    processes = LandProcesses()
+    yield processes
+    processes.close()
 
 
 def main_tip(stage: Stage) -> str:
@@ -244,7 +244,7 @@ def test_a_lock_of_another_git_is_respected(stage: Stage) -> None:
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_killed_at_every_point_the_next_one_completes_it(
-    stage: Stage, land_crew: LandCrew, moved: bool
+    stage: Stage, land_processes: LandProcesses, moved: bool
 ) -> None:
     """In turn on one run each: from before the intent to after the rows."""
     for number, point in enumerate(POINTS):
@@ -252,7 +252,7 @@ def test_killed_at_every_point_the_next_one_completes_it(
         finish_run(stage, {f"src/{run}": f"{point}\n", "src/a": f"a = {point}\n"}, run=run)
         if moved:
             commit_on_main(stage.root, {f"mine{number}": "mine\n"})
-        assert land_crew.land(stage, run=run, point=point) == -9, point
+        assert land_processes.land(stage, run=run, point=point) == -9, point
         assert land(stage.root, stage.store, run).landed
         judge_landed(stage, run_git(stage.root, "rev-parse", "main^{tree}"))
         assert (stage.root / f"src/{run}").read_text() == f"{point}\n"
@@ -263,11 +263,11 @@ def test_killed_at_every_point_the_next_one_completes_it(
 
 
 def test_files_that_an_interrupted_move_half_wrote_are_completed(
-    stage: Stage, land_crew: LandCrew
+    stage: Stage, land_processes: LandProcesses
 ) -> None:
     """As a power failure leaves them: a new file, a changed file and a deleted file, each begun."""
     ended = finish_run(stage, {"src/a": "a = 2\nmore\n", "src/new": "new\n", "src/b": None})
-    assert land_crew.land(stage, point="locked") == -9
+    assert land_processes.land(stage, point="locked") == -9
     (stage.root / "src/a").write_text("a = 2\nmo")
     (stage.root / "src/new").write_text("")
     (stage.root / "src/b").unlink()
@@ -277,11 +277,11 @@ def test_files_that_an_interrupted_move_half_wrote_are_completed(
 
 
 def test_what_the_user_changes_after_a_crash_is_left_alone(
-    stage: Stage, land_crew: LandCrew
+    stage: Stage, land_processes: LandProcesses
 ) -> None:
     """Weakened (the files are written by force), the user's lines are lost."""
     finish_run(stage, {"src/a": "a = 2\n"})
-    assert land_crew.land(stage, point="moved") == -9
+    assert land_processes.land(stage, point="moved") == -9
     (stage.root / "src/a").write_text("a = 1\nmine\n")
     (stage.root / "README").write_text("mine\n")
     with pytest.raises(Refused, match=r"src/a in .* changed since"):
@@ -313,12 +313,12 @@ def test_a_branch_that_moves_meanwhile_is_not_overwritten(stage: Stage, point: s
     assert set(states[:-1]) <= {"withdrawn"}
 
 
-def test_two_landings_at_once_land_once(stage: Stage, land_crew: LandCrew) -> None:
+def test_two_landings_at_once_land_once(stage: Stage, land_processes: LandProcesses) -> None:
     finish_run(stage, {"src/a": "a = 2\n"})
     commit_on_main(stage.root, {"src/b": "b = 2\n"})
     for _ in range(2):
-        land_crew.start(stage)
-    assert [land_crew.wait(), land_crew.wait()] == [0, 0]
+        land_processes.start(stage)
+    assert [land_processes.wait(), land_processes.wait()] == [0, 0]
     assert run_git(stage.root, "rev-list", "--count", "--merges", "main") == "1"
     judge_landed(stage, run_git(stage.root, "rev-parse", "main^{tree}"))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from databases import look
-from gate.gate_run import HASTY, NOBODY_BROKEN, Crew, Stage, drive, leave, run_git, task
+from gate.gate_run import HASTY, NOBODY_BROKEN, GateProcesses, Stage, drive, leave, run_git, task
 from wait_until import wait_until
 from weft import git
 from weft.store.gate import read_gate
@@ -50,38 +50,42 @@ def facts(stage: Stage) -> tuple[object, ...]:
     return (rows, {ref: at for ref, at in refs.items() if "%check" not in ref})
 
 
-def test_killed_at_every_point_in_turn_the_next_one_goes_on(stage: Stage, crew: Crew) -> None:
+def test_killed_at_every_point_in_turn_the_next_one_goes_on(
+    stage: Stage, processes: GateProcesses
+) -> None:
     fill(stage)
     for point in POINTS:
-        crew.start(stage, point=point, action="kill", gate=GATE).wait_for_grief()
-    last = crew.start(stage, gate=GATE)
+        processes.start(stage, point=point, action="kill", gate=GATE).wait_for_grief()
+    last = processes.start(stage, gate=GATE)
     wait_until(lambda: is_settled(stage) and stage.is_tidy())
     last.leave()
     judge_settled(stage)
     once = facts(stage)
-    again = crew.start(stage, gate=GATE)
+    again = processes.start(stage, gate=GATE)
     wait_until(lambda: any(one.kind == "gate" for one in list_open(stage.store)))
     again.leave()
     assert facts(stage) == once, "recovering twice is recovering once"
 
 
 @pytest.mark.parametrize("point", ["intended", "moved"])
-def test_killed_in_the_middle_of_its_only_landing(stage: Stage, crew: Crew, point: str) -> None:
+def test_killed_in_the_middle_of_its_only_landing(
+    stage: Stage, processes: GateProcesses, point: str
+) -> None:
     stage.submit([task("a")])
     made = stage.bring("a", {"src/a": "a = 2\n"})
-    crew.start(stage, point=point, action="kill", gate=GATE).wait_for_grief()
+    processes.start(stage, point=point, action="kill", gate=GATE).wait_for_grief()
     [landing] = read_gate(stage.store, "r1").landings
     assert landing.state == "intended"
     assert stage.trunk == (landing.new if point == "moved" else landing.old)
     assert stage.state("a") == "gating"
-    crew.start(stage, gate=GATE)
+    processes.start(stage, gate=GATE)
     wait_until(lambda: stage.are(a="done"))
     assert run_git(stage.root, "diff", "--stat", made, stage.trunk) == ""
     assert len(read_gate(stage.store, "r1").landings) == 1
 
 
 def test_stopped_past_its_deadline_the_next_one_takes_over_and_the_first_changes_nothing(
-    stage: Stage, crew: Crew
+    stage: Stage, processes: GateProcesses
 ) -> None:
     """Before the intent, between intent and ref, between ref and rows; then all go on at once.
 
@@ -91,11 +95,11 @@ def test_stopped_past_its_deadline_the_next_one_takes_over_and_the_first_changes
     gate = {**GATE, "slots": 1}
     stopped = []
     for point in ("built", "intended", "moved"):
-        stopped.append(crew.start(stage, point=point, action="stop", gate=gate))
+        stopped.append(processes.start(stage, point=point, action="stop", gate=gate))
         stopped[-1].wait_for_grief()
     leases = [one for one in list_open(stage.store) if one.kind == "gate"]
     assert len(leases) == 1, "the others have been taken over from"
-    last = crew.start(stage, gate=gate)
+    last = processes.start(stage, gate=gate)
     wait_until(lambda: is_settled(stage))
     taken = [e for e in stage.events("lease_taken") if e.data["lease"] == "gate"]
     [held] = [one for one in list_open(stage.store) if one.kind == "gate"]
@@ -112,14 +116,14 @@ def test_stopped_past_its_deadline_the_next_one_takes_over_and_the_first_changes
 
 
 @pytest.mark.chaos
-def test_killed_at_random_all_lands_once(stage: Stage, crew: Crew) -> None:
+def test_killed_at_random_all_lands_once(stage: Stage, processes: GateProcesses) -> None:
     chance = random.Random(5)
     fill(stage)
     for _ in range(KILLS):
-        victim = crew.start(stage, gate=SLOW)
+        victim = processes.start(stage, gate=SLOW)
         time.sleep(chance.random())
         victim.kill()
-    last = crew.start(stage, gate=SLOW)
+    last = processes.start(stage, gate=SLOW)
     wait_until(lambda: is_settled(stage) and stage.is_tidy())
     last.leave()
     judge_settled(stage)
@@ -127,7 +131,7 @@ def test_killed_at_random_all_lands_once(stage: Stage, crew: Crew) -> None:
 
 
 def test_a_check_that_outlives_its_worker_is_ended_before_its_lease_is_freed(
-    stage: Stage, crew: Crew, home: Path
+    stage: Stage, processes: GateProcesses, home: Path
 ) -> None:
     """Weakened, a lease without a task is freed as soon as its worker is gone."""
     stage.submit([task("a")])
@@ -136,13 +140,13 @@ def test_a_check_that_outlives_its_worker_is_ended_before_its_lease_is_freed(
         f"trap '' TERM; echo $$ >> {home}/alive; while [ ! -e {home}/go ]; do sleep 0.05; done"
     )
     gate = {"run": ("sh", "-c", f"setsid sh -c '{stubborn}' & wait")}
-    first = crew.start(stage, gate=gate)
+    first = processes.start(stage, gate=gate)
     wait_until((home / "alive").exists)
     child = int((home / "alive").read_text())
     [lease] = [one for one in list_open(stage.store) if one.kind == "check"]
     first.kill()
     assert Path(f"/proc/{child}").exists()
-    second = crew.start(stage, gate={**GATE, "slots": 1})
+    second = processes.start(stage, gate={**GATE, "slots": 1})
     freed = False
     while not freed:
         alive = Path(f"/proc/{child}").exists()
@@ -154,14 +158,14 @@ def test_a_check_that_outlives_its_worker_is_ended_before_its_lease_is_freed(
 
 
 def test_a_check_does_not_run_out_of_time_while_its_gate_is_stopped(
-    stage: Stage, crew: Crew, home: Path
+    stage: Stage, processes: GateProcesses, home: Path
 ) -> None:
     """Weakened, the limit is one long wait: it is over when the gate goes on, whatever happened."""
     stage.submit([task("a")])
     stage.bring("a", {"src/a": "a = 2\n"})
     command = f"touch {home}/begun; while [ ! -e {home}/go ]; do sleep 0.05; done; sleep 0.3"
     gate = {"run": ("sh", "-c", command), "timeout": 3.0, "slots": 1}
-    member = crew.start(stage, gate=gate)
+    member = processes.start(stage, gate=gate)
     wait_until((home / "begun").exists)
     member.suspend()
     time.sleep(4)  # longer than the limit
@@ -172,13 +176,15 @@ def test_a_check_does_not_run_out_of_time_while_its_gate_is_stopped(
     assert [one.passed for one in read_gate(stage.store, "r1").verdicts] == [True]
 
 
-def test_two_that_both_believe_they_hold_the_gate_land_once(stage: Stage, crew: Crew) -> None:
+def test_two_that_both_believe_they_hold_the_gate_land_once(
+    stage: Stage, processes: GateProcesses
+) -> None:
     """Both go on from the same moment, in the middle of the same landing."""
     stage.submit([task("a"), task("b")])
     stage.bring("a", {"src/a": "a = 2\n"})
-    first = crew.start(stage, point="intended", action="stop", gate=GATE)
+    first = processes.start(stage, point="intended", action="stop", gate=GATE)
     first.wait_for_grief()
-    second = crew.start(stage, point="moved", action="stop", gate=GATE)
+    second = processes.start(stage, point="moved", action="stop", gate=GATE)
     second.wait_for_grief()
     assert git.find_ref(stage.root, trunk_ref("r1")) != stage.base
     first.go_on()
@@ -191,12 +197,12 @@ def test_two_that_both_believe_they_hold_the_gate_land_once(stage: Stage, crew: 
     stage.judge()
 
 
-def test_a_gate_moves_on_when_its_holder_leaves(stage: Stage, crew: Crew) -> None:
+def test_a_gate_moves_on_when_its_holder_leaves(stage: Stage, processes: GateProcesses) -> None:
     stage.submit([task("a"), task("b")])
-    first = crew.start(stage, gate=GATE)
+    first = processes.start(stage, gate=GATE)
     stage.bring("a", {"src/a": "a = 2\n"})
     wait_until(lambda: stage.are(a="done"))
-    second = crew.start(stage, gate=GATE)
+    second = processes.start(stage, gate=GATE)
     first.leave()
     stage.bring("b", {"src/b": "b = 2\n"})
     wait_until(lambda: stage.are(b="done"))

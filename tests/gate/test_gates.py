@@ -14,7 +14,7 @@ from databases import change
 from gate.gate_run import (
     RUN,
     WORKER,
-    Crew,
+    GateProcesses,
     Stage,
     drive,
     gate_site,
@@ -32,7 +32,7 @@ from weft.worker.engine import guard
 
 
 def test_gates_of_several_runs_on_one_repository_land_side_by_side(
-    stage: Stage, crew: Crew
+    stage: Stage, processes: GateProcesses
 ) -> None:
     runs = [replace(stage, run=f"r{number}") for number in (1, 2, 3)]
     for one in runs:
@@ -41,7 +41,7 @@ def test_gates_of_several_runs_on_one_repository_land_side_by_side(
             bad = (one.run, name) == ("r2", "a")
             one.bring(name, {f"src/{one.run}{name}": "broken\n" if bad else "fine\n"})
     gate = {"run": ("sh", "-c", "! grep -rn broken src")}
-    crowd = [crew.start(stage, runs=["r1", "r2", "r3"], gate=gate) for _ in range(2)]
+    crowd = [processes.start(stage, runs=["r1", "r2", "r3"], gate=gate) for _ in range(2)]
     wait_until(lambda: all(set(one.states().values()) <= {"done", "ready"} for one in runs))
     leave(*crowd)
     assert [one.state("a") for one in runs] == ["done", "ready", "done"]

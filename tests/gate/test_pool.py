@@ -70,7 +70,7 @@ WAIT, LEAVE = End("wait"), End("leave")
 ends = st.builds(End, st.sampled_from(["wait", "cancel", "leave", "break"]), st.booleans())
 
 
-class Bench:
+class PoolProject:
     """Where pools are tried, one after the other."""
 
     def __init__(self, stage: Stage, site: Site, home: Path) -> None:
@@ -156,21 +156,21 @@ class Bench:
 
 
 @pytest.fixture
-def bench(stage: Stage, home: Path) -> Iterator[Bench]:
+def project(stage: Stage, home: Path) -> Iterator[PoolProject]:
     stage.submit([])
     with gate_site(stage, slots=SLOTS) as site:
-        yield Bench(stage, site, home)
+        yield PoolProject(stage, site, home)
 
 
 def test_a_pool_ends_with_the_last_of_its_checks_and_answers_each_for_itself(
-    bench: Bench,
+    project: PoolProject,
 ) -> None:
     @settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
     @given(wishes, ends)
     @example(APART, WAIT)
     @example(APART, LEAVE)
     def play(wished: list[Wish], end: End) -> None:
-        bench.judge(CheckPool, wished, end)
+        project.judge(CheckPool, wished, end)
 
     play()
 
@@ -195,7 +195,7 @@ def test_checks_of_a_worker_that_left_take_slots_until_they_have_ended(
         async with anyio.create_task_group() as group:
             calls = {"record": lambda job, result: None, "fail": print, "ring": lambda: None}
             pool = CheckPool(site, WORKER, RUN, group, UnreleasedLeases(site), **calls)  # type: ignore[arg-type]  # as named
-            return await pool.start(Bench(stage, site, home).job(Wish(0, 0)))
+            return await pool.start(PoolProject(stage, site, home).job(Wish(0, 0)))
         raise AssertionError("a task group is left by its end only")
 
     with gate_site(stage, slots=1) as site:
@@ -241,8 +241,8 @@ class Twofaced(CheckPool):
 
 
 @pytest.mark.parametrize(("kind", "end"), [(Early, LEAVE), (ByEnding, WAIT), (Twofaced, WAIT)])
-def test_a_weakened_pool_is_caught(bench: Bench, kind: type[CheckPool], end: End) -> None:
+def test_a_weakened_pool_is_caught(project: PoolProject, kind: type[CheckPool], end: End) -> None:
     with pytest.raises(AssertionError):
-        bench.judge(kind, APART, end)
-    for fence in bench.fences.values():
-        assert end_orphaned_check(bench.site, RUN, fence) is not None
+        project.judge(kind, APART, end)
+    for fence in project.fences.values():
+        assert end_orphaned_check(project.site, RUN, fence) is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.gate_run import RUN, Crew, Stage, candidate, drive, run_git, task
+from gate.gate_run import RUN, GateProcesses, Stage, candidate, drive, run_git, task
 from repositories import prepare
 from weft.store.gate import read_gate, unblock_gate
 from weft.store.runs import get_run
@@ -184,12 +184,12 @@ def test_a_garbage_collection_by_the_user_stops_no_landing(stage: Stage, point: 
 
 @pytest.mark.parametrize("point", ["built", "intended", "moved"])
 def test_a_landing_that_was_cut_short_survives_a_garbage_collection(
-    stage: Stage, crew: Crew, point: str
+    stage: Stage, processes: GateProcesses, point: str
 ) -> None:
     stage.submit([task("a"), task("b")])
     for name in "ab":
         stage.bring(name, {f"src/{name}": f"{name} = 2\n"})
-    crew.start(stage, point=point, action="kill").wait_for_grief()
+    processes.start(stage, point=point, action="kill").wait_for_grief()
     run_git(stage.root, *PRUNE, "--prune=now")
     drive(stage, lambda: stage.are(a="done", b="done"))
     run_git(stage.root, "fsck", "--connectivity-only")

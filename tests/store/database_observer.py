@@ -63,7 +63,7 @@ def window(url: str) -> Iterator[Ask]:
         yield ask
 
 
-class Witness:
+class DatabaseObserver:
     """Samples until it is told to stop; `broken` says what it saw that may never be."""
 
     def __init__(self, url: str, signs: Signs) -> None:
@@ -74,12 +74,12 @@ class Witness:
         self._url = url
         self._signs = signs
         self._enough = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="witness", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="observer", daemon=True)
         self._begun: set[tuple[int, int]] = set()
         self._adoptions: list[Row] = []
         self._unknown: set[tuple[int, int]] = set()
 
-    def __enter__(self) -> Witness:
+    def __enter__(self) -> DatabaseObserver:
         self._thread.start()
         return self
 

@@ -28,7 +28,7 @@ from weft.store.workers import register
 BROOD = 3
 
 
-class Brood:
+class ChildProcesses:
     """Children that all do one thing until they are killed."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -92,12 +92,12 @@ def hammer(settings: dict[str, Any]) -> None:
                         kind = "success" if state is State.DONE else "crash"
                         finish(store, grant.fence, Outcome(state=state, kind=kind), now=time.time())
 
-    brood = Brood(rng)
+    children = ChildProcesses(rng)
     for _ in range(settings["kills"]):
-        brood.fill(work)
+        children.fill(work)
         time.sleep(rng.uniform(0, 0.04))
-        brood.kill_one()
-    brood.kill_all()
+        children.kill_one()
+    children.kill_all()
 
 
 def found(settings: dict[str, Any]) -> None:
@@ -109,11 +109,11 @@ def found(settings: dict[str, Any]) -> None:
         def work(_: str, __: random.Random, url: str = url) -> None:
             open_store(url, limits=LIMITS).close()
 
-        brood = Brood(rng)
-        brood.fill(work)
+        children = ChildProcesses(rng)
+        children.fill(work)
         for _ in range(BROOD):
             time.sleep(rng.uniform(0, 0.02))
-            brood.kill_one()
+            children.kill_one()
         print(json.dumps("killed"), flush=True)  # noqa: T201
 
 

@@ -14,7 +14,7 @@ from weft.config import Stated
 from weft.model import AgentFile, NewWorker
 
 
-class Books:
+class SpendingLedger:
     def __init__(self, limits: Mapping[str, int]) -> None:
         self.limits: dict[str, tuple[int, str | None]] = {
             name: (capacity, None) for name, capacity in limits.items()

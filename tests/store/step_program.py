@@ -25,7 +25,7 @@ from weft.store.leases import extend, finish, release, renew, report
 from weft.store.workers import heartbeat, register
 
 
-class Puppet:
+class StepWorker:
     def __init__(self) -> None:
         self._store: Store | None = None
 
@@ -96,10 +96,10 @@ class Puppet:
 
 
 def main() -> None:
-    puppet = Puppet()
+    step_worker = StepWorker()
     for line in sys.stdin:
         verb, *words = json.loads(line)
-        action: Callable[..., object] = getattr(puppet, verb)
+        action: Callable[..., object] = getattr(step_worker, verb)
         try:
             answer = action(*words)
         except WeftError as error:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 from store.database_observer import Ask
-from store.worker_processes import Crew, Member
+from store.worker_processes import Member, StoreProcesses
 from store.workload import TUNING
 
 _DEPARTED = "SELECT id FROM workers WHERE departed IS NOT NULL"
@@ -19,10 +19,12 @@ STALL = 45.0  # nothing happens for so long although nobody is stopped; the mach
 class Storm:
     """Keeps so many workers and two reapers going, whatever it does to them."""
 
-    def __init__(self, ask: Ask, crew: Crew, rng: random.Random, **settings: str) -> None:
+    def __init__(
+        self, ask: Ask, processes: StoreProcesses, rng: random.Random, **settings: str
+    ) -> None:
         self.done: Counter[str] = Counter()  # what was done to whom, for the record
         self._ask = ask
-        self._crew = crew
+        self._crew = processes
         self._rng = rng
         self._settings = settings
         self._hired = 0

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from databases import fresh_database, wipe
 from observer import TERMINAL, Observer, Picture, Reference, Row
-from store.spending_ledger import Books
+from store.spending_ledger import SpendingLedger
 from weft.admission.capacity import shortages
 from weft.config import Stated, Tuning
 from weft.errors import InputError, LimitsDiffer, NeverFits, QueueFull, Refused
@@ -141,7 +141,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.now = 1_000_000.0
         self.last_fence = 0
         self.runs = 0
-        self.books = Books(LIMITS)
+        self.ledger = SpendingLedger(LIMITS)
         self.ended: dict[int, str] = {}  # the terminal state of every task that had one
         self.reopened: set[int] = set()
         for worker in WORKERS:
@@ -213,7 +213,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def come(self, worker: NewWorker) -> None:
         register(self.store, worker, now=self.now, stated={})
-        self.books.come(worker)
+        self.ledger.come(worker)
 
     def budgets(self) -> list[str]:
         limits = self.eye.rows("limits")
@@ -344,7 +344,7 @@ class StoreMachine(RuleBasedStateMachine):
         except NeverFits:
             assert self.picture().tables == before.tables
             return
-        self.books.begin_run(run.id, run.limits.get("usd"))
+        self.ledger.begin_run(run.id, run.limits.get("usd"))
 
     @rule(size=st.integers(2, 3), chain=st.booleans())
     def submit_gang(self, size: int, chain: bool) -> None:
@@ -396,7 +396,7 @@ class StoreMachine(RuleBasedStateMachine):
     def change_limit(self, resource: str, number: int) -> None:
         leases = self.eye.rows("leases")
         set_limit(self.store, resource, number, now=self.now)
-        self.books.set(resource, number)
+        self.ledger.set(resource, number)
         assert self.eye.rows("leases") == leases  # 3: kills nothing, admits nothing
 
     @rule(choice=pick, number=st.integers(0, 8))
@@ -498,7 +498,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.picture().tables == before  # 11: refused means unchanged
             return
         if lease["state"] != "released":
-            self.books.settle(self.reserved(lease), outcome.spent)
+            self.ledger.settle(self.reserved(lease), outcome.spent)
         unchanged = self.picture().tables
         assert finish(self.store, lease["fence"], outcome, now=self.now) == first
         assert self.picture().tables == unchanged  # 15
@@ -513,7 +513,7 @@ class StoreMachine(RuleBasedStateMachine):
         freed = release(self.store, lease["fence"], now=self.now, spent=said)
         assert freed == (lease["state"] != "released")
         if freed:
-            self.books.settle(self.reserved(lease), said)
+            self.ledger.settle(self.reserved(lease), said)
         else:
             assert self.picture().tables == before
         unchanged = self.picture().tables
@@ -645,7 +645,7 @@ class StoreMachine(RuleBasedStateMachine):
         """7: what others insist on is refused as a whole, what a worker owns follows it."""
         before = self.picture().tables
         insists = {name: Stated(value=n, source="weft.toml") for name, n in stated.items()}
-        differs = self.books.differs(worker, insists)
+        differs = self.ledger.differs(worker, insists)
         try:
             register(self.store, worker, now=self.now, stated=insists)
         except LimitsDiffer:
@@ -653,7 +653,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.picture().tables == before
             return
         assert not differs
-        self.books.come(worker)
+        self.ledger.come(worker)
         assert heartbeat(self.store, worker.id, now=self.now)
 
     @rule(worker=workers)
@@ -680,7 +680,7 @@ class StoreMachine(RuleBasedStateMachine):
         alone = not any(map(self.present, WORKERS))
         empty = alone and not any(row["host"] == "h" for row in after.open_leases)
         if was_there:
-            self.books.leave(worker, empties="h" if empty else None)
+            self.ledger.leave(worker, empties="h" if empty else None)
 
     @rule(seconds=st.sampled_from([0.5, 5.0, 25.0, 61.0, 1000.0, DAY, -DAY]))
     def time_passes(self, seconds: float) -> None:
@@ -703,7 +703,7 @@ class StoreMachine(RuleBasedStateMachine):
         freed = free_proved_dead(self.store, lease["fence"], now=self.now, proof="test")
         assert freed == (lease["state"] == "suspect")
         if freed:
-            self.books.settle(self.reserved(lease), {})  # nobody can say what it spent
+            self.ledger.settle(self.reserved(lease), {})  # nobody can say what it spent
         else:
             assert self.picture().tables == before
 
@@ -736,7 +736,7 @@ class StoreMachine(RuleBasedStateMachine):
     def nothing_is_broken(self) -> None:
         picture = self.picture()
         assert picture.broken() == []
-        assert self.books.contradicted(picture) == []
+        assert self.ledger.contradicted(picture) == []
         used = picture.used
         told = {one.resource: one.used for one in list_limits(self.store, now=self.now)}
         assert told == {name: used.get(name, 0) for name in told}  # 2

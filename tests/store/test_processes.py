@@ -19,12 +19,12 @@ from urllib.parse import quote
 import pytest
 
 from databases import change, fresh_database, look
-from store.database_observer import Row, Witness, window
+from store.database_observer import DatabaseObserver, Row, window
 from store.life_locks import Signs
 from store.replay import Before, Replay, check_rows
 from store.storm import Storm
 from store.weak_drivers import InterruptedStore, without_turns
-from store.worker_processes import Crew, Member
+from store.worker_processes import Member, StoreProcesses
 from store.workload import BOOT, HOST, LIMITS, RUN, TUNING, new_worker, submit_work
 from wait_until import PATIENCE, wait_until
 from weft.config import Tuning
@@ -48,10 +48,10 @@ def signs(tmp_path: Path) -> Signs:
 
 
 @pytest.fixture
-def crew(tmp_path: Path, signs: Signs) -> Iterator[Crew]:
-    directory = tmp_path / "crew"
+def processes(tmp_path: Path, signs: Signs) -> Iterator[StoreProcesses]:
+    directory = tmp_path / "processes"
     directory.mkdir()
-    members = Crew(directory)
+    members = StoreProcesses(directory)
     try:
         yield members
     finally:
@@ -60,29 +60,31 @@ def crew(tmp_path: Path, signs: Signs) -> Iterator[Crew]:
         wait_until(lambda: not signs.under_way(), "the last child has ended")
 
 
-def weather(url: str, crew: Crew, signs: Signs, *, seed: int, size: int, actions: int) -> None:
+def weather(
+    url: str, processes: StoreProcesses, signs: Signs, *, seed: int, size: int, actions: int
+) -> None:
     """Submit work, let a storm loose on those who do it, and judge all that happened."""
     rng = random.Random(seed)
     with open_store(url, tuning=TUNING, limits=LIMITS) as store, window(url) as ask:
         submit_work(store, rng, size)
         before = Before(ask)
-        storm = Storm(ask, crew, rng, url=url, signs=str(signs.directory))
-        with Witness(url, signs) as witness:
+        storm = Storm(ask, processes, rng, url=url, signs=str(signs.directory))
+        with DatabaseObserver(url, signs) as observer:
             storm.rage(workers=8, actions=actions)
-        assert witness.most["alive"] > 1, "the witness saw no two workers at work at once"
+        assert observer.most["alive"] > 1, "the witness saw no two workers at work at once"
         assert end_finished(store, now=time.time()) == [RUN]
-        judge(url, before, witness)
+        judge(url, before, observer)
 
 
-def judge(url: str, before: Before, witness: Witness) -> None:
+def judge(url: str, before: Before, observer: DatabaseObserver) -> None:
     """Say everything that was ever wrong; then whether there was anything to go wrong."""
-    assert witness.broken == []
+    assert observer.broken == []
     with window(url) as ask:
         replay = Replay(ask, before)
         assert replay.broken == []
         assert check_rows(ask, before) == []
         # Nothing with a lower number ever appeared later.
-        assert witness.events == ask("SELECT * FROM events ORDER BY id")[: len(witness.events)]
+        assert observer.events == ask("SELECT * FROM events ORDER BY id")[: len(observer.events)]
         assert replay.full, "no limit was ever reached"
     assert_sound(url)
 
@@ -114,11 +116,11 @@ def test_the_judges_see_what_may_never_be(url: str, signs: Signs) -> None:
         change(url, "INSERT INTO lease_units (resource, unit, fence) VALUES ('port', 0, 1)")
         for task in (1, 3):
             signs.begin(task, 1)
-        with Witness(url, signs) as witness:
-            wait_until(lambda: witness.samples > 1, "two looks were taken")
-    assert_said(witness.broken, "llm 2/1", "intersect", "task 3 runs without a lease")
-    assert_said(witness.broken, "a unit of port outlived its fence 1")
-    assert_said(witness.broken, "(1, 1) is worked on without", "(3, 1) was worked on and never")
+        with DatabaseObserver(url, signs) as observer:
+            wait_until(lambda: observer.samples > 1, "two looks were taken")
+    assert_said(observer.broken, "llm 2/1", "intersect", "task 3 runs without a lease")
+    assert_said(observer.broken, "a unit of port outlived its fence 1")
+    assert_said(observer.broken, "(1, 1) is worked on without", "(3, 1) was worked on and never")
 
 
 def assert_said(broken: list[str], *expected: str) -> None:
@@ -127,23 +129,25 @@ def assert_said(broken: list[str], *expected: str) -> None:
 
 
 def test_workers_killed_and_stopped_at_random_break_nothing(
-    url: str, crew: Crew, signs: Signs
+    url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
-    weather(url, crew, signs, seed=1, size=50, actions=8)
+    weather(url, processes, signs, seed=1, size=50, actions=8)
 
 
 @pytest.mark.chaos
 @pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="the longer version: make chaos")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(10, 18))
-def test_a_longer_storm_breaks_nothing(url: str, crew: Crew, signs: Signs, seed: int) -> None:
-    weather(url, crew, signs, seed=seed, size=400, actions=60)
+def test_a_longer_storm_breaks_nothing(
+    url: str, processes: StoreProcesses, signs: Signs, seed: int
+) -> None:
+    weather(url, processes, signs, seed=seed, size=400, actions=60)
 
 
 def test_kills_in_the_middle_of_transactions_lose_nothing(
-    url: str, crew: Crew, signs: Signs
+    url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
-    hammer(url, crew, signs, seed=2, size=60, kills=40)
+    hammer(url, processes, signs, seed=2, size=60, kills=40)
 
 
 @pytest.mark.chaos
@@ -151,20 +155,22 @@ def test_kills_in_the_middle_of_transactions_lose_nothing(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(20, 24))
 def test_many_kills_in_the_middle_of_transactions_lose_nothing(
-    url: str, crew: Crew, signs: Signs, seed: int
+    url: str, processes: StoreProcesses, signs: Signs, seed: int
 ) -> None:
-    hammer(url, crew, signs, seed=seed, size=300, kills=1000)
+    hammer(url, processes, signs, seed=seed, size=300, kills=1000)
 
 
-def hammer(url: str, crew: Crew, signs: Signs, *, seed: int, size: int, kills: int) -> None:
+def hammer(
+    url: str, processes: StoreProcesses, signs: Signs, *, seed: int, size: int, kills: int
+) -> None:
     """Kill processes that do nothing but write; then let one process do what is left."""
     settings = {"url": url, "signs": str(signs.directory)}
     with open_store(url, tuning=TUNING, limits=LIMITS) as store, window(url) as ask:
         submit_work(store, random.Random(seed), size)
         before = Before(ask)
-        with Witness(url, signs) as witness:
-            crew.start("worker_program", role="reap", **settings)
-            hammers = crew.start(
+        with DatabaseObserver(url, signs) as observer:
+            processes.start("worker_program", role="reap", **settings)
+            hammers = processes.start(
                 "hammer_program", role="hammer", seed=seed, kills=kills, **settings
             )
             wait_until(lambda: hammers.process.poll() is not None, "all were killed", 300)
@@ -172,7 +178,7 @@ def hammer(url: str, crew: Crew, signs: Signs, *, seed: int, size: int, kills: i
             assert_sound(url)
             recover(store, signs)
         assert end_finished(store, now=time.time()) == [RUN]
-        judge(url, before, witness)
+        judge(url, before, observer)
 
 
 def recover(store: Store, signs: Signs) -> None:
@@ -211,9 +217,11 @@ ALONE = {"llm": 1, "requests": 4}
 """Limits under which one task at a time can have the model."""
 
 
-def puppet(crew: Crew, url: str, signs: Signs, name: str, *, boot: str) -> Member:
+def step_worker(
+    processes: StoreProcesses, url: str, signs: Signs, name: str, *, boot: str
+) -> Member:
     """A registered worker that does what the test tells it, at the times the test says."""
-    member = crew.start("step_program")
+    member = processes.start("step_program")
     member.ask("live", str(signs.directory), name)
     assert member.ask("open", url, ALONE) is None
     place = {"id": name, "slots": 2, "host": HOST, "boot": boot, "pid": member.pid}
@@ -238,7 +246,7 @@ def everything(url: str) -> dict[str, list[Row]]:
 
 
 def test_a_worker_elsewhere_that_was_stopped_too_long_changes_nothing_any_more(
-    url: str, crew: Crew, signs: Signs
+    url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
     """suspended-then-resumed, superseded-process-still-writes, late-owner-releases-successor.
 
@@ -247,7 +255,7 @@ def test_a_worker_elsewhere_that_was_stopped_too_long_changes_nothing_any_more(
     """
     with open_store(url, tuning=Tuning(lease=1), limits=ALONE) as store:
         task = submit(store, NewTask(name="t", demand={"llm": 1}, files=("a",)), repo="r", now=0)
-        away = puppet(crew, url, signs, "away", boot="another boot")
+        away = step_worker(processes, url, signs, "away", boot="another boot")
         [fence] = away.ask("admit", "away", 1.0)
         stop(away)
         # Told while it is stopped, done as soon as it is continued.
@@ -288,14 +296,14 @@ def free_by_silence(store: Store, signs: Signs, fence: int) -> int:
 
 
 def test_a_worker_here_that_was_stopped_past_its_lease_goes_on_as_if_nothing_happened(
-    url: str, crew: Crew, signs: Signs
+    url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
     """expired-but-running: a weakened build, which frees at the deadline, admits the second."""
     with open_store(url, tuning=Tuning(lease=1), limits=ALONE) as store:
         for name in ("t", "u"):
             submit(store, NewTask(name=name, demand={"llm": 1}), repo="r", now=0)
-        first = puppet(crew, url, signs, "first", boot=BOOT)
-        second = puppet(crew, url, signs, "second", boot=BOOT)
+        first = step_worker(processes, url, signs, "first", boot=BOOT)
+        second = step_worker(processes, url, signs, "second", boot=BOOT)
         [fence] = first.ask("admit", "first", 1.0)
         stop(first)
         day = 86400.0
@@ -312,12 +320,12 @@ def test_a_worker_here_that_was_stopped_past_its_lease_goes_on_as_if_nothing_hap
 
 
 def test_a_worker_here_that_is_killed_frees_what_it_held_at_once(
-    url: str, crew: Crew, signs: Signs
+    url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
     with open_store(url, tuning=Tuning(lease=1), limits=ALONE) as store:
         submit(store, NewTask(name="t", demand={"llm": 1}), repo="r", now=0)
-        first = puppet(crew, url, signs, "first", boot=BOOT)
-        second = puppet(crew, url, signs, "second", boot=BOOT)
+        first = step_worker(processes, url, signs, "first", boot=BOOT)
+        second = step_worker(processes, url, signs, "second", boot=BOOT)
         [fence] = first.ask("admit", "first", 1.0)
         assert sweep_here(store, signs, Silence(), now=1.1, boottime=0) == []
         first.kill()
@@ -331,11 +339,11 @@ def notes(url: str) -> list[str]:
 
 
 def test_others_go_on_although_a_process_is_stopped_inside_a_transaction(
-    url: str, crew: Crew, signs: Signs
+    url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
     """On PostgreSQL the server lets go of it; on SQLite others wait, and say so in the end."""
-    stopped = puppet(crew, url, signs, "stopped", boot=BOOT)
-    other = puppet(crew, url, signs, "other", boot=BOOT)
+    stopped = step_worker(processes, url, signs, "stopped", boot=BOOT)
+    other = step_worker(processes, url, signs, "other", boot=BOOT)
     stopped.tell("stop_inside", "mine", 1.0)
     assert stopped.answer() == "inside"
     wait_until(stopped.is_stopped, "it is stopped")
@@ -357,10 +365,10 @@ def test_others_go_on_although_a_process_is_stopped_inside_a_transaction(
 
 
 def test_others_go_on_when_a_process_is_killed_inside_a_transaction(
-    url: str, crew: Crew, signs: Signs
+    url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
-    stopped = puppet(crew, url, signs, "stopped", boot=BOOT)
-    other = puppet(crew, url, signs, "other", boot=BOOT)
+    stopped = step_worker(processes, url, signs, "stopped", boot=BOOT)
+    other = step_worker(processes, url, signs, "other", boot=BOOT)
     stopped.tell("stop_inside", "mine", 1.0)
     assert stopped.answer() == "inside"
     wait_until(stopped.is_stopped, "it is stopped")
@@ -388,8 +396,8 @@ def assert_founded(url: str, limits: dict[str, int]) -> None:
     assert found == limits
 
 
-def test_two_processes_found_one_store(url: str, crew: Crew) -> None:
-    founders = [crew.start("step_program") for _ in range(2)]
+def test_two_processes_found_one_store(url: str, processes: StoreProcesses) -> None:
+    founders = [processes.start("step_program") for _ in range(2)]
     for new in new_stores(url, 20):
         for founder in founders:
             founder.tell("open", new, LIMITS)
@@ -399,9 +407,9 @@ def test_two_processes_found_one_store(url: str, crew: Crew) -> None:
 
 
 def test_a_store_whose_founders_were_killed_is_founded_by_whoever_comes_next(
-    url: str, crew: Crew
+    url: str, processes: StoreProcesses
 ) -> None:
-    founders = crew.start("hammer_program", role="found", seed=3)
+    founders = processes.start("hammer_program", role="found", seed=3)
     for new in new_stores(url, 8):
         founders.tell(new)
         assert founders.answer() == "killed"
@@ -411,7 +419,7 @@ def test_a_store_whose_founders_were_killed_is_founded_by_whoever_comes_next(
         assert_sound(new)
 
 
-def test_two_instances_start_idle(url: str, crew: Crew, signs: Signs) -> None:
+def test_two_instances_start_idle(url: str, processes: StoreProcesses, signs: Signs) -> None:
     """Each alone believes in the full total; together they get it once.
 
     The weakened build is `test_two_instances_that_take_no_turns_each_take_the_full_total`.
@@ -420,7 +428,7 @@ def test_two_instances_start_idle(url: str, crew: Crew, signs: Signs) -> None:
         for number in range(12):
             submit(store, NewTask(name=f"t{number}", demand={"llm": 1}), repo="r", now=0)
         names = ["one", "two"]
-        instances = [crew.start("step_program") for _ in names]
+        instances = [processes.start("step_program") for _ in names]
         for instance, name in zip(instances, names, strict=True):
             assert instance.ask("open", url, {"llm": 3}) is None
             place = {"id": name, "slots": 12, "host": HOST}
@@ -461,9 +469,9 @@ def both_ask_for_the_total(
 
         take(InterruptedStore(first, meanwhile), fences[0])
         rival.join(PATIENCE)
-        with Witness(first.url, signs) as witness:
+        with DatabaseObserver(first.url, signs) as observer:
             pass
-    return answers, sorted({text.split(": ")[-1] for text in witness.broken})
+    return answers, sorted({text.split(": ")[-1] for text in observer.broken})
 
 
 def has_answered(rival: threading.Thread) -> bool:

@@ -100,7 +100,7 @@ class Member:
                     pipe.close()
 
 
-class Crew:
+class StoreProcesses:
     """All processes of one test."""
 
     def __init__(self, directory: Path) -> None:

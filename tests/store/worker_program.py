@@ -50,7 +50,7 @@ class Broken(Exception):
 
 
 @dataclass(kw_only=True)
-class Desk:
+class HeldAttempt:
     """One attempt under way: what it holds for real, and when its work is over."""
 
     fence: int
@@ -63,7 +63,7 @@ class Desk:
     child: subprocess.Popen[bytes] | None = None
 
 
-def spent(desk: Desk) -> dict[str, int]:
+def spent(desk: HeldAttempt) -> dict[str, int]:
     """What the work of a desk cost, if anything; who is killed has spent all it had reserved."""
     return {USD: 1} if desk.grant is not None and USD in desk.grant.demand else {}
 
@@ -75,7 +75,7 @@ class Worker:
         self.name = name
         self.slots = slots
         self.rng = random.Random(seed)
-        self.desks: list[Desk] = []
+        self.desks: list[HeldAttempt] = []
         self.strength = self.rng.randint(20, 80)  # attempts until it leaves of its own accord
         self.beaten = 0.0
 
@@ -119,7 +119,7 @@ class Worker:
         return bool(grants)
 
     def start(self, grant: Grant) -> None:
-        desk = Desk(
+        desk = HeldAttempt(
             fence=grant.fence,
             task=grant.task,
             attempt=grant.attempt,
@@ -138,20 +138,20 @@ class Worker:
         if USD in grant.demand and self.rng.random() < 0.4:
             self.ask_for_money(desk)
 
-    def seize(self, desk: Desk, thing: str) -> None:
+    def seize(self, desk: HeldAttempt, thing: str) -> None:
         try:
             desk.things.append(self.signs.seize(thing))
         except BlockingIOError:
             raise Broken(f"fence {desk.fence} was granted {thing}, which is in use") from None
 
-    def delegate(self, desk: Desk) -> None:
+    def delegate(self, desk: HeldAttempt) -> None:
         """Let a child do the work: it outlives us if we are killed."""
         assert desk.marker is not None
         seconds = self.rng.choice([0.02, 0.1, 0.5])
         desk.child = subprocess.Popen(["sleep", str(seconds)], pass_fds=(desk.marker,))
         desk.ends = time.monotonic() + seconds
 
-    def ask_for_money(self, desk: Desk) -> None:
+    def ask_for_money(self, desk: HeldAttempt) -> None:
         if reserve(self.store, desk.fence, {USD: 250}, now=time.time()):
             report(self.store, desk.fence, {"reserved": {USD: 250}}, now=time.time())
 
@@ -163,7 +163,7 @@ class Worker:
                 with suppress(StaleFence):  # somebody else was faster, or it has just ended
                     fence = adopt(self.store, lease.fence, self.name, now=time.time())
                     self.desks.append(
-                        Desk(fence=fence, task=lease.task, attempt=lease.attempt, ends=0.0)
+                        HeldAttempt(fence=fence, task=lease.task, attempt=lease.attempt, ends=0.0)
                     )
 
     def is_orphan(self, lease: Lease) -> bool:
@@ -172,7 +172,7 @@ class Worker:
         assert lease.attempt is not None
         return not self.signs.lives(lease.worker) and self.signs.goes_on(lease.task, lease.attempt)
 
-    def conclude(self, desk: Desk) -> None:
+    def conclude(self, desk: HeldAttempt) -> None:
         if desk.grant is None and self.signs.goes_on(desk.task, desk.attempt):
             desk.ends = time.monotonic() + 0.02
             return
@@ -188,14 +188,14 @@ class Worker:
         else:
             self.complete(desk)
 
-    def leave(self, desk: Desk) -> None:
+    def leave(self, desk: HeldAttempt) -> None:
         """Nothing of it is used any more; only then may the store hear that."""
         self.desks.remove(desk)
         for descriptor in desk.things:
             os.close(descriptor)
         self.signs.end(desk.task, desk.attempt, desk.marker)
 
-    def hand_back(self, desk: Desk) -> None:
+    def hand_back(self, desk: HeldAttempt) -> None:
         report(self.store, desk.fence, {"step": "handing back"}, now=time.time())
         self.leave(desk)
         if not release(self.store, desk.fence, now=time.time(), spent=spent(desk)):
@@ -203,13 +203,13 @@ class Worker:
         if release(self.store, desk.fence, now=time.time()):
             raise Broken(f"fence {desk.fence} was released twice")
 
-    def park(self, desk: Desk) -> None:
+    def park(self, desk: HeldAttempt) -> None:
         until = time.time() + self.rng.uniform(0.01, 0.2)
         self.end(
             desk, Outcome(state=State.PARKED, kind="rate_limit", until=until, spent=spent(desk))
         )
 
-    def widen(self, desk: Desk) -> None:
+    def widen(self, desk: HeldAttempt) -> None:
         """Claim one more file; if that is not granted at once, give up everything."""
         assert desk.grant is not None
         more = self.rng.choice(PATTERNS)
@@ -227,7 +227,7 @@ class Worker:
             ),
         )
 
-    def complete(self, desk: Desk) -> None:
+    def complete(self, desk: HeldAttempt) -> None:
         done = Outcome(state=State.DONE, spent=spent(desk))
         self.end(desk, done)
         if self.rng.random() < 0.2:
@@ -237,13 +237,13 @@ class Worker:
         if self.rng.random() < 0.2:
             self.try_late_effects(desk)
 
-    def end(self, desk: Desk, outcome: Outcome) -> None:
+    def end(self, desk: HeldAttempt, outcome: Outcome) -> None:
         self.leave(desk)
         state = finish(self.store, desk.fence, outcome, now=time.time())
         if outcome.state is not State.READY and state is not outcome.state:
             raise Broken(f"task {desk.task} is {state}, not {outcome.state}")
 
-    def try_late_effects(self, desk: Desk) -> None:
+    def try_late_effects(self, desk: HeldAttempt) -> None:
         if renew(self.store, [desk.fence], now=time.time()) != [desk.fence]:
             raise Broken(f"fence {desk.fence} was renewed after its end")
         for effect in (

@@ -30,7 +30,7 @@ WORK = frozenset({"work"})
 
 
 @dataclass(frozen=True)
-class Scene:
+class TenantTasks:
     """A member of the tenant acme that holds one task and is offered another, and a third."""
 
     store: Store
@@ -76,7 +76,7 @@ WORKERS_OF_ACME = {"owner", "admin", "colleague", "worker of all", "lead agent"}
 EYES_OF_ACME = WORKERS_OF_ACME | {"reader"}
 ACME = "acme"
 
-Operation = Callable[[Scene, Identity], object]
+Operation = Callable[[TenantTasks, Identity], object]
 
 OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
     "join anew": (
@@ -195,7 +195,7 @@ OPERATIONS: dict[str, tuple[Operation, set[str]]] = {
 }
 
 
-def make_scene(store: Store) -> Scene:
+def make_scene(store: Store) -> TenantTasks:
     owner = Identity("t-own", "owner", WORK, tenant="acme")
     hire(store, "w")
     need = put(store, "need", tenant="acme")
@@ -207,7 +207,7 @@ def make_scene(store: Store) -> Scene:
     fence = take(store, who=owner).fence
     offered = post(store, "offered", who=owner, to="m", how="offer", now=8)
     ready = post(store, "ready", who=owner)
-    return Scene(
+    return TenantTasks(
         store=store,
         held=held.task,
         fence=fence,
@@ -219,13 +219,13 @@ def make_scene(store: Store) -> Scene:
 
 
 def test_an_operation_is_refused_to_all_it_is_not_for_and_changes_nothing(store: Store) -> None:
-    scene = make_scene(store)
+    tasks = make_scene(store)
     before = snapshot(store.url)
     for name, (operation, allowed) in OPERATIONS.items():
         assert allowed <= set(KINDS)
         for kind in [one for one in KINDS if one not in allowed]:
             with pytest.raises((Forbidden, NotFound, StaleFence)):
-                operation(scene, scene.who(kind))
+                operation(tasks, tasks.who(kind))
         assert snapshot(store.url) == before, name
 
 
@@ -234,8 +234,8 @@ def test_an_operation_is_open_to_all_it_is_for(name: str, tmp_path: Path) -> Non
     operation, allowed = OPERATIONS[name]
     for number, kind in enumerate(sorted(allowed)):
         with open_store(f"sqlite:///{tmp_path / f'{number}.db'}") as store:
-            scene = make_scene(store)
-            operation(scene, scene.who(kind))
+            tasks = make_scene(store)
+            operation(tasks, tasks.who(kind))
 
 
 def test_no_operation_is_missing_from_the_table() -> None:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from attempt.attempt_project import Ground, either, ground, url
+from attempt.attempt_project import AttemptProject, either, project, url
 from databases import look
 from wait_until import PATIENCE, wait_until
 from weft.model import Grant, NewTask, State
@@ -23,51 +23,51 @@ from weft.store.tasks import cancel, submit
 from weft.worker.engine import serving
 from weft.worker.scheduler import Scheduler
 
-__all__ = ["either", "ground", "url"]
+__all__ = ["either", "project", "url"]
 
 
-def test_slots_are_filled_and_never_exceeded(ground: Ground) -> None:
-    tasks = [ground.submit("sleep 0.2", f"write f{n} x", files=[f"f{n}"]) for n in range(5)]
+def test_slots_are_filled_and_never_exceeded(project: AttemptProject) -> None:
+    tasks = [project.submit("sleep 0.2", f"write f{n} x", files=[f"f{n}"]) for n in range(5)]
     most = 0
 
     def count(scheduler: Scheduler) -> None:
         nonlocal most
-        most = max(most, scheduler.busy, len(set(ground.marked().values())))
+        most = max(most, scheduler.busy, len(set(project.marked().values())))
 
-    ground.serve(slots=3, during=count)
+    project.serve(slots=3, during=count)
     assert most == 3
-    assert {ground.state(task) for task in tasks} == {State.DONE}
+    assert {project.state(task) for task in tasks} == {State.DONE}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something")
 def test_tasks_that_cannot_start_for_a_fault_of_the_place_start_once_it_has_passed(
-    ground: Ground, caplog: pytest.LogCaptureFixture
+    project: AttemptProject, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ground.submit("write a x")
-    ground.serve()  # makes the place
-    place = str(ground.root / ".git" / "weft")
+    project.submit("write a x")
+    project.serve()  # makes the place
+    place = str(project.root / ".git" / "weft")
     for how in (["--bind", place, place], ["-o", "remount,bind,ro", place]):
         subprocess.run(["mount", *how], check=True)
-    tasks = [ground.submit(f"write f{n} x", files=[f"f{n}"]) for n in range(3)]
+    tasks = [project.submit(f"write f{n} x", files=[f"f{n}"]) for n in range(3)]
     mend = ["umount", "--lazy", place]
     mended = False
 
     def look_and_mend(_: Scheduler) -> None:
         nonlocal mended
-        if not mended and any(len(ground.attempts(task)) > 2 for task in tasks):
+        if not mended and any(len(project.attempts(task)) > 2 for task in tasks):
             mended = subprocess.call(mend) == 0
 
     try:
-        ground.serve(during=look_and_mend)
+        project.serve(during=look_and_mend)
     finally:
         if not mended:
             subprocess.run(mend, check=True)
-    assert {ground.state(task) for task in tasks} == {State.DONE}
+    assert {project.state(task) for task in tasks} == {State.DONE}
     assert caplog.text.count("trying again") == 1
     assert "Traceback" not in caplog.text
 
 
-def test_a_cancelled_task_ends_with_its_whole_family(either: Ground) -> None:
+def test_a_cancelled_task_ends_with_its_whole_family(either: AttemptProject) -> None:
     task = either.submit(
         "grandchild 600 deaf closed", "grandchild 600 deaf", "ignore TERM", "say ready", "hang"
     )
@@ -88,134 +88,134 @@ def test_a_cancelled_task_ends_with_its_whole_family(either: Ground) -> None:
     either.assert_nothing_left()
 
 
-def test_a_task_that_is_cancelled_while_it_is_set_up_never_runs(ground: Ground) -> None:
-    ground.tune('[workspace]\nsetup = "exec sleep 600"\n')
-    task = ground.submit("write a new")
+def test_a_task_that_is_cancelled_while_it_is_set_up_never_runs(project: AttemptProject) -> None:
+    project.tune('[workspace]\nsetup = "exec sleep 600"\n')
+    task = project.submit("write a new")
 
     def until() -> bool:
-        if ground.marked():
-            cancel(ground.store, task, now=time.time())
-        return ground.state(task) is State.CANCELLED and not list_open(ground.store)
+        if project.marked():
+            cancel(project.store, task, now=time.time())
+        return project.state(task) is State.CANCELLED and not list_open(project.store)
 
-    ground.serve(until)
-    assert not ground.directory(task).joinpath("stdout").exists()
-    ground.assert_nothing_left()
+    project.serve(until)
+    assert not project.directory(task).joinpath("stdout").exists()
+    project.assert_nothing_left()
 
 
-def test_a_barrier_that_is_cancelled_as_it_is_passed_ends_alone(ground: Ground) -> None:
+def test_a_barrier_that_is_cancelled_as_it_is_passed_ends_alone(project: AttemptProject) -> None:
     """Weakened, the refusal left the task group, and the engine with all it ran."""
     barrier = submit(
-        ground.store,
+        project.store,
         NewTask(name="barrier", demand={"worker:@": 1}),
-        repo=str(ground.root / ".git"),
+        repo=str(project.root / ".git"),
         now=time.time(),
     )
-    other = ground.submit("write a new", files=["a"])
+    other = project.submit("write a new", files=["a"])
 
     def take(worker: str) -> Sequence[Grant]:
-        grants = admit(ground.store, worker, now=time.time())
+        grants = admit(project.store, worker, now=time.time())
         if barrier in {one.task for one in grants}:
-            cancel(ground.store, barrier, now=time.time())
+            cancel(project.store, barrier, now=time.time())
         return grants
 
     async def main() -> None:
-        with ground.site() as site:
+        with project.site() as site:
             async with serving(site, slots=2, take=take):
                 with anyio.fail_after(PATIENCE):
-                    while not ground.is_settled():
+                    while not project.is_settled():
                         await anyio.sleep(0.02)
 
     anyio.run(main)
-    assert (ground.state(barrier), ground.state(other)) == (State.CANCELLED, State.DONE)
-    ground.assert_nothing_left()
+    assert (project.state(barrier), project.state(other)) == (State.CANCELLED, State.DONE)
+    project.assert_nothing_left()
 
 
-def test_work_that_is_granted_while_a_worker_leaves_is_handed_back(ground: Ground) -> None:
+def test_work_that_is_granted_while_a_worker_leaves_is_handed_back(project: AttemptProject) -> None:
     """Weakened, whoever left did not wait for the answer, and the lease was nobody's."""
-    task = ground.submit("write a new", files=["a"])
+    task = project.submit("write a new", files=["a"])
     asked, go = threading.Event(), threading.Event()
 
     def take(worker: str) -> Sequence[Grant]:
         asked.set()
         assert go.wait(PATIENCE)
-        return admit(ground.store, worker, now=time.time())
+        return admit(project.store, worker, now=time.time())
 
     async def main() -> None:
-        with ground.site() as site:
+        with project.site() as site:
             async with serving(site, slots=1, take=take):
                 await run_sync(asked.wait)
                 threading.Timer(0.3, go.set).start()
 
     anyio.run(main)
-    assert ground.state(task) is State.READY
-    ground.assert_nothing_left()
+    assert project.state(task) is State.READY
+    project.assert_nothing_left()
 
 
-def test_an_edited_agent_file_changes_prompt_and_limit(ground: Ground) -> None:
-    ground.agent(front="max_concurrency: 1\n")
-    first = ground.submit("say one", "sleep 0.3", "write a x", files=["a"])
+def test_an_edited_agent_file_changes_prompt_and_limit(project: AttemptProject) -> None:
+    project.agent(front="max_concurrency: 1\n")
+    first = project.submit("say one", "sleep 0.3", "write a x", files=["a"])
 
     def limit() -> int | None:
-        found = {one.resource: one.capacity for one in list_limits(ground.store, now=time.time())}
+        found = {one.resource: one.capacity for one in list_limits(project.store, now=time.time())}
         return found.get("agent:scripted")
 
     seen: list[int | None] = []
 
     def edit(_: Scheduler) -> None:
-        if ground.said(first) == ["one"] and not seen:
+        if project.said(first) == ["one"] and not seen:
             seen.append(limit())
-            ground.agent(front="max_concurrency: 2\n")
-            place = ground.root / ".weft/agents/scripted.md"
+            project.agent(front="max_concurrency: 2\n")
+            place = project.root / ".weft/agents/scripted.md"
             place.write_text(place.read_text() + "\nscript: say edited\n")
-            ground.submit("write dir/b x", files=["dir/b"])
+            project.submit("write dir/b x", files=["dir/b"])
 
-    ground.serve(lambda: bool(seen) and ground.is_settled(), during=edit)
+    project.serve(lambda: bool(seen) and project.is_settled(), during=edit)
     assert seen == [1]
     assert limit() == 2
-    assert ground.said(2) == ["edited"]
+    assert project.said(2) == ["edited"]
 
 
-def test_an_attempt_that_cannot_be_started_ends_alone(ground: Ground) -> None:
-    broken = ground.submit("write a x", files=["a"])
-    ground.directory(broken).mkdir(parents=True)
-    fine = ground.submit("write dir/b x", files=["dir/b"])
-    ground.serve()
-    assert ground.state(broken) is State.BLOCKED
-    assert ground.state(fine) is State.DONE
-    ground.assert_nothing_left()
+def test_an_attempt_that_cannot_be_started_ends_alone(project: AttemptProject) -> None:
+    broken = project.submit("write a x", files=["a"])
+    project.directory(broken).mkdir(parents=True)
+    fine = project.submit("write dir/b x", files=["dir/b"])
+    project.serve()
+    assert project.state(broken) is State.BLOCKED
+    assert project.state(fine) is State.DONE
+    project.assert_nothing_left()
 
 
-def test_an_attempt_that_cannot_be_followed_ends_alone(ground: Ground) -> None:
-    broken = ground.submit("say ready", "hang", files=["a"])
-    fine = ground.submit("sleep 0.5", "say on", "write dir/b x", files=["dir/b"])
+def test_an_attempt_that_cannot_be_followed_ends_alone(project: AttemptProject) -> None:
+    broken = project.submit("say ready", "hang", files=["a"])
+    fine = project.submit("sleep 0.5", "say on", "write dir/b x", files=["dir/b"])
 
     def wreck(_: Scheduler) -> None:
-        path = ground.directory(broken) / "stdout"
-        if ground.said(broken) and path.is_file():
+        path = project.directory(broken) / "stdout"
+        if project.said(broken) and path.is_file():
             path.rename(path.with_name("moved"))
             path.symlink_to(path.name)  # leads to itself: nobody can look at it
 
-    ground.serve(during=wreck)
-    assert ground.state(broken) is State.BLOCKED
-    assert "could not follow" in ground.task(broken).reason
-    assert ground.state(fine) is State.DONE
-    ground.assert_nothing_left()
+    project.serve(during=wreck)
+    assert project.state(broken) is State.BLOCKED
+    assert "could not follow" in project.task(broken).reason
+    assert project.state(fine) is State.DONE
+    project.assert_nothing_left()
 
 
-def test_what_agents_say_is_in_the_store_while_they_run(ground: Ground) -> None:
-    task = ground.submit("say one", "say two", "hang")
+def test_what_agents_say_is_in_the_store_while_they_run(project: AttemptProject) -> None:
+    task = project.submit("say one", "say two", "hang")
     seen: list[list[str]] = []
 
     def until() -> bool:
-        seen.append(ground.said(task))
+        seen.append(project.said(task))
         return seen[-1] == ["one", "two"]
 
-    ground.serve(until)
-    assert ground.state(task) is State.READY
-    assert look(ground.url, "SELECT * FROM failures") == []
+    project.serve(until)
+    assert project.state(task) is State.READY
+    assert look(project.url, "SELECT * FROM failures") == []
 
 
-def test_a_worker_that_was_taken_for_dead_registers_anew(ground: Ground) -> None:
+def test_a_worker_that_was_taken_for_dead_registers_anew(project: AttemptProject) -> None:
     from weft.store.workers import depart, list_workers
 
     departed: list[str] = []
@@ -223,9 +223,9 @@ def test_a_worker_that_was_taken_for_dead_registers_anew(ground: Ground) -> None
     def declare_dead(scheduler: Scheduler) -> None:
         if not departed:
             departed.append(scheduler.worker)
-            depart(ground.store, scheduler.worker, now=time.time())
-            ground.submit("write a new")
+            depart(project.store, scheduler.worker, now=time.time())
+            project.submit("write a new")
 
-    ground.serve(lambda: bool(departed) and ground.state(1) is State.DONE, during=declare_dead)
-    assert list_workers(ground.store, now=time.time()) == []
-    wait_until(lambda: ground.outcomes(1) == ["success"])
+    project.serve(lambda: bool(departed) and project.state(1) is State.DONE, during=declare_dead)
+    assert list_workers(project.store, now=time.time()) == []
+    wait_until(lambda: project.outcomes(1) == ["success"])
