@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from weft import bounds
 from weft.cli.output import json_option, print_json, printable, say
 from weft.cli.run_follower import Follow, follow
+from weft.cli.run_list import difference_lines
 from weft.cli.run_preview import Ahead, as_dict, dry_run_lines, head_lines, prepare_plan
 from weft.cli.run_summary import figures_as_dict, summary_lines
-from weft.cli.runs import difference_lines
 from weft.cli.view import is_possible
 from weft.config import command_line
 from weft.errors import InputError
