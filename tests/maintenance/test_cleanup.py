@@ -14,7 +14,7 @@ import pytest
 from repositories import commit_all, git, make_repository, write
 from store_helpers import DONE, go, hire
 from weft.maintenance import cleanup
-from weft.maintenance.cleanup import Branches, CleanupReport
+from weft.maintenance.cleanup import Branches
 from weft.model import NewTask, Outcome, State
 from weft.process import attempt_files
 from weft.process.process_identity import get_place
@@ -25,6 +25,7 @@ from weft.store import Store
 from weft.store.leases import finish
 from weft.store.limit_table import identity
 from weft.store.tasks import cancel, submit
+from weft.workspace.leftovers import LeftoverReport
 
 FOREVER = 1e9
 
@@ -60,7 +61,7 @@ def branches(found: Project) -> set[str]:
 
 def run(
     found: Project, branches: Branches = Branches.TAKEN, older_than: float = FOREVER
-) -> CleanupReport:
+) -> LeftoverReport:
     """Clean, once a survey has foretold the same and changed nothing."""
     before = git(found.root, "for-each-ref"), sorted(map(str, found.root.rglob("*")))
     foretold = cleanup.survey(found, branches=branches, older_than=older_than)

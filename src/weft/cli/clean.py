@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from weft.agents.file_values import Unexpected, parse_seconds
 from weft.agents.frontmatter import Field
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_project
 from weft.maintenance import cleanup
-from weft.maintenance.cleanup import CleanupItem, CleanupReport
 from weft.project.project import Project
+from weft.workspace.leftovers import Leftover, LeftoverReport
 
 
 @click.command(name="clean")
@@ -63,7 +64,7 @@ def _seconds(text: str) -> float:
         raise click.UsageError(f"--older-than must be {error}, not {text!r}.") from None
 
 
-def lines(report: CleanupReport, verb: str, root: Path) -> list[str]:
+def lines(report: LeftoverReport, verb: str, root: Path) -> list[str]:
     """List freed and kept items, each with its reason; attempts, which are many, as numbers."""
     kept = "kept".ljust(len(verb))
     items = [
@@ -78,13 +79,13 @@ def lines(report: CleanupReport, verb: str, root: Path) -> list[str]:
     return [*items, f"{verb.capitalize()} {listed}: {in_units(report.bytes)}."]
 
 
-def _describe(item: CleanupItem, root: Path) -> str:
+def _describe(item: Leftover, root: Path) -> str:
     name = item.name.removeprefix(f"{root}/")
     space = f", {in_units(item.bytes)}" if item.bytes else ""
     return f"{item.kind} {name}: {item.why}{space}"
 
 
-def _numbers(items: tuple[CleanupItem, ...]) -> list[str]:
+def _numbers(items: tuple[Leftover, ...]) -> list[str]:
     attempts = [item for item in items if item.kind == "attempt"]
     numbers = Counter(item.why for item in attempts)
     return [
@@ -109,12 +110,5 @@ def in_units(size: int) -> str:
     return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
 
 
-def _as_json(report: CleanupReport, *, dry_run: bool) -> dict[str, Any]:
-    keys = ("kind", "name", "why", "bytes")
-    return {
-        "dry_run": dry_run,
-        "freed": [{key: getattr(item, key) for key in keys} for item in report.freed],
-        "kept": [{key: getattr(item, key) for key in keys} for item in report.kept],
-        "archived": list(report.archived),
-        "bytes": report.bytes,
-    }
+def _as_json(report: LeftoverReport, *, dry_run: bool) -> dict[str, Any]:
+    return {"dry_run": dry_run, **to_builtins(report), "bytes": report.bytes}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git, workspace
 from weft.attempt.start import AD_HOC
@@ -29,6 +30,7 @@ from weft.store.gate import read_gate
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_attempts, list_tasks
 from weft.words import full_label, task_state
+from weft.workspace.leftovers import Leftover, LeftoverReport
 from weft.workspace.names import BRANCHES
 from weft.workspace.workspace_records import WorkspacePool
 
@@ -42,25 +44,8 @@ class Branches(StrEnum):
     ALL = "all"
 
 
-class CleanupItem(Struct, frozen=True, kw_only=True):
-    kind: str  # workspace, branch, attempt, trash
-    name: str
-    why: str
-    bytes: int = 0
-
-
-class CleanupReport(Struct, frozen=True, kw_only=True):
-    freed: tuple[CleanupItem, ...]  # or would be
-    kept: tuple[CleanupItem, ...]
-    archived: tuple[str, ...] = ()  # references that keep the freed commits
-
-    @property
-    def bytes(self) -> int:
-        return sum(item.bytes for item in self.freed)
-
-
 @hosted("read")
-def survey(project: Project, *, branches: Branches, older_than: float) -> CleanupReport:
+def survey(project: Project, *, branches: Branches, older_than: float) -> LeftoverReport:
     """List the items that `clean` would free and keep, without changing them."""
     plan = _decide(project, branches, older_than)
     living = old_attempts.find_living(plan.old)
@@ -69,7 +54,7 @@ def survey(project: Project, *, branches: Branches, older_than: float) -> Cleanu
 
 
 @hosted("write")
-def clean(project: Project, *, branches: Branches, older_than: float) -> CleanupReport:
+def clean(project: Project, *, branches: Branches, older_than: float) -> LeftoverReport:
     plan = _decide(project, branches, older_than)
     obstacles = old_attempts.remove(plan.old)
     terms = workspace.Terms(
@@ -192,19 +177,19 @@ def _untaken(root: Path, tip: str | None, branches: Branches, what: str) -> str 
 
 
 def _report(
-    plan: _Plan, done: workspace.LeftoverReport, obstacles: Mapping[old_attempts.Directory, str]
-) -> CleanupReport:
+    plan: _Plan, done: LeftoverReport, obstacles: Mapping[old_attempts.Directory, str]
+) -> LeftoverReport:
     old = [directory for directory in plan.old if directory not in obstacles]
     stay = {**plan.young, **obstacles}
-    return CleanupReport(
+    return LeftoverReport(
         freed=(
-            *map(_of_workspace, done.freed),
+            *map(_shorten, done.freed),
             *(_of_attempt(directory, "the task ended long ago") for directory in old),
         ),
         kept=(
-            *map(_of_workspace, done.kept),
+            *map(_shorten, done.kept),
             *(
-                CleanupItem(kind="branch", name=name.removeprefix("refs/heads/"), why=why)
+                _shorten(Leftover(kind="branch", name=name, why=why))
                 for name, why in plan.staying.items()
             ),
             *(_of_attempt(directory, why) for directory, why in stay.items()),
@@ -213,14 +198,9 @@ def _report(
     )
 
 
-def _of_workspace(item: workspace.Leftover) -> CleanupItem:
-    if item.name.startswith("refs/heads/"):
-        kind, name = "branch", item.name.removeprefix("refs/heads/")
-    else:
-        kind = "trash" if "trash" in Path(item.name).name else "workspace"
-        name = item.name.replace("refs/heads/", "")
-    return CleanupItem(kind=kind, name=name, why=item.why, bytes=item.bytes)
+def _shorten(item: Leftover) -> Leftover:
+    return replace(item, name=item.name.replace("refs/heads/", ""))
 
 
-def _of_attempt(directory: old_attempts.Directory, why: str) -> CleanupItem:
-    return CleanupItem(kind="attempt", name=str(directory.path), why=why, bytes=directory.bytes)
+def _of_attempt(directory: old_attempts.Directory, why: str) -> Leftover:
+    return Leftover(kind="attempt", name=str(directory.path), why=why, bytes=directory.bytes)

@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Container
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -39,13 +39,12 @@ from weft.workspace.workspace_records import (
 log = logging.getLogger(__name__)
 
 _TRIES: Final = 8
-_IDLE: Final = "no workspace is on it"
-_DELETED: Final = "it was deleted already"
 
 
 class Leftover(Struct, frozen=True, kw_only=True):
-    """A workspace or branch, and the reason why it goes or stays."""
+    """A workspace, branch, attempt or trash, and the reason why it goes or stays."""
 
+    kind: Literal["workspace", "branch", "attempt", "trash"]
     name: str
     why: str
     bytes: int = 0
@@ -68,9 +67,8 @@ def list_leftovers(repository: Path, wanted: Container[str] = ()) -> LeftoverRep
     """
     pool = WorkspacePool.of(repository)
     freed, kept = _free_slots(pool, wanted, lambda slot, lock: None)
-    freed += [Leftover(name=branch, why=_IDLE) for branch in _idle_branches(pool, wanted)]
-    trash = [Leftover(name=str(at), why=_DELETED, bytes=size(at)) for at in _list_trash(pool)]
-    freed += [item for item in trash if item.bytes]
+    freed += [_describe_branch(branch) for branch in _idle_branches(pool, wanted)]
+    freed += [item for path in _list_trash(pool) if (item := _describe_trash(path)).bytes]
     return LeftoverReport(freed=tuple(freed), kept=tuple(kept))
 
 
@@ -93,7 +91,7 @@ def clean(
     )
     dropped = _drop_idle_branches(pool, wanted, archived, landed)
     _drop_landed_archives(pool, landed)
-    freed += [Leftover(name=branch, why=_IDLE) for branch in dropped]
+    freed += [_describe_branch(branch) for branch in dropped]
     freed += _empty_trash(pool)
     return LeftoverReport(freed=tuple(freed), kept=tuple(kept), archived=tuple(archived))
 
@@ -196,7 +194,7 @@ def _empty_trash(pool: WorkspacePool) -> list[Leftover]:
                 os.rename(trash, tempfile.mkdtemp(dir=trash.parent, prefix=f"{trash.name}-"))
     items = []
     for path in _list_trash(pool):
-        item = Leftover(name=str(path), why=_DELETED, bytes=size(path))
+        item = _describe_trash(path)
         try:
             delete_tree(path)
         except WorkspaceError as error:
@@ -210,7 +208,15 @@ def _describe(slot: Slot, why: str) -> Leftover:
     record = slot.find_record()
     branch = record.branch if record is not None else None
     name = f"{slot.directory}" + (f" ({branch})" if branch else "")
-    return Leftover(name=name, why=why, bytes=size(slot.directory))
+    return Leftover(kind="workspace", name=name, why=why, bytes=size(slot.directory))
+
+
+def _describe_branch(branch: str) -> Leftover:
+    return Leftover(kind="branch", name=branch, why="no workspace is on it")
+
+
+def _describe_trash(path: Path) -> Leftover:
+    return Leftover(kind="trash", name=str(path), why="it was deleted already", bytes=size(path))
 
 
 def size(path: Path) -> int:

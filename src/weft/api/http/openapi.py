@@ -111,10 +111,6 @@ def by_name(*components: Mapping[str, Any]) -> dict[str, Any]:
     return schemas
 
 
-def _is_same_enumeration(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    return "enum" in left and "enum" in right and set(left["enum"]) == set(right["enum"])
-
-
 def _taken(names: Collection[str]) -> RuntimeError:
     return RuntimeError(
         f"The document would use one name for two schemas ({', '.join(sorted(names))}): give the "
