@@ -427,15 +427,15 @@ def test_records_of_the_store_are_whole_after_the_journey(remote: Served) -> Non
         assert there.tuning.lease == 3.0
 
 
-def test_over_a_server_land_moves_a_branch_and_no_checkout(yard: Served) -> None:
-    root = yard.project.root
-    [run] = [row["id"] for row in yard.project.rows("SELECT id FROM runs WHERE plan <> ''")]
-    refused = yard.weft("land", run)
+def test_over_a_server_land_moves_a_branch_and_no_checkout(remote: Served) -> None:
+    root = remote.project.root
+    [run] = [row["id"] for row in remote.project.rows("SELECT id FROM runs WHERE plan <> ''")]
+    refused = remote.weft("land", run)
     assert refused.returncode == 1
     assert f"checked out in {root} on the server's machine" in refused.stderr
     base = git(root, "rev-parse", "main").strip()
     git(root, "branch", "release", base)
-    landed = yard.weft("land", run, "--onto", "release", "--json")
+    landed = remote.weft("land", run, "--onto", "release", "--json")
     assert json.loads(landed.stdout)["new"] == git(root, "rev-parse", "release").strip()
     assert git(root, "rev-parse", "release") == git(root, "rev-parse", f"weft/{run}")
     assert git(root, "rev-parse", "main").strip() == base
