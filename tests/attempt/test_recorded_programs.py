@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents.streams import FAILURES, STREAMS
-from attempt.attempt_project import Ground
+from attempt.attempt_project import AttemptProject
 from weft import workspace
 from weft.model import ErrorClass, State
 from weft.store.limit_table import list_stopped
@@ -44,21 +44,21 @@ sys.exit(int(code))
 class Replay:
     """A program that writes a file and then prints what a real one printed in a mode."""
 
-    def __init__(self, ground: Ground, name: str) -> None:
-        self.ground = ground
+    def __init__(self, project: AttemptProject, name: str) -> None:
+        self.project = project
         self.name = name
-        self.home = Path(ground.environment["HOME"])
+        self.home = Path(project.environment["HOME"])
         self.program = self.home / "bin" / name
         self.program.parent.mkdir()
         self.program.write_text(REPLAY.format(python=sys.executable))
         self.program.chmod(0o755)
-        ground.environment["PATH"] = f"{self.program.parent}:{ground.environment['PATH']}"
-        ground.agent("some", "sandbox: off\n", runs=name)  # it writes to its home, perhaps in /dev
+        project.environment["PATH"] = f"{self.program.parent}:{project.environment['PATH']}"
+        project.agent("some", "sandbox: off\n", runs=name)  # it writes to its home, perhaps in /dev
 
     def play(self, *modes: str) -> int:
         self.queue(*modes)
-        task = self.ground.submit(text="Do it.", agent="some")
-        self.ground.serve(lambda: self._is_over(task))
+        task = self.project.submit(text="Do it.", agent="some")
+        self.project.serve(lambda: self._is_over(task))
         return task
 
     def queue(self, *modes: str) -> None:
@@ -73,8 +73,8 @@ class Replay:
         return [(argv, cwd, prompt) for argv, cwd, prompt in map(json.loads, lines)]
 
     def _is_over(self, task: int) -> bool:
-        stopped = list_stopped(self.ground.store, now=time.time())
-        return bool(stopped) or self.ground.state(task) in (State.DONE, State.BLOCKED)
+        stopped = list_stopped(self.project.store, now=time.time())
+        return bool(stopped) or self.project.state(task) in (State.DONE, State.BLOCKED)
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,12 @@ class Replay:
         if kind is ErrorClass.OTHER
     ],
 )
-def test_a_refusal_or_a_cut_off_answer_lands_nothing(ground: Ground, name: str, mode: str) -> None:
-    task = Replay(ground, name).play(mode)
-    assert ground.state(task) is State.BLOCKED
-    assert ground.outcomes(task) == ["other"]
+def test_a_refusal_or_a_cut_off_answer_lands_nothing(
+    project: AttemptProject, name: str, mode: str
+) -> None:
+    task = Replay(project, name).play(mode)
+    assert project.state(task) is State.BLOCKED
+    assert project.outcomes(task) == ["other"]
 
 
 @pytest.mark.parametrize(
@@ -103,11 +105,11 @@ def test_a_refusal_or_a_cut_off_answer_lands_nothing(ground: Ground, name: str, 
     ],
 )
 def test_a_bad_key_stops_the_agent_and_says_what_to_do(
-    ground: Ground, name: str, mode: str
+    project: AttemptProject, name: str, mode: str
 ) -> None:
-    task = Replay(ground, name).play(mode)
-    assert ground.outcomes(task) == ["auth"]
-    stopped = list_stopped(ground.store, now=time.time())
+    task = Replay(project, name).play(mode)
+    assert project.outcomes(task) == ["auth"]
+    stopped = list_stopped(project.store, now=time.time())
     assert "log in, then resume this agent" in stopped["some"]
 
 
@@ -121,32 +123,34 @@ def test_a_bad_key_stops_the_agent_and_says_what_to_do(
         ("opencode", "malformed"),
     ],
 )
-def test_a_stream_that_broke_is_tried_again(ground: Ground, name: str, mode: str) -> None:
-    task = Replay(ground, name).play(mode, "write")
-    assert ground.state(task) is State.DONE
-    assert ground.outcomes(task) == ["overload", "success"]
+def test_a_stream_that_broke_is_tried_again(project: AttemptProject, name: str, mode: str) -> None:
+    task = Replay(project, name).play(mode, "write")
+    assert project.state(task) is State.DONE
+    assert project.outcomes(task) == ["overload", "success"]
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
-def test_a_full_context_gets_one_new_session_and_then_a_person(ground: Ground, name: str) -> None:
-    replay = Replay(ground, name)
+def test_a_full_context_gets_one_new_session_and_then_a_person(
+    project: AttemptProject, name: str
+) -> None:
+    replay = Replay(project, name)
     task = replay.play("context", "context")
-    assert ground.state(task) is State.BLOCKED
-    assert ground.outcomes(task) == ["context", "context"]
-    assert "larger context" in ground.task(task).reason
+    assert project.state(task) is State.BLOCKED
+    assert project.outcomes(task) == ["context", "context"]
+    assert "larger context" in project.task(task).reason
     assert not [argv for argv, _, _ in replay.starts() if "--resume" in argv or "resume" in argv]
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
-def test_an_answer_of_megabytes_is_a_success(ground: Ground, name: str) -> None:
-    replay = Replay(ground, name)
+def test_an_answer_of_megabytes_is_a_success(project: AttemptProject, name: str) -> None:
+    replay = Replay(project, name)
     stream = (STREAMS / name / "shell.jsonl").read_text()
     assert stream.count("shell finished") in (1, 2)
     huge = replay.home / "huge.jsonl"
     huge.write_text(stream.replace("shell finished", "y" * 3_000_000))
     task = replay.play(str(huge.with_suffix("")))
-    assert ground.state(task) is State.DONE
-    assert ground.outcomes(task) == ["success"]
+    assert project.state(task) is State.DONE
+    assert project.outcomes(task) == ["success"]
 
 
 LIMITED = {
@@ -165,43 +169,45 @@ LIMITED = {
 
 @pytest.mark.parametrize("taken", [False, True])
 def test_a_session_goes_on_only_in_the_workspace_where_it_began(
-    ground: Ground, taken: bool
+    project: AttemptProject, taken: bool
 ) -> None:
-    replay = Replay(ground, "opencode")
+    replay = Replay(project, "opencode")
     stream = replay.home / "limited.jsonl"
     stream.write_text(json.dumps(LIMITED) + "\n")
     replay.queue(str(stream.with_suffix("")), "write")
     others = [
-        workspace.prepare(ground.root, branch_ref("do", f"other{number}", 1), "HEAD")
+        workspace.prepare(project.root, branch_ref("do", f"other{number}", 1), "HEAD")
         for number in (1, 2)
     ]
     workspace.release(others.pop())
-    task = ground.submit(text="Do it.", agent="some")
-    ground.serve(lambda: ground.state(task) is State.PARKED)
-    assert pause(ground.store, task, now=time.time())
+    task = project.submit(text="Do it.", agent="some")
+    project.serve(lambda: project.state(task) is State.PARKED)
+    assert pause(project.store, task, now=time.time())
     if taken:  # by another task
-        others += [workspace.prepare(ground.root, branch_ref("do", "third", 1), "HEAD")]
+        others += [workspace.prepare(project.root, branch_ref("do", "third", 1), "HEAD")]
     else:  # the first one that is free is not the one where the session began
         workspace.release(others.pop())
-    assert resume(ground.store, task, now=time.time())
-    ground.serve()
+    assert resume(project.store, task, now=time.time())
+    project.serve()
     for other in others:
         workspace.release(other)
     (_, before, _), (argv, now, _) = replay.starts()
     assert (before == now) is not taken
     assert ("-s" in argv) is not taken
-    assert ground.outcomes(task) == ["rate_limit", "success"]
+    assert project.outcomes(task) == ["rate_limit", "success"]
 
 
-def test_gemini_gets_settings_of_its_own_and_leaves_the_users_alone(ground: Ground) -> None:
-    replay = Replay(ground, "gemini")
+def test_gemini_gets_settings_of_its_own_and_leaves_the_users_alone(
+    project: AttemptProject,
+) -> None:
+    replay = Replay(project, "gemini")
     own = replay.home / ".gemini"
     own.mkdir()
     (own / "settings.json").write_text('{"ui": {"theme": "x"}} // mine')
     (own / "oauth_creds.json").write_text("{}")
     task = replay.play("write")
-    assert ground.state(task) is State.DONE
-    made = ground.directory(task) / "home" / ".gemini"
+    assert project.state(task) is State.DONE
+    made = project.directory(task) / "home" / ".gemini"
     settings = json.loads((made / "settings.json").read_text())
     assert settings["ui"] == {"theme": "x"}
     assert (made / "oauth_creds.json").readlink() == own / "oauth_creds.json"
@@ -215,11 +221,11 @@ def test_gemini_gets_settings_of_its_own_and_leaves_the_users_alone(ground: Grou
     ]
 
 
-def test_a_prompt_that_begins_with_a_dash_reaches_every_program(ground: Ground) -> None:
-    replay = Replay(ground, "gemini")
+def test_a_prompt_that_begins_with_a_dash_reaches_every_program(project: AttemptProject) -> None:
+    replay = Replay(project, "gemini")
     replay.queue("write")
-    ground.submit(text="--help me", agent="some")
-    ground.serve()
+    project.submit(text="--help me", agent="some")
+    project.serve()
     [(argv, _, prompt)] = replay.starts()
     assert prompt.startswith("--help me")
     assert not [word for word in argv if "help me" in word]

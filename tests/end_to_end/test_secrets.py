@@ -15,9 +15,9 @@ import anyio
 import httpx
 import pytest
 
-from attempt.attempt_project import Ground
+from attempt.attempt_project import AttemptProject
 from databases import look
-from mcp_project import House, made_in
+from mcp_project import ServedProject, made_in
 from repositories import git
 from wait_until import PATIENCE, wait_until
 from weft.model import State
@@ -62,35 +62,35 @@ class Blind(Redactor):
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[House]:
-    with made_in(tmp_path) as house:
+def project(tmp_path: Path) -> Iterator[ServedProject]:
+    with made_in(tmp_path) as served:
         programs = tmp_path / "bin"
         programs.mkdir()
         claude = programs / "claude"
         claude.write_text(f"#!/bin/sh\nexec {sys.executable} {TALKATIVE}\n")
         claude.chmod(0o755)
-        house.environment["PATH"] = f"{programs}:{house.environment['PATH']}"
-        house.environment["MY_API_KEY"] = KEY
+        served.environment["PATH"] = f"{programs}:{served.environment['PATH']}"
+        served.environment["MY_API_KEY"] = KEY
         check = json.dumps(shlex.join(["sh", "-c", CHECK]))
-        house.tune(f'[gate]\nrun = {check}\nenv = ["MY_API_KEY"]\n')
+        served.tune(f'[gate]\nrun = {check}\nenv = ["MY_API_KEY"]\n')
         settings = "runs: claude\nsandbox: off\nenv: [MY_API_KEY]\n"
         agent = f"---\n{settings}---\n{{{{ task.text }}}}\n{{{{ task.title }}}}\n"
-        (house.root / ".weft/agents/talkative.md").write_text(agent)
-        yield house
+        (served.root / ".weft/agents/talkative.md").write_text(agent)
+        yield served
 
 
-def tell(house: House) -> dict[str, int]:
+def tell(served: ServedProject) -> dict[str, int]:
     """Run the plan to its end in this process; its tasks by name."""
     plan = NewPlan(text=PLAN, name="talk", options=RunOptions(agent="talkative"))
-    sent = submit_text(house.store, LOCAL, house.project(), plan)
+    sent = submit_text(served.store, LOCAL, served.project(), plan)
     tasks = dict(sent.submitted.tasks)
 
     def is_over() -> bool:
-        states = [State(row["state"]) for row in look(house.url, "SELECT state FROM tasks")]
+        states = [State(row["state"]) for row in look(served.url, "SELECT state FROM tasks")]
         return all(one in (State.DONE, State.BLOCKED, State.FAILED) for one in states)
 
     async def main() -> None:
-        with house.site() as site, anyio.fail_after(PATIENCE):
+        with served.site() as site, anyio.fail_after(PATIENCE):
             async with serving(site, slots=4) as scheduler, anyio.create_task_group() as group:
                 group.start_soon(guard, site, scheduler.worker)
                 while not is_over():
@@ -101,32 +101,32 @@ def tell(house: House) -> dict[str, int]:
     return tasks
 
 
-def kept(house: House, tasks: dict[str, int]) -> dict[str, bytes]:
+def kept(served: ServedProject, tasks: dict[str, int]) -> dict[str, bytes]:
     """All that is kept of it, and handed on."""
-    store = Path(house.url.removeprefix("sqlite:///"))
+    store = Path(served.url.removeprefix("sqlite:///"))
     files = [path for path in store.parent.glob("weft.db*") if path.is_file()]
     # Not read here: to close a file that SQLite has open in this process lets go of its locks.
     found = {"database": subprocess.check_output(["cat", *files])}
-    found["commits"] = git(house.root, "log", "--all", "--format=%B").encode()
-    for directory in house.directory(next(iter(tasks.values()))).parent.iterdir():
+    found["commits"] = git(served.root, "log", "--all", "--format=%B").encode()
+    for directory in served.directory(next(iter(tasks.values()))).parent.iterdir():
         for file in directory.iterdir():
             if file.is_file() and file.name not in ("stdout", "stderr"):
                 found[f"{directory.name}/{file.name}"] = file.read_bytes()
     return found
 
 
-def shown(house: House, tasks: dict[str, int]) -> dict[str, bytes]:
+def shown(served: ServedProject, tasks: dict[str, int]) -> dict[str, bytes]:
     """All that is shown of it, by commands and over HTTP."""
-    run = str(look(house.url, "SELECT id FROM runs")[0]["id"])
-    page = house.root.parent / "report.html"
-    weft(house, "report", run, "--html", str(page))
+    run = str(look(served.url, "SELECT id FROM runs")[0]["id"])
+    page = served.root.parent / "report.html"
+    weft(served, "report", run, "--html", str(page))
     found = {"report.html": page.read_bytes()}
-    house.open()
-    headers = {"Authorization": f"Bearer {house.give_token('read')}"}
+    served.open()
+    headers = {"Authorization": f"Bearer {served.give_token('read')}"}
     with httpx.Client(
-        base_url=house.mcp.removesuffix("/mcp"), headers=headers, timeout=PATIENCE
+        base_url=served.mcp.removesuffix("/mcp"), headers=headers, timeout=PATIENCE
     ) as http:
-        last = look(house.url, "SELECT MAX(id) AS last FROM events WHERE kind = 'progress'")[0]
+        last = look(served.url, "SELECT MAX(id) AS last FROM events WHERE kind = 'progress'")[0]
         with http.stream("GET", "/v1/events", headers={"Last-Event-ID": "0"}) as stream:
             read = b""
             for piece in stream.iter_bytes():
@@ -139,18 +139,18 @@ def shown(house: House, tasks: dict[str, int]) -> dict[str, bytes]:
                 found[path] = http.get(path).raise_for_status().content
         first, _, failing = tasks.values()
         for options in ([], ["--raw"], ["--stderr"]):
-            found["logs " + " ".join(options)] = weft(house, "logs", str(first), *options)
-        found["why"] = weft(house, "why", str(failing))
+            found["logs " + " ".join(options)] = weft(served, "logs", str(first), *options)
+        found["why"] = weft(served, "why", str(failing))
         found["/v1/tasks"] = http.get("/v1/tasks").raise_for_status().content
     return found
 
 
-def weft(house: Ground, *arguments: str) -> bytes:
-    environment = house.environment | {
-        "WEFT_STORE": house.url,
+def weft(served: AttemptProject, *arguments: str) -> bytes:
+    environment = served.environment | {
+        "WEFT_STORE": served.url,
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [sys.executable, "-m", "weft", "-C", str(house.root), *arguments]
+    command = [sys.executable, "-m", "weft", "-C", str(served.root), *arguments]
     return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
 
 
@@ -159,13 +159,13 @@ def leaks(places: dict[str, bytes]) -> set[str]:
     return {name for name, data in places.items() if any(half.encode() in data for half in HALVES)}
 
 
-def test_a_key_that_is_printed_is_kept_and_shown_nowhere(yard: House) -> None:
-    tasks = tell(yard)
+def test_a_key_that_is_printed_is_kept_and_shown_nowhere(project: ServedProject) -> None:
+    tasks = tell(project)
     first, following, failing = tasks.values()
-    assert [yard.state(one) for one in (first, following)] == [State.DONE] * 2
-    assert yard.outcomes(first) == ["success"] * 2  # the check refused the first
-    assert yard.state(failing) is State.BLOCKED
-    found = kept(yard, tasks) | shown(yard, tasks)
+    assert [project.state(one) for one in (first, following)] == [State.DONE] * 2
+    assert project.outcomes(first) == ["success"] * 2  # the check refused the first
+    assert project.state(failing) is State.BLOCKED
+    found = kept(project, tasks) | shown(project, tasks)
     assert leaks(found) == set()
     # Not for want of anything that could have told.
     again, heard = f"{first}.2/stdin", f"{following}.1/stdin"
@@ -176,32 +176,34 @@ def test_a_key_that_is_printed_is_kept_and_shown_nowhere(yard: House) -> None:
     assert b"Done, with [MY_API_KEY]." in found["commits"]
     assert b"The key is [MY_API_KEY], you know." in found[f"/v1/tasks/{first}/logs"]
     assert b"an error with [MY_API_KEY]" in found["logs --stderr"]
-    printed = yard.directory(first) / "stdout"
+    printed = project.directory(first) / "stdout"
     assert HALVES[0] in printed.read_text()  # what the program wrote stays as it is
     assert stat.S_IMODE(printed.stat().st_mode) == 0o600
     assert stat.S_IMODE(printed.parent.stat().st_mode) == 0o700
 
 
-def test_a_build_that_sees_no_secrets_is_caught(yard: House) -> None:
-    yard.store.redactor = Blind()
-    tasks = tell(yard)
+def test_a_build_that_sees_no_secrets_is_caught(project: ServedProject) -> None:
+    project.store.redactor = Blind()
+    tasks = tell(project)
     first, following, _ = tasks.values()
     prompts = {f"{first}.2/stdin", f"{following}.1/stdin"}
-    assert {"database", "commits", *prompts} <= leaks(kept(yard, tasks))
+    assert {"database", "commits", *prompts} <= leaks(kept(project, tasks))
 
 
-def test_who_adopts_an_attempt_knows_its_secrets_by_its_own_environment(yard: House) -> None:
-    go_on = yard.root.parent / "go-on"
-    yard.environment["LICENCE"] = RANDOM  # no name that says so: only the agent's file does
+def test_who_adopts_an_attempt_knows_its_secrets_by_its_own_environment(
+    project: ServedProject,
+) -> None:
+    go_on = project.root.parent / "go-on"
+    project.environment["LICENCE"] = RANDOM  # no name that says so: only the agent's file does
     waits = f"echo begun; while [ ! -e {go_on} ]; do sleep 0.05; done; echo it is $LICENCE"
-    yard.shell("slow", waits, front="env: [LICENCE]\n")
-    task = yard.submit(agent="slow", files=())
-    killed = yard.engine()
-    wait_until(lambda: yard.said(task) == ["begun"])
+    project.shell("slow", waits, front="env: [LICENCE]\n")
+    task = project.submit(agent="slow", files=())
+    killed = project.engine()
+    wait_until(lambda: project.said(task) == ["begun"])
     killed.kill()
     killed.wait()
     go_on.touch()
-    yard.serve()
-    assert yard.outcomes(task) == ["success"]
-    assert yard.said(task)[-1] == "it is [LICENCE]"
-    assert RANDOM.encode() not in kept(yard, {"slow": task})["database"]
+    project.serve()
+    assert project.outcomes(task) == ["success"]
+    assert project.said(task)[-1] == "it is [LICENCE]"
+    assert RANDOM.encode() not in kept(project, {"slow": task})["database"]

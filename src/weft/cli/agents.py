@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import click
 
-from weft.project.project import get_project
-
 from weft.agents.agent import MODEL_PROGRAMS, SandboxSettings
 from weft.cli.command_group import CommandGroup, CommandTable
 from weft.cli.output import json_option, print_json, print_table, say
@@ -22,6 +20,7 @@ from weft.project.agent_list import (
     resume,
     survey_agents,
 )
+from weft.project.project import get_project
 from weft.swarm.identity import LOCAL
 from weft.swarm.membership import list_members
 from weft.swarm.swarm_records import Member
