@@ -12,6 +12,7 @@ from api_http.server_process import Client, Server, serving
 from databases import change
 from repositories import commit_all
 from wait_until import wait_until
+from weft.maintenance.detection import detect
 from weft.maintenance.project_files import init
 from weft.store.tokens import create_token
 
@@ -28,7 +29,7 @@ def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     agents = {"closed": CLOSED, "open": OPEN, "leading": LEAD}
     url = f"sqlite:///{directory / 'weft.db'}"
     with serving(directory, url, "--slots", "2", agents=agents) as server:
-        init(server.root)
+        init(server.root, detect(server.root, {}))
         commit_all(server.root, "agents")
         yield server
 

@@ -11,6 +11,7 @@ from cli.shell import answer, assert_one_sentence, make_project, runs, started, 
 from databases import look, postgres_later
 from repositories import content, make_repository
 from weft.agents.prompt import Briefing, write_prompt
+from weft.maintenance.detection import detect
 from weft.maintenance.examination import examine
 from weft.maintenance.project_files import init
 from weft.process import sandbox
@@ -165,7 +166,7 @@ def test_an_interrupted_trial_leaves_neither_directory_nor_process(tmp_path: Pat
 
 def test_what_init_writes_can_be_tried_at_once(tmp_path: Path) -> None:
     project = make_repository(tmp_path / "project")
-    init(project)
+    init(project, detect(project, {}))
     told = answer(project, "do", "Hello there", "--agent", "try", "--json")
     assert told["state"] == "done"
     assert content(project, told["branch"], "hello.txt") == "Hello there\n"

@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from weft import git
-from weft.cli.output import json_option, print_json
+from weft.cli.output import json_option, print_json, say
+from weft.config import load
+from weft.maintenance.detection import Detection, detect, with_check
 from weft.maintenance.project_files import init
+from weft.process.sandbox import SandboxKind
+from weft.project import project
+from weft.project.agent_list import WITHOUT_SANDBOX
+
+_NEXT = """\
+Next: commit these files, then `weft do "Say hello" --agent try` (no model, no key), or write
+a plan.md and `weft run plan.md`."""
 
 
 @click.command(name="init")
+@click.option("--yes", is_flag=True, help="Ask nothing; take the detected check.")
 @json_option
 @click.pass_obj
-def command(directory: Path, as_json: bool) -> None:
+def command(directory: Path, yes: bool, as_json: bool) -> None:
     """Write weft.toml and .weft/agents/ for this repository.
 
-    Files that are there already are left as they are, so it is safe to run again.
+    weft looks for installed agents, the test command, ignored files that tests need, and a
+    sandbox, writes them down, and tries the result on HEAD as `weft run` would. It overwrites no
+    file, so it is safe to run again. `weft doctor --check` repeats the trial alone.
     """
     root = git.top_level(directory)
-    written = init(root)
+    detection = detect(root, os.environ)
+    if not (yes or as_json) and sys.stdin.isatty() and not (root / "weft.toml").exists():
+        detection = _ask(detection)
+    written = init(root, detection)
+    created = [file.path for file in written if file.created]
+    kept = [file.path for file in written if not file.created]
+    if not as_json:
+        for line in (*_found(detection), *_assumed(root, detection)):
+            say(line)
+        for path in created:
+            say(f"created  {path}")
+        for path in kept:
+            say(f"kept     {path}")
+    faults = _try(root, as_json=as_json)
     if as_json:
+<<<<<<< HEAD
         created = [file.path for file in written if file.created]
         kept = [file.path for file in written if not file.created]
         print_json({"root": str(root), "created": created, "kept": kept})
@@ -30,3 +59,80 @@ def command(directory: Path, as_json: bool) -> None:
         click.echo(f"{'created' if file.created else 'kept   '}  {file.path}")
     click.echo('Next: `weft do "Hello" --agent try` shows how it works, without a model or a key;')
     click.echo("`weft agents` lists who else is there, `weft doctor` checks the set-up.")
+=======
+        files = {"root": str(root), "created": created, "kept": kept}
+        print_json({**files, **_as_json(root, detection), "problems": faults})
+
+
+def _ask(detection: Detection) -> Detection:
+    if detection.test is not None:
+        say(f"{detection.test.source} suggests `{detection.check}`.")
+    line = click.prompt(
+        "Command that must pass before work lands (- for none)", default=detection.check or "-"
+    )
+    return with_check(detection, line.strip())
+
+
+def _found(detection: Detection) -> Iterator[str]:
+    if detection.agents:
+        yield f"found    agents: {', '.join(detection.agents)}"
+    if detection.test is not None:
+        yield f"found    tests: `{detection.check}` ({detection.test.source})"
+    for name in detection.link:
+        yield f"found    {name}: linked into each workspace"
+    for name in detection.copy:
+        yield f"found    {name}: copied into each workspace"
+    if detection.sandbox is not SandboxKind.OFF:
+        yield f"found    sandbox: {detection.sandbox}"
+
+
+def _assumed(root: Path, detection: Detection) -> Iterator[str]:
+    """Yield the guesses and dangers of a set-up."""
+    if not detection.agents:
+        yield (
+            "assumed  agents: claude, though none of claude, codex, opencode and gemini is "
+            "installed; `runs:` in .weft/agents/*.md names another program"
+        )
+    elif len(detection.agents) > 1:
+        yield f"assumed  agents: {detection.agents[0]} does the work; --agent NAME chooses another"
+    if detection.test is None:
+        yield "assumed  tests: none, so nothing is checked; set `run` in [gate] of weft.toml"
+    elif detection.missing_program:
+        yield f"assumed  tests: {detection.test.program} will be installed; it is not yet"
+    if detection.editable is not None:
+        yield (
+            "assumed  imports: an editable install leads to this checkout, so the check sets "
+            "PYTHONPATH to its workspace"
+        )
+    if detection.check and load(root, {}).gate.run is None:
+        yield f"note     weft.toml has no check; add `run = '{detection.check}'` to its [gate]"
+    if detection.sandbox is SandboxKind.OFF:
+        yield (
+            f"WARNING  sandbox: OFF, since neither Landlock nor bwrap works here; {WITHOUT_SANDBOX}"
+        )
+
+
+def _try(root: Path, *, as_json: bool) -> list[str]:
+    from weft.worker.preflight import preflight_checkout  # late: it imports the gate
+
+    begin = "trying the set-up and the check on HEAD, as `weft run` would …"
+    faults = preflight_checkout(project.find(root, os.environ), lambda: click.echo(begin, err=True))
+    if not as_json:
+        for fault in faults:
+            for number, line in enumerate(fault.splitlines()):
+                say(f"{'' if number else 'PROBLEM  '}{line}")
+        say("`weft init` or `weft doctor --check` tries it again." if faults else f"works\n{_NEXT}")
+    return faults
+
+
+def _as_json(root: Path, detection: Detection) -> dict[str, object]:
+    return {
+        "agents": list(detection.agents),
+        "check": detection.check,
+        "check_source": detection.test and detection.test.source,
+        "link": list(detection.link),
+        "copy": list(detection.copy),
+        "sandbox": detection.sandbox.value,
+        "assumed": [line.split(maxsplit=1)[1] for line in _assumed(root, detection)],
+    }
+>>>>>>> 61b13da (init: detect agents, tests, environments and sandbox; end with preflight)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
+from weft.agents.agent import MODEL_PROGRAMS
 from weft.config import FILE
 from weft.errors import InputError
+from weft.maintenance.detection import Detection
+
+PROVIDERS: Final = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
+"""Program → provider. opencode talks to several providers."""
 
 
 class WrittenFile(Struct, frozen=True, kw_only=True):
@@ -17,17 +25,44 @@ class WrittenFile(Struct, frozen=True, kw_only=True):
     created: bool  # False: it was there and was left alone
 
 
-def init(root: Path) -> list[WrittenFile]:
-    return [_write(root, name, text) for name, text in _files()]
+def init(root: Path, detection: Detection) -> list[WrittenFile]:
+    return [_write(root, name, text) for name, text in _files(detection)]
 
 
-def _files() -> Iterator[tuple[str, str]]:
+def _files(detection: Detection) -> Iterator[tuple[str, str]]:
     templates = resources.files(__package__)
-    yield FILE, (templates / "weft.toml").read_text(encoding="utf-8")
+    yield FILE, _settings((templates / "weft.toml").read_text(encoding="utf-8"), detection)
+    first = detection.agents[0] if detection.agents else MODEL_PROGRAMS[0]
     agents = (templates / "agents").iterdir()
     for file in sorted(agents, key=lambda file: file.name):
         if file.name.endswith(".md"):
-            yield f".weft/agents/{file.name}", file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8")
+            yield f".weft/agents/{file.name}", _with_program(text, first)
+            if file.name == "implement.md":
+                for program in detection.agents[1:]:
+                    yield f".weft/agents/{program}.md", _with_program(text, program)
+
+
+def _settings(template: str, detection: Detection) -> str:
+    values: dict[str, object] = {
+        "run": detection.check,
+        "link": list(detection.link),
+        "copy": list(detection.copy),
+    }
+    for key, value in values.items():
+        example = re.search(rf"(?m)^# {key} = .*$", template)
+        if value and example:
+            # JSON texts and lists are valid TOML.
+            line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+            template = template.replace(example[0], line, 1)
+    return template
+
+
+def _with_program(template: str, program: str) -> str:
+    provider = PROVIDERS.get(program)
+    line = f"provider: {provider}\n" if provider else ""
+    text = template.replace("provider: anthropic\n", line, 1)
+    return text.replace("runs: claude\n", f"runs: {program}\nsandbox: on\n", 1)
 
 
 def _write(root: Path, name: str, text: str) -> WrittenFile:
