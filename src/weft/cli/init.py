@@ -50,16 +50,6 @@ def command(directory: Path, yes: bool, as_json: bool) -> None:
             say(f"kept     {path}")
     faults = _try(root, as_json=as_json)
     if as_json:
-<<<<<<< HEAD
-        created = [file.path for file in written if file.created]
-        kept = [file.path for file in written if not file.created]
-        print_json({"root": str(root), "created": created, "kept": kept})
-        return
-    for file in written:
-        click.echo(f"{'created' if file.created else 'kept   '}  {file.path}")
-    click.echo('Next: `weft do "Hello" --agent try` shows how it works, without a model or a key;')
-    click.echo("`weft agents` lists who else is there, `weft doctor` checks the set-up.")
-=======
         files = {"root": str(root), "created": created, "kept": kept}
         print_json({**files, **_as_json(root, detection), "problems": faults})
 
@@ -135,4 +125,3 @@ def _as_json(root: Path, detection: Detection) -> dict[str, object]:
         "sandbox": detection.sandbox.value,
         "assumed": [line.split(maxsplit=1)[1] for line in _assumed(root, detection)],
     }
->>>>>>> 61b13da (init: detect agents, tests, environments and sandbox; end with preflight)
