@@ -43,21 +43,21 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     directory: Path = ctx.obj
-    found = get_project(directory, os.environ)
-    listed, members = survey_agents(found), []
-    if found.has_store:
-        with found.open_store() as store:
+    project = get_project(directory, os.environ)
+    listed, members = survey_agents(project), []
+    if project.has_store:
+        with project.open_store() as store:
             members = list_members(store, LOCAL, now=time.time())
     if as_json:
-        told = [_as_json(one) for one in listed]
-        print_json({"agents": told, "members": [_member_as_json(one) for one in members]})
+        agents = [_as_json(agent) for agent in listed]
+        print_json({"agents": agents, "members": [_member_as_json(member) for member in members]})
         return
     if not listed:
         click.echo("There are no agents here yet: `weft init` writes a useful set.")
     else:
         print_table(
             ("AGENT", "RUNS", "STAGE", "PROVIDER", "SANDBOX", "RUNNING", "DESCRIPTION"),
-            [_row(one) for one in listed],
+            [_row(agent) for agent in listed],
         )
     for line in troubles(listed):
         say(line)
@@ -65,7 +65,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         click.echo()
         print_table(
             ("MEMBER", "NAME", "ROLE", "CAN DO", "TASKS", "STATUS"),
-            [_member_row(one) for one in members],
+            [_member_row(member) for member in members],
         )
 
 
@@ -90,14 +90,14 @@ def resume_command(directory: Path, name: str, as_json: bool) -> None:
 def troubles(listed: Sequence[ListedAgent]) -> list[str]:
     """What keeps agents from running, and what to do about it."""
     missing: dict[str, list[str]] = {}
-    for one in listed:
-        if one.program and one.program.path is None:
-            told = f"{one.program.name} is not installed: weft looked for it {one.program.searched}"
-            missing.setdefault(told, []).append(one.name)
+    for agent in listed:
+        if (program := agent.program) and program.path is None:
+            text = f"{program.name} is not installed: weft looked for it {program.searched}"
+            missing.setdefault(text, []).append(agent.name)
     return [
-        *(one.error for one in listed if one.error),
-        *(f"{told} (for {', '.join(names)})." for told, names in missing.items()),
-        *(explain_stopped(one.name, one.use.stopped) for one in listed if one.use.stopped),
+        *(agent.error for agent in listed if agent.error),
+        *(f"{text} (for {', '.join(names)})." for text, names in missing.items()),
+        *(explain_stopped(agent.name, agent.use.stopped) for agent in listed if agent.use.stopped),
         *_without_sandbox(listed),
     ]
 
@@ -114,51 +114,51 @@ def _without_sandbox(listed: Sequence[ListedAgent]) -> Iterator[str]:
         yield f"WARNING: {WITHOUT_SANDBOX} ({', '.join(names)}). docs/safety.md tells more."
 
 
-def _row(one: ListedAgent) -> tuple[str, ...]:
-    of = "" if one.limit is None else f" of {one.limit}"
-    running = f"{one.use.running}{of}"
-    if one.agent is None:
-        return (one.name, "broken", "", "", "", running, "")
-    assert one.program is not None
-    installed = one.program.version if one.program.path else "(not installed)"
+def _row(listed: ListedAgent) -> tuple[str, ...]:
+    of = "" if listed.limit is None else f" of {listed.limit}"
+    running = f"{listed.use.running}{of}"
+    if listed.agent is None:
+        return (listed.name, "broken", "", "", "", running, "")
+    assert listed.program is not None
+    installed = listed.program.version if listed.program.path else "(not installed)"
     return (
-        one.name,
-        f"{one.program.name} {installed}".rstrip(),
-        one.agent.stage or "",
-        one.agent.provider or "",
-        "OFF" if one.sandbox == SandboxSettings.OFF else one.sandbox,
-        "stopped" if one.use.stopped is not None else running,
-        one.agent.description,
+        listed.name,
+        f"{listed.program.name} {installed}".rstrip(),
+        listed.agent.stage or "",
+        listed.agent.provider or "",
+        "OFF" if listed.sandbox == SandboxSettings.OFF else listed.sandbox,
+        "stopped" if listed.use.stopped is not None else running,
+        listed.agent.description,
     )
 
 
-def _member_row(one: Member) -> tuple[str, ...]:
-    role = ", ".join(word for word in ("lead" if one.is_lead else "", one.role) if word)
-    tasks = f"{one.capacity.current} of {one.capacity.max}"
-    return (one.id, one.name, role, ", ".join(one.capabilities), tasks, one.status)
+def _member_row(member: Member) -> tuple[str, ...]:
+    role = ", ".join(word for word in ("lead" if member.is_lead else "", member.role) if word)
+    tasks = f"{member.capacity.current} of {member.capacity.max}"
+    return (member.id, member.name, role, ", ".join(member.capabilities), tasks, member.status)
 
 
-def _member_as_json(one: Member) -> dict[str, Any]:
+def _member_as_json(member: Member) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "name": one.name,
-        "is_lead": one.is_lead,
-        "role": one.role,
-        "capabilities": list(one.capabilities),
-        "tenant": one.tenant,
+        "id": member.id,
+        "name": member.name,
+        "is_lead": member.is_lead,
+        "role": member.role,
+        "capabilities": list(member.capabilities),
+        "tenant": member.tenant,
         "capacity": {
-            "current": one.capacity.current,
-            "max": one.capacity.max,
-            "available": one.capacity.available,
+            "current": member.capacity.current,
+            "max": member.capacity.max,
+            "available": member.capacity.available,
         },
-        "status": one.status,
+        "status": member.status,
     }
 
 
-def _as_json(one: ListedAgent) -> dict[str, Any]:
-    agent, program = one.agent, one.program
+def _as_json(listed: ListedAgent) -> dict[str, Any]:
+    agent, program = listed.agent, listed.program
     return {
-        "name": one.name,
+        "name": listed.name,
         "description": agent.description if agent else None,
         "runs": agent.runs if agent else None,
         "program": program.name if program else None,
@@ -166,9 +166,9 @@ def _as_json(one: ListedAgent) -> dict[str, Any]:
         "version": (program.version or None) if program else None,
         "stage": agent.stage if agent else None,
         "provider": agent.provider if agent else None,
-        "sandbox": one.sandbox or None,
-        "running": one.use.running,
-        "limit": one.limit,
-        "stopped": one.use.stopped,
-        "error": one.error or None,
+        "sandbox": listed.sandbox or None,
+        "running": listed.use.running,
+        "limit": listed.limit,
+        "stopped": listed.use.stopped,
+        "error": listed.error or None,
     }

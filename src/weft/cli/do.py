@@ -59,19 +59,19 @@ def command(
     weft do "Fix the typo in the README" --files README.md
     weft do "Hello" --agent try          without a model and without a key
     """
-    found = get_project(directory, os.environ)
+    project = get_project(directory, os.environ)
     # Before there is a task: importing takes long enough for a person to interrupt it.
     import_module("weft.cli.task_follower")
     import_module("weft.cli.worker_loops")
     about: dict[str, Any] = {"files": files, "agent": agent, "keep_outside": keep_outside}
-    request = None if found.server else single_task.check(found, text, **about)
-    with found.open_store() as store:
+    request = None if project.server else single_task.check(project, text, **about)
+    with project.open_store() as store:
         after = last_event(store)
         if request is None:
-            task = single_task.submit_text(found, text, **about)
+            task = single_task.submit_text(project, text, **about)
         else:
-            task = single_task.submit_task(found, store, request)
-        status = _follow(found, store, task, after=after, quiet=as_json)
+            task = single_task.submit_task(project, store, request)
+        status = _follow(project, store, task, after=after, quiet=as_json)
         result = single_task.summary(store, task)
     if as_json:
         print_json(result)
@@ -81,7 +81,7 @@ def command(
     return status if status else int(result["state"] != "done")
 
 
-def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool) -> int:
+def _follow(project: Project, store: Store, task: int, *, after: int, quiet: bool) -> int:
     """Serve and follow the task; 130 if a person would not wait for its end."""
 
     def take(worker: str) -> Sequence[Grant]:
@@ -89,8 +89,8 @@ def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool)
 
     follower = TaskFollower(store, task, after=after, quiet=quiet)
     try:
-        if found.server is None:
-            serve(found, store, lambda _: follower, take=take)
+        if project.server is None:
+            serve(project, store, lambda _: follower, take=take)
         else:
             look_on_there(store, get_task(store, task).repo, follower)
     except Interrupted:
@@ -98,27 +98,27 @@ def _follow(found: Project, store: Store, task: int, *, after: int, quiet: bool)
         follower.read()
         return 130
     except BaseException:
-        # Nobody waits for it any more; without this, some later worker would do it unasked.
+        # The person has gone; without this, a later worker would do the task unasked.
         cancel(store, task, now=time.time(), reason="weft do was ended")
         raise
     return 0
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """The summary for people."""
+    """Return the summary for people."""
     head = f"task {result['task']}: {state_word(result['state'])}"
     if result["reason"] and result["state"] != "blocked":
         head += f" ({result['reason']})"
     cost = f", {dollars(result['micro_usd'])}" if result["micro_usd"] else ""
     tokens = f", {result['tokens']:,} tokens" if result["tokens"] else ""
     tries = count(result["attempts"], "attempt")
-    found = ["", f"{head}: {tries}, {duration(result['seconds'])}{tokens}{cost}"]
-    if result["state"] == "blocked":  # the first line of why was just said
-        found += [f"  {line}" for line in result["reason"].splitlines()[1:][-_LINES:]]
+    shown = ["", f"{head}: {tries}, {duration(result['seconds'])}{tokens}{cost}"]
+    if result["state"] == "blocked":  # the first line of the reason was printed before
+        shown += [f"  {line}" for line in result["reason"].splitlines()[1:][-_LINES:]]
     if result["commit"]:
         base = result["base"][:12]
-        found.append(f"commit {result['commit'][:12]} on branch {result['branch']}")
-        found.append(f"  look:  git diff {base} {result['branch']}")
+        shown.append(f"commit {result['commit'][:12]} on branch {result['branch']}")
+        shown.append(f"  look:  git diff {base} {result['branch']}")
         anyway = "" if result["state"] == "done" else " anyway"
-        found.append(f"  take{anyway}:  git cherry-pick {result['branch']}")
-    return found
+        shown.append(f"  take{anyway}:  git cherry-pick {result['branch']}")
+    return shown

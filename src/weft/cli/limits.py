@@ -87,10 +87,10 @@ def set_command(ctx: click.Context, name: str, text: str, as_json: bool) -> None
     """
     assert ctx.parent is not None
     number = _number(name, text)
-    found = get_project(ctx.obj, os.environ)
-    with found.open_store() as store:
+    project = get_project(ctx.obj, os.environ)
+    with project.open_store() as store:
         before = set_limit(store, name, number, now=time.time())
-    stated = found.config.stated.get(name)
+    stated = project.config.stated.get(name)
     if as_json or ctx.parent.params["as_json"]:  # `weft limits --json set …` is as good
         print_json({"resource": name, "capacity": number, "before": before})
     else:

@@ -30,20 +30,20 @@ def command(directory: Path, name: str, program: str | None, as_json: bool) -> i
     """
     here = get_local_project(directory, os.environ)
     with here.open_store() as store:
-        found = get_workspace(here, store, name)
+        workspace = get_workspace(here, store, name)
     if as_json:
         print_json(
             {
-                "task": found.task,
-                "attempt": found.attempt,
-                "workspace": str(found.path),
-                "running": found.running,
+                "task": workspace.task,
+                "attempt": workspace.attempt,
+                "workspace": str(workspace.path),
+                "running": workspace.running,
             }
         )
     elif program is None:
-        click.echo(str(found.path))
+        click.echo(str(workspace.path))
     else:
-        return _start(program, found.path)
+        return _start(program, workspace.path)
     return 0
 
 

@@ -89,8 +89,8 @@ def _fit_widths(widths: list[int]) -> list[int]:
     """Shorten the last column until the table fits, then the widest of the others."""
     room = table_width() - 2 * (len(widths) - 1)
     if sum(widths) > room:
-        others = sum(widths[:-1])
-        widths = [*widths[:-1], max(min(_LEAST, widths[-1]), room - others)]
+        rest = sum(widths[:-1])
+        widths = [*widths[:-1], max(min(_LEAST, widths[-1]), room - rest)]
     while sum(widths) > room and max(widths) > _LEAST:
         widths[widths.index(max(widths))] -= 1
     return widths

@@ -66,7 +66,7 @@ def as_dict(
 ) -> dict[str, Any]:
     return {
         "needs_you": [need_as_dict(need) for need in needs.all],
-        "tasks": [asdict(one) for one in seen.tasks],
+        "tasks": [asdict(task) for task in seen.tasks],
         "runs": [
             {
                 "run": run or None,
@@ -84,13 +84,13 @@ def as_dict(
         "drained": seen.drained,
         "silent_workers": [
             {
-                "worker": one.id,
-                "host": one.host,
-                "pid": one.pid,
-                "silent_since": one.silent_since,
-                "tasks": one.capacity.current,
+                "worker": worker.id,
+                "host": worker.host,
+                "pid": worker.pid,
+                "silent_since": worker.silent_since,
+                "tasks": worker.capacity.current,
             }
-            for one in silent
+            for worker in silent
         ],
     }
 
@@ -102,51 +102,51 @@ def lines(
     merged: Mapping[str, bool | None],
     now: float,
 ) -> list[str]:
-    found = ["NEEDS YOU"] if needs.all else []
+    shown = ["NEEDS YOU"] if needs.all else []
     for need in needs.all:
         since = "" if need.since is None else f", since {clock(need.since)}"
-        found.append(f"  ! {need.subject} {need.text}{since}")
-        found.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
+        shown.append(f"  ! {need.subject} {need.text}{since}")
+        shown.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
     if silent:
-        found += [*_gap(found), "SILENT"]
-        found += [f"  ! {explain_silence(one, now)}" for one in silent]
+        shown += [*_gap(shown), "SILENT"]
+        shown += [f"  ! {explain_silence(worker, now)}" for worker in silent]
     for state in _ORDER:
-        tasks = [one for one in seen.tasks if _shown_as(one) == state]
+        tasks = [task for task in seen.tasks if _shown_as(task) == state]
         if tasks:
-            found += [*_gap(found), STATE_WORDS[state].upper()]
-            found += [f"  {called(one)}  {_doing(one, now)}  {one.title}" for one in tasks]
+            shown += [*_gap(shown), STATE_WORDS[state].upper()]
+            shown += [f"  {called(task)}  {_doing(task, now)}  {task.title}" for task in tasks]
     if seen.runs:
-        found += [*_gap(found), "RUNS"]
-        found += [f"  {_progress(run, counts, seen)}" for run, counts in seen.runs.items()]
+        shown += [*_gap(shown), "RUNS"]
+        shown += [f"  {_progress(run, counts, seen)}" for run, counts in seen.runs.items()]
     if seen.ended:
-        found += [*_gap(found), "ENDED"]
-        found += [f"  {_ended(run, seen, merged[run])}" for run in seen.ended]
+        shown += [*_gap(shown), "ENDED"]
+        shown += [f"  {_ended(run, seen, merged[run])}" for run in seen.ended]
     if len(seen.tasks) >= _MOST:
-        found.append(f"  … only the first {_MOST} tasks are shown.")
-    return found or ["No task is under way."]
+        shown.append(f"  … only the first {_MOST} tasks are shown.")
+    return shown or ["No task is under way."]
 
 
-def called(one: WorkerView) -> str:
-    return task_label(one.id, one.run, one.name)
+def called(task: WorkerView) -> str:
+    return task_label(task.id, task.run, task.name)
 
 
-def _shown_as(one: WorkerView) -> str:
-    """A paused task whose agent goes on is one that runs."""
-    return "running" if one.state == "paused" and one.started is not None else one.state
+def _shown_as(task: WorkerView) -> str:
+    """Return the state to show: a paused task whose agent goes on is running."""
+    return "running" if task.state == "paused" and task.started is not None else task.state
 
 
-def _doing(one: WorkerView, now: float) -> str:
-    if one.started is not None and one.state in ("running", "paused"):
-        who = one.agent or one.worker or ""
-        stage = f"{who}{f', {one.stage}' if one.stage not in (None, one.agent) else ''}"
-        again = f", attempt {one.attempt}" if one.attempt > 1 else ""
-        paused = ", then paused" if one.state == "paused" else ""
-        return f"{stage}{again}, {duration(now - one.started)}{paused}"
-    if one.state == "parked" and one.until is not None:
-        return f"until {clock(one.until)} ({first_line(one.reason) or 'backing off'})"
-    if one.state == "offered":
-        return f"to {one.worker}"
-    return f"for {duration(now - one.since)}"
+def _doing(task: WorkerView, now: float) -> str:
+    if task.started is not None and task.state in ("running", "paused"):
+        who = task.agent or task.worker or ""
+        stage = f"{who}{f', {task.stage}' if task.stage not in (None, task.agent) else ''}"
+        again = f", attempt {task.attempt}" if task.attempt > 1 else ""
+        paused = ", then paused" if task.state == "paused" else ""
+        return f"{stage}{again}, {duration(now - task.started)}{paused}"
+    if task.state == "parked" and task.until is not None:
+        return f"until {clock(task.until)} ({first_line(task.reason) or 'backing off'})"
+    if task.state == "offered":
+        return f"to {task.worker}"
+    return f"for {duration(now - task.since)}"
 
 
 def _progress(run: str, counts: Mapping[str, int], seen: Overview) -> str:
@@ -167,5 +167,5 @@ def _ended(run: str, seen: Overview, merged: bool | None) -> str:
     return f"{text}, " + (f"merged{branches}" if merged else f"not merged (`weft land {run}`)")
 
 
-def _gap(found: list[str]) -> list[str]:
-    return [""] if found else []
+def _gap(shown: list[str]) -> list[str]:
+    return [""] if shown else []

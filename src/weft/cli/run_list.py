@@ -29,17 +29,17 @@ def command(ctx: click.Context, as_json: bool) -> None:
     directory: Path = ctx.obj
     listed = list_runs_with_settings(get_project(directory, os.environ))
     if as_json:
-        print_json([as_dict(one) for one in listed])
+        print_json([as_dict(run) for run in listed])
         return
     if not listed:
         click.echo("There are no runs yet: `weft run FILE` makes one.")
         return
     print_table(
         ("RUN", "STATE", "PROGRESS", "LANDED ON", "AGENTS", "CHECKED BY"),
-        [_row(one) for one in listed],
+        [_row(run) for run in listed],
     )
-    for one in listed:
-        for line in difference_lines(one.run.id, one.differences):
+    for run in listed:
+        for line in difference_lines(run.run.id, run.differences):
             say(line)
 
 
@@ -70,12 +70,12 @@ def difference_lines(run: str, differences: Sequence[str]) -> list[str]:
     ]
 
 
-def _row(one: ListedRun) -> tuple[str, ...]:
+def _row(listed: ListedRun) -> tuple[str, ...]:
     return (
-        one.run.id,
-        "needs you" if one.run.blocked else one.run.state,
-        progress_text(one.tasks),
-        ", ".join(one.landed) or "-",
-        ", ".join(sorted(one.settings.agents)),
-        command_line(one.run.check) if one.run.check else "nothing",
+        listed.run.id,
+        "needs you" if listed.run.blocked else listed.run.state,
+        progress_text(listed.tasks),
+        ", ".join(listed.landed) or "-",
+        ", ".join(sorted(listed.settings.agents)),
+        command_line(listed.run.check) if listed.run.check else "nothing",
     )

@@ -63,7 +63,7 @@ def _make_command_for_many(
         with get_project(directory, os.environ).open_store() as store:
             chosen = _choose(store, names, every, list_all)
             return _apply(
-                lambda one: operation(store, one, now=time.time()),
+                lambda task: operation(store, task, now=time.time()),
                 chosen,
                 is_list=len(names) != 1,
                 as_json=as_json,

@@ -18,8 +18,8 @@ from weft.runs.task_list import get_run_or_newest
 
 def _claim(proof: Proof) -> str:
     """State the proved property of the landings, and the commands they passed."""
-    commands = [command_line(one) for one in proof.checks if one]
-    by = f" by {', then '.join(f'`{one}`' for one in commands)}" if commands else ""
+    commands = [command_line(check) for check in proof.checks if check]
+    by = f" by {', then '.join(f'`{command}`' for command in commands)}" if commands else ""
     if not proof.unchecked:
         return f"each one exactly what was checked{by}"
     if proof.unchecked == proof.landings:
@@ -54,7 +54,7 @@ def command(directory: Path, run: str | None, as_json: bool) -> int:
                 "landings": proof.landings,
                 "tasks": proof.tasks,
                 "unchecked": proof.unchecked,
-                "checks": [one and command_line(one) for one in proof.checks],
+                "checks": [check and command_line(check) for check in proof.checks],
                 "problems": list(proof.problems),
             }
         )

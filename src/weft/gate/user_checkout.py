@@ -223,7 +223,7 @@ def _undo(checkout: Path, changes: Sequence[FileChange], variables: dict[str, st
 def _find_untracked(checkout: Path, changes: Sequence[FileChange]) -> list[str]:
     """List the files at places that a move writes and that git does not track, also ignored."""
     deleted = {change.path for change in changes if change.kind is ChangeKind.DELETED}
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for change in changes:
         if change.kind is not ChangeKind.ADDED:
             continue
@@ -233,12 +233,12 @@ def _find_untracked(checkout: Path, changes: Sequence[FileChange]) -> list[str]:
             name = str(place.relative_to(checkout))
             if place.is_symlink() or (os.path.lexists(place) and not place.is_dir()):
                 if name not in deleted:
-                    found[name] = None
+                    names[name] = None
                 break
         else:
             if path.is_dir():
-                found |= dict.fromkeys(name for name in _list_files(checkout, path, deleted))
-    return list(found)
+                names |= dict.fromkeys(name for name in _list_files(checkout, path, deleted))
+    return list(names)
 
 
 def _list_files(checkout: Path, directory: Path, tracked: set[str]) -> Iterator[str]:

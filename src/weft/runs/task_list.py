@@ -41,10 +41,11 @@ def list_listed(store: Store, run: str | None) -> list[ListedTask]:
     if run is not None:
         return _of_run(store, get_named_run(store, run).id)
     runs = list_runs(store)
-    chosen = [one.id for one in runs if one.state != "ended"] or [one.id for one in runs[:1]]
+    unfinished = [listed for listed in runs if listed.state != "ended"]
+    chosen = [listed.id for listed in unfinished or runs[:1]]
     single = [task for task in list_tasks(store, set(State) - TERMINAL) if task.run is None]
     _, attempts = find_tasks(store, [task.id for task in single])
-    return [*(line for one in chosen for line in _of_run(store, one)), *_join(single, attempts)]
+    return [*(line for id in chosen for line in _of_run(store, id)), *_join(single, attempts)]
 
 
 def _of_run(store: Store, run: str) -> list[ListedTask]:
