@@ -15,8 +15,8 @@ from weft.config import load
 from weft.maintenance.detection import Detection, detect, with_check
 from weft.maintenance.project_files import init
 from weft.process.sandbox import SandboxKind
-from weft.project import project
 from weft.project.agent_list import WITHOUT_SANDBOX
+from weft.project.project import get_project
 
 _NEXT = """\
 Next: commit these files, then `weft do "Say hello" --agent try` (no model, no key), or write
@@ -106,7 +106,7 @@ def _try(root: Path, *, as_json: bool) -> list[str]:
     from weft.worker.preflight import preflight_checkout  # late: it imports the gate
 
     begin = "trying the set-up and the check on HEAD, as `weft run` would …"
-    faults = preflight_checkout(project.find(root, os.environ), lambda: click.echo(begin, err=True))
+    faults = preflight_checkout(get_project(root, os.environ), lambda: click.echo(begin, err=True))
     if not as_json:
         for fault in faults:
             for number, line in enumerate(fault.splitlines()):
