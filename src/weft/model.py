@@ -192,6 +192,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     target: str = ""  # a branch that moves to trunk once all tasks have landed
     limits: Mapping[str, int] = field(default_factory=dict)  # by name within the run: `agents`
     alternates: tuple[str, ...] = ()  # object stores that the repository borrows from
+    untested: bool = False  # its gate checks the base before an agent starts
 
 
 class TargetState(StrEnum):
@@ -571,6 +572,7 @@ class GateRows(Struct, frozen=True, kw_only=True):
     revision: int  # revision of the run's settings in force
     blocked: str  # the reason why it waits for a person
     ended: bool  # the run is over
+    untested: bool = False  # no agent starts before a check of the base has passed
 
     @property
     def flaky(self) -> frozenset[int]:

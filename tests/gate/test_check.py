@@ -88,13 +88,21 @@ def test_a_command_may_be_a_list_of_words(stage: Stage) -> None:
     [
         (("no-such-program",), "cannot start"),
         (sh("no-such-program"), "not found"),
-        (sh("kill -9 $$"), "signal 9"),
     ],
 )
-def test_what_cannot_run_has_failed(stage: Stage, command: tuple[str, ...], told: str) -> None:
+def test_a_program_that_is_missing_on_the_base_too_blocks_the_gate_and_no_task(
+    stage: Stage, command: tuple[str, ...], told: str
+) -> None:
     bring_one(stage)
-    drive(stage, lambda: stage.are(a="ready"), run=command)
-    assert told in stage.reason("a")
+    drive(stage, lambda: bool(get_run(stage.store, stage.run).blocked), run=command)
+    assert told in get_run(stage.store, stage.run).blocked
+    assert stage.are(a="gating")
+
+
+def test_a_check_that_is_killed_has_failed(stage: Stage) -> None:
+    bring_one(stage)
+    drive(stage, lambda: stage.are(a="ready"), run=sh("kill -9 $$"))
+    assert "signal 9" in stage.reason("a")
     stage.judge()
 
 

@@ -286,6 +286,10 @@ FROZEN = {
         "sqlite": "4601b9bce02fe06ba9035fa7a6c8fb1373ef6650f39d1562b71b548b82186ca9",
         "postgres": "aad2affc21f6ac366bddd868976982792086df238e5da41597e61ee154e9acfe",
     },
+    3: {
+        "sqlite": "7b552d5b86465360a6fff529bd08d4fcce34eebd2ee4f0d92b117899292be8d1",
+        "postgres": "5d77a260528fbac6e6efaea17d36433517c385fcfc5058fb8801b7b13b5c67f7",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

@@ -35,6 +35,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "drained": "! drained: no task starts any more",
     "entry_queued": "  {who}waits for the gate",
     "entry_withdrawn": "↩ {who}taken back from the gate",
+    "base_doubted": "  the base is checked again: {reason}",
     "gate_blocked": "! the gate needs you: {whole_reason}",
     "gate_unblocked": "the gate goes on",
     "lease_reaped": "✗ {of}its process is gone: {proof}",
@@ -165,7 +166,8 @@ def _ended(state: str) -> Special:
 
 def _checked(data: Data, about: About) -> str:
     entries = [_entry(entry, about.naming) for entry in data["entries"]]
-    of = ", ".join(entries) or "the run merged onto its branch"
+    base = "the base" if data.get("purpose") == "base" else "the run merged onto its branch"
+    of = ", ".join(entries) or base
     if data["check_id"] == UNCHECKED:
         return f"  no check is configured for {of}"
     took = f"in {duration(data['seconds'])}"

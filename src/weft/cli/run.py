@@ -27,12 +27,12 @@ from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
 from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import usual_slots
-from weft.runs.preparation import USUAL_AGENT, PreparedRun, RunOptions
+from weft.runs.preparation import USUAL_AGENT, RunOptions
 from weft.runs.progress import find_plan, get_resumable, read_progress, summary
 from weft.runs.run_figures import measure_run
 from weft.runs.run_settings import list_differences
 from weft.runs.run_target import choose_target
-from weft.runs.submission import preview_draft, submit_draft
+from weft.runs.submission import RunDraft, preview_draft, submit_draft
 from weft.runs.wanted_projections import resume_projections
 from weft.store import Store
 from weft.store.event_log import last_event, list_of_kind
@@ -134,14 +134,15 @@ def command(
             base=base,
             into=into,
             micro_usd=_budget(budget),
+            preflight=not no_preflight,
         )
         ahead = prepare_plan(project, directory, file, options)
         if dry_run:
             _show_preview(project, ahead, as_json)
             return 0
     with project.open_store() as store:
-        if not no_preflight and ahead is not None and ahead.draft.prepared is not None:
-            _preflight(project, store, ahead.draft.prepared)
+        if not no_preflight and ahead is not None:
+            ahead = replace(ahead, draft=_preflight(project, store, ahead.draft))
         before = last_event(store)
         what = Follow(
             run=_resume(project, store, resumed, plan, into, writes=not no_write)
@@ -156,8 +157,14 @@ def command(
         return _see_through(project, store, what, slots)
 
 
-def _preflight(project: Project, store: Store, prepared: PreparedRun) -> None:
-    """Refuse a run whose agents cannot start or whose base fails its check."""
+def _preflight(project: Project, store: Store, draft: RunDraft) -> RunDraft:
+    """Refuse a run whose agents cannot start or whose base fails its check.
+
+    A server does that itself: its gate checks the base before an agent starts.
+    """
+    prepared = draft.prepared
+    if prepared is None:
+        return draft
     require_agents(project, store, prepared.agents)
     command = prepared.settings.gate.run
     about = "the workspace" if command is None else f"`{command_line(command)}`"
@@ -170,6 +177,7 @@ def _preflight(project: Project, store: Store, prepared: PreparedRun) -> None:
             err=True,
         ),
     )
+    return replace(draft, prepared=replace(prepared, run=replace(prepared.run, untested=False)))
 
 
 def _refuse_for_old_runs(ctx: click.Context) -> None:

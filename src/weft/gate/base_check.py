@@ -7,7 +7,7 @@ tasks are only started there: they may fail before the work is done, but their p
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -25,7 +25,9 @@ from weft.gate.check_run import (
 )
 from weft.gate.import_probe import ImportProbe
 from weft.git import Commit
-from weft.model import UNCHECKED
+from weft.model import TERMINAL, UNCHECKED, NewTask, Task
+from weft.store import Store
+from weft.store.gate import find_pass
 from weft.workspace import Workspace
 
 _START: Final = 10.0  # seconds after which a check of a task counts as started
@@ -70,8 +72,22 @@ def base_ids(commands: BaseCommands, config: Config, own: Mapping[str, str], fil
     )
 
 
-def is_needed(ids: BaseIds) -> bool:
-    return (ids.gate, ids.own) != (UNCHECKED, UNCHECKED)
+def is_base_known(store: Store, tree: str, ids: BaseIds) -> bool:
+    """Tell whether a tree needs no base check: it has no commands, or passed them before."""
+    return all(
+        id == UNCHECKED or find_pass(store, tree, id) is not None for id in (ids.gate, ids.own)
+    )
+
+
+def list_own_checks(tasks: Iterable[Task | NewTask]) -> tuple[Command, ...]:
+    """List the distinct checks of tasks that have not ended."""
+    return tuple(
+        dict.fromkeys(
+            ("sh", "-c", task.request.check)
+            for task in tasks
+            if task.request.check and not (isinstance(task, Task) and task.state in TERMINAL)
+        )
+    )
 
 
 def _is_set_up(config: Config) -> bool:

@@ -53,8 +53,13 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     below: Mapping[str, tuple[str, ...]]  # project files of direct subdirectories, by directory
 
 
-def describe_base(site: Site, commit: str, name: str, result: BaseResult) -> str:
-    """Return the fault of a base with its cures; "" if it has none."""
+AGAIN: Final = "`weft doctor --check` tries it again; `--no-preflight` starts the run anyway."
+
+
+def describe_base(
+    site: Site, commit: str, name: str, result: BaseResult, after: str = AGAIN
+) -> str:
+    """Return the fault of a base with its cures; "" if it has none. `after` ends the text."""
     if result.fault is None:
         return ""
     where = _where(site.root, commit, name)
@@ -65,7 +70,7 @@ def describe_base(site: Site, commit: str, name: str, result: BaseResult) -> str
             _headline(result, where),
             *(f"  {line}" for line in lines),
             *hints,
-            "`weft doctor --check` tries it again; `--no-preflight` starts the run anyway.",
+            after,
         ]
     )
 

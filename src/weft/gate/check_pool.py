@@ -15,9 +15,12 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 from msgspec import Struct
 
+from weft import git
 from weft.errors import Refused, StoreError
+from weft.gate.base_check import BaseCommands, check_base
+from weft.gate.base_report import describe_base
 from weft.gate.check_run import CheckLost, CheckResult, CheckRun, Command
-from weft.gate.policy.gate_records import Check
+from weft.gate.policy.gate_records import Check, Purpose
 from weft.model import CheckVerdict, Lease, LeaseState
 from weft.project.site import Site
 from weft.store.leases import list_open, release, take
@@ -34,6 +37,7 @@ class CheckJob(Struct, frozen=True, kw_only=True):
     commands: tuple[Command, ...]
     check_id: str
     files: str  # the name of the set-up files that the check will find
+    own: tuple[Command, ...] = ()  # of a base: checks of tasks, which only have to start
 
 
 def make_verdict(job: CheckJob, result: CheckResult) -> CheckVerdict:
@@ -172,10 +176,24 @@ class CheckPool:
             if lease.state is LeaseState.HELD or workers[str(lease.worker)].left is not None
         ]
 
+    async def _check(self, run: CheckRun, job: CheckJob) -> CheckResult:
+        if job.check.purpose is not Purpose.BASE:
+            return await run.check(job.tree, job.check.base, job.commands)
+        commit = await run_sync(git.get_commit, self._site.root, job.check.base)
+        gate = next(iter(job.commands), None)
+        base = await check_base(run, commit, BaseCommands(gate=gate, own=job.own))
+        cure = f"Mend that, then `weft resume {self._run}`: the gate tries it again."
+        return CheckResult(
+            passed=base.fault is None,
+            seconds=base.seconds,
+            output=describe_base(self._site, commit.id, f"weft/{self._run}", base, cure),
+            ran=job.commands,
+        )
+
     async def _complete(self, job: CheckJob, running: RunningCheck) -> None:
         try:
             with running.scope:
-                result = await running.run.check(job.tree, job.check.base, job.commands)
+                result = await self._check(running.run, job)
             if not running.scope.cancelled_caught:
                 await run_sync(self._record, job, result)
         except CheckLost:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft.gate.policy.evidence import Trunk
-from weft.gate.policy.gate_records import Rejection
+from weft.gate.policy.gate_records import Purpose, Rejection
 from weft.model import CheckVerdict, Entry, GateRows, MergeConflict
 
 MERGE: Final = "merge"
@@ -19,16 +19,40 @@ CheckIdOf = Callable[[Sequence[Entry]], str]
 
 
 def drop_stale_verdicts(rows: GateRows, check_id_of: CheckIdOf) -> GateRows:
-    """Leave out verdicts of other commands, and those with entries that have left the gate."""
+    """Leave out verdicts of other commands, and those with entries that have left the gate.
+
+    Failures before a failure of the base are left out too: no entry was to blame for them.
+    """
     entries = {entry.id: entry for entry in rows.entries}
+    red = max((verdict.number for verdict in rows.verdicts if _is_red_base(verdict)), default=0)
     current = [
         verdict
         for verdict in rows.verdicts
-        if entries.keys() >= set(verdict.combination)
+        if verdict.combination
+        and (verdict.passed or verdict.number > red)
+        and entries.keys() >= set(verdict.combination)
         and verdict.check_id
         in (MERGE, check_id_of([entries[entry] for entry in verdict.combination]))
     ]
     return replace(rows, verdicts=tuple(current))
+
+
+def _is_red_base(verdict: CheckVerdict) -> bool:
+    return verdict.purpose == Purpose.BASE and not verdict.passed
+
+
+def is_base_proved(rows: GateRows, failure: CheckVerdict) -> bool:
+    """Tell whether the base passed a check since entries of this failure first failed."""
+    entries = set(failure.combination)
+    first = min(
+        verdict.number
+        for verdict in (*rows.verdicts, failure)
+        if not verdict.passed and entries.intersection(verdict.combination)
+    )
+    return any(
+        verdict.purpose == Purpose.BASE and verdict.passed and verdict.number > first
+        for verdict in rows.verdicts
+    )
 
 
 def find_failure(rejection: Rejection, rows: GateRows, tip: str) -> CheckVerdict | None:

@@ -18,30 +18,40 @@ from msgspec import Struct
 
 from weft import git
 from weft.attempt.briefing import title
-from weft.errors import Refused, StaleFence, StoreError, WeftError
+from weft.errors import Refused, SetUpFailed, StaleFence, StoreError, WeftError
 from weft.gate import check_run, trunk
+from weft.gate.base_check import BaseCommands, base_ids, is_base_known, list_own_checks
 from weft.gate.check_pool import CheckJob, CheckPool, UnreleasedLeases, make_verdict
 from weft.gate.check_run import CheckResult, Command
 from weft.gate.combination import EntryConflict, EntrySteps, combine
 from weft.gate.commits import LandingCommit
 from weft.gate.conflicts import describe
-from weft.gate.gate_rows import MERGE, drop_stale_verdicts, find_conflict, find_failure
+from weft.gate.gate_rows import (
+    MERGE,
+    drop_stale_verdicts,
+    find_conflict,
+    find_failure,
+    is_base_proved,
+)
 from weft.gate.merge import MergeStep
 from weft.gate.policy import next_step
+from weft.gate.policy.doubt import UNABLE, FailedCheck, explain_doubt
 from weft.gate.policy.gate_records import (
     Check,
     Combination,
     GateState,
     GateStep,
+    Purpose,
     Rejection,
     RejectionReason,
 )
 from weft.gate.policy.queue_analysis import TRIALS
 from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore
-from weft.model import Entry, GateRows, MergeConflict, Task
+from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task
 from weft.process.process_identity import boottime
 from weft.project.site import Site
+from weft.store.base_checks import accept_base, doubt_base, refuse_base
 from weft.store.gate import (
     find_pass,
     get_output,
@@ -54,7 +64,7 @@ from weft.store.gate import (
 )
 from weft.store.leases import renew
 from weft.store.runs import get_run
-from weft.store.tasks import get_task
+from weft.store.tasks import get_task, list_run
 from weft.workspace import SetupFiles
 from weft.workspace.names import trunk_ref
 
@@ -116,6 +126,8 @@ class GateHolder:
 
     def _fail(self, error: Exception) -> None:
         self._merged.clear()  # `git gc` may have removed its objects
+        if isinstance(error, SetUpFailed):  # also on the base: attempts would fail the same way
+            doubt_base(self._site.store, self._fence, self._run, str(error), now=time.time())
         self._block(error)
 
     async def renew(self) -> bool:
@@ -134,12 +146,49 @@ class GateHolder:
         """Do the steps that follow from the rows until none is left; return False if the gate has
         to be left."""
         while True:
+            running = self._pool.running  # before the rows: a check that ends now may settle them
             view = await run_sync(self._read)
             if view is None:
                 return False
+            if view.rows.untested:
+                if not await self._test_base(view, running):
+                    return True
+                continue
             step = await run_sync(self._plan, view)
             if not await self._follow(step, view):
                 return True
+
+    async def _test_base(self, view: _GateView, running: Sequence[Check]) -> bool:
+        """Start the check of the base; return whether the rows have changed by that."""
+        job = await run_sync(self._prepare_base, view)
+        if job is None:
+            return True
+        if job.check not in running and not self._pool.is_full:
+            await self._pool.start(job)
+        return False
+
+    def _prepare_base(self, view: _GateView) -> CheckJob | None:
+        """Return the check of the tip; None after accepting a tip that needs none.
+
+        An earlier pass holds, unless a failure has raised a doubt since.
+        """
+        store, config = self._site.store, self._site.config
+        own = list_own_checks(list_run(store, self._run))
+        commands = BaseCommands(gate=config.gate.run, own=own)
+        ids = base_ids(commands, config, self._site.environment, view.files)
+        tree = git.get_commit(self._site.root, view.tip).tree
+        doubted = any(not verdict.passed for verdict in view.rows.verdicts)
+        if not doubted and is_base_known(store, tree, ids):
+            accept_base(store, self._fence, self._run)
+            return None
+        return CheckJob(
+            check=Check(base=view.tip, combination=(), purpose=Purpose.BASE),
+            tree=tree,
+            commands=(config.gate.run,) if config.gate.run else (),
+            check_id=ids.gate,
+            files=view.files,
+            own=own,
+        )
 
     def _read(self) -> _GateView | None:
         """Read the gate's rows; first finish a landing that a dead holder left half-done.
@@ -224,7 +273,40 @@ class GateHolder:
 
     def _reject(self, rejection: Rejection, view: _GateView) -> None:
         self._at("rejecting")
+        if doubt := self._explain_doubt(rejection, view):
+            doubt_base(self._site.store, self._fence, self._run, doubt, now=time.time())
+            return
         self._send_back(rejection.combination, rejection.reason, self._explain(rejection, view))
+
+    def _explain_doubt(self, rejection: Rejection, view: _GateView) -> str:
+        """Return the reason to check the base before a rejection; "" if there is none."""
+        failure = find_failure(rejection, view.rows, view.tip)
+        if (
+            rejection.reason is RejectionReason.CONFLICT
+            or failure is None
+            or is_base_proved(view.rows, failure)
+        ):
+            return ""
+        others = [verdict for verdict in view.rows.verdicts if not verdict.passed and verdict.tree]
+        failed = self._failed_check(rejection.entry, failure, view)
+        return explain_doubt(
+            failed,
+            (
+                self._failed_check(verdict.combination[-1], verdict, view)
+                for verdict in others
+                if verdict.combination and verdict.combination[-1] != rejection.entry
+            ),
+        )
+
+    def _failed_check(self, entry: str, failure: CheckVerdict, view: _GateView) -> FailedCheck:
+        [its_entry] = view.entries((entry,))
+        output = get_output(self._site.store, self._run, failure.number)
+        return FailedCheck(
+            entry=entry,
+            files=tuple(f for task in its_entry.tasks for f in self._get_task(task).files),
+            output=output,
+            unable=check_run.is_set_up_failure(output),
+        )
 
     def _strand(self, entry: str) -> None:
         self._send_back([entry], RejectionReason.CONFLICT, "What it was built on is not there.")
@@ -375,9 +457,27 @@ class GateHolder:
         self._at("checked")
         if self._files.keeps(job.files):
             self._record(job, result)
+            if job.check.purpose is Purpose.BASE:
+                self._settle_base(result)
+            elif not result.passed and check_run.is_set_up_failure(result.output):
+                self._doubt_early(job)
         else:
             # The check may have seen the old or the new files, so its id would be a guess.
             log.info("run %s: copied files have changed, so a check is run again", self._run)
+
+    def _doubt_early(self, job: CheckJob) -> None:
+        """Check the base at the first sign of a missing program: a second try would not help."""
+        rows = read_open(self._site.store, self._run)
+        failure = next(v for v in reversed(rows.verdicts) if v.tree == job.tree)
+        if not is_base_proved(rows, failure):
+            doubt_base(self._site.store, self._fence, self._run, UNABLE, now=time.time())
+
+    def _settle_base(self, result: CheckResult) -> None:
+        store = self._site.store
+        if result.passed:
+            accept_base(store, self._fence, self._run)
+        else:
+            refuse_base(store, self._fence, self._run, result.output, now=time.time())
 
     def _record(self, job: CheckJob, result: CheckResult) -> None:
         store, verdict = self._site.store, make_verdict(job, result)

@@ -83,6 +83,7 @@ def _moving(prospects: Prospects) -> set[str]:
         if course.at_work
         or course.comes_back
         or (course.landing and not course.gate)
+        or (course.untested and not course.gate and not course.waits)
         or (course.queued and not course.gate and not course.short)
         or (course.over and not course.waits)
     }
@@ -106,7 +107,8 @@ def _moving(prospects: Prospects) -> set[str]:
 
 def _may_start(prospects: Prospects, task: Ready) -> bool:
     """Tell whether a ready task starts as soon as there is room and its files are free."""
-    hopeless = task.human or task.short or task.unable or not task.whole
+    untested = {course.run for course in prospects.courses if course.untested}
+    hopeless = task.human or task.short or task.unable or not task.whole or task.run in untested
     return prospects.drained is None and not hopeless
 
 

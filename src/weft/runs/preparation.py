@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import bounds, forecast, git, paths
 from weft.admission.capacity import attempt_demand
@@ -47,6 +48,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     into: str | None = None  # branch that moves to the result of a complete run
     micro_usd: int | None = None  # budget of the whole run
     tenant: str = "default"
+    preflight: bool = True  # no agent starts before agents, set-up and checks are known to work
 
 
 def run_budget(dollars: float) -> int:
@@ -109,7 +111,16 @@ def prepare(
     settings = RunSettings(
         gate=project.config.gate, workspace=project.config.workspace, agents=builder.agent_files
     )
+    if options.preflight and has_base_check(settings, tasks):
+        new = replace(new, untested=True)
     return PreparedRun(run=new, tasks=tasks, agents=builder.agents, settings=settings)
+
+
+def has_base_check(settings: RunSettings, tasks: Sequence[NewTask]) -> bool:
+    """Tell whether a run has a set-up or commands that can be tried on its base."""
+    place = settings.workspace
+    commands = settings.gate.run or place.setup or any(task.request.check for task in tasks)
+    return bool(commands or place.copy or place.link)
 
 
 def _base(root: Path, name: str) -> str:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from weft.errors import InputError
 from weft.project.project import Project
+from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import CheckedPlan, check, setting_of
 from weft.runs.preparation import PlanUpload, PreparedRun, RunOptions, prepare
 from weft.runs.preview import Preview, describe
@@ -86,6 +87,8 @@ def submit_upload(
 ) -> tuple[Submitted, Preview]:
     with project.open_store() as store:
         prepared = _prepare(project, store, upload, options)
+        if options.preflight:
+            require_agents(project, store, prepared.agents)
         return submit_prepared(project, store, prepared), describe(project, prepared)
 
 

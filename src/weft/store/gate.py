@@ -90,6 +90,7 @@ def _rows(
         revision=row["revision"],
         blocked=row["blocked"],
         ended=row["state"] == "ended",
+        untested=bool(row["untested"]),
     )
 
 
@@ -122,7 +123,7 @@ def find_landed(tx: Transaction, run: str) -> str | None:
 @writes
 def see_entries(tx: Transaction, fence: int, run: str, tip: str) -> None:
     """Record the tip of trunk that new entries came to."""
-    _holds(tx, fence, run)
+    require_holder(tx, fence, run)
     tx.run("set_entry_base", run=run, base=tip)
 
 
@@ -130,7 +131,7 @@ def see_entries(tx: Transaction, fence: int, run: str, tip: str) -> None:
 def record_verdict(
     tx: Transaction, fence: int, run: str, verdict: CheckVerdict, output: str, *, now: float
 ) -> None:
-    _holds(tx, fence, run)
+    require_holder(tx, fence, run)
     _record_verdict(tx, run, verdict, output, now=now)
 
 
@@ -139,7 +140,7 @@ def record_branch_verdict(
     tx: Transaction, fence: int, run: str, verdict: CheckVerdict, output: str, *, now: float
 ) -> None:
     """Record the verdict on a run merged onto a branch, under the fence of the check itself."""
-    _holds(tx, fence, run, kind="check")
+    require_holder(tx, fence, run, kind="check")
     _record_verdict(tx, run, verdict, output, now=now)
 
 
@@ -170,9 +171,7 @@ def record_base_pass(
     tx: Transaction, fence: int, verdict: CheckVerdict, output: str, *, now: float
 ) -> None:
     """Record that a base passed before a run exists; `find_pass` returns it for every run."""
-    lease = tx.one("lease", fence=fence)
-    if lease is None or lease["kind"] != "check" or lease["state"] == "released":
-        raise StaleFence(f"Fence {fence} does not hold a check.")
+    require_holder(tx, fence, NO_RUN, kind="check")
     _add_verdict(tx, NO_RUN, verdict, output, now=now)
 
 
@@ -188,7 +187,7 @@ def _add_verdict(
 def record_conflict(
     tx: Transaction, fence: int, run: str, conflict: MergeConflict, *, now: float
 ) -> None:
-    _holds(tx, fence, run)
+    require_holder(tx, fence, run)
     others, report = encode(conflict.after), tx.redact(conflict.report)
     tx.run("add_conflict", conflict, run=run, others=others, report=report, at=now)
 
@@ -208,7 +207,7 @@ def reject(
 
     The entry is the last of a combination, the smallest that is known to fail with it.
     """
-    _holds(tx, fence, run)
+    require_holder(tx, fence, run)
     *rest, entry = combination
     row = _entry(tx, run, entry)
     if row["state"] != "queued":
@@ -246,7 +245,7 @@ def send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float)
 @writes
 def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) -> None:
     """Send an entry that passed its checks to review or judge before it may land."""
-    _holds(tx, fence, run)
+    require_holder(tx, fence, run)
     row = _entry(tx, run, entry)
     if row["state"] != "queued":
         return  # repeated call
@@ -285,7 +284,7 @@ def intend(
 
     Raise `Refused` if the landing was checked under settings that are no longer in force.
     """
-    _holds(tx, fence, run)
+    require_holder(tx, fence, run)
     row = tx.one("run", id=run)
     if row is None or row["revision"] != revision:
         raise Refused(f"The settings of run {run} were changed since this was checked.")
@@ -320,7 +319,7 @@ def complete(tx: Transaction, fence: int, run: str, sequence: int, *, now: float
 
     The same call again has no effect.
     """
-    _holds(tx, fence, run)
+    require_holder(tx, fence, run)
     row = tx.one("open_landing", run=run)
     if row is None or row["sequence"] != sequence:
         return
@@ -356,7 +355,7 @@ def _done(tx: Transaction, task: Row, commit: str, *, now: float) -> None:
 @writes
 def block_gate(tx: Transaction, fence: int, run: str, reason: str, *, now: float) -> None:
     """Block the gate of a run until a person has unblocked it."""
-    _holds(tx, fence, run)
+    require_holder(tx, fence, run)
     tx.run("block_run", run=run, reason=tx.redact(reason))
     tx.event("gate_blocked", now=now, run=run, reason=reason)
 
@@ -375,7 +374,8 @@ def unblock_gate(tx: Transaction, run: str, *, now: float) -> bool:
     return True
 
 
-def _holds(tx: Transaction, fence: int, run: str, *, kind: str = "gate") -> None:
+def require_holder(tx: Transaction, fence: int, run: str, *, kind: str = "gate") -> None:
+    """Raise `StaleFence` unless this fence holds the gate, or a check, of the run."""
     lease = tx.one("lease", fence=fence)
     if (
         lease is None

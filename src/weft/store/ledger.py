@@ -49,6 +49,7 @@ class Ledger:
         self.used: dict[str, int] = {}
         self.spent: dict[str, int] = {}  # the part of `used` that never comes back
         self.stopped: dict[str, str] = {}  # agents that must not start, with the reasons
+        self.untested: set[str] = set()  # runs whose base has to pass a check first
         self.places: dict[str, PoolPlace] = {}
         self.held_up: Bypassed | None = None
         self.due: float | None = None
@@ -91,6 +92,8 @@ class Ledger:
             elif kind == "due":
                 if row["at"] is not None:
                     self.due = row["at"] if self.due is None else min(self.due, row["at"])
+            elif kind == "untested":
+                self.untested.add(name)
             elif kind == "drained":
                 self.drained = row["at"]
             else:
@@ -104,6 +107,10 @@ class Ledger:
             self.effective = {**self.effective, **{f"agent:{agent}": 0 for agent in self.stopped}}
             for agent in self.stopped:
                 self.nominal.setdefault(f"agent:{agent}", capacity.MOST)
+
+        if self.untested:
+            none = {f"run:{run}/agents": 0 for run in self.untested}
+            self.effective = {**self.effective, **none}
 
     def place(self, worker: str) -> PoolPlace:
         try:

@@ -27,6 +27,7 @@ class Course(Struct, frozen=True, kw_only=True):
 
     run: str
     waits: bool = False  # waits for a place among the runs
+    untested: bool = False  # no agent starts before its gate has found the base in order
     gate: str = ""  # reason why its gate waits for a person
     at_work: bool = False  # an attempt or a check is under way
     comes_back: bool = False  # a task is parked or offered
@@ -120,6 +121,7 @@ def _courses(tx: Transaction, ledger: Ledger, leases: Sequence[Row]) -> list[Cou
             run=row["id"],
             waits=row["state"] == "waiting",
             gate=row["blocked"],
+            untested=row["id"] in ledger.untested,
             at_work=row["id"] in at_work,
             comes_back=row["id"] in coming,
             queued=(row["id"], "queued") in entries,

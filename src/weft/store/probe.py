@@ -207,6 +207,8 @@ def _text(scene: AdmissionRows, short: Shortage, kept_for: str) -> str:
     nominal = scene.ledger.nominal.get(short.resource, short.capacity)
     if _only_kept(scene, short) and scene.reserved is not None:
         return f"waiting for {short}; the rest is kept free for {kept_for or 'another task'}"
+    if short.resource in {f"run:{run}/agents" for run in scene.ledger.untested}:
+        return "waiting for the check of the base, which no agent has touched"
     stopped = scene.ledger.stopped.get(short.resource.removeprefix("agent:"))
     if stopped is not None and short.resource.startswith("agent:"):
         name = short.resource.removeprefix("agent:")

@@ -17,6 +17,7 @@ from weft.errors import Forbidden, InputError
 from weft.git import NoSuchCommit
 from weft.plan.plan_records import Problem, Severity
 from weft.project.project import Project
+from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import CheckedPlan, PlanSource, check, setting_of
 from weft.runs.preparation import PlanUpload, RunOptions, prepare
 from weft.runs.submission import Submitted, submit_prepared
@@ -58,6 +59,8 @@ def submit_text(store: Store, who: Identity, project: Project, new: NewPlan) -> 
         prepared = prepare(project, checked, upload, options)
     except NoSuchCommit as error:  # which says where the repository is
         raise InputError(f"{options.base!r} is no commit of the repository.") from error
+    if options.preflight:
+        require_agents(project, store, prepared.agents)
     submitted = submit_prepared(project, store, prepared)
     return PlanSent(
         submitted=submitted, warnings=tuple(_describe(problem) for problem in checked.problems)

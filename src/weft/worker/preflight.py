@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import anyio
 from anyio.to_thread import run_sync
@@ -24,10 +24,12 @@ from weft.gate.base_check import (
     BaseResult,
     base_ids,
     check_base,
-    is_needed,
+    is_base_known,
+    list_own_checks,
 )
 from weft.gate.base_report import describe_base
 from weft.gate.check_run import CheckRun, Command
+from weft.gate.policy.gate_records import Purpose
 from weft.git import Commit
 from weft.model import ONE_TASK, UNCHECKED, CheckVerdict
 from weft.process.process_identity import boottime, get_place
@@ -36,7 +38,7 @@ from weft.project.site import Site, read_agent
 from weft.runs.agent_readiness import require_agents
 from weft.runs.preparation import USUAL_AGENT, PreparedRun
 from weft.store import Store
-from weft.store.gate import NO_RUN, find_pass, record_base_pass
+from weft.store.gate import NO_RUN, record_base_pass
 from weft.store.leases import release, renew, take
 from weft.worker.engine import open_site
 from weft.worker.heartbeat import Presence
@@ -70,7 +72,7 @@ def ask_about(prepared: PreparedRun) -> BaseAsked:
     return BaseAsked(
         base=prepared.run.base,
         settings=prepared.settings,
-        own=own_checks(task.request.check for task in prepared.tasks),
+        own=list_own_checks(prepared.tasks),
     )
 
 
@@ -97,10 +99,6 @@ def preflight_checkout(
     return faults
 
 
-def own_checks(checks: Iterable[str]) -> tuple[Command, ...]:
-    return tuple(dict.fromkeys(("sh", "-c", check) for check in checks if check))
-
-
 def require_base(
     project: Project, store: Store, asked: BaseAsked, begin: Begin = lambda: None
 ) -> BaseChecked:
@@ -120,10 +118,7 @@ def preflight(
     commit = git.get_commit(project.root, asked.base)
     files = SetupFiles(project.root, config.workspace)
     ids = base_ids(commands, config, project.environment, files.name())
-    if not is_needed(ids) or all(
-        id == UNCHECKED or find_pass(store, commit.tree, id) is not None
-        for id in (ids.gate, ids.own)
-    ):
+    if is_base_known(store, commit.tree, ids):
         return BaseChecked(commit=commit.id, result=BaseResult(), known=True, text="")
     begin()
     with open_site(store, project.root, config, project.environment) as site:
@@ -206,7 +201,7 @@ def _record(
             verdict = CheckVerdict(
                 base=commit.id,
                 combination=(),
-                purpose="base",
+                purpose=Purpose.BASE,
                 tree=commit.tree,
                 check_id=check_id,
                 commands=lines,

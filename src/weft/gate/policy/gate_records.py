@@ -23,6 +23,7 @@ class Purpose(StrEnum):
     SEARCH = "search"  # separates good entries from bad entries
     UNION = "union"  # lands entries together that passed apart
     RETRY = "retry"  # repeats the failure of a culprit before its rejection
+    BASE = "base"  # of the tip of trunk itself, before agents start or when its state is in doubt
     BRANCH = "branch"  # of a run merged onto a branch of the user, by `weft land`
     BLAME = "blame"  # searches for the entries without which a culprit passes
 

@@ -137,3 +137,16 @@ UPDATE runs SET blocked = :reason WHERE id = :run;
 -- The open entry a task is part of.
 SELECT e.* FROM tasks t JOIN entries e ON e.id = t.entry
 WHERE t.id = :task AND e.state IN ('queued', 'landing');
+
+-- name: set_untested
+-- Whether the base of a run has to pass a check before an agent of the run starts.
+UPDATE runs SET untested = :untested WHERE id = :run;
+
+-- name: last_passed
+-- When a check of a run last passed.
+SELECT MAX(at) AS value FROM verdicts WHERE run = :run AND passed AND seconds > 0;
+
+-- name: forgive_failures
+-- Forget that the gate sent tasks of a run back since a moment: its checks did not work.
+DELETE FROM failures WHERE kind = :kind AND at > :since
+AND task IN (SELECT id FROM tasks WHERE run = :run);

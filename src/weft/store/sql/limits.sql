@@ -19,6 +19,7 @@ SELECT resource, capacity, owner FROM limits ORDER BY resource;
 --   due      the earliest time at which something parked or offered comes back, or whom it prefers
 --            has had its time
 --   run      there are runs that wait for a place
+--   untested a run of which no agent starts before its base has passed a check
 --   drained  since when nothing is admitted any more
 -- The cross join makes SQLite start from the open leases, which are few.
 SELECT 'limit' AS kind, resource AS name, capacity AS amount, CAST(NULL AS BIGINT) AS other,
@@ -62,6 +63,8 @@ SELECT 'due', NULL, NULL, NULL, MIN(pin_until), NULL, NULL FROM tasks
 WHERE pin_until IS NOT NULL AND state = 'ready'
 UNION ALL
 SELECT 'run', id, NULL, NULL, NULL, NULL, NULL FROM runs WHERE state = 'waiting'
+UNION ALL
+SELECT 'untested', id, NULL, NULL, NULL, NULL, NULL FROM runs WHERE untested
 UNION ALL
 SELECT 'drained', NULL, NULL, NULL, drained, NULL, NULL FROM store WHERE drained IS NOT NULL;
 

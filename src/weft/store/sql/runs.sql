@@ -2,8 +2,9 @@
 
 -- name: add_run
 -- A run is submitted; it waits for its place among the running ones.
-INSERT INTO runs (id, repo, tenant, state, submitted, plan, base, branch, target, alternates)
-VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base, :branch, :target, :alternates);
+INSERT INTO runs (id, repo, tenant, state, submitted, plan, base, branch, target, alternates, untested)
+VALUES (:id, :repo, :tenant, 'waiting', :submitted, :plan, :base, :branch, :target, :alternates,
+        :untested);
 
 -- name: run
 -- One run, with the gate's settings in force.
