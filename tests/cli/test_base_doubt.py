@@ -128,7 +128,7 @@ def test_a_task_that_breaks_the_check_itself_is_sent_back(project: Project, tell
 
 def submit_untested(project: Project) -> str:
     """Submit the plan as a server does: the gate checks its base."""
-    place = projects.find(project.root, project.environment)
+    place = projects.get_project(project.root, project.environment)
     with place.open_store() as store:
         checked = check(load(project.root, "plan.md"), setting_of(place, store), None)
         draft = draft_run(place, checked, project.root / "plan.md", RunOptions())
