@@ -1,31 +1,21 @@
-"""The values of annotations: paths, budgets, resources, names.
+"""The values of annotations: lists of paths, needs, stages and resources, and attributes.
 
-Each parser takes text and returns a value, or raises `ValueError` with the expected form. `Notes`
-holds the annotations of a task.
+`Notes` holds the annotations of a task.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from weft import stages
-from weft.model import Class, Priority
 from weft.paths import BadPath, normalise
 from weft.plan.annotations import LIST_KEYS, Annotation, AnnotationItem
-from weft.plan.plan_records import Budget, Team
+from weft.plan.attributes import ATTRIBUTES, parse_amount
 from weft.plan.problems import Problems, shorten
 
-_MONEY = re.compile(r"\$?[ ]*([0-9]{1,9}(?:\.[0-9]{1,4})?)[ ]*(?:\$|usd)?", re.IGNORECASE)
-_DURATION = re.compile(
-    r"(?:([0-9]{1,6})[ ]*h)?[ ]*(?:([0-9]{1,6})[ ]*m(?:in)?)?[ ]*(?:([0-9]{1,6})[ ]*s)?"
-)
-_AMOUNT = re.compile(r"([A-Za-z][A-Za-z0-9_.:/-]{0,60})[ ]*=[ ]*([0-9]{1,9}(?:\.[0-9]{1,3})?)")
-_TEAM = re.compile(r"([0-9]{1,3})[ ]+of[ ]+([A-Za-z0-9][A-Za-z0-9_.-]*)")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,60}")
-_ID = re.compile(r"[^\s,;\"'`]{1,80}")
 _ARROW = re.compile(r"→|->|>")
 
 _At = TypeVar("_At")
@@ -34,7 +24,6 @@ _NONE: Final = frozenset({"none", "None", "NONE"})
 _BULLETS: Final = frozenset({"- ", "* ", "+ "})
 _LONGEST_PATH: Final = 4096
 _DEEPEST_PATH: Final = 60
-_LONGEST_PHRASE: Final = 80
 _BETTER_PATH: Final = "Write it relative to the root of the repository, such as src/app.py."
 
 
@@ -65,23 +54,25 @@ def read_notes(annotations: Iterable[Annotation], problems: Problems) -> Notes:
                 f"{key!r} was given before, on line {given[0].place[0]}.",
                 "Keep one of the two.",
             )
-        attribute, parse = _SINGLES[key]
-        value = parse_or_report(parse, given[0], problems)
+        attribute = ATTRIBUTES[key]
+        value = parse_or_report(attribute.parse, given[0], problems, attribute.names)
         if value is not None:
-            notes.values[attribute] = value
+            notes.values[attribute.field] = value
     return notes
 
 
 def parse_or_report(
-    parse: Callable[[str], Any], annotation: Annotation, problems: Problems
+    parse: Callable[[str], Any],
+    annotation: Annotation,
+    problems: Problems,
+    names: Sequence[str] = (),
 ) -> Any | None:
+    """Return the value of an annotation; None, with a problem, if it has none of its form."""
     text = annotation.value.strip()
     try:
         return parse(text)
     except ValueError as wrong:
-        close = None
-        if names := _NAMES.get(annotation.key):
-            close = problems.closest(text.lower(), names, cutoff=0.5)
+        close = problems.closest(text.lower(), names, cutoff=0.5) if names else None
         problems.error(
             annotation.place,
             "bad-value",
@@ -111,85 +102,6 @@ def _normalised(text: str) -> str:
     if len(text) > _LONGEST_PATH or text.count("/") > _DEEPEST_PATH:
         raise BadPath(f"The path {shorten(text)!r} is too long.")
     return normalise(text)
-
-
-def parse_priority(text: str) -> Priority:
-    try:
-        return Priority[text.upper()]
-    except KeyError:
-        raise ValueError("critical, high, normal, low or background") from None
-
-
-def parse_class(text: str) -> Class:
-    try:
-        return Class[text.upper()]
-    except KeyError:
-        raise ValueError("interactive, standard or batch") from None
-
-
-def parse_execution(text: str) -> bool:
-    """Return True for a parallel phase."""
-    if text.lower() not in ("parallel", "sequential"):
-        raise ValueError("parallel or sequential")
-    return text.lower() == "parallel"
-
-
-def parse_budget(text: str) -> Budget:
-    expected = "an amount and a time, such as `$3, 30m`"
-    if len(text) > _LONGEST_PHRASE:
-        raise ValueError(expected)
-    usd: float | None = None
-    seconds: int | None = None
-    for part in text.split(","):
-        part = part.strip()
-        if time := _DURATION.fullmatch(part.lower()) if part else None:
-            seconds = sum(
-                int(amount or 0) * unit
-                for amount, unit in zip(time.groups(), (3600, 60, 1), strict=True)
-            )
-        elif money := _MONEY.fullmatch(part):
-            usd = float(money[1])
-        else:
-            raise ValueError(expected)
-    return Budget(usd=usd, seconds=seconds)
-
-
-def parse_amount(text: str) -> tuple[str, float]:
-    amount = _AMOUNT.fullmatch(text)
-    if amount is None or float(amount[2]) == 0:
-        raise ValueError("amounts of resources, such as `port=1, ram_gb=2`")
-    return amount[1], float(amount[2])
-
-
-def parse_team(text: str) -> Team:
-    match = _TEAM.fullmatch(text)
-    if match is None or int(match[1]) == 0:
-        raise ValueError("a size and an agent, such as `3 of claude`")
-    return Team(size=int(match[1]), agent=match[2])
-
-
-def parse_name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ValueError("a name without spaces")
-    return text
-
-
-def parse_id(text: str) -> str:
-    if not _ID.fullmatch(text):
-        raise ValueError("a short name without spaces, commas and quotes")
-    return text
-
-
-def parse_phrase(text: str) -> str:
-    if not 0 < len(text) <= _LONGEST_PHRASE:
-        raise ValueError("a short name")
-    return text
-
-
-def parse_command(text: str) -> str:
-    if not text:
-        raise ValueError("a command, such as `make test`")
-    return text
 
 
 def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
@@ -305,19 +217,4 @@ _LISTS: Final[Mapping[str, Callable[[Notes, list[Annotation], Problems], None]]]
     "depends": _depends,
     "stages": _stages,
     "uses": _uses,
-}
-_SINGLES: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "parallel-group": ("group", parse_phrase),
-    "agent": ("agent", parse_name),
-    "priority": ("priority", parse_priority),
-    "class": ("klass", parse_class),
-    "budget": ("budget", parse_budget),
-    "check": ("check", parse_command),
-    "team": ("team", parse_team),
-    "id": ("id", parse_id),
-}
-_NAMES: Final = {
-    "priority": [level.name.lower() for level in Priority],
-    "class": [level.name.lower() for level in Class],
-    "execution": ["parallel", "sequential"],
 }

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from weft.plan.attributes import ATTRIBUTES
 from weft.plan.html_comments import Comment
 from weft.plan.problems import Problems, shorten
 
@@ -21,15 +22,11 @@ PHASE_KEYS: Final = frozenset({"execution", "depends"})
 LIST_KEYS: Final = frozenset({"files", "depends", "reads", "stages", "uses"})
 """Keys of tasks that add to their list when they are repeated."""
 
-SINGLE_KEYS: Final = frozenset(
-    {"parallel-group", "agent", "priority", "class", "budget", "check", "team", "id"}
-)
-
 MOST_ITEMS: Final = 50_000
 """The most items in a comment."""
 
 _ALIASES: Final = {"writes": "files"}
-_KEYS: Final = PHASE_KEYS | LIST_KEYS | SINGLE_KEYS | _ALIASES.keys()
+_KEYS: Final = PHASE_KEYS | LIST_KEYS | ATTRIBUTES.keys() | _ALIASES.keys()
 
 _KEY = re.compile(r"[ \t]*(?:[-*+][ \t]+)?([A-Za-z][A-Za-z_-]{0,40})[ \t]*:")
 _SEPARATOR_OR_QUOTED = re.compile(r'"[^"\n]*"|;|\n')

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
-from weft.plan import annotation_values, source, task_line
+from weft.plan import source, task_line
 from weft.plan.json_document import JsonDocument, Node, NotJSON
 from weft.plan.json_fields import Fields
 from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
@@ -120,10 +120,10 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
     status, note = _status(fields, given)
     if not text and status is not State.DONE:
         fields.error(node, "empty-task", f"{shorten(id)} has no title.", "Give it one.")
-    agent = HUMAN if task_line.asks_for_a_person(text) else None
     extra = _metadata(fields, given.get("metadata"))
-    if "agent" in extra:
-        agent = fields.parsed(extra["agent"], annotation_values.parse_name)
+    attributes = fields.attributes(extra)
+    if "agent" not in extra and task_line.asks_for_a_person(text):
+        attributes["agent"] = HUMAN
     links = [_link(fields, each) for each in fields.listed(given.get("dependencies"))]
     task = PlanTask(
         id=id,
@@ -137,11 +137,10 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
         ),
         status=status,
         note=note,
-        agent=agent,
-        files=() if agent == HUMAN else fields.files(extra.get("files")),
+        files=() if attributes.get("agent") == HUMAN else fields.files(extra.get("files")),
         priority=fields.priority(given.get("priority")),
-        check=fields.parsed(extra.get("check"), annotation_values.parse_command),
         named=True,
+        **attributes,
     )
     return _Issue(
         fields=fields,

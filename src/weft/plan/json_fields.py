@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from weft.model import Priority
-from weft.plan import annotation_values
+from weft.plan.annotation_values import normalise_paths
+from weft.plan.attributes import ATTRIBUTES, JSON_KEYS, parse_phrase, parse_priority
 from weft.plan.json_document import JsonDocument, Node
 from weft.plan.plan_records import PlanTask
 from weft.plan.problems import Problems, shorten
@@ -60,7 +61,7 @@ class Fields:
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if isinstance(value, str) and value.strip():
-            return self.parsed(node, annotation_values.parse_phrase) or ""
+            return self.parsed(node, parse_phrase) or ""
         self.error(node, "bad-value", "Here a name is expected.", 'Write it as "…".')
         return ""
 
@@ -99,7 +100,7 @@ class Fields:
         nodes = [node] if node is not None and alone else self.listed(node)
         if len(nodes) == 1 and nodes[0].value in ("none", "None"):
             return ()
-        patterns = annotation_values.normalise_paths(
+        patterns = normalise_paths(
             [(text, each) for each in nodes if (text := self.text(each))],
             lambda each: (*self.place(each), each.pointer),
             self.problems,
@@ -112,7 +113,7 @@ class Fields:
         if isinstance(node.value, int) and not isinstance(node.value, bool):
             # 0 comes first; 4 is the lowest.
             return Priority(min(max(node.value, 0), Priority.BACKGROUND))
-        return self.parsed(node, annotation_values.parse_priority) or Priority.NORMAL
+        return self.parsed(node, parse_priority) or Priority.NORMAL
 
     def parsed(self, node: Node | None, parse: Callable[[str], _T]) -> _T | None:
         text = self.text(node).strip()
@@ -123,6 +124,14 @@ class Fields:
         except ValueError as wrong:
             self.error(node, "bad-value", f"{shorten(text)!r} is not {wrong}.", f"Write {wrong}.")
             return None
+
+    def attributes(self, given: Mapping[str, Node]) -> dict[str, Any]:
+        """Parse the attributes among the fields of an object; return them by field of PlanTask."""
+        return {
+            ATTRIBUTES[key].field: self.parsed(given[key], ATTRIBUTES[key].parse)
+            for key in JSON_KEYS
+            if key in given
+        }
 
     def report_no_files(self, node: Node, task: PlanTask, cure: str) -> None:
         if task.files is None and not task.settled:

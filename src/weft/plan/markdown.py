@@ -15,6 +15,7 @@ from weft.model import HUMAN
 from weft.plan import annotation_values, markdown_sections, source, task_line
 from weft.plan.annotation_values import Notes
 from weft.plan.annotations import Annotation
+from weft.plan.attributes import parse_execution
 from weft.plan.labels import label_phases, label_tasks
 from weft.plan.markdown_blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.markdown_sections import FoundTask, Section
@@ -165,7 +166,7 @@ def _phase(section: Section, label: str, names: Names, problems: Problems) -> Ph
                 )
                 continue
             parallel = annotation_values.parse_or_report(
-                annotation_values.parse_execution, note, problems
+                parse_execution, note, problems, ("parallel", "sequential")
             )
         elif note.key == "depends":
             depends = depends or []

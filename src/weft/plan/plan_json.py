@@ -14,6 +14,7 @@ from weft.plan.problems import sort_by_place
 DEFAULT_SECONDS: Final = 300.0
 """The assumed duration of a task without any estimate."""
 
+_HIDDEN: Final = frozenset({"column", "last_line", "details", "criteria", "named", "klass"})
 _MOST_WRITTEN_OUT: Final = 200_000
 
 
@@ -95,30 +96,16 @@ def _edge(edge: Edge) -> dict[str, Any]:
 
 
 def _task(task: PlanTask) -> dict[str, Any]:
+    """Render the fields of a task, with claims for files, names for numbers and ids for needs."""
+    fields = {name: getattr(task, name) for name in task.__struct_fields__ if name not in _HIDDEN}
+    rendered = {name: to_builtins(value, enc_hook=dict) for name, value in fields.items()}
     return {
-        "id": task.id,
-        "phase": task.phase,
-        "label": task.label,
-        "text": task.text,
-        "line": task.line,
-        "status": str(task.status),
-        "commit": task.commit,
-        "note": task.note,
-        "agent": task.agent,
+        **{name: list(v) if isinstance(v, tuple) else v for name, v in rendered.items()},
         "files": list(task.claims),
-        "reads": list(task.reads),
         "depends": [reference.to for reference in task.depends],
         "depends_phases": [reference.to for reference in task.depends_phases],
-        "group": task.group,
-        "stages": list(task.stages),
         "priority": task.priority.name.lower(),
         "class": task.klass.name.lower(),
-        "budget": task.budget and {"usd": task.budget.usd, "seconds": task.budget.seconds},
-        "uses": dict(task.uses),
-        "check": task.check,
-        "team": task.team and {"size": task.team.size, "agent": task.team.agent},
-        "kind": str(task.kind),
-        "parent": task.parent,
     }
 
 

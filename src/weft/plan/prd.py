@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
-from weft.plan import annotation_values, source, task_line
+from weft.plan import source, task_line
+from weft.plan.attributes import JSON_KEYS
 from weft.plan.json_document import JsonDocument, Node, NotJSON
 from weft.plan.json_fields import Fields, spellings
 from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
@@ -35,8 +36,7 @@ _SUBTASK_KEYS: Final = (
     "depends_on",
     "passes",
     "skipped",
-    "agent",
-    "check",
+    *JSON_KEYS,
 )
 _SUBTASK: Final = spellings(_SUBTASK_KEYS, _ALIASES)
 _STORY: Final = spellings(
@@ -168,9 +168,9 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
     text = " ".join((title or description.partition("\n")[0]).split())
     if not text and given:
         fields.error(node, "empty-task", "It has no title.", "Say in `title` what is to be done.")
-    agent = fields.parsed(given.get("agent"), annotation_values.parse_name)
-    if agent is None and task_line.asks_for_a_person(text):
-        agent = HUMAN
+    attributes = fields.attributes(given)
+    if attributes.get("agent") is None and task_line.asks_for_a_person(text):
+        attributes["agent"] = HUMAN
     task = PlanTask(
         id=id,
         phase="",
@@ -181,12 +181,11 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
         details=(description if title else description.partition("\n")[2]).strip(),
         criteria=tuple(fields.strings(given.get("acceptance_criteria"))),
         status=_status(fields, given),
-        agent=agent,
-        files=() if agent == HUMAN else fields.files(given.get("files")),
+        files=() if attributes.get("agent") == HUMAN else fields.files(given.get("files")),
         group=fields.word(given["parallel_group"]) if "parallel_group" in given else None,
         priority=fields.priority(given.get("priority")),
-        check=fields.parsed(given.get("check"), annotation_values.parse_command),
         named=True,
+        **attributes,
     )
     return _StoryDraft(task=task, node=node, depends=fields.listed(given.get("depends_on")))
 

@@ -1,0 +1,131 @@
+"""The attributes of a task that a plan sets to a single value, and the parsers of values.
+
+A parser takes text and returns a value, or raises `ValueError` with the expected form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from weft.model import Class, Priority
+from weft.plan.plan_records import Budget, Team
+
+_MONEY = re.compile(r"\$?[ ]*([0-9]{1,9}(?:\.[0-9]{1,4})?)[ ]*(?:\$|usd)?", re.IGNORECASE)
+_DURATION = re.compile(
+    r"(?:([0-9]{1,6})[ ]*h)?[ ]*(?:([0-9]{1,6})[ ]*m(?:in)?)?[ ]*(?:([0-9]{1,6})[ ]*s)?"
+)
+_AMOUNT = re.compile(r"([A-Za-z][A-Za-z0-9_.:/-]{0,60})[ ]*=[ ]*([0-9]{1,9}(?:\.[0-9]{1,3})?)")
+_TEAM = re.compile(r"([0-9]{1,3})[ ]+of[ ]+([A-Za-z0-9][A-Za-z0-9_.-]*)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,60}")
+_ID = re.compile(r"[^\s,;\"'`]{1,80}")
+
+_LONGEST_PHRASE: Final = 80
+
+
+def parse_priority(text: str) -> Priority:
+    try:
+        return Priority[text.upper()]
+    except KeyError:
+        raise ValueError("critical, high, normal, low or background") from None
+
+
+def parse_class(text: str) -> Class:
+    try:
+        return Class[text.upper()]
+    except KeyError:
+        raise ValueError("interactive, standard or batch") from None
+
+
+def parse_execution(text: str) -> bool:
+    """Return True for a parallel phase."""
+    if text.lower() not in ("parallel", "sequential"):
+        raise ValueError("parallel or sequential")
+    return text.lower() == "parallel"
+
+
+def parse_budget(text: str) -> Budget:
+    expected = "an amount and a time, such as `$3, 30m`"
+    if len(text) > _LONGEST_PHRASE:
+        raise ValueError(expected)
+    usd: float | None = None
+    seconds: int | None = None
+    for part in text.split(","):
+        part = part.strip()
+        if time := _DURATION.fullmatch(part.lower()) if part else None:
+            seconds = sum(
+                int(amount or 0) * unit
+                for amount, unit in zip(time.groups(), (3600, 60, 1), strict=True)
+            )
+        elif money := _MONEY.fullmatch(part):
+            usd = float(money[1])
+        else:
+            raise ValueError(expected)
+    return Budget(usd=usd, seconds=seconds)
+
+
+def parse_amount(text: str) -> tuple[str, float]:
+    amount = _AMOUNT.fullmatch(text)
+    if amount is None or float(amount[2]) == 0:
+        raise ValueError("amounts of resources, such as `port=1, ram_gb=2`")
+    return amount[1], float(amount[2])
+
+
+def parse_team(text: str) -> Team:
+    match = _TEAM.fullmatch(text)
+    if match is None or int(match[1]) == 0:
+        raise ValueError("a size and an agent, such as `3 of claude`")
+    return Team(size=int(match[1]), agent=match[2])
+
+
+def parse_name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError("a name without spaces")
+    return text
+
+
+def parse_id(text: str) -> str:
+    if not _ID.fullmatch(text):
+        raise ValueError("a short name without spaces, commas and quotes")
+    return text
+
+
+def parse_phrase(text: str) -> str:
+    if not 0 < len(text) <= _LONGEST_PHRASE:
+        raise ValueError("a short name")
+    return text
+
+
+def parse_command(text: str) -> str:
+    if not text:
+        raise ValueError("a command, such as `make test`")
+    return text
+
+
+def _names(levels: type[Class] | type[Priority]) -> tuple[str, ...]:
+    return tuple(level.name.lower() for level in levels)
+
+
+class Attribute(Struct, frozen=True):
+    field: str  # of PlanTask
+    parse: Callable[[str], Any]
+    names: tuple[str, ...] = ()  # its values, if they are few
+    in_json: bool = False  # may also be set in a prd.json, and in the metadata of an issue
+
+
+ATTRIBUTES: Final[Mapping[str, Attribute]] = {
+    "parallel-group": Attribute("group", parse_phrase),
+    "agent": Attribute("agent", parse_name, in_json=True),
+    "priority": Attribute("priority", parse_priority, names=_names(Priority)),
+    "class": Attribute("klass", parse_class, names=_names(Class)),
+    "budget": Attribute("budget", parse_budget),
+    "check": Attribute("check", parse_command, in_json=True),
+    "team": Attribute("team", parse_team),
+    "id": Attribute("id", parse_id),
+}
+"""The attributes by their keys in annotations."""
+
+JSON_KEYS: Final = tuple(key for key, attribute in ATTRIBUTES.items() if attribute.in_json)
