@@ -128,6 +128,12 @@ class NotifySettings(Struct, frozen=True, kw_only=True):
     timeout: float = 30  # seconds it may take
 
 
+class PublishSettings(Struct, frozen=True, kw_only=True):
+    """The command that opens pull requests instead of `gh` or `glab`."""
+
+    command: tuple[str, ...] | None = None  # words; title, body, base and head follow
+
+
 class Stated(Struct, frozen=True, kw_only=True):
     """A limit of a configuration, and its source."""
 
@@ -145,6 +151,7 @@ class Config(Struct, frozen=True, kw_only=True):
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
+    publish: PublishSettings = field(default_factory=PublishSettings)
 
     def with_run(self, settings: RunSettings) -> Config:
         """Return this configuration with a run's own gate and workspace settings.
@@ -176,6 +183,7 @@ SECTIONS: Final[Mapping[str, type[Struct] | None]] = {
     "gate": GateSettings,
     "workspace": WorkspaceSettings,
     "notify": NotifySettings,
+    "publish": PublishSettings,
     "tuning": Tuning,
 }
 """The tables of weft.toml, with the records that hold their keys."""
@@ -206,6 +214,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         workspace=_workspace(_section(table, "workspace")),
         gate=_gate(_section(table, "gate")),
         notify=_notify(_section(table, "notify")),
+        publish=_publish(_section(table, "publish")),
     )
 
 
@@ -361,6 +370,18 @@ def _notify(section: Mapping[str, Any]) -> NotifySettings:
         command=_command(section.get("command"), f"command of {where}"),
         timeout=_seconds(section.get("timeout", NotifySettings().timeout), where),
     )
+
+
+def _publish(section: Mapping[str, Any]) -> PublishSettings:
+    where = f"[publish] in {FILE}"
+    _reject_unknown(section, (setting.name for setting in fields(PublishSettings)), where)
+    command = section.get("command")
+    if isinstance(command, str):
+        raise InputError(
+            f"command of {where} must be a list of words, since nothing goes through a shell: "
+            f'command = ["my-forge", "open"].'
+        )
+    return PublishSettings(command=_command(command, f"command of {where}"))
 
 
 def _command(value: object, what: str) -> tuple[str, ...] | None:

@@ -73,7 +73,7 @@ STEERING = (
     ("cancel", "{run}"),
 )
 ELSEWHERE = {
-    *("do", "drain", "init", "land", "mcp", "run", "serve", "worker"),
+    *("do", "drain", "init", "land", "mcp", "publish", "run", "serve", "worker"),
     *("completion", "demo", "help", "schema"),
 }
 """Commands that have tests of their own, below or in tests/mcp, and those that ask no server."""

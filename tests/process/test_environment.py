@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.process.environment import build_environment
+from weft.redaction.secrets import FORGE_TOKENS
 
 SECRETS = {
     "WEFT_STORE": "postgresql://weft:secret@db/weft",
@@ -39,3 +40,10 @@ def test_what_weft_gives_wins() -> None:
     assert build_environment({"HOME": "/home/me"}, asked=(), given={"HOME": "/tmp"}) == {
         "HOME": "/tmp"
     }
+
+
+def test_tokens_of_forges_reach_no_agent_even_when_asked_for_or_given() -> None:
+    tokens = dict.fromkeys(FORGE_TOKENS, "secret")
+    assert {"GH_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN"} <= FORGE_TOKENS
+    passed = build_environment({**PLAIN, **tokens}, asked=tokens, given={**tokens, "X": "1"})
+    assert passed == {**PLAIN, "X": "1"}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.agents.frontmatter import Field
+from weft.redaction.secrets import FORGE_TOKENS
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
@@ -57,6 +58,8 @@ def parse_variable(field: Field) -> str:
     variable = _match(_VARIABLE, field, expected)[0]
     if variable.startswith("WEFT_"):
         raise Unexpected(field, "a name of yours; those that start with WEFT_ are set by weft")
+    if variable in FORGE_TOKENS:
+        raise Unexpected(field, "no token of a forge: weft publishes, and agents never push")
     return variable
 
 

@@ -40,6 +40,7 @@ COMMANDS: Final[CommandTable] = {
     "open": ("weft.cli.open", "Print the workspace of a task, or open it in a program."),
     "plan": ("weft.cli.plan", "Check, draw and annotate plans."),
     "ps": ("weft.cli.ps", "Show what needs you, the tasks at work and the runs."),
+    "publish": ("weft.cli.publish", "Push the branch of a run; open or update its pull request."),
     "queue": ("weft.cli.queue", "Show the next tasks, why they wait, and the gate's queue."),
     "reject": ("weft.cli.verbs:reject", "Reject a question, or the work of a task at the gate."),
     "report": ("weft.cli.report", "Report on a run, or on the newest one."),
@@ -61,7 +62,7 @@ COMMANDS: Final[CommandTable] = {
 
 SECTIONS: Final = {
     "Start": ("init", "doctor", "demo", "agents", "schema", "help", "completion"),
-    "Work": ("plan", "run", "land", "do", "worker"),
+    "Work": ("plan", "run", "land", "publish", "do", "worker"),
     "Watch": (
         *("ps", "watch", "why", "logs", "diff", "open", "queue", "runs", "tasks", "report"),
         *("cost", "verify"),

@@ -44,9 +44,12 @@ from weft.store import Store
     is_flag=True,
     help="If the run does not merge or fails its check, add a task to the run that mends this.",
 )
+@click.option("--pr", is_flag=True, help="Open or update a pull request instead: weft publish.")
 @json_option
 @click.pass_obj
-def command(directory: Path, run: str | None, onto: str | None, repair: bool, as_json: bool) -> int:
+def command(
+    directory: Path, run: str | None, onto: str | None, repair: bool, pr: bool, as_json: bool
+) -> int:
     """Move your branch to the tested work of a run.
 
     RUN is the newest ended run unless you name one. If the branch has moved since the run began,
@@ -54,6 +57,10 @@ def command(directory: Path, run: str | None, onto: str | None, repair: bool, as
     failed check nothing moves. The checkout of the branch follows if it has no changes of yours.
     Interrupted anywhere, `weft land` again completes it.
     """
+    if pr:
+        from weft.cli.publish import publish  # late: `weft land` needs no forge
+
+        return publish(directory, run, onto, as_json)
     place = get_project(directory, os.environ)
     if place.server is not None:
         if repair:

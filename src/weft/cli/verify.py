@@ -10,24 +10,9 @@ import click
 from weft.cli.output import json_option, print_json
 from weft.cli.task_arguments import run_argument
 from weft.config import command_line
-from weft.formats import count
-from weft.gate.proof import Proof, prove
+from weft.gate.proof import prove, state_proof
 from weft.project.project import get_project
 from weft.runs.task_list import get_run_or_newest
-
-
-def _claim(proof: Proof) -> str:
-    """State the proved property of the landings, and the commands they passed."""
-    commands = [command_line(check) for check in proof.checks if check]
-    by = f" by {', then '.join(f'`{command}`' for command in commands)}" if commands else ""
-    if not proof.unchecked:
-        return f"each one exactly what was checked{by}"
-    if proof.unchecked == proof.landings:
-        return "each one exactly what was merged; nothing was checked: no check was configured"
-    return (
-        f"each one exactly what was checked{by}, but for {proof.unchecked} for which no check was "
-        "configured"
-    )
 
 
 @click.command(name="verify")
@@ -62,8 +47,5 @@ def command(directory: Path, run: str | None, as_json: bool) -> int:
         for problem in proof.problems:
             click.echo(f"✗ {problem}")
         if proof.holds:
-            click.echo(
-                f"✓ run {run}: {count(proof.tasks, 'task')} in {count(proof.landings, 'landing')}, "
-                f"{_claim(proof)}"
-            )
+            click.echo(f"✓ {state_proof(proof)}")
     return 0 if proof.holds else 1

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from weft import git
 from weft.config import RunSettings, command_line
+from weft.formats import count
 from weft.gate.check_run import Command, commands_of
 from weft.gate.commits import tree_of
 from weft.gate.trunk import ref_name
@@ -42,6 +43,26 @@ class Proof(Struct, frozen=True, kw_only=True):
     @property
     def holds(self) -> bool:
         return not self.problems
+
+
+def state_proof(proof: Proof) -> str:
+    """State the proved property of a run's landings in a line."""
+    tasks, landings = count(proof.tasks, "task"), count(proof.landings, "landing")
+    return f"run {proof.run}: {tasks} in {landings}, {_claim(proof)}"
+
+
+def _claim(proof: Proof) -> str:
+    """State the proved property of the landings, and the commands they passed."""
+    commands = [command_line(check) for check in proof.checks if check]
+    by = f" by {', then '.join(f'`{command}`' for command in commands)}" if commands else ""
+    if not proof.unchecked:
+        return f"each one exactly what was checked{by}"
+    if proof.unchecked == proof.landings:
+        return "each one exactly what was merged; nothing was checked: no check was configured"
+    return (
+        f"each one exactly what was checked{by}, but for {proof.unchecked} for which no check was "
+        "configured"
+    )
 
 
 @hosted("read")

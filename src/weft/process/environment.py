@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from weft.redaction.secrets import FORGE_TOKENS
+
 _NEEDED = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP"),
@@ -35,12 +37,13 @@ def build_environment(
     """Return an agent's variables: those of `own` it may see, and `given` on top.
 
     `asked` are exact names; a name that is not set is skipped. Variables of weft are never taken
-    from `own`.
+    from `own`, and tokens of forges from neither.
     """
-    wanted = _NEEDED.union(asked)
+    wanted = _NEEDED.union(asked) - FORGE_TOKENS
     passed = {
         name: value
         for name, value in own.items()
         if (name in wanted or name.startswith(_NEEDED_PREFIX)) and not name.startswith(_OWN_PREFIX)
     }
-    return {**passed, **given}
+    allowed = {name: value for name, value in given.items() if name not in FORGE_TOKENS}
+    return {**passed, **allowed}

@@ -22,6 +22,16 @@ _TELLS_ABOUT: Final = re.compile(
 )
 """Endings of names that speak of a secret without holding it."""
 
+FORGE_TOKENS: Final = frozenset(
+    (
+        *("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"),
+        *("GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "GITLAB_PRIVATE_TOKEN", "OAUTH_TOKEN"),
+        *("GLAB_TOKEN", "CI_JOB_TOKEN", "BITBUCKET_TOKEN", "GITEA_TOKEN", "FORGEJO_TOKEN"),
+    )
+)
+"""Variables by which a program acts as the user on a forge. No agent and no check gets them, not
+even if its file names them: agents never push."""
+
 _SHORTEST: Final = 8  # characters of a secret that goes by its name
 _LONGEST_WORD: Final = 16
 _LONGEST_NUMBER: Final = 12
