@@ -25,6 +25,16 @@ def test_a_class_name_is_defined_once() -> None:
     assert REPEATED.keys() <= repeated.keys()
 
 
+def test_no_docstring_begins_with_a_wh_word() -> None:
+    riddles = [
+        f"{text.path.relative_to(ROOT)}:{text.line}"
+        for path in shape.files()
+        for text in shape.docstrings(path)
+        if text.begins_with_wh
+    ]
+    assert riddles == []
+
+
 def test_docstrings_name_things_instead_of_using_pronouns() -> None:
     texts = [text.text for path in shape.files() for text in shape.docstrings(path)]
     assert shape.pronoun_rate(texts) < MOST_PRONOUNS

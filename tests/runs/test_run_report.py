@@ -190,7 +190,7 @@ def test_a_run_that_has_not_begun_has_a_report(store: Store) -> None:
 
 
 def test_the_newest_run_is_reported_on_unless_one_is_named(store: Store) -> None:
-    with pytest.raises(InputError, match="no run to report on"):
+    with pytest.raises(InputError, match="There is no run yet"):
         report.read(store, None)
     submit(store, ["a"])
     assert report.read(store, None).run == RUN

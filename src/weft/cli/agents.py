@@ -88,7 +88,7 @@ def resume_command(directory: Path, name: str, as_json: bool) -> None:
 
 
 def troubles(listed: Sequence[ListedAgent]) -> list[str]:
-    """What keeps agents from running, and what to do about it."""
+    """Say which agents cannot run, and the command or edit that helps."""
     missing: dict[str, list[str]] = {}
     for agent in listed:
         if (program := agent.program) and program.path is None:

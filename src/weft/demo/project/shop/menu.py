@@ -1,4 +1,4 @@
-"""What there is to buy, each with its price in cents."""
+"""The goods of the shop, with their prices in cents."""
 
 MENU = {
     "coffee": 280,
