@@ -115,6 +115,7 @@ class RunSettings(Struct, frozen=True, kw_only=True):
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     agents: Mapping[str, str] = field(default_factory=dict)  # the text of each agent file, by name
     revision: int = 1  # grows with every change of the settings
+    known_red: tuple[str, ...] = ()  # tests that fail on the base and count against no task
 
 
 _OF_THE_HOST: Final = ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")
@@ -152,6 +153,7 @@ class Config(Struct, frozen=True, kw_only=True):
     gate: GateSettings = field(default_factory=GateSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     publish: PublishSettings = field(default_factory=PublishSettings)
+    known_red: tuple[str, ...] = ()  # of a run: tests that fail on its base
 
     def with_run(self, settings: RunSettings) -> Config:
         """Return this configuration with a run's own gate and workspace settings.
@@ -163,6 +165,7 @@ class Config(Struct, frozen=True, kw_only=True):
             self,
             gate=replace(settings.gate, slots=self.gate.slots),
             workspace=replace(settings.workspace, **host),
+            known_red=settings.known_red,
         )
 
     @property

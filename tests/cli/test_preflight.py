@@ -231,3 +231,53 @@ def test_a_preflight_that_is_killed_leaves_nothing(project: Project, tmp_path: P
     assert done.returncode == 0, done.stderr
     wait_until(lambda: not project.rows("SELECT * FROM leases WHERE state <> 'released'"))
     assert "%check" not in git(project.root, "for-each-ref")
+
+
+UNITTEST = f"[gate]\nrun = '{sys.executable} -m unittest discover -s tests'\n"
+CASE = """import os, unittest
+
+
+class T(unittest.TestCase):
+    def test_old(self):
+        self.fail("as ever")
+
+    def test_new(self):
+        self.assertFalse(os.path.exists("bad.txt"))
+"""
+
+
+def test_with_allow_red_only_tests_that_pass_on_the_base_count(
+    project: Project, tell: Tell
+) -> None:
+    (project.root / "tests").mkdir()
+    (project.root / "tests" / "test_a.py").write_text(CASE)
+    project.settings(UNITTEST)
+    project.write(
+        plan(
+            "Good: one.txt: write one.txt 1",
+            "Bad: bad.txt: attempt 1: write bad.txt 1; attempt 2: write bad.txt 2",
+        )
+    )
+    assert "Your tests fail on main" in refusal(tell)
+    output = tell("run", "plan.md", "--allow-red", "--no-write")
+    assert "1 test may fail, as on the base" in output
+    states = project.states()
+    assert states["1.1"] == "done"
+    assert states["1.2"] != "done", "test_new fails on no base"
+    [settings] = project.rows("SELECT gate FROM run_settings")
+    assert "test_old" in settings["gate"]
+    assert "test_new" not in settings["gate"]
+
+
+def test_allow_red_is_refused_for_another_runner(project: Project, tell: Tell) -> None:
+    project.settings('[gate]\nrun = "echo not ok 1; false"\n')
+    project.write(ONE)
+    assert "no summary of failed tests by pytest or unittest" in refusal(tell, "--allow-red")
+    assert is_untouched(project)
+
+
+def test_allow_red_is_no_cure_for_a_missing_program(project: Project, tell: Tell) -> None:
+    project.settings('[gate]\nrun = "no-such-program"\n')
+    project.write(ONE)
+    assert "no-such-program: not found" in refusal(tell, "--allow-red")
+    assert "--no-preflight skips" in refusal(tell, "--allow-red", "--no-preflight")

@@ -21,7 +21,7 @@ from weft.cli.run_summary import figures_as_dict, summary_lines
 from weft.cli.view import is_possible
 from weft.config import command_line
 from weft.errors import InputError
-from weft.formats import listed, micro_dollars
+from weft.formats import count, listed, micro_dollars
 from weft.model import TargetState
 from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
@@ -36,9 +36,9 @@ from weft.runs.submission import RunDraft, preview_draft, submit_draft
 from weft.runs.wanted_projections import resume_projections
 from weft.store import Store
 from weft.store.event_log import last_event, list_of_kind
-from weft.worker.preflight import ask_about, require_base
+from weft.worker.preflight import ask_about, find_known_red, require_base
 
-_OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
+_OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run", "allow_red")
 
 
 @click.command(name="run")
@@ -80,6 +80,11 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run")
     "--dry-run", is_flag=True, help="Check everything, show what would happen, and do nothing."
 )
 @click.option(
+    "--allow-red",
+    is_flag=True,
+    help="Start although tests fail on the base: only other tests count (pytest, unittest).",
+)
+@click.option(
     "--no-preflight",
     is_flag=True,
     help="Start without checking the agents' programs, and the tests on the base.",
@@ -101,6 +106,7 @@ def command(
     into: str | None,
     budget: str | None,
     dry_run: bool,
+    allow_red: bool,
     no_preflight: bool,
     no_write: bool,
     no_tty: bool,
@@ -116,6 +122,8 @@ def command(
     of this machine is written.
     """
     show_warnings()
+    if allow_red and no_preflight:
+        raise InputError("--allow-red needs the preflight, which --no-preflight skips.")
     if file is None and resumed is None:
         raise InputError("Name a plan to run, or --resume to go on with a run.")
     directory: Path = ctx.obj
@@ -142,7 +150,8 @@ def command(
             return 0
     with project.open_store() as store:
         if not no_preflight and ahead is not None:
-            ahead = replace(ahead, draft=_preflight(project, store, ahead.draft))
+            draft = _preflight(project, store, ahead.draft, allow_red=allow_red)
+            ahead = replace(ahead, draft=draft)
         before = last_event(store)
         what = Follow(
             run=_resume(project, store, resumed, plan, into, writes=not no_write)
@@ -157,27 +166,33 @@ def command(
         return _see_through(project, store, what, slots)
 
 
-def _preflight(project: Project, store: Store, draft: RunDraft) -> RunDraft:
+def _preflight(project: Project, store: Store, draft: RunDraft, *, allow_red: bool) -> RunDraft:
     """Refuse a run whose agents cannot start or whose base fails its check.
 
     A server does that itself: its gate checks the base before an agent starts.
     """
     prepared = draft.prepared
     if prepared is None:
+        if allow_red:
+            raise InputError("--allow-red needs the repository: start the run on its machine.")
         return draft
     require_agents(project, store, prepared.agents)
     command = prepared.settings.gate.run
     about = "the workspace" if command is None else f"`{command_line(command)}`"
-    require_base(
-        project,
-        store,
-        ask_about(prepared),
-        lambda: click.echo(
-            f"weft: trying {printable(about)} on {prepared.run.base[:7]} before any agent starts",
-            err=True,
-        ),
-    )
-    return replace(draft, prepared=replace(prepared, run=replace(prepared.run, untested=False)))
+    line = f"weft: trying {printable(about)} on {prepared.run.base[:7]} before any agent starts"
+    base, settings = ask_about(prepared), prepared.settings
+
+    def begin() -> None:
+        click.echo(line, err=True)
+
+    if allow_red:
+        known_red = find_known_red(project, store, base, begin)
+        settings = replace(settings, known_red=known_red)
+        click.echo(f"weft: {count(len(known_red), 'test')} may fail, as on the base", err=True)
+    else:
+        require_base(project, store, base, begin)
+    run = replace(prepared.run, untested=False)
+    return replace(draft, prepared=replace(prepared, run=run, settings=settings))
 
 
 def _refuse_for_old_runs(ctx: click.Context) -> None:

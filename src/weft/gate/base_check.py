@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.config import Config
 from weft.errors import SetUpFailed
@@ -24,6 +25,7 @@ from weft.gate.check_run import (
     is_set_up_failure,
 )
 from weft.gate.import_probe import ImportProbe
+from weft.gate.policy.failed_tests import FailedTests
 from weft.git import Commit
 from weft.model import TERMINAL, UNCHECKED, NewTask, Task
 from weft.store import Store
@@ -50,6 +52,7 @@ class BaseResult(Struct, frozen=True, kw_only=True):
     command: Command | None = None  # with the fault
     output: str = ""
     seconds: float = 0.0
+    failed_tests: FailedTests = FailedTests()
     imported: tuple[str, ...] = ()  # files of the user's checkout that the check imported
 
 
@@ -107,13 +110,7 @@ async def check_base(check: CheckRun, commit: Commit, commands: BaseCommands) ->
             fault=BaseFault.SET_UP, command=check.site.config.workspace.setup, output=str(error)
         )
     seconds = max(0.001, time.monotonic() - started)
-    return BaseResult(
-        fault=result.fault,
-        command=result.command,
-        output=result.output,
-        imported=result.imported,
-        seconds=seconds,
-    )
+    return replace(result, seconds=seconds)
 
 
 async def _run_commands(
@@ -133,9 +130,16 @@ async def _run_gate(
     probe = ImportProbe(check.site, check.directory / "imports")
     variables = probe.arm() if probe.is_needed() else {}
     result = await check.run_command(place, command, check.site.config.gate.timeout, variables)
+    result = check.forgive(command, result)
     imported = tuple(probe.list_imported(commit)) if variables else ()
     fault = BaseFault.FOREIGN if imported else None if result.passed else BaseFault.RED
-    return BaseResult(fault=fault, command=command, output=result.output, imported=imported)
+    return BaseResult(
+        fault=fault,
+        command=command,
+        output=result.output,
+        failed_tests=result.failed_tests,
+        imported=imported,
+    )
 
 
 async def _start_own(

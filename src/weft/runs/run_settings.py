@@ -73,7 +73,12 @@ def update_settings(project: Project, run: str) -> ControlResult:
 
 def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
     files = {name: read_agent_file(project.root, name) for name in settings.agents}
-    return RunSettings(gate=project.config.gate, workspace=project.config.workspace, agents=files)
+    return RunSettings(
+        gate=project.config.gate,
+        workspace=project.config.workspace,
+        agents=files,
+        known_red=settings.known_red,
+    )
 
 
 def _differences(settings: RunSettings, project: Project) -> tuple[str, ...]:

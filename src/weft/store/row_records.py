@@ -72,7 +72,15 @@ def run(row: Row) -> model.Run:
 
 def run_settings(row: Row) -> RunSettings:
     workspace = msgspec.json.decode(row["workspace"], type=WorkspaceSettings)
-    return record(RunSettings, row, "agents", gate=gate_settings(row["gate"]), workspace=workspace)
+    red = msgspec.json.decode(row["gate"], type=_KnownRed).known_red
+    gate = gate_settings(row["gate"])
+    return record(RunSettings, row, "agents", gate=gate, workspace=workspace, known_red=red)
+
+
+class _KnownRed(msgspec.Struct, frozen=True):
+    """The tests that fail on a run's base, kept beside the gate's settings."""
+
+    known_red: tuple[str, ...] = ()
 
 
 @functools.lru_cache(maxsize=256)

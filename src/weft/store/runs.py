@@ -68,7 +68,8 @@ def submit_run(
 
 
 def _add_settings(tx: Transaction, run: str, settings: RunSettings, *, now: float) -> None:
-    gate, workspace = to_builtins(settings.gate), to_builtins(settings.workspace)
+    gate = {**to_builtins(settings.gate), "known_red": settings.known_red}
+    workspace = to_builtins(settings.workspace)
     parts = {"gate": gate, "workspace": workspace, "agents": dict(settings.agents)}
     texts = {name: encode(part) for name, part in parts.items()}
     tx.run("add_run_settings", run=run, revision=settings.revision, **texts, at=now)

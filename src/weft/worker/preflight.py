@@ -20,6 +20,7 @@ from weft.config import RunSettings
 from weft.errors import InputError, StaleFence
 from weft.gate.base_check import (
     BaseCommands,
+    BaseFault,
     BaseIds,
     BaseResult,
     base_ids,
@@ -107,6 +108,27 @@ def require_base(
     if checked.text:
         raise InputError(checked.text)
     return checked
+
+
+def find_known_red(
+    project: Project, store: Store, asked: BaseAsked, begin: Begin = lambda: None
+) -> tuple[str, ...]:
+    """Check a base; return the names of the tests that fail there.
+
+    Raise an `InputError` if another fault is found, or if the names cannot be read.
+    """
+    checked = preflight(project, store, asked, begin)
+    if checked.result.fault is not BaseFault.RED:
+        if checked.text:
+            raise InputError(checked.text)
+        return ()
+    failed = checked.result.failed_tests
+    if failed.fault:
+        raise InputError(
+            f"--allow-red needs the names of the failed tests, and {failed.fault}. It works with "
+            f"one run of pytest or unittest as the check.\n{checked.text}"
+        )
+    return tuple(sorted(failed.names))
 
 
 def preflight(
