@@ -19,6 +19,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from attempt.attempt_project import AttemptProject
+from forked_python import ForkedPython
 from wait_until import PATIENCE, wait_until
 from weft.errors import AlreadyEnded
 from weft.process.attempt_files import STDIN
@@ -45,7 +46,7 @@ class ServedProject(AttemptProject):
         log = self.root.parent / "server.log"
         log.write_bytes(b"")
         with log.open("ab") as written:
-            program = subprocess.Popen(
+            program = ForkedPython[bytes](
                 [sys.executable, "-m", "weft", "-C", str(self.root), *asked],
                 env={
                     **self.environment,

@@ -14,40 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from cli.plan_project import Project
+from forked_python import ForkedPython, run_forked
 from weft.store import open_store
 from weft.store.tokens import create_token
-
-_WARM = Path(__file__).with_name("warm_program.py")
-
-
-class Warm:
-    """Runs commands, each in a process of its own that need not import anything."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(_WARM)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def weft(
-        self, directory: Path, environment: dict[str, str], *arguments: str
-    ) -> subprocess.CompletedProcess[str]:
-        asked = {
-            "directory": str(directory),
-            "environment": environment,
-            "arguments": arguments,
-        }
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
-        return subprocess.CompletedProcess(arguments, told["code"], told["out"], told["errors"])
-
-    def close(self) -> None:
-        self._process.communicate()
 
 
 @dataclass
@@ -59,7 +28,6 @@ class Served:
     port: int
     token: str
     elsewhere: Path  # no repository
-    warm: Warm
 
     @property
     def url(self) -> str:
@@ -73,15 +41,16 @@ class Served:
 
     def here(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command beside the store."""
-        return self.warm.weft(self.project.root, self.project.environment, *arguments)
+        return self.project.weft(*arguments)
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "weft", "--server", self.url, *arguments]
 
     def weft(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """A command over the server."""
-        known = {**self.environment, **environment}
-        return self.warm.weft(self.elsewhere, known, "--server", self.url, *arguments)
+        return run_forked(
+            self.command(*arguments), cwd=self.elsewhere, env={**self.environment, **environment}
+        )
 
     def answer(self, *arguments: str) -> Any:
         done = self.weft(*arguments)
@@ -90,7 +59,7 @@ class Served:
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        with subprocess.Popen(
+        with ForkedPython[str](
             self.command(*arguments),
             cwd=self.elsewhere,
             env=self.environment,
@@ -125,17 +94,15 @@ def served(project: Project) -> Iterator[Served]:
     process, port = _start(project, 0)
     token = make_token(project.url, "admin")
     with tempfile.TemporaryDirectory() as elsewhere:
-        warm = Warm()
-        found = Served(project, process, port, token, Path(elsewhere).resolve(), warm)
+        found = Served(project, process, port, token, Path(elsewhere).resolve())
         try:
             yield found
         finally:
-            warm.close()
             found.stop()
 
 
 def _start(project: Project, port: int) -> tuple[subprocess.Popen[str], int]:
-    process = subprocess.Popen(
+    process = ForkedPython[str](
         project.command("serve", "--no-work", "--json", "--bind", f"127.0.0.1:{port}"),
         cwd=project.root,
         env=project.environment,

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 
+from forked_python import ForkedPython
 from repositories import make_repository
 from wait_until import PATIENCE, wait_until
 from weft import config
@@ -60,7 +61,7 @@ class Server:
         said = place / "said"
         bind = f"127.0.0.1:{self.port}"
         with said.open("wb") as out, (place / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = ForkedPython[bytes](
                 [sys.executable, "-m", "weft", "serve", "--bind", bind, "--json", *self.arguments],
                 cwd=self.root,
                 env={

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ import pytest
 from api_http.server_cli import Served, make_token, served
 from cli.plan_project import Project, plan, without_marks
 from cli.shell import assert_one_sentence
+from forked_python import run_forked
 from repositories import git, make_repository
 from wait_until import PATIENCE, wait_until
 from weft.api.http.routes.verb_routes import MODULES
@@ -401,7 +403,8 @@ def test_a_loopback_server_takes_the_token_it_left_for_its_user(remote: Served) 
 def test_where_no_server_is_there_is_one_sentence(remote: Served) -> None:
     def ps(url: str, **environment: str) -> subprocess.CompletedProcess[str]:
         known = {**remote.environment, **environment}
-        return remote.warm.weft(remote.elsewhere, known, "--server", url, "ps")
+        command = [sys.executable, "-m", "weft", "--server", url, "ps"]
+        return run_forked(command, cwd=remote.elsewhere, env=known)
 
     assert_one_sentence(ps("http://127.0.0.1:1"), 2, "no server", "weft serve")
     assert_one_sentence(ps("http://weft.invalid:1"), 2, "in the clear", "WEFT_INSECURE")

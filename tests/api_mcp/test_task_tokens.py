@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from attempt.attempt_project import SETTLED
 from databases import look
+from forked_python import run_forked
 from mcp_project import ServedProject, call, lines
 from wait_until import PATIENCE, wait_until
 from weft.model import State
@@ -260,9 +260,8 @@ def weft(project: ServedProject, *arguments: str) -> bytes:
         "WEFT_STORE": project.url,
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    return subprocess.run(
-        [sys.executable, "-m", "weft", "-C", str(project.root), *arguments],
-        env=environment,
-        check=True,
-        capture_output=True,
-    ).stdout
+    done = run_forked(
+        [sys.executable, "-m", "weft", "-C", str(project.root), *arguments], env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.encode()

@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from databases import can_write, look
+from forked_python import ForkedPython
 from repositories import git, make_repository
 from store_helpers import url
 from wait_until import PATIENCE
@@ -141,7 +142,7 @@ class AttemptProject:
         self, *, slots: int = 4, build: str = "", **environment: str
     ) -> subprocess.Popen[bytes]:
         """An engine in a process of its own, which works until it is asked to stop."""
-        program = subprocess.Popen(
+        program = ForkedPython[bytes](
             [sys.executable, str(ENGINE), str(self.root), self.url, str(slots), build],
             env={
                 **self.environment,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from databases import look
+from forked_python import ForkedPython, run_forked
 from repositories import commit_all, git, make_repository
 from wait_until import PATIENCE
 from weft.store import open_store
@@ -72,13 +73,10 @@ class Project:
         return [sys.executable, "-m", "weft", *arguments]
 
     def weft(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run_forked(
             self.command(*arguments),
             cwd=self.root,
             env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=PATIENCE,
         )
 
@@ -89,7 +87,7 @@ class Project:
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """A weft that goes on beside the test."""
-        return subprocess.Popen(
+        return ForkedPython[bytes](
             self.command(*arguments),
             cwd=self.root,
             env=self.environment,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from forked_python import ForkedPython, run_forked
 from repositories import commit_all, make_repository
 
 TRY = "---\nruns: scripted\ncommands: yes\n---\n{{ task.text }}\n"
@@ -33,13 +34,8 @@ def runs(*command: str) -> str:
 
 
 def weft(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "weft", *arguments],
-        cwd=directory,
-        env=_environment(environment),
-        capture_output=True,
-        text=True,
-        check=False,
+    return run_forked(
+        [sys.executable, "-m", "weft", *arguments], cwd=directory, env=_environment(environment)
     )
 
 
@@ -64,7 +60,7 @@ def started(
     directory: Path, *arguments: str, **environment: str
 ) -> Iterator[subprocess.Popen[str]]:
     """A command that goes on beside the test; killed if the test leaves it running."""
-    with subprocess.Popen(
+    with ForkedPython[str](
         [sys.executable, "-m", "weft", *arguments],
         cwd=directory,
         env=_environment(environment),

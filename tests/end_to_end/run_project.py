@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from databases import look
+from forked_python import ForkedPython
 from repositories import commit_all, git, listing
 from user_state import walk
 from wait_until import PATIENCE
@@ -94,7 +95,7 @@ class RunProject:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
+        process = ForkedPython[str](
             [sys.executable, "-m", "weft", *arguments],
             cwd=self.root,
             env={**self.environment, **environment},

@@ -17,6 +17,7 @@ import pytest
 
 from attempt.attempt_project import AttemptProject
 from databases import look
+from forked_python import run_forked
 from mcp_project import ServedProject, made_in
 from repositories import git
 from wait_until import PATIENCE, wait_until
@@ -151,7 +152,9 @@ def weft(served: AttemptProject, *arguments: str) -> bytes:
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     command = [sys.executable, "-m", "weft", "-C", str(served.root), *arguments]
-    return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+    done = run_forked(command, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.encode()
 
 
 def leaks(places: dict[str, bytes]) -> set[str]:

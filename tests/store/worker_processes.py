@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from forked_python import ForkedPython
 from wait_until import PATIENCE
 
 _TESTS = Path(__file__).parent.parent
@@ -30,7 +31,7 @@ class Member:
         self._errors = errors
         self._lines: queue.Queue[str] = queue.Queue()
         with errors.open("w") as stderr:
-            self.process = subprocess.Popen(
+            self.process = ForkedPython[str](
                 [sys.executable, "-m", f"store.{program}", json.dumps(settings)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

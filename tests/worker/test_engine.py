@@ -18,6 +18,7 @@ import pytest
 
 from attempt.attempt_project import AttemptProject, either, project, url
 from databases import fresh_database, look, postgres_later
+from forked_python import ForkedPython
 from observer import Observer, Picture
 from wait_until import PATIENCE, wait_until
 from weft.attempt.attempt import RunningAttempt
@@ -215,10 +216,8 @@ def test_a_second_signal_ends_a_set_up_too(project: AttemptProject) -> None:
     project.assert_nothing_left()
 
 
-def weft_do(
-    project: AttemptProject, *arguments: str, **environment: str
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+def weft_do(project: AttemptProject, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    return ForkedPython[bytes](
         [sys.executable, "-m", "weft", "do", "--agent", "scripted", *arguments],
         cwd=project.root,
         env={
