@@ -44,7 +44,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Nearly half of their time they wait for something: three at once keep two cores busy.
 pytest: install
-	$(SPARE) $(BIN)/pytest --numprocesses 3 --dist loadgroup
+	$(SPARE) $(BIN)/pytest --numprocesses 3 --dist worksteal
 
 # Under a minute: the pure modules, the store on SQLite, one whole run.
 PURE  := config forecast paths stages
@@ -58,9 +58,9 @@ format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The same adversarial tests, longer.
+# The same adversarial tests, longer, and more examples.
 chaos: install
-	WEFT_CHAOS=1 $(BIN)/pytest --timeout 1800 -m chaos
+	WEFT_CHAOS=1 $(BIN)/pytest --timeout 1800 -m "chaos or hypothesis"
 
 # Each change of tests/mutants, and whether its test catches it.
 mutants: install

@@ -8,17 +8,20 @@ import tempfile
 import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from databases import fresh_database
+from chaos import CHAOS
+from databases import fresh_database, wipe
 from weft.store import Store, open_store
 
 # Databases on a busy machine are slow at times: no example may fail for that.
 settings.register_profile(
     "weft",
     deadline=None,
+    max_examples=500 if CHAOS else 50,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("weft")
@@ -63,13 +66,24 @@ def postgres_server() -> Iterator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> Iterator[str]:
+    """The name of a database with an empty store, to be copied: that is faster than a new store."""
+    with fresh_database(postgres_server) as database:
+        open_store(database).close()
+        wipe(database)
+        yield urlsplit(database).path.removeprefix("/")
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A new, empty store of each kind."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'weft' / 'weft.db'}"
         return
-    with fresh_database(request.getfixturevalue("postgres_server")) as database:
+    server = request.getfixturevalue("postgres_server")
+    template = request.getfixturevalue("postgres_template")
+    with fresh_database(server, template) as database:
         yield database
 
 

@@ -38,14 +38,18 @@ postgres_later = pytest.mark.parametrize(
 
 
 @contextmanager
-def fresh_database(server: str) -> Iterator[str]:
+def fresh_database(server: str, template: str = "template1") -> Iterator[str]:
     """A database of its own on a running PostgreSQL, dropped in the end.
 
     Commits do not wait for the disk there: no test pulls the plug of the machine.
     """
     name = f"weft_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
     try:
         yield _renamed(server, name)
     finally:
@@ -106,6 +110,18 @@ def change(url: str, statement: str, *parameters: object) -> None:
 
 
 _KEPT = {"schema_version"}
+_WIPE = """
+    DO $$
+    DECLARE name TEXT;
+    BEGIN
+        FOR name IN SELECT tablename FROM pg_tables
+            WHERE schemaname = 'weft' AND tablename <> 'schema_version'
+        LOOP
+            EXECUTE format('DELETE FROM weft.%I', name);
+        END LOOP;
+        INSERT INTO weft.store (one, identity) VALUES (1, '');
+    END $$
+"""
 
 
 def wipe(url: str) -> None:
@@ -123,9 +139,4 @@ def wipe(url: str) -> None:
             connection.execute("COMMIT")
         return
     with psycopg.connect(url, autocommit=True) as pg:
-        rows = pg.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'weft'").fetchall()
-        names = [row[0] for row in rows if row[0] not in _KEPT]
-        with pg.transaction():
-            for name in names:
-                pg.execute(sql.SQL("DELETE FROM weft.{}").format(sql.Identifier(name)))
-            pg.execute("INSERT INTO weft.store (one, identity) VALUES (1, '')")
+        pg.execute(_WIPE)

@@ -7,15 +7,19 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-_PROGRAM = """#!/bin/bash
+_PROGRAM = """#!/bin/sh
 # Counts weft's calls; those for which the file `how` sets `how` end by SIGKILL.
 place={place}; real={real}
 [ -z "$GIT_TERMINAL_PROMPT" ] && exec $real "$@"
 printf x >> $place/calls
-number=$(stat -c %s $place/calls)
+read -r calls < $place/calls
+number=${{#calls}}
 . $place/how
 [ -z "$how" ] && exec $real "$@"
 echo "$how $*" >> $place/deaths
+how=$how exec bash $place/death "$@"
+"""
+_DEATH = """place={place}; real={real}
 case $how in
 before) ;;
 after) $real "$@" ;;
@@ -49,6 +53,7 @@ class DyingGit:
         real = shutil.which("git")
         assert real is not None
         self._write("git", _PROGRAM.format(place=self._place, real=real))
+        self._write("death", _DEATH.format(place=self._place, real=real))
         self.set(how)
         self.path = f"{self._place}{os.pathsep}{os.environ['PATH']}"
 
@@ -73,11 +78,16 @@ class DyingGit:
         path = self._place / "deaths"
         return path.read_text().splitlines() if path.exists() else []
 
-    def each_once(self, act: Callable[[int], None], way: str) -> None:
-        """Do something over and over, each time with another of its calls dying."""
-        number = 0
-        while not number or self.deaths:
-            number += 1
+    def each_once(self, act: Callable[[int], None], way: str, step: int = 1) -> None:
+        """Do something over and over, each time with another of its calls dying.
+
+        With `step` 4, call 1, 5, 9 … of the first way in `WAYS`, 2, 6, 10 … of the second.
+        """
+        number = WAYS.index(way) % step + 1
+        while True:
             self.set(f"[ $number = {number} ] && how={way}")
             act(number)
-        assert number > 1
+            if not self.deaths:
+                break
+            number += step
+        assert number > step

@@ -98,6 +98,7 @@ def carry_out(order: dict[str, Any]) -> None:
 
 def _prepare(order: dict[str, Any]) -> None:
     """Set what a new interpreter finds."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(order["directory"])
     os.environ.clear()
     os.environ.update(order["environment"])

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -135,7 +135,6 @@ SLOTS = st.integers(1, 4)
 
 
 @given(works(gangs=True), SLOTS)
-@settings(max_examples=150)
 def test_the_schedule_could_really_happen(made: ForecastWork, slots: int) -> None:
     assert_possible(made, slots, simulate(made, slots))
 
@@ -154,7 +153,6 @@ def test_a_schedule_with_other_durations_than_expected_could_happen_too(
 
 
 @given(works(), SLOTS)
-@settings(max_examples=150)
 def test_no_schedule_is_shorter_than_the_lower_bound(made: ForecastWork, slots: int) -> None:
     found = forecast(made, slots)
     assert found.seconds >= found.bounds.lower - 1e-9
@@ -192,7 +190,6 @@ def _goes_before(a: ForecastJob, b: ForecastJob, moment: float) -> bool:
 
 
 @given(works(), SLOTS)
-@settings(max_examples=150)
 def test_jobs_that_share_a_file_keep_plan_order_once_both_are_ready(
     made: ForecastWork, slots: int
 ) -> None:
@@ -208,7 +205,6 @@ def test_jobs_that_share_a_file_keep_plan_order_once_both_are_ready(
 
 
 @given(works(), SLOTS)
-@settings(max_examples=150)
 def test_no_slot_idles_while_something_could_run(made: ForecastWork, slots: int) -> None:
     schedule = simulate(made, slots)
     by_name = {one.name: one for one in made.jobs}

@@ -62,7 +62,7 @@ def end_leftovers(sources: Path) -> None:
 )
 def test_a_mutant_is_caught(mutant: dict[str, Any], tmp_path: Path) -> None:
     sources = tmp_path / "src"
-    shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCES, sources)
     mutate(mutant, sources)
     options = ["-x", "--timeout", "60", "-p", "no:cacheprovider"]
     try:

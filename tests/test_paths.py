@@ -6,7 +6,7 @@ from functools import cache
 from itertools import product
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weft.errors import InputError
@@ -200,7 +200,6 @@ def test_a_path_that_cannot_be_used_is_refused_with_a_sentence(text: str, compla
     assert isinstance(refusal.value, InputError)
 
 
-@settings(max_examples=200)
 @given(st.text(st.characters(codec=None)))
 @example("\ud800[")
 @example("[" * 50)
@@ -212,7 +211,6 @@ def test_arbitrary_text_is_normalised_or_refused(text: str) -> None:
     assert normalise(normal) == normal
 
 
-@settings(max_examples=200)
 @given(RAW_PATTERNS, ANY_PATHS)
 def test_normalising_is_idempotent_and_keeps_what_matches(text: str, path: str) -> None:
     try:
@@ -427,7 +425,6 @@ def test_glob_versus_literal_path_missed() -> None:
     assert intersects("src/*.py", "src/test_*")
 
 
-@settings(max_examples=200)
 @given(RAW_PATTERNS, ANY_PATHS)
 def test_matching_agrees_with_trying_everything(text: str, path: str) -> None:
     try:
@@ -438,7 +435,6 @@ def test_matching_agrees_with_trying_everything(text: str, path: str) -> None:
     assert not is_literal(pattern) or matches(pattern, pattern)
 
 
-@settings(max_examples=200)
 @given(patterns(pieces=3), patterns(pieces=3))
 @example("a/b/**", "**/a/b")
 @example("[!a]", "[ab]")
@@ -447,7 +443,6 @@ def test_intersection_agrees_with_listing_all_paths(a: str, b: str) -> None:
     assert intersects(a, b) == intersects(b, a)
 
 
-@settings(max_examples=200)
 @given(patterns(pieces=2), patterns(pieces=2))
 def test_conflicts_agree_with_listing_all_paths_and_what_lies_beneath(a: str, b: str) -> None:
     replaces = any(
@@ -458,7 +453,6 @@ def test_conflicts_agree_with_listing_all_paths_and_what_lies_beneath(a: str, b:
     assert conflicts(a, b) == conflicts(b, a)
 
 
-@settings(max_examples=200)
 @given(patterns(pieces=7), patterns(pieces=7), ANY_PATHS)
 def test_long_patterns_that_share_a_path_intersect(a: str, b: str, path: str) -> None:
     shared = language(a) & language(b)
@@ -501,7 +495,6 @@ OWNERS = st.integers(0, 4)
 HELD = st.lists(st.tuples(patterns(pieces=4) | st.sampled_from(PATHS), OWNERS), max_size=8)
 
 
-@settings(max_examples=150)
 @given(HELD, st.sets(OWNERS), HELD, st.lists(patterns(pieces=4), max_size=5))
 def test_the_index_finds_what_comparing_every_pair_finds(
     first: list[tuple[str, int]],
@@ -522,7 +515,6 @@ def test_the_index_finds_what_comparing_every_pair_finds(
         assert sorted(index.find(question)) == expected
 
 
-@settings(max_examples=100)
 @given(HELD)
 def test_an_index_whose_owners_are_all_removed_is_as_new(held: list[tuple[str, int]]) -> None:
     index: Index[int] = Index()

@@ -17,9 +17,11 @@ from pathlib import Path
 
 import anyio
 import httpx
+import pytest
 from anyio import to_thread
 
 from api_http.server_process import PATIENT, Client, Server, serving
+from chaos import CHAOS
 from wait_until import PATIENCE, wait_until
 from weft.model import NewMember
 from weft.store.members import join
@@ -399,11 +401,12 @@ def test_who_went_away_while_it_waited_gets_nothing(server: Server) -> None:
     wait_until(found)
 
 
-def test_a_thousand_long_polls_on_one_token_are_answered(server: Server) -> None:
+@pytest.mark.chaos
+def test_hundreds_of_long_polls_on_one_token_are_answered(server: Server) -> None:
     tenant = server.tenant()
     with server.open_store() as store:
         token = identify(store, tenant.token, now=time.time())
-        ids = [f"many-{number}" for number in range(1000)]
+        ids = [f"many-{number}" for number in range(1000 if CHAOS else 250)]
         for id in ids:
             new = NewMember(id=id, name=id, slots=1, token=token.id, tenant=token.tenant)
             join(store, new, now=time.time())
@@ -432,5 +435,5 @@ def test_a_thousand_long_polls_on_one_token_are_answered(server: Server) -> None
         return found
 
     found = anyio.run(poll_all)
-    assert len(found) == 1000
+    assert len(found) == len(ids)
     assert sum(trigger is not None for trigger in found) == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos import CHAOS
 from dying_git import WAYS, DyingGit
 from repositories import content, git, make_candidate, make_repository, prepare, write
 from weft import workspace
@@ -26,13 +27,17 @@ def dying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DyingGit:
     return made
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize(
     ("way", "per_worktree"), [*((way, False) for way in WAYS), ("after", True)]
 )
 def test_an_attempts_workspace_survives_the_death_of_any_git(
     root: Path, dying: DyingGit, way: str, *, per_worktree: bool
 ) -> None:
-    """Made, worked in, made a candidate of, freed, and renewed at another commit."""
+    """Made, worked in, made a candidate of, freed, and renewed at another commit.
+
+    Each call dies in one of the ways; in `make chaos`, in each.
+    """
     other = git(root, "commit-tree", "-m", "other", make_other(root)).strip()
     if per_worktree:
         git(root, "config", "extensions.worktreeConfig", "true")
@@ -50,7 +55,7 @@ def test_an_attempts_workspace_survives_the_death_of_any_git(
         assert git(again.path, "status", "--porcelain") == ""
         workspace.discard(again)
 
-    dying.each_once(live, way)
+    dying.each_once(live, way, step=1 if CHAOS else len(WAYS))
     assert list((root / ".git").rglob("*.lock")) == []
     assert git(root, "fsck", "--no-dangling", "--no-progress") == ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plan.planning import PATTERNS, compiled, edges, order, random_plan
@@ -120,14 +120,12 @@ def linked(claimed: list[list[str]]) -> set[tuple[int, int]]:
 
 
 @given(claims)
-@settings(max_examples=200)
 def test_every_link_joins_two_that_really_overlap(claimed: list[list[str]]) -> None:
     for a, b in linked(claimed):
         assert any(conflicts(x, y) for x in claimed[a] for y in claimed[b])
 
 
 @given(claims)
-@settings(max_examples=200)
 def test_every_two_that_overlap_are_joined_by_a_chain(claimed: list[list[str]]) -> None:
     successors: list[list[int]] = [[] for _ in claimed]
     for a, b in linked(claimed):

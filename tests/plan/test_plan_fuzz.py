@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weft import plan
@@ -55,13 +55,11 @@ def everything(name: str, data: bytes) -> ParsedPlan:
 
 
 @given(name=st.sampled_from(NAMES), data=st.binary(max_size=300))
-@settings(max_examples=100, deadline=None)
 def test_arbitrary_bytes_never_raise(name: str, data: bytes) -> None:
     everything(name, data)
 
 
 @given(name=st.sampled_from(NAMES), bits=st.lists(st.sampled_from(BITS), max_size=40))
-@settings(max_examples=250, deadline=None)
 @example(name="plan.md", bits=[b"- [ ] ", b"<!--", b"files: ", b"-->"])
 def test_the_pieces_of_plans_in_any_order_never_raise(name: str, bits: list[bytes]) -> None:
     everything(name, b"".join(bits))
