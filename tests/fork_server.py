@@ -103,7 +103,7 @@ def _prepare(order: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(order["environment"])
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[1:1] = [place for place in places if place and place not in sys.path]
+    sys.path[1:1] = [place for place in places if place and place not in sys.path[1:]]
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)))
     sys.stdout = _open_text(1, "strict")
     sys.stderr = _open_text(2, "backslashreplace")

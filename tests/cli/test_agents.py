@@ -68,18 +68,6 @@ def test_agents_are_listed_with_their_programs_and_broken_files_with_their_error
     assert not (project / ".git" / "weft").exists(), "looking makes no store"
 
 
-def test_a_program_that_does_not_tell_its_version_is_not_waited_for(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project", think=CLAUDE)
-    path = install(tmp_path / "bin", "claude", "exec sleep 600")
-    [think] = [
-        one
-        for one in answer(project, "agents", "--json", PATH=path)["agents"]
-        if one["name"] == "think"
-    ]
-    assert think["installed"]
-    assert think["version"] is None
-
-
 def test_without_agent_files_the_list_says_what_writes_some(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     (project / ".weft" / "agents" / "try.md").unlink()

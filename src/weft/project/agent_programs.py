@@ -53,7 +53,9 @@ def explain_missing(agent: Agent, program: Program) -> str:
 
 
 def versions(
-    agents: Collection[tuple[Agent, Program]], environment: Mapping[str, str]
+    agents: Collection[tuple[Agent, Program]],
+    environment: Mapping[str, str],
+    seconds: float = _SECONDS,
 ) -> dict[str, str]:
     """Ask the programs that weft knows for their versions; return the versions by path.
 
@@ -67,15 +69,13 @@ def versions(
 
     variables = build_environment(environment, asked=(), given={})
     with ThreadPoolExecutor(len(paths)) as threads:
-        answers = threads.map(lambda path: _version(path, variables), paths)
+        answers = threads.map(lambda path: _version(path, variables, seconds), paths)
         return {path: version for path, version in zip(paths, answers, strict=True) if version}
 
 
-def _version(path: str, variables: Mapping[str, str]) -> str:
+def _version(path: str, variables: Mapping[str, str], seconds: float) -> str:
     try:
-        done = run(
-            [path, "--version"], directory=Path("/"), environment=variables, seconds=_SECONDS
-        )
+        done = run([path, "--version"], directory=Path("/"), environment=variables, seconds=seconds)
     except (WeftError, OSError):
         return ""
     match = _VERSION.search(done.output)
