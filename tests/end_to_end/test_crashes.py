@@ -175,6 +175,8 @@ def disturb(project: RunProject, file: str, chance: random.Random, kills: int) -
             assert process.returncode == 0, (out, err)
             return number
         project.kill(process, whole=chance.random() < 0.3)
+        if project.rows("SELECT state FROM runs") == [{"state": "ended"}]:
+            return number + 1
         process = project.start("run", "--resume")
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)

@@ -263,8 +263,9 @@ def test_git_that_is_killed_again_and_again_needs_nobody(
     Weakened, so that git is not started again, tasks are blocked and the gate waits for a person.
     """
     ways = "before after 0.002 0.004 0.006 0.008 0.01 0.02"
+    choose = 'choose() { shift "$1"; how=$1; }'
     dying = DyingGit(
-        tmp_path, f"ways=({ways}); [ $((number % 6)) = 5 ] && how=${{ways[number / 6 % 8]}}"
+        tmp_path, f"{choose}; [ $((number % 6)) = 5 ] && choose $((number / 6 % 8 + 1)) {ways}"
     )
     project.plan.write_text(plan(6, 0.1))
     with project.untouched():
