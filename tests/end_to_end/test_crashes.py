@@ -184,7 +184,8 @@ def disturb(project: RunProject, file: str, chance: random.Random, kills: int) -
 
 
 def _wait_served(project: RunProject, process: subprocess.Popen[str]) -> None:
-    question = "SELECT id FROM workers WHERE pid = ?"
+    # A worker registers before it submits the run; a run that was never submitted ends nothing.
+    question = "SELECT workers.id FROM workers, runs WHERE pid = ?"
     wait_until(lambda: process.poll() is not None or project.rows(question, process.pid))
 
 
