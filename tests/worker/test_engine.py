@@ -216,7 +216,9 @@ def test_a_second_signal_ends_a_set_up_too(project: AttemptProject) -> None:
     project.assert_nothing_left()
 
 
-def weft_do(project: AttemptProject, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+def weft_do(
+    project: AttemptProject, *arguments: str, **environment: str
+) -> subprocess.Popen[bytes]:
     return ForkedPython[bytes](
         [sys.executable, "-m", "weft", "do", "--agent", "scripted", *arguments],
         cwd=project.root,
