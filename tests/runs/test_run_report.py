@@ -10,7 +10,7 @@ from html_pages import Tags
 from store_helpers import hire, put, url
 from weft.admission.capacity import attempt_demand
 from weft.cli.report import report_page
-from weft.errors import InputError, NotFound
+from weft.errors import InputError
 from weft.model import CheckVerdict, Grant, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.runs import report
 from weft.runs.report.limit_use import UseStep
@@ -194,5 +194,5 @@ def test_the_newest_run_is_reported_on_unless_one_is_named(store: Store) -> None
         report.read(store, None)
     submit(store, ["a"])
     assert report.read(store, None).run == RUN
-    with pytest.raises(NotFound, match="no run other"):
+    with pytest.raises(InputError, match="no run 'other'"):
         report.read(store, "other")
