@@ -61,11 +61,7 @@ def parse_agent(text: str, *, name: str, file: str) -> Agent:
         settings.setdefault("sandbox", SandboxSettings.ON)
     template.check(document.body, file, document.body_line)
     return Agent(
-        name=name,
-        file=file,
-        template=document.body,
-        template_line=document.body_line,
-        **settings,
+        name=name, file=file, template=document.body, template_line=document.body_line, **settings
     )
 
 

@@ -77,9 +77,7 @@ def _plan(name: str, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issu
     tasks = []
     for id, issue in open_ones.items():
         task = replace(
-            issue.task,
-            parent=parents.get(id),
-            depends=_blockers(issue, open_ones, issues),
+            issue.task, parent=parents.get(id), depends=_blockers(issue, open_ones, issues)
         )
         if id in with_children:
             task = replace(task, kind=ItemKind.EPIC, files=task.files or ())

@@ -45,10 +45,7 @@ def decode(data: bytes, problems: Problems) -> SourceText | None:
     bom = data.startswith(_BOM)
     if data.startswith(_UTF16):
         problems.error(
-            TOP,
-            "not-utf8",
-            "The file is encoded as UTF-16.",
-            "Save it as UTF-8 and check again.",
+            TOP, "not-utf8", "The file is encoded as UTF-16.", "Save it as UTF-8 and check again."
         )
     pieces = (data[len(_BOM) :] if bom else data).splitlines(keepends=True)
     if len(pieces) > MOST_LINES:

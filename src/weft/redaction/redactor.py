@@ -46,9 +46,7 @@ _SHAPES: Final = (
     _shape(b"earer ", rb"[Bb]earer +", rb"(?=[A-Za-z._~+/=-]*\d)[A-Za-z0-9._~+/=-]{16,}"),
     # A password in an address, unless it is a place to fill in.
     _shape(
-        b"://",
-        rb"://[^\s:/@\"'\\]{0,100}:",
-        rb"(?![$<{*\[%])[^\s@/\"'\\]{3,300}(?=@[A-Za-z0-9\[])",
+        b"://", rb"://[^\s:/@\"'\\]{0,100}:", rb"(?![$<{*\[%])[^\s@/\"'\\]{3,300}(?=@[A-Za-z0-9\[])"
     ),
 )
 

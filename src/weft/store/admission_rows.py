@@ -86,14 +86,7 @@ def candidate(tx: Transaction, row: Row, its_rank: order.Rank) -> ReadyTask | No
 
 
 def rank(tx: Transaction, row: Row, now: float) -> order.Rank:
-    entry = order.QueueEntry(
-        id=row["id"],
-        klass=row["class"],
-        priority=row["priority"],
-        path_seconds=row["path_seconds"],
-        submitted=row["submitted"],
-    )
-    return order.rank(entry, now, tx.tuning)
+    return order.rank(row_records.queue_entry(row), now, tx.tuning)
 
 
 class AdmissionRows:

@@ -13,14 +13,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from weft import __version__, errors
 from weft.config import Tuning
-from weft.errors import (
-    InputError,
-    NoAnswer,
-    StillAnswering,
-    StoreError,
-    Unauthenticated,
-    WeftError,
-)
+from weft.errors import InputError, NoAnswer, StillAnswering, StoreError, Unauthenticated, WeftError
 from weft.redaction import SHAPES_ALONE
 from weft.store.database import Transaction
 from weft.store.remote_calls import Unreadable, convert, decode, encode, hints_of

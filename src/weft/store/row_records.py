@@ -12,6 +12,7 @@ import msgspec
 
 from weft import model
 from weft.admission import capacity
+from weft.admission.order import QueueEntry
 from weft.config import GateSettings, RunSettings, WorkspaceSettings
 from weft.store.database import Row, encode, storable
 from weft.words import task_label
@@ -114,6 +115,16 @@ def task(row: Row) -> model.Task:
         klass=row["class"],
         demand=demand(row["demand"]),
         files=files(row["files"]),
+    )
+
+
+def queue_entry(row: Row) -> QueueEntry:
+    return QueueEntry(
+        id=row["id"],
+        klass=row["class"],
+        priority=row["priority"],
+        path_seconds=row["path_seconds"],
+        submitted=row["submitted"],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from weft import graph
 from weft.admission import capacity
@@ -16,7 +16,7 @@ from weft.paths import conflicts
 from weft.store import ready, row_records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
-from weft.store.entries import back_to_its_maker, enter_each, landing_tasks, set_stage
+from weft.store.entries import back_to_its_maker, enter_rest, landing_tasks, set_stage
 from weft.store.store import reads, writes
 from weft.words import state_word
 
@@ -38,16 +38,7 @@ def submit(
 
 def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> None:
     """Evict the last task in order from a full queue; refuse the newcomer if it is the last."""
-    queued = [
-        QueueEntry(
-            id=row["id"],
-            klass=row["class"],
-            priority=row["priority"],
-            path_seconds=row["path_seconds"],
-            submitted=row["submitted"],
-        )
-        for row in tx.all("queue")
-    ]
+    queued = [row_records.queue_entry(row) for row in tx.all("queue")]
     entry = QueueEntry(
         id=newcomer,
         klass=declared_class(task.klass, task.agent),
@@ -89,6 +80,7 @@ def add_tasks(
         "add_task",
         [
             {
+                **asdict(task),
                 "id": numbers[name],
                 "run": run,
                 "name": name,
@@ -100,8 +92,6 @@ def add_tasks(
                 "now": now,
                 "class": declared_class(task.klass, task.agent),
                 "priority": int(task.priority),
-                "agent": task.agent,
-                "stage": task.stage,
                 "demand": encode(dict(task.demand)),
                 "files": encode_keys(task.files),
                 # Ad-hoc tasks go by submission, so their paths are all alike.
@@ -109,9 +99,6 @@ def add_tasks(
                 "submitted": now,
                 "story": None if task.story is None else _number(tx, task.story, numbers, run),
                 "gang": f"{run or first}/{task.gang}" if task.gang in gangs else None,
-                "pinned": task.pinned,
-                "pin_until": task.pin_until,
-                "created_by": task.created_by,
             }
             for name, task in zip(numbers, tasks, strict=True)
         ],
@@ -239,7 +226,7 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
         led_to=None,
     )
     tx.event(f"task_{state}", row, now=now, reason=reason)
-    enter_each(tx, row["id"], now=now)
+    enter_rest(tx, row["id"], now=now)
     if state is State.SKIPPED:
         ready.settle_dependents(tx, row["id"], now=now)
     elif row["state"] == State.GATING:

@@ -41,11 +41,7 @@ class Stirrings(Struct, frozen=True, kw_only=True):
 
 @reads
 def look_for_members(
-    tx: Transaction,
-    *,
-    fresh: Mapping[str, str],
-    waiting: Collection[str],
-    after: int | None,
+    tx: Transaction, *, fresh: Mapping[str, str], waiting: Collection[str], after: int | None
 ) -> Stirrings:
     """Read the news for waiting members; `after` is the last event read, None: all.
 
@@ -95,12 +91,7 @@ def _standings(tx: Transaction, members: Collection[str]) -> dict[str, Standing]
 
 @reads
 def may_have_work(
-    tx: Transaction,
-    member: str,
-    *,
-    tenant: str | None,
-    capabilities: Collection[str],
-    now: float,
+    tx: Transaction, member: str, *, tenant: str | None, capabilities: Collection[str], now: float
 ) -> bool:
     """Tell whether an admission could grant this member a task now. The limits and leases of
     other members are not read: most polls end here."""

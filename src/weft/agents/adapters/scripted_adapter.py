@@ -49,10 +49,7 @@ def _read(record: JsonRecord, reading: adapter.ReaderState) -> adapter.Read | No
         case "text":
             event = events.TextEvent(text)
         case "tool":
-            event = events.ToolEvent(
-                record.text("name"),
-                json_lines.shorten(record.text("detail")),
-            )
+            event = events.ToolEvent(record.text("name"), json_lines.shorten(record.text("detail")))
         case "usage":
             event = _usage(record)
         case "rate_limit":
