@@ -178,10 +178,10 @@ def _report_stray(
             "Write `key: value`, and keep remarks out of annotations.",
         )
         return
-    close = problems.closest(key[1].lower(), sorted(_KEYS))
+    known = sorted(_KEYS)
     problems.warn(
         (line, column),
         "unknown-key",
         f"{key[1]!r} is no annotation, and is ignored.",
-        f"Did you mean {close!r}?" if close else f"Known are {', '.join(sorted(_KEYS))}.",
+        problems.suggest(key[1].lower(), known, f"Known are {', '.join(known)}.", cutoff=0.75),
     )

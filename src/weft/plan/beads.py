@@ -152,12 +152,11 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
 def _status(fields: Fields, given: Mapping[str, Node]) -> tuple[State, str]:
     word = fields.text(given.get("status")) or "open"
     if word not in _STATUS:
-        close = fields.problems.closest(word, _STATUS, cutoff=0.6)
         fields.error(
             given["status"],
             "bad-value",
             f"The status {shorten(word)!r} is not known.",
-            f"Did you mean {close!r}?" if close else f"Known are {', '.join(_STATUS)}.",
+            fields.problems.suggest(word, _STATUS, f"Known are {', '.join(_STATUS)}."),
         )
     return _STATUS.get(word, State.BLOCKED), "deferred" if word == "deferred" else ""
 
@@ -248,12 +247,11 @@ def _blockers(
         if to in open_ones:
             references[to] = Reference(to=to, line=line, column=column)
         elif to not in issues:
-            close = issue.fields.problems.closest(to, issues, cutoff=0.6)
             issue.fields.error(
                 at,
                 "unknown-task",
                 f"{shorten(issue.task.id)} is blocked by {shorten(to)!r}, "
                 "which is not in this file.",
-                f"Did you mean {close!r}?" if close else "Export all issues together.",
+                issue.fields.problems.suggest(to, issues, "Export all issues together."),
             )
     return tuple(references.values())

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from weft.plan.markdown_sections import Section
-from weft.plan.problems import Problems, shorten
+from weft.plan.problems import Place, Problems, shorten
 
 
 class Labels(Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]  # of each, in order; no two are equal
     doubled: frozenset[str]  # numbers that several carry
-    repeats: tuple[int, ...]  # which of them carry a number that was taken
 
 
 def label_phases(with_tasks: Sequence[Section], problems: Problems) -> Labels:
@@ -37,15 +36,8 @@ def label_phases(with_tasks: Sequence[Section], problems: Problems) -> Labels:
             )
             number = None
         numbers.append(number)
-    result = _assign(numbers)
-    for place in result.repeats:
-        problems.warn(
-            (with_tasks[place].line, 1),
-            "repeated-number",
-            f"The number {numbers[place]} is taken; this is phase {result.labels[place]}.",
-            "Give each phase its own number.",
-        )
-    return result
+    places = [(section.line, 1) for section in with_tasks]
+    return _assign(numbers, places, ("phase", "each phase"), problems)
 
 
 def label_tasks(section: Section, phase: str, problems: Problems) -> Labels:
@@ -63,20 +55,20 @@ def label_tasks(section: Section, phase: str, problems: Problems) -> Labels:
                     "Number the tasks of each phase from 1.",
                 )
         numbers.append(number)
-    result = _assign(numbers)
-    for place in result.repeats:
-        task = section.tasks[place]
-        problems.warn(
-            (task.line, task.column),
-            "repeated-number",
-            f"The number {numbers[place]} is taken; this is task {result.labels[place]}.",
-            "Give each task of a phase its own number.",
-        )
-    return result
+    places = [(task.line, task.column) for task in section.tasks]
+    return _assign(numbers, places, ("task", "each task of a phase"), problems)
 
 
-def _assign(numbers: Sequence[str | None]) -> Labels:
-    """Label the tasks of a phase, or the phases of a plan, given the number each carries."""
+def _assign(
+    numbers: Sequence[str | None],
+    places: Sequence[Place],
+    words: tuple[str, str],
+    problems: Problems,
+) -> Labels:
+    """Label the tasks of a phase, or the phases of a plan, given the number each carries.
+
+    Report the numbers that are taken; `words` name such an item, and all of them.
+    """
     carried = {number for number in numbers if number is not None}
     labels: list[str | None] = []
     taken: set[str] = set()
@@ -102,7 +94,14 @@ def _assign(numbers: Sequence[str | None]) -> Labels:
             label = str(free)
             free += 1
         final.append(label)
-    return Labels(labels=tuple(final), doubled=frozenset(doubled), repeats=tuple(repeats))
+    for place in repeats:
+        problems.warn(
+            places[place],
+            "repeated-number",
+            f"The number {numbers[place]} is taken; this is {words[0]} {final[place]}.",
+            f"Give {words[1]} its own number.",
+        )
+    return Labels(labels=tuple(final), doubled=frozenset(doubled))
 
 
 def _leading(label: str) -> int:

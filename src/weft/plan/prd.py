@@ -200,12 +200,11 @@ def _resolved(fields: Fields, draft: _StoryDraft, by_id: Mapping[str, PlanTask])
             line, column = fields.place(node)
             references.append(Reference(to=meant, line=line, column=column))
         elif word:
-            close = fields.problems.closest(word, by_id, cutoff=0.6)
             fields.error(
                 node,
                 "unknown-task",
                 f"There is no story or subtask {shorten(word)!r}.",
-                f"Did you mean {close!r}?" if close else "Write the id of a story.",
+                fields.problems.suggest(word, by_id, "Write the id of a story."),
             )
     return replace(draft.task, depends=tuple(references))
 

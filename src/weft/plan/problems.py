@@ -72,6 +72,13 @@ class Problems:
         close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
         return close[0] if close else None
 
+    def suggest(
+        self, word: str, known: Collection[str], otherwise: str, cutoff: float = 0.6
+    ) -> str:
+        """Return a question for the known word that may be meant, or the other advice."""
+        close = self.closest(word, known, cutoff)
+        return f"Did you mean {close!r}?" if close else otherwise
+
     @property
     def failed(self) -> bool:
         return self._counts[Severity.ERROR] > 0

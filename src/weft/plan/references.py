@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -41,45 +40,44 @@ class TaskName(NamedTuple):
     named: bool  # whether the id is the author's
 
 
-class Found(NamedTuple):
+class NeedTarget(NamedTuple):
+    """A task or a whole phase."""
+
     task: str | None = None  # id
     phase: str | None = None  # label
 
 
-@dataclass(kw_only=True, slots=True)
 class Names:
     """The names of a plan's phases and tasks."""
 
-    phases: Sequence[PhaseName]
-    tasks: Sequence[TaskName]
-    doubled_phases: frozenset[str]
-    doubled_tasks: frozenset[tuple[str, str]]  # phase and number
-    _by_id: dict[str, str] = field(init=False)
-    _by_place: dict[tuple[str, str], str] = field(init=False)
-    _by_label: dict[str, list[str]] = field(init=False)
-    _by_phase: dict[str, list[str]] = field(init=False)
-    _by_text: dict[str, list[str]] = field(init=False)
-    _doubled: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._by_id = {task.id: task.id for task in self.tasks if task.named}
-        self._by_place = {(task.phase, task.label): task.id for task in self.tasks}
-        self._by_label = {}
-        self._by_phase = {phase.label: [] for phase in self.phases}
-        for task in self.tasks:
+    def __init__(
+        self,
+        phases: Sequence[PhaseName],
+        tasks: Sequence[TaskName],
+        doubled_phases: frozenset[str],
+        doubled_tasks: frozenset[tuple[str, str]],  # phase and number
+    ) -> None:
+        self._phases = phases
+        self._doubled_phases = doubled_phases
+        self._doubled_tasks = doubled_tasks
+        self._doubled = frozenset(number for _, number in doubled_tasks)
+        self._by_id = {task.id: task.id for task in tasks if task.named}
+        self._by_place = {(task.phase, task.label): task.id for task in tasks}
+        self._by_label: dict[str, list[str]] = {}
+        self._by_phase: dict[str, list[str]] = {phase.label: [] for phase in phases}
+        for task in tasks:
             self._by_label.setdefault(task.label, []).append(task.id)
             self._by_phase[task.phase].append(task.id)
-        self._by_text = {}
-        for phase in self.phases:
+        self._by_text: dict[str, list[str]] = {}
+        for phase in phases:
             for text in {_plain(text) for text in phase.texts if text}:
                 self._by_text.setdefault(text, []).append(phase.label)
-        self._doubled = frozenset(number for _, number in self.doubled_tasks)
 
     def find_phase(self, asked: NeedText, problems: Problems) -> str | None:
         """Return the label of the phase that is meant; None, reported, if it is unclear."""
         number = _PHASE_OR_NUMBER.fullmatch(asked.text[:_LONGEST])
         label = self._phase_by_number(_written(number[1])) if number else None
-        if label is not None and label not in self.doubled_phases:
+        if label is not None and label not in self._doubled_phases:
             return label
         meant = self._by_text.get(_plain(asked.text), [])
         if label is None and len(meant) == 1:
@@ -102,10 +100,10 @@ class Names:
             self._report_unknown_phase(asked, problems)
         return None
 
-    def find_task(self, asked: NeedText, phase: str, problems: Problems) -> Found | None:
+    def find_task(self, asked: NeedText, phase: str, problems: Problems) -> NeedTarget | None:
         """Return the task, or the whole phase, that a task of `phase` refers to."""
         if asked.text in self._by_id:
-            return Found(task=asked.text)
+            return NeedTarget(task=asked.text)
         short = asked.text[:_LONGEST]
         if place := _TASK_OF_PHASE.fullmatch(short):
             label = self._phase_by_number(_written(place[1]))
@@ -115,32 +113,34 @@ class Names:
             return self._task_near(phase, _written(number[1]), asked, problems)
         elif _PHASE.fullmatch(short) or _plain(short) in self._by_text:
             label = self.find_phase(asked, problems)
-            return Found(phase=label) if label is not None else None
+            return NeedTarget(phase=label) if label is not None else None
         self._report_unknown_task(asked, phase, problems)
         return None
 
-    def _task_of(self, phase: str, label: str, asked: NeedText, problems: Problems) -> Found | None:
+    def _task_of(
+        self, phase: str, label: str, asked: NeedText, problems: Problems
+    ) -> NeedTarget | None:
         """Find a task by phase and number."""
-        if phase in self.doubled_phases or (phase, label) in self.doubled_tasks:
+        if phase in self._doubled_phases or (phase, label) in self._doubled_tasks:
             _report_doubled(asked, problems)
             return None
         if (phase, label) in self._by_place:
-            return Found(task=self._by_place[phase, label])
+            return NeedTarget(task=self._by_place[phase, label])
         self._report_unknown_task(asked, phase, problems)
         return None
 
     def _task_near(
         self, phase: str, label: str, asked: NeedText, problems: Problems
-    ) -> Found | None:
+    ) -> NeedTarget | None:
         """Find a task by number alone: in this phase, else in the whole plan if it is unique."""
-        if (phase, label) in self.doubled_tasks:
+        if (phase, label) in self._doubled_tasks:
             _report_doubled(asked, problems)
             return None
         if (phase, label) in self._by_place:
-            return Found(task=self._by_place[phase, label])
+            return NeedTarget(task=self._by_place[phase, label])
         same = self._by_label.get(label, [])
         if len(same) == 1 and label not in self._doubled:
-            return Found(task=same[0])
+            return NeedTarget(task=same[0])
         if same:
             problems.error(
                 asked.at,
@@ -157,31 +157,27 @@ class Names:
         """Return the phase with this label, or else the phase at this place."""
         if number in self._by_phase:
             return number
-        if number.isdigit() and 0 < int(number) <= len(self.phases):
-            return self.phases[int(number) - 1].label
+        if number.isdigit() and 0 < int(number) <= len(self._phases):
+            return self._phases[int(number) - 1].label
         return None
 
     def _report_unknown_phase(self, asked: NeedText, problems: Problems) -> None:
-        close = problems.closest(_plain(asked.text), self._by_text, cutoff=0.6)
+        known = f"The plan has the phases {_listed(self._by_phase)}."
         problems.error(
             asked.at,
             "unknown-phase",
             f"There is no phase {shorten(asked.text)!r}.",
-            f"Did you mean {close!r}?"
-            if close
-            else f"The plan has the phases {_listed(self._by_phase)}.",
+            problems.suggest(_plain(asked.text), self._by_text, known),
         )
 
     def _report_unknown_task(self, asked: NeedText, phase: str, problems: Problems) -> None:
-        close = problems.closest(asked.text, self._by_id, cutoff=0.6)
+        known = f"phase {phase} has {_listed(self._by_phase.get(phase, []))}."
+        forms = f"Write task2, phase1/task2, 1.2 or an id; {known}"
         problems.error(
             asked.at,
             "unknown-task",
             f"There is no task {shorten(asked.text)!r}.",
-            f"Did you mean {close!r}?"
-            if close
-            else "Write task2, phase1/task2, 1.2 or an id; "
-            f"phase {phase} has {_listed(self._by_phase.get(phase, []))}.",
+            problems.suggest(asked.text, self._by_id, forms),
         )
 
 

@@ -1,47 +1,47 @@
--- The gate: what asks to land, what was checked, and how trunk moved.
+-- The gate: entries, verdicts, conflicts and landings.
 
 -- name: add_entry
--- Something asks to land.
+-- Add an entry.
 INSERT INTO entries (id, number, run, story, state, looked_at, base, tasks, work, needs, alone, at)
 SELECT :id, COALESCE(MAX(number), 0) + 1, :run, :story, 'queued', :looked_at, NULL, :tasks, :work,
        :needs, :alone, :at
 FROM entries;
 
 -- name: set_entry
--- A task asks to land as part of this.
+-- Record the entry that a task is part of.
 UPDATE tasks SET entry = :entry WHERE id = :id;
 
 -- name: entries
--- Everything that ever asked to land in a run.
+-- List every entry of a run, open or settled.
 SELECT * FROM entries WHERE run = :run ORDER BY number;
 
 -- name: entries_waiting
--- What asks to land and has not been settled.
+-- List the open entries of a run.
 SELECT * FROM entries WHERE run = :run AND state IN ('queued', 'landing') ORDER BY number;
 
 -- name: entries_named
--- Entries by their ids (the keys of a JSON object).
+-- List entries by their ids (the keys of a JSON object).
 SELECT * FROM entries WHERE id IN (SELECT key FROM json_each(:names)) ORDER BY number;
 
 -- name: entries_settled
--- How the latest entries of a run ended, the last one first.
+-- List the states of the latest settled entries of a run, the last first.
 SELECT state FROM entries
 WHERE run = :run AND state IN ('landed', 'rejected') ORDER BY number DESC LIMIT :most;
 
 -- name: entry
--- One entry.
+-- Read an entry.
 SELECT * FROM entries WHERE id = :id AND run = :run;
 
 -- name: set_entry_state
--- An entry lands or goes back.
+-- Set the state of an entry: it lands or goes back.
 UPDATE entries SET state = :state WHERE id = :id;
 
 -- name: set_entry_base
--- The gate has seen it, on this tip.
+-- Record the tip on which the gate first saw an entry.
 UPDATE entries SET base = :base WHERE run = :run AND state = 'queued' AND base IS NULL;
 
 -- name: add_verdict
--- One run of the checks has ended.
+-- Add the verdict of a check.
 INSERT INTO verdicts (run, number, base, combination, purpose, tree, check_id, commands, passed,
                       seconds, output, at)
 SELECT :run, COALESCE(MAX(number), 0) + 1, :base, :combination, :purpose, :tree, :check_id,
@@ -49,50 +49,50 @@ SELECT :run, COALESCE(MAX(number), 0) + 1, :base, :combination, :purpose, :tree,
 FROM verdicts WHERE run = :run;
 
 -- name: verdicts
--- All that was checked in a run, in the order it was.
+-- List the verdicts of a run in order.
 SELECT number, base, combination, purpose, tree, check_id, commands, passed, seconds FROM verdicts
 WHERE run = :run ORDER BY number;
 
 -- name: verdicts_on
--- What was checked in a run on these tips of trunk (the keys of a JSON object).
+-- List the verdicts of a run on these tips of trunk (the keys of a JSON object).
 SELECT number, base, combination, purpose, tree, check_id, commands, passed, seconds FROM verdicts
 WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY number;
 
 -- name: verdict_output
--- What one run of the checks printed.
+-- Read the output of a check.
 SELECT output FROM verdicts WHERE run = :run AND number = :number;
 
 -- name: failed_outputs
--- What the failed checks of a run printed.
+-- List the outputs of the failed checks of a run.
 SELECT number, output FROM verdicts WHERE run = :run AND NOT passed ORDER BY number;
 
 -- name: known_pass
--- A run of the checks, in any run, that a tree passed in one way. What was taken over is left out.
+-- Find a check, in any run, that a tree passed. Verdicts that were taken over are left out.
 SELECT output FROM verdicts
 WHERE tree = :tree AND check_id = :check_id AND passed AND seconds > 0 ORDER BY at LIMIT 1;
 
 -- name: other_verdict
--- Whether the same tree, checked in the same way, was found otherwise in this run.
+-- Find an opposite verdict of the same check on the same tree in this run.
 SELECT number FROM verdicts
 WHERE run = :run AND tree = :tree AND check_id = :check_id AND passed <> :passed LIMIT 1;
 
 -- name: add_conflict
--- An entry does not merge.
+-- Add an entry that does not merge.
 INSERT INTO conflicts (run, base, entry, others, report, at)
 VALUES (:run, :base, :entry, :others, :report, :at)
 ON CONFLICT (run, base, entry, others) DO NOTHING;
 
 -- name: conflicts
--- All that did not merge in a run.
+-- List the merge conflicts of a run.
 SELECT * FROM conflicts WHERE run = :run ORDER BY at, entry;
 
 -- name: conflicts_on
--- What did not merge in a run on these tips of trunk (the keys of a JSON object).
+-- List the merge conflicts of a run on these tips of trunk (the keys of a JSON object).
 SELECT * FROM conflicts
 WHERE run = :run AND base IN (SELECT key FROM json_each(:bases)) ORDER BY at, entry;
 
 -- name: add_landing
--- Trunk is about to move.
+-- Add the intent to move trunk.
 INSERT INTO landings
     (run, sequence, old, new, tree, entries, commits, revision, every_commit, state, at)
 SELECT :run, COALESCE(MAX(sequence), 0) + 1, :old, :new, :tree, :entries, :commits, :revision,
@@ -100,41 +100,41 @@ SELECT :run, COALESCE(MAX(sequence), 0) + 1, :old, :new, :tree, :entries, :commi
 FROM landings WHERE run = :run;
 
 -- name: open_landing
--- The landing of a run that was begun and not ended.
+-- Read the landing of a run that was begun and not ended.
 SELECT * FROM landings WHERE run = :run AND state = 'intended';
 
 -- name: landings
--- How trunk moved.
+-- List the landings of a run in order.
 SELECT * FROM landings WHERE run = :run ORDER BY sequence;
 
 -- name: last_landing
--- The number of the latest landing of a run.
+-- Return the number of the latest landing of a run.
 SELECT COALESCE(MAX(sequence), 0) AS value FROM landings WHERE run = :run;
 
 -- name: oldest_landing_seen
--- The landing that made the oldest tip on which an unsettled entry came.
+-- Return the landing that made the oldest tip on which an open entry came.
 SELECT MIN(COALESCE(l.sequence, 0)) AS value
 FROM entries e LEFT JOIN landings l ON l.run = :run AND l.new = e.base
 WHERE e.run = :run AND e.state IN ('queued', 'landing') AND e.base IS NOT NULL;
 
 -- name: landings_from
--- How trunk moved, from one landing on.
+-- List the landings of a run from a number on.
 SELECT * FROM landings WHERE run = :run AND sequence >= :sequence ORDER BY sequence;
 
 -- name: landed_tip
--- The commit to which the latest completed landing of a run moved trunk.
+-- Return the commit to which the latest completed landing of a run moved trunk.
 SELECT new FROM landings WHERE run = :run AND state = 'landed' ORDER BY sequence DESC LIMIT 1;
 
 -- name: end_landing
--- Trunk has moved.
+-- Record that trunk has moved.
 UPDATE landings SET state = 'landed' WHERE run = :run AND sequence = :sequence;
 
 -- name: block_run
--- The gate of a run waits for a person; empty: it goes on.
+-- Set the reason why the gate of a run waits for a person; empty: it continues.
 UPDATE runs SET blocked = :reason WHERE id = :run;
 
 -- name: entry_of_task
--- The open entry a task is part of.
+-- Find the open entry that a task is part of.
 SELECT e.* FROM tasks t JOIN entries e ON e.id = t.entry
 WHERE t.id = :task AND e.state IN ('queued', 'landing');
 

@@ -1,26 +1,26 @@
 -- Limits, use and penalties.
 
 -- name: limits
--- Every limit as it is set.
+-- List every limit as it is set.
 SELECT resource, capacity, owner FROM limits ORDER BY resource;
 
 -- name: ledger
--- All that a decision needs besides tasks and claims, at one moment and in one round trip:
+-- List all that a decision needs besides tasks and claims, in a single round trip:
 --   limit    a resource and its capacity
---   used     a resource and what the open leases take of it: the only source of truth for use
---   spent    a consumable and what ended leases used up of it
---   penalty  a provider, its level, since when, successes since
---   stopped  an agent nobody should start, and why
---   worker   one that has not left, with its host and agents; a member, with its tenant instead
+--   used     a resource and the amount that open leases hold: the only source of truth for use
+--   spent    a consumable and the amount that ended leases used
+--   penalty  a provider, its level, its start, and the successes since
+--   stopped  an agent that must not start, and the reason
+--   worker   a present worker, with its host and agents; a member, with its tenant instead
 --   repos    the repositories a worker can work on, if not any
---   held_up  the task that is first in order but cannot go, since which fence, whether reserved
+--   held_up  the first task in order that cannot start, its first fence, and if it is reserved
 --   turn     the tenants of the latest admissions, by fence
---   fence    the latest one
---   due      the earliest time at which something parked or offered comes back, or whom it prefers
---            has had its time
+--   fence    the latest fence
+--   due      the earliest time at which a parked or offered task comes back or a preference
+--            ends
 --   run      there are runs that wait for a place
 --   untested a run of which no agent starts before its base has passed a check
---   drained  since when nothing is admitted any more
+--   drained  the time at which admissions were stopped
 -- The cross join makes SQLite start from the open leases, which are few.
 SELECT 'limit' AS kind, resource AS name, capacity AS amount, CAST(NULL AS BIGINT) AS other,
        CAST(NULL AS DOUBLE PRECISION) AS at, owner AS text, CAST(NULL AS TEXT) AS more
@@ -74,20 +74,20 @@ INSERT INTO limits (resource, capacity, owner) VALUES (:resource, :capacity, :ow
 ON CONFLICT (resource) DO UPDATE SET capacity = excluded.capacity, owner = excluded.owner;
 
 -- name: drop_limit
--- Forget a limit: its owner is gone, or has none any more.
+-- Delete a limit whose owner is gone or no longer sets it.
 DELETE FROM limits WHERE resource = :resource;
 
 -- name: drop_limits_of
--- Forget all limits of an owner: a run that has ended, a host nobody works on.
+-- Delete all limits of an owner: a run that has ended, a host without workers.
 DELETE FROM limits WHERE owner = :owner;
 
 -- name: stop_agent
--- Nobody should start this agent before a person has looked.
+-- Stop an agent until a person resumes it.
 INSERT INTO stopped_agents (agent, reason, since) VALUES (:agent, :reason, :since)
 ON CONFLICT (agent) DO UPDATE SET reason = excluded.reason;
 
 -- name: resume_agent
--- A person has looked.
+-- Resume an agent.
 DELETE FROM stopped_agents WHERE agent = :agent;
 
 -- name: set_penalty
@@ -96,15 +96,15 @@ INSERT INTO penalties (provider, level, since, successes) VALUES (:provider, :le
 ON CONFLICT (provider) DO UPDATE SET level = excluded.level, since = excluded.since, successes = 0;
 
 -- name: count_success
--- A success with a penalised provider.
+-- Count a success with a penalised provider.
 UPDATE penalties SET successes = successes + 1 WHERE provider = :provider;
 
 -- name: units_taken
--- The numbers of a resource that open leases hold.
+-- List the numbered units of a resource that open leases hold.
 SELECT unit FROM lease_units WHERE resource = :resource;
 
 -- name: identity
--- The identity and recorded place of this store; no row before it has its first limits.
+-- Read the identity and recorded place of this store; no row before it has its first limits.
 SELECT identity, place FROM store WHERE identity <> '';
 
 -- name: set_place
@@ -132,21 +132,21 @@ UPDATE buckets SET repo = :new WHERE repo = :old;
 UPDATE claims SET repo = :new WHERE repo = :old;
 
 -- name: times
--- The times that workers present have agreed on, as JSON.
+-- Return the times that present workers have agreed on, as JSON.
 SELECT tuning AS value FROM store;
 
 -- name: set_times
--- Nobody else is at work: these times hold from now on.
+-- Set the times that workers agree on.
 UPDATE store SET tuning = :tuning;
 
 -- name: drained
--- Since when nothing is admitted any more; NULL: all goes on.
+-- Return the time at which admissions were stopped; NULL: they continue.
 SELECT drained AS value FROM store;
 
 -- name: set_drained
--- From now on nothing is admitted, or everything is again.
+-- Stop admissions, or let them continue.
 UPDATE store SET drained = :since;
 
 -- name: found_store
--- From now on the limits here are the truth.
+-- Give a new store its identity.
 UPDATE store SET identity = :identity WHERE identity = '';

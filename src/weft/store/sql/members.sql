@@ -1,7 +1,7 @@
--- Members of the swarm, what they hold and what they are told.
+-- Members of the swarm, the tasks they hold, messages and notices.
 
 -- name: join_swarm
--- A member joins, or joins again. What it has been told of, it still knows.
+-- Add a member, or bring it back. The notices it has confirmed stay confirmed.
 INSERT INTO workers (id, name, kind, host, boot, agents, heartbeat, seen, token, tenant, role,
                      is_lead, noticed)
 VALUES (:id, :name, 'api', '', '', :agents, 1, :now, :token, :tenant, :role, :is_lead, :noticed)
@@ -11,19 +11,19 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, agents = excluded.agents,
     departed = NULL;
 
 -- name: member_named
--- The member of a token that goes by this name, also if it has left.
+-- Find the member of a token with this name, even if it has left.
 SELECT id FROM workers WHERE token = :token AND name = :name ORDER BY departed IS NOT NULL, id;
 
 -- name: members_of
--- Who joined with a token and has not left.
+-- List the present members of a token.
 SELECT id FROM workers WHERE token = :token AND departed IS NULL ORDER BY id;
 
 -- name: some_of_token
--- Up to two present members of a token: enough to see whether it has exactly one.
+-- List up to two present members of a token: enough to see if there is exactly one.
 SELECT id FROM workers WHERE token = :token AND departed IS NULL ORDER BY name, id LIMIT 2;
 
 -- name: own_members_named
--- The present members of a token with this id or this name, the id first.
+-- List the present members of a token with this id or this name, the id first.
 SELECT id FROM (
     SELECT id, 0 AS place FROM workers
     WHERE id = :named AND token = :token AND departed IS NULL
@@ -33,19 +33,19 @@ SELECT id FROM (
 ORDER BY place, id LIMIT 2;
 
 -- name: members_called
--- Present members with this id or this name: all, or those that work for a tenant.
+-- List the present members with this id or this name: all, or those that work for a tenant.
 SELECT id, tenant FROM workers
 WHERE departed IS NULL AND token IS NOT NULL AND (id = :name OR name = :name)
   AND (CAST(:tenant AS TEXT) IS NULL OR tenant IS NULL OR tenant = :tenant) ORDER BY id;
 
 -- name: renew_of
--- Who is alive holds what it has.
+-- Renew the leases of members that gave a sign of life.
 UPDATE leases SET state = 'held', deadline = :deadline
 WHERE state <> 'released' AND kind = 'attempt'
   AND worker IN (SELECT key FROM json_each(:workers));
 
 -- name: held_by_members
--- What members hold; :worker is one of them, or NULL for all.
+-- List the tasks that members hold; :worker is a member, or NULL for all.
 SELECT l.worker, l.fence, l.task, l.attempt, l.deadline, t.name, a.ended
 FROM leases l CROSS JOIN workers w CROSS JOIN tasks t CROSS JOIN attempts a
 WHERE l.state <> 'released' AND l.kind = 'attempt' AND w.id = l.worker AND w.token IS NOT NULL
@@ -54,23 +54,23 @@ WHERE l.state <> 'released' AND l.kind = 'attempt' AND w.id = l.worker AND w.tok
 ORDER BY +l.fence;
 
 -- name: offers_of
--- Offers that members have not answered; :worker is one of them, or NULL for all.
+-- List the offers that members have not answered; :worker is a member, or NULL for all.
 SELECT id, offered_to FROM tasks
 WHERE until IS NOT NULL AND state = 'offered'
   AND (CAST(:worker AS TEXT) IS NULL OR offered_to = :worker)
 ORDER BY +id;
 
 -- name: set_noticed
--- A member knows of everything up to an event.
+-- Record the last event that a member knows.
 UPDATE workers SET noticed = :event WHERE id = :worker AND noticed < :event;
 
 -- name: noticed
--- The last event a member knows of.
+-- Return the last event that a member knows.
 SELECT noticed AS value FROM workers WHERE id = :worker;
 
 -- name: ends_since
--- What may be the end of a task that a member sent, or, told to a lead, of any of its tenant;
--- not of those it worked on itself.
+-- List the events that may end a task which a member sent, or, for a lead, any task of its tenant;
+-- tasks that it worked on itself are left out.
 SELECT e.id, e.at, e.kind, e.data, t.id AS task, t.name, t.reason, t.result
 FROM events e CROSS JOIN tasks t
 WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_approved',
@@ -84,62 +84,62 @@ WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_appr
 ORDER BY e.id LIMIT :most;
 
 -- name: add_message
--- A word to a task or a member, with the next number.
+-- Add a message to a task or a member, with the next number.
 INSERT INTO messages (id, to_task, to_worker, sender, text, at)
 SELECT COALESCE(MAX(id), 0) + 1, CAST(:to_task AS BIGINT), CAST(:to_worker AS TEXT),
        CAST(:sender AS TEXT), CAST(:text AS TEXT), CAST(:now AS DOUBLE PRECISION)
 FROM messages;
 
 -- name: last_message
--- The number of the newest message.
+-- Return the number of the newest message.
 SELECT COALESCE(MAX(id), 0) AS value FROM messages;
 
 -- name: messages_to_task
--- What a task has not confirmed.
+-- List the messages that a task has not confirmed.
 SELECT * FROM messages
 WHERE delivered IS NULL AND to_task IS NOT NULL AND to_task = :to ORDER BY id LIMIT :most;
 
 -- name: messages_to_worker
--- What a member has not confirmed.
+-- List the messages that a member has not confirmed.
 SELECT * FROM messages
 WHERE delivered IS NULL AND to_worker IS NOT NULL AND to_worker = :to ORDER BY id LIMIT :most;
 
 -- name: messages_to_tasks
--- What several tasks (the keys of a JSON object) have not confirmed.
+-- List the messages that several tasks (the keys of a JSON object) have not confirmed.
 SELECT * FROM messages
 WHERE delivered IS NULL AND to_task IS NOT NULL
   AND to_task IN (SELECT CAST(key AS BIGINT) FROM json_each(:tasks)) ORDER BY id LIMIT :most;
 
 -- name: confirm_to_task
--- A task knows what it was told, up to one message.
+-- Confirm the messages to a task up to a number.
 UPDATE messages SET delivered = :now
 WHERE delivered IS NULL AND to_task IS NOT NULL AND to_task = :to AND id <= :upto;
 
 -- name: confirm_to_worker
--- A member knows what it was told, up to one message.
+-- Confirm the messages to a member up to a number.
 UPDATE messages SET delivered = :now
 WHERE delivered IS NULL AND to_worker IS NOT NULL AND to_worker = :to AND id <= :upto;
 
 -- name: absent
--- Which of several workers (the keys of a JSON object) are not present.
+-- List those of several workers (the keys of a JSON object) that are not present.
 SELECT k.key AS id FROM json_each(:workers) k LEFT JOIN workers w ON w.id = k.key
 WHERE COALESCE(w.kind, '') = '' OR w.departed IS NOT NULL;
 
 -- name: swarm_heads
--- What kinds of tasks are ready for members.
+-- List the kinds of tasks that are ready for members.
 SELECT DISTINCT b.tenant, b.agent, b.pinned FROM buckets b
 WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND EXISTS (
     SELECT 1 FROM tasks v WHERE v.bucket = b.id AND v.head AND v.aside IS NULL);
 
 -- name: ready_for_member
--- The agents that ready tasks ask for, of tasks that a member could be given.
+-- List the agents that ready tasks ask for, of tasks that a member could be given.
 SELECT DISTINCT b.agent FROM buckets b
 WHERE SUBSTR(b.repo, 1, 6) = 'swarm:' AND (b.pinned IS NULL OR b.pinned = :member)
   AND (CAST(:tenant AS TEXT) IS NULL OR b.tenant = :tenant)
   AND EXISTS (SELECT 1 FROM tasks v WHERE v.bucket = b.id AND v.head);
 
 -- name: members_addressed
--- Members for whom there are messages, or for tasks they hold.
+-- List the members with messages to them, or to tasks they hold.
 SELECT to_worker AS id FROM messages WHERE delivered IS NULL AND to_worker IS NOT NULL
 UNION
 SELECT l.worker FROM messages m CROSS JOIN leases l
@@ -147,37 +147,37 @@ WHERE m.delivered IS NULL AND m.to_task IS NOT NULL
   AND l.task = m.to_task AND l.state <> 'released';
 
 -- name: ends_after
--- Of what may be the end of a task after an event: who sent it, and whose it is.
+-- List the senders and tenants of tasks that may have ended after an event.
 SELECT DISTINCT t.created_by, t.tenant FROM events e CROSS JOIN tasks t
 WHERE e.id > :after AND e.kind IN ('attempt_finished', 'task_landed', 'task_approved',
     'task_cancelled', 'task_skipped', 'task_evicted')
   AND t.id = e.task;
 
 -- name: members_waiting
--- Some members (the keys of a JSON object), with the slots they have. The outer join makes
--- PostgreSQL look them up one by one; it would rather compare each with each.
+-- List several members (the keys of a JSON object), with their slots. The outer join makes
+-- PostgreSQL look them up by key; it would rather compare each with each.
 SELECT w.id, w.agents, w.tenant, w.is_lead, m.capacity
 FROM json_each(:workers) k LEFT JOIN workers w ON w.id = k.key
 LEFT JOIN limits m ON m.resource = 'worker:' || k.key
 WHERE COALESCE(w.kind, '') = 'api' AND w.departed IS NULL;
 
 -- name: slots_used
--- How many slots those who hold something use.
+-- Count the used slots of every member that holds a task.
 SELECT l.worker, CAST(SUM(c.amount) AS BIGINT) AS used FROM leases l CROSS JOIN lease_costs c
 WHERE l.state <> 'released' AND c.fence = l.fence AND c.resource = 'worker:' || l.worker
 GROUP BY l.worker;
 
 -- name: senders_among
--- Those of some senders (the keys of a JSON object) that ever sent a task.
+-- List those of several senders (the keys of a JSON object) that ever sent a task.
 SELECT k.key AS sender FROM json_each(:senders) k
 WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.created_by = k.key);
 
 -- name: sent_by
--- The latest tasks that somebody sent, latest first.
+-- List the latest tasks of a sender, latest first.
 SELECT * FROM tasks WHERE created_by = :sender ORDER BY id DESC LIMIT :most;
 
 -- name: ends_of_sent
--- What may be the end of a task that somebody sent.
+-- List the events that may end a task of a sender.
 SELECT e.id, e.at, e.kind, e.data, t.id AS task, t.name, t.reason, t.result
 FROM tasks t CROSS JOIN events e
 WHERE t.created_by = :sender AND e.task = t.id AND e.id > :after
@@ -186,7 +186,7 @@ WHERE t.created_by = :sender AND e.task = t.id AND e.id > :after
 ORDER BY e.id;
 
 -- name: open_lead
--- The latest task of a lead that has not ended.
+-- Find the latest task of a lead that has not ended.
 SELECT MAX(id) AS id FROM tasks
 WHERE stage = 'lead' AND run IS NULL AND repo = :repo AND agent = :agent
   AND tenant = :tenant AND state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')

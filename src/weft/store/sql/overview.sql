@@ -1,12 +1,12 @@
--- Looking: what people ask about many tasks at once.
+-- Overviews: lists of many tasks for people.
 
 -- name: unended_runs
--- Runs that have not ended, oldest first.
+-- List the runs that have not ended, oldest first.
 SELECT id, state, submitted, blocked FROM runs WHERE state <> 'ended' ORDER BY submitted, id;
 
 -- name: counts_by_run
--- How many tasks of each run that has not ended are in each state, and how many ad-hoc ones
--- wait. What nobody does, barriers and stories, is left out. Here and below a cross join makes
+-- Count the tasks in each state of every run that has not ended, and the waiting ad-hoc tasks.
+-- Barriers and stories are left out: no agent does them. Here and below a cross join makes
 -- SQLite start from the runs, which are few.
 SELECT t.run, t.state, COUNT(*) AS tasks FROM runs r CROSS JOIN tasks t
 WHERE r.state <> 'ended' AND t.run = r.id AND t.agent IS NOT NULL GROUP BY t.run, t.state
@@ -23,9 +23,9 @@ WHERE t.run = r.id AND t.agent IS NOT NULL
 GROUP BY r.id, r.submitted, t.state ORDER BY r.submitted DESC, r.id;
 
 -- name: tasks_at_work
--- Tasks that people look for, those that need a person first: all that is neither waiting,
--- ready nor ended, and of these what is asked of a person (which claims no files, and so is
--- always the head of its line) and what others wait for in vain.
+-- List the tasks that are neither waiting, ready nor ended, those that need a person first; also
+-- the ready tasks that ask a person (they claim no files, and so are always the heads of their
+-- lines), and the tasks that ended without success while other tasks wait for them.
 SELECT t.id, t.run, t.name, t.state, t.since, t.reason, t.until, t.agent, t.stage, t.offered_to,
        t.attempt, t.text, t.request, a.started, a.ended, a.worker
 FROM (
@@ -49,36 +49,36 @@ ORDER BY CASE t.state WHEN 'running' THEN 1 WHEN 'gating' THEN 2 WHEN 'offered' 
 LIMIT :most;
 
 -- name: leases_at_work
--- The attempts and checks under way, each with its run; '': of none.
+-- List the attempts and checks under way, each with its run; '': without a run.
 SELECT l.task, CASE WHEN l.kind = 'check' THEN l.holder ELSE COALESCE(t.run, '') END AS run
 FROM leases l LEFT JOIN tasks t ON t.id = l.task
 WHERE l.state <> 'released' AND l.kind IN ('attempt', 'check');
 
 -- name: runs_coming_back
--- Runs with tasks that time brings back.
+-- List the runs with tasks that time brings back.
 SELECT DISTINCT run FROM tasks
 WHERE state IN ('parked', 'offered') AND state NOT IN ('ready', 'running');
 
 -- name: runs_at_the_gate
--- Runs in which something asks to land.
+-- List the runs with open entries.
 SELECT DISTINCT run, state FROM entries WHERE state IN ('queued', 'landing');
 
 -- name: runs_with_more
--- Runs that have not ended, and have tasks that have not.
+-- List the runs that have not ended, and have tasks that have not.
 SELECT r.id FROM runs r WHERE r.state <> 'ended' AND EXISTS (
     SELECT 1 FROM tasks t WHERE t.run = r.id
       AND t.state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted'));
 
 -- name: ready_alike
--- Of every bucket the first of those that wait for the same claim, or for none.
+-- List of every bucket the first of the tasks that wait for the same claim, or for none.
 SELECT b.repo, b.run, b.tenant, b.demand, b.agent, b.pinned, b.gang, f.id, f.name, k.aside
 FROM (SELECT bucket, aside, MIN(id) AS id FROM tasks WHERE head GROUP BY bucket, aside) k
 JOIN buckets b ON b.id = k.bucket JOIN tasks f ON f.id = k.id
 ORDER BY f.id;
 
 -- name: tasks_for_people
--- Tasks that stand until a person does something; of the paused ones some may still have an
--- agent at work. What is asked of a person claims no files, and so is always the head of its line.
+-- List the tasks that wait for a person; some paused tasks may still have an agent at work. A
+-- task that asks a person claims no files, and so is always the head of its line.
 SELECT t.id, t.run, t.name, t.state, t.reason, t.text, t.request
 FROM (
     SELECT id FROM tasks
@@ -94,63 +94,63 @@ FROM (
 CROSS JOIN tasks t WHERE t.id = k.id ORDER BY t.id;
 
 -- name: stopped_agents
--- Agents nobody should start before a person has looked.
+-- List the agents that must not start before a person resumes them.
 SELECT agent, reason, since FROM stopped_agents ORDER BY agent;
 
 -- name: ready_tasks
--- All that the order of ready tasks depends on: of heads, and of who follows them.
+-- List the columns that the order of ready tasks depends on, of heads and of their followers.
 SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE head
 UNION ALL
 SELECT id, class, priority, path_seconds, submitted FROM tasks
 WHERE state = 'ready' AND NOT head;
 
 -- name: ready_tasks_of
--- The same of one tenant's.
+-- List the same columns of a tenant's ready tasks.
 SELECT id, class, priority, path_seconds, submitted FROM tasks WHERE head AND tenant = :tenant
 UNION ALL
 SELECT id, class, priority, path_seconds, submitted FROM tasks
 WHERE state = 'ready' AND NOT head AND tenant = :tenant;
 
 -- name: tasks_called
--- The tasks of a name in runs that have not ended.
+-- List the tasks of a name in runs that have not ended.
 SELECT t.* FROM runs r CROSS JOIN tasks t
 WHERE r.state <> 'ended' AND t.run = r.id AND t.name = :name ORDER BY t.id;
 
 -- name: tasks_called_before
--- The tasks of a name in runs that have ended, the latest runs first.
+-- List the tasks of a name in runs that have ended, the latest runs first.
 SELECT t.* FROM runs r CROSS JOIN tasks t
 WHERE r.state = 'ended' AND t.run = r.id AND t.name = :name ORDER BY r.submitted DESC, r.id;
 
 -- name: names
--- What the tasks of runs that have not ended are called, the latest runs first.
+-- List the names of the tasks of runs that have not ended, the latest runs first.
 SELECT t.id, t.run, t.name, t.state, r.submitted FROM runs r CROSS JOIN tasks t
 WHERE r.state <> 'ended' AND t.run = r.id AND t.agent IS NOT NULL ORDER BY r.submitted DESC, t.id;
 
 -- name: milestones_of_task
--- What happened to one task besides its admissions and what its agents said, oldest first.
+-- List the events of a task besides its admissions and the progress of agents, oldest first.
 SELECT id, at, kind, run, task, data FROM events
 WHERE task = :task AND kind <> 'task_admitted' AND kind <> 'progress' ORDER BY id;
 
 -- name: open_entries
--- All that asks to land, by run, in order of arrival.
+-- List the open entries, by run, in order of arrival.
 SELECT * FROM entries WHERE state IN ('queued', 'landing') ORDER BY run, number;
 
 -- name: costs_of_run
--- What the attempts at each task of a run took, by agent.
+-- List the costs of the attempts at each task of a run, by agent.
 SELECT t.id AS task, t.name, a.agent, COUNT(*) AS attempts, CAST(SUM(a.tokens) AS BIGINT) AS tokens,
        CAST(SUM(a.micro_usd) AS BIGINT) AS micro_usd
 FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run = :run
 GROUP BY t.id, t.name, a.agent ORDER BY t.id, a.agent;
 
 -- name: costs_of_the_rest
--- The same of tasks that belong to no run.
+-- List the same costs of tasks that belong to no run.
 SELECT t.id AS task, t.name, a.agent, COUNT(*) AS attempts, CAST(SUM(a.tokens) AS BIGINT) AS tokens,
        CAST(SUM(a.micro_usd) AS BIGINT) AS micro_usd
 FROM tasks t JOIN attempts a ON a.task = t.id WHERE t.run IS NULL
 GROUP BY t.id, t.name, a.agent ORDER BY t.id, a.agent;
 
 -- name: budget
--- A consumable: how much there may be of it, what ended leases used, what open ones reserve.
+-- Read a consumable: its limit, the use of ended leases, the reservations of open leases.
 SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
        COALESCE((SELECT s.total FROM spending s WHERE s.resource = :resource
                  ORDER BY s.number DESC LIMIT 1), 0) AS spent,
@@ -159,7 +159,7 @@ SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
                 0) AS reserved;
 
 -- name: costs_by_agent
--- What the attempts of each agent took.
+-- List the costs of the attempts of each agent.
 SELECT agent, CAST(SUM(tokens) AS BIGINT) AS tokens,
        CAST(SUM(micro_usd) AS BIGINT) AS micro_usd FROM attempts
 GROUP BY agent ORDER BY agent;

@@ -1,22 +1,22 @@
 -- Tokens, and replies to requests that may be sent again.
 
 -- name: add_token
--- A new token.
+-- Add a token.
 INSERT INTO tokens (id, hash, name, scopes, tenant, fence, agents, created, expires)
 VALUES (:id, :hash, :name, :scopes, :tenant, :fence, :agents, :created, :expires);
 
 -- name: token
--- One token, with the lease of the attempt it was made for.
+-- Read a token, with the lease of the attempt it was made for.
 SELECT t.*, l.task AS lease_task, l.state AS lease_state
 FROM tokens t LEFT JOIN leases l ON l.fence = t.fence WHERE t.id = :id;
 
 -- name: tokens
--- All tokens but those made for attempts, oldest first.
+-- List all tokens but those made for attempts, oldest first.
 SELECT t.*, NULL AS lease_task, NULL AS lease_state
 FROM tokens t WHERE t.fence IS NULL ORDER BY t.created, t.id;
 
 -- name: tokens_after
--- A page of them in the same order, after one of them or from the first.
+-- List a page of tokens in the same order, after a token or from the first.
 SELECT t.*, NULL AS lease_task, NULL AS lease_state FROM tokens t
 WHERE t.fence IS NULL
   AND (CAST(:after AS TEXT) IS NULL
@@ -24,28 +24,28 @@ WHERE t.fence IS NULL
 ORDER BY t.created, t.id LIMIT :most;
 
 -- name: revoke_token
--- A token is good for nothing from now on.
+-- Revoke a token.
 UPDATE tokens SET revoked = :now WHERE id = :id AND revoked IS NULL;
 
 -- name: hand_over_tokens
--- An attempt goes on under another fence, and so do its agent's tokens.
+-- Pass the tokens of an attempt to its new fence.
 UPDATE tokens SET fence = :fence WHERE fence = :old;
 
 -- name: reply
--- What was answered to a request with this key.
+-- Find the reply to a request with this key.
 SELECT request, status, body, at FROM replies WHERE token = :token AND key = :key;
 
 -- name: keep_reply
--- A request with this key is being answered, or was answered so.
+-- Reserve a request with this key, or keep its reply.
 INSERT INTO replies (token, key, request, status, body, at)
 VALUES (:token, :key, :request, :status, :body, :now)
 ON CONFLICT (token, key) DO UPDATE SET request = excluded.request, status = excluded.status,
     body = excluded.body, at = excluded.at;
 
 -- name: drop_reply
--- It was not answered, and may be tried again.
+-- Delete the reservation of a request without a reply: it may be tried again.
 DELETE FROM replies WHERE token = :token AND key = :key;
 
 -- name: forget_replies
--- Nobody asks again after so long.
+-- Delete the replies that are too old to be asked for.
 DELETE FROM replies WHERE at < :before;
