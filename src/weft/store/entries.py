@@ -44,14 +44,21 @@ def enter_story(tx: Transaction, story: Row, *, looked_at: bool, now: float) -> 
 
 
 def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
-    """Queue the subtasks that waited at the gate for a sibling which left it, or for the story.
+    """Queue the other subtasks of a story without the subtask that left the gate, if all can
+    land."""
+    for row in _without_entry(tx, family(tx, story), story)[:1]:
+        enter(tx, row, now=now)
 
-    They are queued together if all can land, or each by itself if the story has ended.
-    """
-    for row in tx.all("family", story=story):
-        waits = row["id"] != story and row["state"] == State.GATING
-        if waits and tx.one("entry_of_task", task=row["id"]) is None:
-            enter(tx, row, now=now)
+
+def enter_each(tx: Transaction, story: int, *, now: float) -> None:
+    """Queue each subtask of an ended story that waited for its siblings."""
+    for row in _without_entry(tx, tx.all("family", story=story), story):
+        enter(tx, row, now=now)
+
+
+def _without_entry(tx: Transaction, rows: Sequence[Row], story: int) -> list[Row]:
+    waiting = [row for row in rows if row["id"] != story and row["state"] == State.GATING]
+    return [row for row in waiting if tx.one("entry_of_task", task=row["id"]) is None]
 
 
 def _add(

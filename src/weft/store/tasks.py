@@ -16,7 +16,7 @@ from weft.paths import conflicts
 from weft.store import ready, row_records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
-from weft.store.entries import back_to_its_maker, enter_rest, landing_tasks, set_stage
+from weft.store.entries import back_to_its_maker, enter_each, landing_tasks, set_stage
 from weft.store.store import reads, writes
 from weft.words import state_word
 
@@ -226,7 +226,7 @@ def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) ->
         led_to=None,
     )
     tx.event(f"task_{state}", row, now=now, reason=reason)
-    enter_rest(tx, row["id"], now=now)
+    enter_each(tx, row["id"], now=now)
     if state is State.SKIPPED:
         ready.settle_dependents(tx, row["id"], now=now)
     elif row["state"] == State.GATING:
