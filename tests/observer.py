@@ -100,24 +100,24 @@ class Observer:
 
     def _all_of_postgres(self) -> dict[str, list[Row]]:
         """One statement, which is one moment and one round trip."""
-        found: dict[str, list[Row]] = {table: [] for table in TABLES}
+        rows: dict[str, list[Row]] = {table: [] for table in TABLES}
         question = " UNION ALL ".join(
             f"SELECT '{table}' AS name, row_to_json(t)::text AS row FROM {table} t"
             for table in TABLES
         )
         for row in self._postgres.execute(question.encode()):
-            found[row["name"]].append(json.loads(row["row"]))
-        return _in_order(found)
+            rows[row["name"]].append(json.loads(row["row"]))
+        return _in_order(rows)
 
     def close(self) -> None:
         (self._sqlite or self._postgres).close()
 
 
-def _in_order(found: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    """Equal rows give equal lists."""
-    for rows in found.values():
+def _in_order(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """Sort the rows of each table, so that equal rows give equal lists."""
+    for rows in tables.values():
         rows.sort(key=lambda row: str([*row.values()]))
-    return found
+    return tables
 
 
 @dataclass
@@ -182,14 +182,14 @@ class Picture:
         names = sorted(set(alive))
         begun = {f"{row['task']}.{row['number']}" for row in self.tables["attempts"]}
         held = {f"{row['task']}.{row['attempt']}" for row in self.open_leases}
-        found = [
-            f"6: attempt {one} runs without a lease"
-            for one in names
-            if one in begun and one not in held
+        breaches = [
+            f"6: attempt {name} runs without a lease"
+            for name in names
+            if name in begun and name not in held
         ]
-        tasks = Counter(one.partition(".")[0] for one in names if not one.startswith("check."))
+        tasks = Counter(name.partition(".")[0] for name in names if not name.startswith("check."))
         twice = [task for task, number in tasks.items() if number > 1]
-        return found + [f"12: task {task} runs twice: {names}" for task in twice]
+        return breaches + [f"12: task {task} runs twice: {names}" for task in twice]
 
     def nominal(self) -> dict[str, int]:
         """Limits, with those that penalised providers have by default."""
@@ -223,29 +223,29 @@ class Picture:
     def _ownership(self) -> list[str]:
         tasks = [row["task"] for row in self.open_leases if row["task"] is not None]
         doubled = {task for task in tasks if tasks.count(task) > 1}
-        found = [f"12: task {task} has two open leases" for task in doubled]
+        breaches = [f"12: task {task} has two open leases" for task in doubled]
         running = {row["id"] for row in self.tables["tasks"] if row["state"] == "running"}
-        found += [f"14: task {task} runs without a lease" for task in running - set(tasks)]
+        breaches += [f"14: task {task} runs without a lease" for task in running - set(tasks)]
         going_on = {row["task"] for row in self.tables["attempts"] if row["ended"] is None}
-        found += [f"14: {task} runs, but its attempt ended" for task in running - going_on]
-        return found
+        breaches += [f"14: {task} runs, but its attempt ended" for task in running - going_on]
+        return breaches
 
     def _claims(self) -> list[str]:
-        found = []
+        breaches = []
         tasks = self.tasks
-        for one, other in combinations(self.tables["claims"], 2):
-            kin = {tasks[one["task"]]["story"] == other["task"]}
-            kin.add(tasks[other["task"]]["story"] == one["task"])
+        for first, second in combinations(self.tables["claims"], 2):
+            kin = {tasks[first["task"]]["story"] == second["task"]}
+            kin.add(tasks[second["task"]]["story"] == first["task"])
             if (
-                one["task"] != other["task"]
-                and one["repo"] == other["repo"]
+                first["task"] != second["task"]
+                and first["repo"] == second["repo"]
                 and True not in kin
-                and _conflict(one["pattern"], other["pattern"])
+                and _conflict(first["pattern"], second["pattern"])
             ):
-                found.append(f"16: {one} and {other} intersect")
-        found += [*self._waiting_holders(), *self._unclaimed()]
+                breaches.append(f"16: {first} and {second} intersect")
+        breaches += [*self._waiting_holders(), *self._unclaimed()]
         over = TERMINAL | {"blocked"}
-        return found + [
+        return breaches + [
             f"16: {row} outlived its task"
             for row in self.tables["claims"]
             if tasks[row["task"]]["state"] in over
@@ -274,25 +274,25 @@ class Picture:
         ]
 
     def _attempts(self) -> list[str]:
-        found = []
+        breaches = []
         numbers: dict[int, list[int]] = {}
         for row in self.tables["attempts"]:
             numbers.setdefault(row["task"], []).append(row["number"])
         for task, seen in numbers.items():
             if sorted(seen) != list(range(1, len(seen) + 1)):
-                found.append(f"12: attempts of {task} are numbered {sorted(seen)}")
-        return found
+                breaches.append(f"12: attempts of {task} are numbered {sorted(seen)}")
+        return breaches
 
     def _units(self) -> list[str]:
         units = [(row["resource"], row["unit"]) for row in self.tables["lease_units"]]
         open_fences = {row["fence"] for row in self.open_leases}
-        found = [f"1: unit {unit} is held twice" for unit in units if units.count(unit) > 1]
+        breaches = [f"1: unit {unit} is held twice" for unit in units if units.count(unit) > 1]
         stray = [row for row in self.tables["lease_units"] if row["fence"] not in open_fences]
-        found += [
+        breaches += [
             f"1: a unit of {row['resource']} outlived its fence {row['fence']}" for row in stray
         ]
         given = Counter((row["fence"], row["resource"]) for row in self.tables["lease_units"])
-        return found + [
+        return breaches + [
             f"1: fence {row['fence']} has {given[row['fence'], row['resource']]} units of {row}"
             for row in self.open_costs
             if row["resource"].endswith("/port")
@@ -301,7 +301,7 @@ class Picture:
 
     def _ready_index(self) -> list[str]:
         """Nothing that is ready may be hidden: silent-queue-stall."""
-        found = []
+        breaches = []
         claiming = {row["task"] for row in self.tables["claims"]}
         holders = claiming | {r["task"] for r in self.tables["reservation"] if r["reserved"]}
         heads: dict[tuple[int, str], int] = {}
@@ -309,27 +309,33 @@ class Picture:
         buckets = {row["id"] for row in self.tables["buckets"]}
         for row in ready:
             if row["bucket"] not in buckets:
-                found.append(f"stall: task {row['id']} is in no bucket")
+                breaches.append(f"stall: task {row['id']} is in no bucket")
             if row["line"] is None and not row["head"]:
-                found.append(f"stall: task {row['id']} stands in no line and is no head")
+                breaches.append(f"stall: task {row['id']} stands in no line and is no head")
             if row["head"] and row["line"] is not None:
                 heads[row["bucket"], row["line"]] = row["id"]
             if row["aside"] is not None and not self._lets_wait(row, holders):
-                found.append(f"stall: task {row['id']} waits for {row['aside']}, who holds nothing")
+                breaches.append(
+                    f"stall: task {row['id']} waits for {row['aside']}, who holds nothing"
+                )
         wants = {(row["bucket"], row["task"]) for row in self.tables["wants"]}
         wanting = {
             (row["bucket"], row["id"])
             for row in ready
             if row["run"] and json.loads(row["files"]) and row["id"] not in claiming
         }
-        found += [f"order: {one} is not known by its files" for one in wanting - wants]
-        found += [f"order: {one} is known by files though not ready" for one in wants - wanting]
+        breaches += [f"order: {task} is not known by its files" for task in wanting - wants]
+        breaches += [
+            f"order: {task} is known by files though not ready" for task in wants - wanting
+        ]
         for row in ready:
             if row["line"] is not None and (row["bucket"], row["line"]) not in heads:
-                found.append(f"stall: the line of task {row['id']} has no head")
+                breaches.append(f"stall: the line of task {row['id']} has no head")
             if row["line"] is not None and row["line"] not in json.loads(row["files"]):
-                found.append(f"stall: task {row['id']} stands in line for a file it does not want")
-        return found + [
+                breaches.append(
+                    f"stall: task {row['id']} stands in line for a file it does not want"
+                )
+        return breaches + [
             f"14: task {row['id']} is {row['state']} but among the ready"
             for row in self.tables["tasks"]
             if row["state"] != "ready" and (row["head"] or row["bucket"] is not None)
@@ -337,9 +343,9 @@ class Picture:
 
     def _lets_wait(self, row: Row, holders: set[int]) -> bool:
         """Whether who a task stands aside for holds files, or goes before it by plan order."""
-        other = self.tasks[row["aside"]]
-        earlier = other["state"] == "ready" and other["bucket"] == row["bucket"]
-        return row["aside"] in holders or (earlier and other["id"] < row["id"])
+        holder = self.tasks[row["aside"]]
+        earlier = holder["state"] == "ready" and holder["bucket"] == row["bucket"]
+        return row["aside"] in holders or (earlier and holder["id"] < row["id"])
 
 
 @dataclass
@@ -357,8 +363,8 @@ class Reference:
             group for group in self._groups() if self._fits(group) and not self._ahead(group)
         ]
         yielding = fairness.must_yield(self._turns(), self.tuning)
-        others = [group for group in admissible if group[0]["tenant"] != yielding]
-        best = min(others or admissible, key=lambda group: self._rank(group[0]), default=None)
+        rest = [group for group in admissible if group[0]["tenant"] != yielding]
+        best = min(rest or admissible, key=lambda group: self._rank(group[0]), default=None)
         return None if best is None else {row["id"] for row in best}
 
     def _turns(self) -> list[str]:
@@ -408,8 +414,8 @@ class Reference:
         mine = [file for row in group for file in json.loads(row["files"])]
         whole = mine + self._files(self._kin(group))
         turn = self._turn(group)
-        for other in self._groups():
-            for row in other:
+        for rival in self._groups():
+            for row in rival:
                 kin = row["story"] in stories
                 if (
                     row["run"] == group[0]["run"]
@@ -417,19 +423,19 @@ class Reference:
                     and (kin or not among_kin)
                     and (self._rank(row)[:4], row["id"]) < turn
                     and any(
-                        _conflict(one, file)
-                        for one in json.loads(row["files"])
+                        _conflict(wanted, file)
+                        for wanted in json.loads(row["files"])
                         for file in (mine if kin else whole)
                     )
-                    and self._fits_somewhere(other)
-                    and not self._waits_for(other, "parked", "paused")
+                    and self._fits_somewhere(rival)
+                    and not self._waits_for(rival, "parked", "paused")
                 ):
                     return True
         return False
 
     def _fits_somewhere(self, group: list[Row]) -> bool:
         present = [w["id"] for w in self.picture.tables["workers"] if w["departed"] is None]
-        return any(self._has_room(group, one) for one in present)
+        return any(self._has_room(group, place) for place in present)
 
     def _has_room(self, group: list[Row], worker: str) -> bool:
         place = next(w for w in self.picture.tables["workers"] if w["id"] == worker)
@@ -468,18 +474,18 @@ class Reference:
         claims = self.picture.tables["claims"]
         held = [row["pattern"] for row in claims if row["task"] not in own]
         wanted = [file for row in group for file in json.loads(row["files"])]
-        if any(conflicts(one, other) for one in held for other in wanted):
+        if any(conflicts(pattern, file) for pattern in held for file in wanted):
             return False
         kin = self._kin(group)
         if kin:  # the whole story's files, or nothing
             ids = {row["id"] for row in kin}
             wanted += self._files(kin)
-            others = [row["pattern"] for row in claims if row["task"] not in ids]
-            if any(conflicts(one, other) for one in others for other in self._files(kin)):
+            foreign = [row["pattern"] for row in claims if row["task"] not in ids]
+            if any(conflicts(pattern, file) for pattern in foreign for file in self._files(kin)):
                 return False
         if kept:
             reserved = self._files([*kept, *self._kin(kept)])
-            return not any(conflicts(one, other) for one in reserved for other in wanted)
+            return not any(conflicts(pattern, file) for pattern in reserved for file in wanted)
         return True
 
     def _files(self, rows: list[Row]) -> list[str]:
@@ -509,7 +515,7 @@ class Reference:
             for group in self._groups():
                 if (
                     row["reserved"]
-                    and row["task"] in {one["id"] for one in group}
+                    and row["task"] in {member["id"] for member in group}
                     and not self._prefers_no_more(row["task"])
                     and self._could_go(group)
                     and not self._waits_for(group, "paused", "waiting")

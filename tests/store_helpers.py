@@ -108,7 +108,7 @@ def drain(store: Store, worker: str = "w", *, now: float = 1) -> list[str]:
 
 
 def used(store: Store, resource: str, *, now: float = 1) -> int:
-    return next(one.used for one in list_limits(store, now=now) if one.resource == resource)
+    return next(limit.used for limit in list_limits(store, now=now) if limit.resource == resource)
 
 
 def state(store: Store, task: int) -> str:

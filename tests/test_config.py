@@ -182,12 +182,12 @@ def test_a_time_is_a_finite_number(value: str) -> None:
         parse(f"[tuning]\nlease = {value}", {})
 
 
-@pytest.mark.parametrize("name", [one.name for one in fields(Tuning)])
+@pytest.mark.parametrize("name", [setting.name for setting in fields(Tuning)])
 def test_every_number_of_tuning_is_read_from_the_file(name: str) -> None:
     tuning = parse(f"[tuning]\n{name} = 7", {}).tuning
     assert getattr(tuning, name) == 7
-    others = [one.name for one in fields(Tuning) if one.name != name]
-    assert all(getattr(tuning, other) == getattr(Tuning(), other) for other in others)
+    rest = [setting.name for setting in fields(Tuning) if setting.name != name]
+    assert all(getattr(tuning, setting) == getattr(Tuning(), setting) for setting in rest)
 
 
 def test_times_may_be_fractions_of_a_second() -> None:
@@ -265,6 +265,6 @@ def test_any_input_at_all_gives_a_configuration_or_one_sentence(
         return
     assert all(0 <= value < 2**62 for value in config.limits.values())
     assert all(is_settable(name) for name in config.limits)
-    stated = {name: one.value for name, one in config.stated.items()}
+    stated = {name: limit.value for name, limit in config.stated.items()}
     assert config.limits == {**DEFAULT_LIMITS, **stated}
-    assert all(getattr(config.tuning, one.name) > 0 for one in fields(Tuning))
+    assert all(getattr(config.tuning, setting.name) > 0 for setting in fields(Tuning))

@@ -88,7 +88,8 @@ def _with_gangs(made: ForecastWork, draw: st.DrawFn) -> ForecastWork:
         return made
     chosen = draw(st.sampled_from(able))
     jobs = [
-        replace(one, gang="g") if number in chosen else one for number, one in enumerate(made.jobs)
+        replace(planned, gang="g") if number in chosen else planned
+        for number, planned in enumerate(made.jobs)
     ]
     return replace(made, jobs=tuple(jobs))
 
@@ -111,13 +112,16 @@ def _overlap(a: Stint, b: Stint) -> bool:
 
 def assert_possible(made: ForecastWork, slots: int, schedule: Sequence[Stint]) -> None:
     """Everything ran once, after what it needs, on a slot of its own, alone on its files."""
-    by_name = {one.name: one for one in made.jobs}
+    by_name = {planned.name: planned for planned in made.jobs}
     assert sorted(stint.name for stint in schedule) == sorted(
-        one.name for one in made.jobs if one.runs
+        planned.name for planned in made.jobs if planned.runs
     )
     for stint in schedule:
         assert 0 <= stint.slot < slots
-        assert sum(one.start <= stint.start < one.end for one in schedule) <= slots
+        assert (
+            sum(concurrent.start <= stint.start < concurrent.end for concurrent in schedule)
+            <= slots
+        )
     for a, b in combinations(schedule, 2):
         if _overlap(a, b):
             assert a.slot != b.slot
@@ -143,25 +147,25 @@ def test_the_schedule_could_really_happen(made: ForecastWork, slots: int) -> Non
 def test_a_schedule_with_other_durations_than_expected_could_happen_too(
     made: ForecastWork, slots: int, chance: random.Random
 ) -> None:
-    real = [one.seconds * chance.choice([0.25, 1, 3]) for one in made.jobs]
+    real = [planned.seconds * chance.choice([0.25, 1, 3]) for planned in made.jobs]
     schedule = simulate(made, slots, durations=real)
     assert_possible(made, slots, schedule)
     taken = {stint.name: stint.end - stint.start for stint in schedule}
-    for one, seconds in zip(made.jobs, real, strict=True):
-        if one.runs:
-            assert taken[one.name] == pytest.approx(seconds)
+    for planned, seconds in zip(made.jobs, real, strict=True):
+        if planned.runs:
+            assert taken[planned.name] == pytest.approx(seconds)
 
 
 @given(works(), SLOTS)
 def test_no_schedule_is_shorter_than_the_lower_bound(made: ForecastWork, slots: int) -> None:
-    found = forecast(made, slots)
-    assert found.seconds >= found.bounds.lower - 1e-9
+    predicted = forecast(made, slots)
+    assert predicted.seconds >= predicted.bounds.lower - 1e-9
 
 
 @given(works(gangs=True), SLOTS)
 def test_a_gang_starts_together(made: ForecastWork, slots: int) -> None:
     begins = starts(simulate(made, slots))
-    gang = {begins[one.name] for one in made.jobs if one.gang}
+    gang = {begins[planned.name] for planned in made.jobs if planned.gang}
     assert len(gang) <= 1 or slots < 2
 
 
@@ -173,7 +177,7 @@ def test_the_same_work_has_the_same_schedule(made: ForecastWork, slots: int) -> 
 def _ready_times(made: ForecastWork, schedule: Sequence[Stint]) -> dict[str, float]:
     """When each job was ready; a job with nothing before it was so before the schedule began."""
     ends = {stint.name: stint.end for stint in schedule}
-    ready = {one.name: -1.0 for one in made.jobs}
+    ready = {planned.name: -1.0 for planned in made.jobs}
     for node in graph.order(made.successors):
         name = made.jobs[node].name
         done = ends.get(name, ready[name])
@@ -185,7 +189,7 @@ def _ready_times(made: ForecastWork, schedule: Sequence[Stint]) -> dict[str, flo
 
 def _goes_before(a: ForecastJob, b: ForecastJob, moment: float) -> bool:
     """Whether a job goes before another that shares a file, once both are ready."""
-    urgent = [urgency(one.klass, one.priority, 0.0, moment, Tuning()) for one in (a, b)]
+    urgent = [urgency(planned.klass, planned.priority, 0.0, moment, Tuning()) for planned in (a, b)]
     return (urgent[0], int(a.name)) < (urgent[1], int(b.name)) and _exclude(a, b)
 
 
@@ -194,7 +198,7 @@ def test_jobs_that_share_a_file_keep_plan_order_once_both_are_ready(
     made: ForecastWork, slots: int
 ) -> None:
     schedule = simulate(made, slots)
-    by_name = {one.name: one for one in made.jobs}
+    by_name = {planned.name: planned for planned in made.jobs}
     ready, begins = _ready_times(made, schedule), starts(schedule)
     for later in schedule:
         for earlier in schedule:
@@ -207,19 +211,25 @@ def test_jobs_that_share_a_file_keep_plan_order_once_both_are_ready(
 @given(works(), SLOTS)
 def test_no_slot_idles_while_something_could_run(made: ForecastWork, slots: int) -> None:
     schedule = simulate(made, slots)
-    by_name = {one.name: one for one in made.jobs}
+    by_name = {planned.name: planned for planned in made.jobs}
     ready, begins = _ready_times(made, schedule), starts(schedule)
     moments = sorted({0.0} | {stint.end for stint in schedule})
     for stint in schedule:
         for moment in moments:
             if not ready[stint.name] <= moment < stint.start:
                 continue
-            running = [one for one in schedule if one.start <= moment < one.end]
-            held = any(_exclude(by_name[one.name], by_name[stint.name]) for one in running)
+            running = [
+                running_stint
+                for running_stint in schedule
+                if running_stint.start <= moment < running_stint.end
+            ]
+            held = any(
+                _exclude(by_name[concurrent.name], by_name[stint.name]) for concurrent in running
+            )
             has_its_turn = not any(
-                ready[one.name] <= moment < begins[one.name]
-                and _goes_before(by_name[one.name], by_name[stint.name], moment)
-                for one in schedule
+                ready[concurrent.name] <= moment < begins[concurrent.name]
+                and _goes_before(by_name[concurrent.name], by_name[stint.name], moment)
+                for concurrent in schedule
             )
             assert len(running) == slots or held or not has_its_turn
 
@@ -229,12 +239,14 @@ def test_a_saving_is_positive_and_real(made: ForecastWork, slots: int) -> None:
     before = forecast(made, slots).seconds
     for saving in savings(made, slots):
         jobs = tuple(
-            replace(one, claims=tuple(each for each in one.claims if each != saving.file))
-            for one in made.jobs
+            replace(planned, claims=tuple(each for each in planned.claims if each != saving.file))
+            for planned in made.jobs
         )
         assert saving.seconds >= 1
         assert forecast(replace(made, jobs=jobs), slots).seconds == before - saving.seconds
-        assert {one.name for one in made.jobs if saving.file in one.claims} == set(saving.tasks)
+        assert {planned.name for planned in made.jobs if saving.file in planned.claims} == set(
+            saving.tasks
+        )
 
 
 @pytest.mark.parametrize(
@@ -260,21 +272,21 @@ def test_the_longest_path_has_a_tail_for_each_shared_file(
 
 def test_the_bounds_name_what_binds() -> None:
     made = work([job("a", 4, "f"), job("b", 4, "f"), job("c", 1), job("d", 5)], [(2, 3)])
-    found = bounds(made, 2)
-    assert (found.critical_path, found.work_per_slot) == (6, 7)
-    assert (found.busiest_file, found.file, found.lower) == (8, "f", 8)
+    limits = bounds(made, 2)
+    assert (limits.critical_path, limits.work_per_slot) == (6, 7)
+    assert (limits.busiest_file, limits.file, limits.lower) == (8, "f", 8)
 
 
 def test_a_task_that_claims_everything_is_counted_once_for_each_file() -> None:
     made = work([job("a", 4, "**", "f"), job("b", 3, "f"), job("c", 2, "**")])
-    found = bounds(made, 3)
-    assert (found.busiest_file, found.file) == (9, "f")
+    limits = bounds(made, 3)
+    assert (limits.busiest_file, limits.file) == (9, "f")
     assert forecast(made, 3).seconds == 9
 
 
 def test_without_shared_files_no_file_is_busy() -> None:
-    found = bounds(work([job("a", 4, "f"), job("b", 4, "g")]), 2)
-    assert (found.busiest_file, found.file) == (0, "")
+    limits = bounds(work([job("a", 4, "f"), job("b", 4, "g")]), 2)
+    assert (limits.busiest_file, limits.file) == (0, "")
 
 
 def test_what_is_done_already_holds_up_nobody_and_settles_the_order_at_once() -> None:
@@ -361,9 +373,9 @@ PLAN = b"""
 def test_the_work_of_a_plan_is_what_is_left_of_it() -> None:
     compiled = plan.compile(plan.read("plan.md", PLAN).plan)
     made = work_of(compiled, {"1.1": 7.0, "1.2": 8.0, "1.4": 9.0})
-    found = {one.name: one for one in made.jobs if one.name}
-    assert [one.name for one in found.values() if not one.runs] == ["1.1", "1.4"]
-    assert {name: one.seconds for name, one in found.items()} == {
+    jobs = {planned.name: planned for planned in made.jobs if planned.name}
+    assert [planned.name for planned in jobs.values() if not planned.runs] == ["1.1", "1.4"]
+    assert {name: planned.seconds for name, planned in jobs.items()} == {
         "1.1": 0.0,
         "1.2": 8.0,
         "1.3": DEFAULT_SECONDS,
@@ -372,9 +384,9 @@ def test_the_work_of_a_plan_is_what_is_left_of_it() -> None:
         "1.6": DEFAULT_SECONDS,
         "2.1": DEFAULT_SECONDS,
     }
-    assert found["1.1"].claims == found["1.4"].claims == found["2.1"].claims == ()
-    assert found["1.3"].claims == ("**",)
-    assert found["1.5"].gang == found["1.6"].gang is not None
+    assert jobs["1.1"].claims == jobs["1.4"].claims == jobs["2.1"].claims == ()
+    assert jobs["1.3"].claims == ("**",)
+    assert jobs["1.5"].gang == jobs["1.6"].gang is not None
     begins = starts(simulate(made, 3))
     assert begins["1.5"] == begins["1.6"]
     assert begins["2.1"] == max(begins.values())

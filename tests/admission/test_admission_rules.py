@@ -43,8 +43,8 @@ def entry(
     )
 
 
-def before(one: QueueEntry, other: QueueEntry, now: float) -> bool:
-    return order.rank(one, now, TUNING) < order.rank(other, now, TUNING)
+def before(first: QueueEntry, second: QueueEntry, now: float) -> bool:
+    return order.rank(first, now, TUNING) < order.rank(second, now, TUNING)
 
 
 @pytest.mark.parametrize(
@@ -94,19 +94,19 @@ def test_ageing_lifts_a_class_each_20_seconds_and_a_priority_each_minute() -> No
 
 @given(distinct, times)
 def test_the_order_is_total_and_deterministic(queued: list[QueueEntry], now: float) -> None:
-    ranks = [order.rank(one, now, TUNING) for one in queued]
+    ranks = [order.rank(entry, now, TUNING) for entry in queued]
     assert len(set(ranks)) == len(queued)
     turned = queued[::-1]
-    in_order = sorted(queued, key=lambda one: order.rank(one, now, TUNING))
-    assert in_order == sorted(turned, key=lambda one: order.rank(one, now, TUNING))
+    in_order = sorted(queued, key=lambda entry: order.rank(entry, now, TUNING))
+    assert in_order == sorted(turned, key=lambda entry: order.rank(entry, now, TUNING))
 
 
 @given(entries, times, times)
 def test_ageing_only_ever_lifts_and_stops_at_the_top(
-    one: QueueEntry, now: float, later: float
+    entry: QueueEntry, now: float, later: float
 ) -> None:
     now, later = sorted((now, later))
-    early, late = order.rank(one, now, TUNING), order.rank(one, later, TUNING)
+    early, late = order.rank(entry, now, TUNING), order.rank(entry, later, TUNING)
     assert late[:2] <= early[:2]
     assert min(*early[:2], *late[:2]) >= 0
     assert early[2:] == late[2:]
@@ -114,21 +114,21 @@ def test_ageing_only_ever_lifts_and_stops_at_the_top(
 
 @given(entries, times, st.lists(times, max_size=5))
 def test_ageing_does_not_depend_on_how_often_anyone_looked(
-    one: QueueEntry, now: float, looks: list[float]
+    entry: QueueEntry, now: float, looks: list[float]
 ) -> None:
-    expected = order.rank(one, now, TUNING)
+    expected = order.rank(entry, now, TUNING)
     for look in looks:
-        order.rank(one, look, TUNING)
-    assert order.rank(one, now, TUNING) == expected
+        order.rank(entry, look, TUNING)
+    assert order.rank(entry, now, TUNING) == expected
 
 
 @given(entries, entries, times, times)
 def test_equals_submitted_together_keep_their_order_for_ever(
-    one: QueueEntry, other: QueueEntry, submitted: float, age: float
+    drawn: QueueEntry, longer: QueueEntry, submitted: float, age: float
 ) -> None:
     """All tasks of a run age alike, so that their longest paths decide among them."""
-    first = entry(1, one.klass, one.priority, one.path_seconds, submitted)
-    second = entry(2, one.klass, one.priority, other.path_seconds, submitted)
+    first = entry(1, drawn.klass, drawn.priority, drawn.path_seconds, submitted)
+    second = entry(2, drawn.klass, drawn.priority, longer.path_seconds, submitted)
     expected = first.path_seconds >= second.path_seconds
     assert before(first, second, submitted + age) == expected
 
@@ -273,7 +273,9 @@ def test_a_full_queue_loses_its_last_and_never_a_better(
     newcomer = entry(99, newcomer.klass, newcomer.priority, 0.0, now)
     leaves = order.last_of(queued, newcomer, now, TUNING)
     assert leaves is newcomer or leaves in queued
-    assert all(not before(leaves, one, now) for one in (*queued, newcomer) if one is not leaves)
+    assert all(
+        not before(leaves, entry, now) for entry in (*queued, newcomer) if entry is not leaves
+    )
 
 
 @pytest.mark.parametrize(
@@ -345,7 +347,7 @@ def test_a_shortage_reads_as_people_say_it() -> None:
 def test_what_is_short_is_exactly_what_does_not_fit(
     demand: dict[str, int], limits: dict[str, int], use: dict[str, int]
 ) -> None:
-    short = {one.resource for one in shortages(demand, limits, use)}
+    short = {shortage.resource for shortage in shortages(demand, limits, use)}
     for name, amount in demand.items():
         fits = name not in limits or use.get(name, 0) + amount <= limits[name]
         assert (name not in short) == fits

@@ -68,10 +68,12 @@ def test_what_becomes_of_the_task(
 def test_every_class_has_an_answer_and_waits_are_bounded(
     kind: ErrorClass, earlier: int, chance: float, reset: float | None
 ) -> None:
-    found = after_failure(kind, earlier=earlier, now=NOW, chance=chance, tuning=TUNING, reset=reset)
-    assert (found.state is State.PARKED) == (found.until is not None)
-    if found.until is not None:
-        assert NOW < found.until <= NOW + 9 * 86_400
+    decision = after_failure(
+        kind, earlier=earlier, now=NOW, chance=chance, tuning=TUNING, reset=reset
+    )
+    assert (decision.state is State.PARKED) == (decision.until is not None)
+    if decision.until is not None:
+        assert NOW < decision.until <= NOW + 9 * 86_400
 
 
 def check_rate_limits(decide: Callable[[ErrorClass, int, float | None], RetryDecision]) -> None:

@@ -43,9 +43,9 @@ class Signs:
         if descriptor is not None:
             os.close(descriptor)
 
-    def seize(self, thing: str) -> int:
+    def seize(self, resource: str) -> int:
         """Use a thing that only one may use; BlockingIOError if somebody else does."""
-        path = self.directory / f"thing-{quote(thing, safe='')}"
+        path = self.directory / f"thing-{quote(resource, safe='')}"
         return _hold(path, _THING, wait=False)
 
     def lives(self, worker: str) -> bool:
@@ -56,12 +56,12 @@ class Signs:
 
     def under_way(self) -> set[tuple[int, int]]:
         """The attempts that some process works on: task and number."""
-        found = set()
+        locks = set()
         for path in self.directory.glob("attempt-*"):
             _, task, number = path.name.split("-")
             if _is_held(path):
-                found.add((int(task), int(number)))
-        return found
+                locks.add((int(task), int(number)))
+        return locks
 
     def prove_worker_dead(self, worker: Worker) -> str | None:
         return None if self.lives(worker.id) else "its lock is free"

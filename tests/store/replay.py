@@ -118,11 +118,11 @@ class Replay:
     def _claim(self, row: Row, files: list[str]) -> None:
         own = self._claims.setdefault(row["task"], set())
         own |= set(files)
-        for other, held in self._claims.items():
-            if other != row["task"]:
+        for holder, held in self._claims.items():
+            if holder != row["task"]:
                 for mine, theirs in itertools.product(files, held):
                     if conflicts(mine, theirs):
-                        self._say(row, f"{mine} while {other} holds {theirs}")
+                        self._say(row, f"{mine} while {holder} holds {theirs}")
 
     def _claims_extended(self, row: Row, data: dict[str, Any]) -> None:
         self._files[row["task"]] = [*self._files[row["task"]], *data["files"]]
@@ -156,9 +156,9 @@ class Replay:
             self._claims.pop(task, None)
 
     def _settle(self, fence: int) -> None:
-        for one in self._spending:
-            if one["fence"] == fence:
-                self._spent[one["resource"]] += one["amount"]
+        for charge in self._spending:
+            if charge["fence"] == fence:
+                self._spent[charge["resource"]] += charge["amount"]
 
     def _attempt_released(self, row: Row, data: dict[str, Any]) -> None:
         if self._owner.get(row["task"]) != data["fence"]:

@@ -24,16 +24,16 @@ class SpendingLedger:
 
     def differs(self, worker: NewWorker, stated: Mapping[str, Stated]) -> bool:
         """7: whether a worker insists on other limits, or reads another file that differs."""
-        for name, one in stated.items():
-            if name not in self.limits or self.limits[name][0] != one.value:
+        for name, limit in stated.items():
+            if name not in self.limits or self.limits[name][0] != limit.value:
                 return True
-        others = [file for who, files in self._files.items() if who != worker.id for file in files]
+        foreign = [file for who, files in self._files.items() if who != worker.id for file in files]
         return any(
-            mine.name == other.name
-            and mine.source != other.source
-            and mine.max_concurrency != other.max_concurrency
+            mine.name == file.name
+            and mine.source != file.source
+            and mine.max_concurrency != file.max_concurrency
             for mine in worker.agents or ()
-            for other in others
+            for file in foreign
         )
 
     def come(self, worker: NewWorker) -> None:
@@ -51,7 +51,9 @@ class SpendingLedger:
         """A worker that was there has left, and with it, perhaps, the last of a host."""
         self._files.pop(worker, None)
         self.limits.pop(f"worker:{worker}", None)
-        for name in [one for one in self.limits if one.startswith(f"host:{empties}/")]:
+        for name in [
+            resource for resource in self.limits if resource.startswith(f"host:{empties}/")
+        ]:
             del self.limits[name]
 
     def set(self, resource: str, capacity: int) -> None:
@@ -62,9 +64,9 @@ class SpendingLedger:
         if usd is not None:
             self.limits[f"run:{run}/usd"] = (usd, f"run:{run}")
 
-    def settle(self, reserved: Mapping[str, int], said: Mapping[str, int]) -> None:
+    def settle(self, reserved: Mapping[str, int], stated: Mapping[str, int]) -> None:
         """1: what was said to be spent counts, and where nobody said anything, all of it."""
-        self.spent.update({**reserved, **said})
+        self.spent.update({**reserved, **stated})
 
     def contradicted(self, picture: Picture) -> list[str]:
         rows = {
@@ -73,7 +75,7 @@ class SpendingLedger:
             if not (row["owner"] or "").startswith("run:") or row["resource"].endswith("/usd")
         }
         names = sorted(rows.keys() | self.limits.keys())
-        found = [
+        differences = [
             f"7: {name} is {rows.get(name)}, not {self.limits.get(name)}"
             for name in names
             if rows.get(name) != self.limits.get(name)
@@ -82,7 +84,7 @@ class SpendingLedger:
         for row in sorted(picture.tables["spending"], key=lambda row: int(row["number"])):
             settled[row["resource"]] += row["amount"]
             if row["total"] != settled[row["resource"]]:
-                found.append(f"2: the total of {row} is not the sum of what was spent")
+                differences.append(f"2: the total of {row} is not the sum of what was spent")
         if +settled != +self.spent:
-            found.append(f"1: {dict(settled)} was spent, not {dict(self.spent)}")
-        return found
+            differences.append(f"1: {dict(settled)} was spent, not {dict(self.spent)}")
+        return differences

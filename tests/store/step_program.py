@@ -55,8 +55,8 @@ class StepWorker:
     def admit_all(self, worker: str, now: float) -> list[int]:
         """Everything it can get."""
         fences: list[int] = []
-        while found := self.admit(worker, now):
-            fences += found
+        while grants := self.admit(worker, now):
+            fences += grants
         return fences
 
     def renew(self, fence: int, now: float) -> list[int]:

@@ -67,8 +67,8 @@ class Storm:
             )
             held = self._ask("SELECT * FROM leases WHERE state <> 'released'")
             held += self._ask("SELECT * FROM claims") + self._ask("SELECT * FROM reservation")
-            told = "\n".join(map(str, [*unfinished, "held:", *held]))
-            raise AssertionError(f"nothing happens any more, and this is left:\n{told}")
+            report = "\n".join(map(str, [*unfinished, "held:", *held]))
+            raise AssertionError(f"nothing happens any more, and this is left:\n{report}")
 
     def _tasks(self, condition: str) -> int:
         [row] = self._ask(f"SELECT COUNT(*) AS n FROM tasks WHERE {condition}")

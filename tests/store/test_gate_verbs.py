@@ -55,7 +55,9 @@ def open_run(store: Store, run: str, *names: str) -> tuple[int, dict[str, str]]:
     fence = take(store, "gate", run, {f"gate:{run}": 1}, worker="w", now=4)
     assert fence is not None
     rows = read_gate(store, run).entries
-    return fence, {name: one.id for one in rows for name in names if numbers[name] in one.tasks}
+    return fence, {
+        name: entry.id for entry in rows for name in names if numbers[name] in entry.tasks
+    }
 
 
 def intend_landing(store: Store, fence: int, run: str, *entries: str) -> int:
@@ -80,8 +82,8 @@ def both(store: Store) -> tuple[int, int, dict[str, str]]:
     """The fence of run r1's gate, that of r2's, and the entries of r1."""
     register(store, NewWorker(id="w", slots=50, host="h"), now=0, stated={})
     mine, entries = open_run(store, "r1", "a", "b")
-    other, _ = open_run(store, "r2", "a")
-    return mine, other, entries
+    gate, _ = open_run(store, "r2", "a")
+    return mine, gate, entries
 
 
 def rows(store: Store) -> dict[str, object]:

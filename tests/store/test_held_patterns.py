@@ -72,8 +72,8 @@ def test_crowds_hide_nobody_who_could_start(store: Store, seed: int) -> None:
     def arrive(count: int) -> None:
         for _ in range(count):
             own = f"{dice.choice('ab')}/{len(waiting)}"
-            others = dice.choices(PATTERNS, k=dice.randint(0, 2))
-            files = tuple({own, dice.choice([own, "log"]), *others})
+            extra = dice.choices(PATTERNS, k=dice.randint(0, 2))
+            files = tuple({own, dice.choice([own, "log"]), *extra})
             waiting[put(store, files=files)] = files
 
     def first() -> int | None:

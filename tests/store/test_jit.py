@@ -25,7 +25,9 @@ def find_binaries() -> Path | None:
     """The programs of a PostgreSQL that can compile queries, and count those it compiled."""
     for postgres in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True):
         libraries = postgres.parent.parent / "lib"
-        if all((libraries / f"{one}.so").exists() for one in ("llvmjit", "pg_stat_statements")):
+        if all(
+            (libraries / f"{library}.so").exists() for library in ("llvmjit", "pg_stat_statements")
+        ):
             return postgres.parent
     return None
 

@@ -55,10 +55,10 @@ SLOT = {"worker:@": 1}
 
 
 def claims(store: Store) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    kinds: dict[int, list[str]] = {}
     for row in look(store.url, "SELECT task, pattern FROM claims ORDER BY task, pattern"):
-        found.setdefault(row["task"], []).append(row["pattern"])
-    return found
+        kinds.setdefault(row["task"], []).append(row["pattern"])
+    return kinds
 
 
 def test_a_sign_of_life_moves_the_deadline_and_lifts_suspicion(store: Store) -> None:
@@ -68,7 +68,7 @@ def test_a_sign_of_life_moves_the_deadline_and_lifts_suspicion(store: Store) -> 
     assert get_lease(store, fence).deadline == 60
     assert renew(store, [fence, 99], now=30) == [99]
     assert get_lease(store, fence).deadline == 90
-    assert [one.fence for one in suspect_overdue(store, now=91)] == [fence]
+    assert [lease.fence for lease in suspect_overdue(store, now=91)] == [fence]
     assert get_lease(store, fence).state is LeaseState.SUSPECT
     assert renew(store, [fence], now=92) == []
     assert get_lease(store, fence).state is LeaseState.HELD
@@ -110,15 +110,15 @@ def test_releasing_counts_as_no_failure_and_happens_once(store: Store) -> None:
     assert look(store.url, "SELECT * FROM failures") == []
     again = go(store, now=4)
     assert (again.task, again.attempt) == (task, 2)
-    assert [one.outcome for one in list_attempts(store, task)] == ["shutdown", None]
+    assert [attempt.outcome for attempt in list_attempts(store, task)] == ["shutdown", None]
 
 
 def test_progress_may_say_anything(store: Store) -> None:
     hire(store)
     task = put(store)
     fence = go(store).fence
-    said = {"line": "x\0y", "task": 5, "run": "other", "fence": 99, "kind": "landed", "now": 0}
-    report(store, fence, said, now=7)
+    data = {"line": "x\0y", "task": 5, "run": "other", "fence": 99, "kind": "landed", "now": 0}
+    report(store, fence, data, now=7)
     event = history(store, task)[-1]
     assert (event.kind, event.at, event.task, event.run) == ("progress", 7, task, None)
     assert event.data["line"] == "x\0y"
@@ -137,8 +137,8 @@ def test_a_result_may_hold_any_text(store: Store, said: str, kept: str) -> None:
     task = put(store, text=said)
     outcome = Outcome(state=State.DONE, result=said, reason=said)
     assert finish(store, go(store).fence, outcome, now=2) is State.DONE
-    found = get_task(store, task)
-    assert (found.text, found.result, found.reason) == (kept, kept, kept)
+    read = get_task(store, task)
+    assert (read.text, read.result, read.reason) == (kept, kept, kept)
 
 
 def test_finishing_twice_changes_nothing_and_answers_the_same(store: Store) -> None:
@@ -237,14 +237,14 @@ def test_the_same_failure_three_times_is_a_pattern(store: Store) -> None:
     seen = [fail("crash", "E1"), fail("crash", "E2"), fail("timeout", "E1"), fail("crash", "E1")]
     assert seen == [State.READY] * 4
     assert fail("crash", "E1") is State.BLOCKED
-    found = get_task(store, task)
-    assert (found.state, found.reason) == (
+    read = get_task(store, task)
+    assert (read.state, read.reason) == (
         State.BLOCKED,
         "failed 3 times in the same way: boom",
     )
     assert claims(store) == {}
     assert not admit(store, "w", now=3)
-    assert [one.kind for one in probe(store, task, now=3)] == ["person"]
+    assert [wait.kind for wait in probe(store, task, now=3)] == ["person"]
     assert retry(store, task, now=4)
     assert go(store, now=5).attempt == 6
 
@@ -274,12 +274,12 @@ def test_claims_stay_with_the_task_until_it_ends_or_is_sent_back(
 ) -> None:
     hire(store)
     task = put(store, files=("a.py",))
-    other = put(store, "other", files=("a.py",))
+    rival = put(store, "other", files=("a.py",))
     finish(store, go(store).fence, outcome, now=2)
     assert claims(store) == ({task: ["a.py"]} if kept else {})
     if outcome.state is not State.READY:
         assert drain(store, now=3) == ([] if kept else ["other"])
-    assert state(store, other) in ("ready", "running")
+    assert state(store, rival) in ("ready", "running")
 
 
 def test_an_extension_is_granted_at_once_or_names_the_holders(store: Store) -> None:
@@ -306,9 +306,9 @@ def test_an_adopted_attempt_goes_on_under_a_new_fence(store: Store) -> None:
         adopt(store, old.fence, "w1", now=2)
     depart(store, "w1", now=2)
     hire(store, "w2", slots=1, now=3)
-    other = put(store, "mine", demand=SLOT)
+    second = put(store, "mine", demand=SLOT)
     mine = go(store, "w2", now=3)
-    assert mine.task in (other, task + 1)
+    assert mine.task in (second, task + 1)
     fresh = adopt(store, old.fence, "w2", now=4)
     assert fresh > mine.fence
     [attempt] = list_attempts(store, task)
@@ -352,8 +352,8 @@ def test_only_proof_frees_a_suspect_lease_and_only_once(store: Store) -> None:
     assert not free_proved_dead(store, fence, now=5, proof="its lock is free")
     assert (used(store, "llm"), state(store, task)) == (0, "ready")
     assert claims(store) == {task: ["a.py"]}
-    reaped = [one for one in history(store, task) if one.kind == "lease_reaped"]
-    assert [one.data["proof"] for one in reaped] == ["its lock is free"]
+    reaped = [event for event in history(store, task) if event.kind == "lease_reaped"]
+    assert [event.data["proof"] for event in reaped] == ["its lock is free"]
 
 
 def test_a_gate_is_taken_over_at_its_deadline(store: Store) -> None:
@@ -394,7 +394,7 @@ def test_a_clock_jump_frees_nothing_and_breaks_no_fence(store: Store, jump: floa
     put(store, demand=LLM, now=2 * DAY)
     fence = go(store, now=2 * DAY).fence
     suspect_overdue(store, now=2 * DAY + jump)
-    assert [one.fence for one in list_open(store)] == [fence]
+    assert [lease.fence for lease in list_open(store)] == [fence]
     assert used(store, "llm", now=2 * DAY + jump) == 1
     assert renew(store, [fence], now=2 * DAY + jump) == []
     assert finish(store, fence, DONE, now=2 * DAY) is State.DONE
@@ -421,7 +421,7 @@ def test_fences_grow_and_events_are_numbered_in_order(store: Store) -> None:
         fences.append(go(store).fence)
         release(store, fences[-1], now=2)
     assert fences == sorted(set(fences))
-    assert [one.fence for one in list_attempts(store, task)] == fences
+    assert [attempt.fence for attempt in list_attempts(store, task)] == fences
     events = [event.id for event in read_events(store)]
     assert events == list(range(1, len(events) + 1))
     assert [event.id for event in read_events(store, after=3, most=2)] == [4, 5]
@@ -503,11 +503,11 @@ def test_a_named_task_waits_for_the_turns_of_other_tenants(store: Store) -> None
     """24: a third admission in a row is refused while another tenant has something to start."""
     hire(store)
     named = [put(store, name, tenant="a") for name in ("a1", "a2", "a3")]
-    other = put(store, "b1", tenant="b", files=("f",))
+    foreign = put(store, "b1", tenant="b", files=("f",))
     for task in named[:2]:
         assert admit_task(store, "w", task, now=1)
     assert admit_task(store, "w", named[2], now=1) == []
-    assert admit_task(store, "w", other, now=1)
+    assert admit_task(store, "w", foreign, now=1)
     assert admit_task(store, "w", named[2], now=1)
     # Another tenant that could not start anyway holds nobody up.
     put(store, "b2", tenant="b", files=("f",))
@@ -578,13 +578,13 @@ def test_handing_back_is_told_of(store: Store) -> None:
 
 def test_many_attempts_report_in_one_step_and_learn_who_is_lost(store: Store) -> None:
     hire(store)
-    one, two = put(store, "one"), put(store, "two")
+    first_task, two = put(store, "one"), put(store, "two")
     first, second = go(store), go(store)
     cancel(store, two, now=2)
     assert find_lost(store, [first.fence, second.fence, 99]) == [second.fence, 99]
-    said = [(first.fence, {"said": "hello"}), (second.fence, {"said": "too late"})]
-    assert report_all(store, said, now=3) == [second.fence]
-    assert [e.data["said"] for e in history(store, one) if e.kind == "progress"] == ["hello"]
+    reports = [(first.fence, {"said": "hello"}), (second.fence, {"said": "too late"})]
+    assert report_all(store, reports, now=3) == [second.fence]
+    assert [e.data["said"] for e in history(store, first_task) if e.kind == "progress"] == ["hello"]
     assert not [e for e in history(store, two) if e.kind == "progress"]
 
 
@@ -617,10 +617,10 @@ def test_an_attempts_work_is_kept_with_it(store: Store) -> None:
 def test_a_stopped_agent_is_not_started_before_a_person_has_looked(store: Store) -> None:
     hire(store)
     task = put(store, agent="codex", demand={"agent:codex": 1})
-    other = put(store, "other", agent="claude", demand={"agent:claude": 1})
+    second = put(store, "other", agent="claude", demand={"agent:claude": 1})
     store.write(lambda tx: stop_agent(tx, "codex", "not logged in", now=1))
     assert list_stopped(store, now=1) == {"codex": "not logged in"}
-    assert go(store).task == other
+    assert go(store).task == second
     assert not admit(store, "w", now=2)
     [wait] = probe(store, task, now=2)
     assert "agent codex is stopped: not logged in" in wait.text

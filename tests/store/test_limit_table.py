@@ -28,20 +28,22 @@ DOLLAR = 1_000_000
 
 
 def limit(store: Store, resource: str, *, now: float = 1) -> Limit | None:
-    return next((one for one in list_limits(store, now=now) if one.resource == resource), None)
+    return next(
+        (limit for limit in list_limits(store, now=now) if limit.resource == resource), None
+    )
 
 
 def effective(store: Store, resource: str, *, now: float = 1) -> int:
-    found = limit(store, resource, now=now)
-    assert found is not None
-    return found.effective
+    stated = limit(store, resource, now=now)
+    assert stated is not None
+    return stated.effective
 
 
 def test_a_new_store_starts_with_the_given_limits(store: Store) -> None:
-    found = {one.resource: one for one in list_limits(store, now=0)}
-    assert {name: one.capacity for name, one in found.items()} == DEFAULT_LIMITS
-    assert all(one.effective == one.capacity for one in found.values())
-    assert all((one.used, one.owner) == (0, None) for one in found.values())
+    limits = {limit.resource: limit for limit in list_limits(store, now=0)}
+    assert {name: limit.capacity for name, limit in limits.items()} == DEFAULT_LIMITS
+    assert all(limit.effective == limit.capacity for limit in limits.values())
+    assert all((limit.used, limit.owner) == (0, None) for limit in limits.values())
 
 
 def test_a_limit_is_changed_with_an_event_and_tells_what_it_was(store: Store) -> None:
@@ -151,8 +153,8 @@ def test_limits_of_a_worker_follow_it(store: Store) -> None:
     hire(store, slots=5, now=1)
     assert effective(store, "worker:w") == 5
     hire(store, slots=5, now=2)
-    changes = [one.data for one in read_events(store) if one.kind == "limit_set"]
-    assert [(one["before"], one["capacity"]) for one in changes] == [(None, 2), (2, 5)]
+    changes = [event.data for event in read_events(store) if event.kind == "limit_set"]
+    assert [(change["before"], change["capacity"]) for change in changes] == [(None, 2), (2, 5)]
     depart(store, "w", now=3)
     assert limit(store, "worker:w") is None
 
@@ -213,7 +215,7 @@ def test_a_runs_limits_come_from_the_templates_and_go_with_it(store: Store) -> N
     set_limit(store, "stage/test", 2, now=0)
     run = NewRun(id="R", repo="r", limits={"agents": 7, "implement": 5})
     numbers = submit_run(store, run, [NewTask(name="a")], now=1)
-    own = {one.resource: one.capacity for one in list_limits(store, now=1) if one.owner}
+    own = {limit.resource: limit.capacity for limit in list_limits(store, now=1) if limit.owner}
     assert own == {
         "gate:R": 1,
         "run:R/agents": 7,
@@ -230,7 +232,7 @@ def test_a_runs_limits_come_from_the_templates_and_go_with_it(store: Store) -> N
     assert set_limit(store, "stage:R/test", 4, now=2) == 2
     cancel(store, numbers["a"], now=3)
     end_finished(store, now=3)
-    assert not [one for one in list_limits(store, now=4) if one.owner]
+    assert not [limit for limit in list_limits(store, now=4) if limit.owner]
 
 
 @pytest.mark.parametrize(
@@ -257,8 +259,8 @@ def test_a_penalty_lowers_a_provider_for_every_process(store: Store) -> None:
     hire(store, slots=50)
     for number in range(13):
         put(store, f"t{number}", demand=PROVIDER)
-    with open_store(store.url) as other:
-        worse = [other.write(lambda tx: penalise(tx, "p", now=0)) for _ in range(5)]
+    with open_store(store.url) as again:
+        worse = [again.write(lambda tx: penalise(tx, "p", now=0)) for _ in range(5)]
         assert worse == [1, 2, 3, 4, 4]
     assert effective(store, "provider:p", now=0) == 12 // 5
     assert drain(store, now=0) == ["t0", "t1"]
@@ -425,6 +427,6 @@ def test_a_new_owner_is_known_even_if_it_says_the_same(store: Store) -> None:
     for source in ("one.md", "two.md"):
         agent = AgentFile(name="a", source=source, max_concurrency=2)
         hire(store, "w", agents=(agent,))
-        found = limit(store, "agent:a")
-        assert found is not None
-        assert found.owner == source
+        stated = limit(store, "agent:a")
+        assert stated is not None
+        assert stated.owner == source

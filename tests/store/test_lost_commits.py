@@ -38,7 +38,7 @@ class Wire:
     def _carry(self, client: socket.socket) -> None:
         with client, socket.socket(socket.AF_UNIX) as server, suppress(OSError):
             server.connect(self._server)
-            other = {client: server, server: client}
+            peer = {client: server, server: client}
             while True:
                 for source in select.select([client, server], [], [])[0]:
                     data = source.recv(1 << 16)
@@ -47,7 +47,7 @@ class Wire:
                     if source is client and self.cut is not None and self.cut[0] in data:
                         self._cut(data, server)
                         return
-                    other[source].sendall(data)
+                    peer[source].sendall(data)
 
     def _cut(self, data: bytes, server: socket.socket) -> None:
         assert self.cut is not None

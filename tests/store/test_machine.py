@@ -177,7 +177,7 @@ class StoreMachine(RuleBasedStateMachine):
         for _ in range(500):
             self.now += 60.0
             steps = self.let_people_and_gates_act()
-            for grant in [g for one in WORKERS for g in admit(self.store, one, now=self.now)]:
+            for grant in [g for worker in WORKERS for g in admit(self.store, worker, now=self.now)]:
                 story = self.tasks()[grant.task]["story"]
                 state = State.DONE if story is None else State.GATING
                 finish(self.store, grant.fence, Outcome(state=state), now=self.now)
@@ -201,7 +201,7 @@ class StoreMachine(RuleBasedStateMachine):
                 whole = story is not None and story["state"] not in TERMINAL
                 kin = [r for r in tasks.values() if whole and r["story"] == row["story"]]
                 # The subtasks of a story land together, when all have their candidate.
-                if all(one["state"] in TERMINAL | {"gating"} for one in kin):
+                if all(relative["state"] in TERMINAL | {"gating"} for relative in kin):
                     steps += skip(self.store, row["id"], now=self.now)
         return steps
 
@@ -663,9 +663,9 @@ class StoreMachine(RuleBasedStateMachine):
         at_work = {row["id"] for row in before.tables["workers"] if row["departed"] is None}
         if not at_work - {worker.id}:
             return
-        other = Store(self.store.database, replace(TUNING, lease=TUNING.lease + 1))
+        differing = Store(self.store.database, replace(TUNING, lease=TUNING.lease + 1))
         with pytest.raises(LimitsDiffer):
-            register(other, worker, now=self.now, stated={})
+            register(differing, worker, now=self.now, stated={})
         assert self.picture().tables == before.tables
 
     # What death and time do.
@@ -738,8 +738,8 @@ class StoreMachine(RuleBasedStateMachine):
         assert picture.broken() == []
         assert self.ledger.contradicted(picture) == []
         used = picture.used
-        told = {one.resource: one.used for one in list_limits(self.store, now=self.now)}
-        assert told == {name: used.get(name, 0) for name in told}  # 2
+        shown = {limit.resource: limit.used for limit in list_limits(self.store, now=self.now)}
+        assert shown == {name: used.get(name, 0) for name in shown}  # 2
         for task, state in self.ended.items():
             now = picture.tasks[task]["state"]
             assert now == state or task in self.reopened, f"13: {task} went from {state} to {now}"

@@ -33,21 +33,21 @@ def test_a_lead_hears_how_each_of_its_tasks_ended_and_of_no_other(store: Store) 
     go(store)
     mine, stopped = send(store, lead, "a"), send(store, lead, "b")
     put(store, "c", created_by="task 99")
-    assert [one.id for one in list_sent(store, lead)] == [mine, stopped]
+    assert [sent.id for sent in list_sent(store, lead)] == [mine, stopped]
     assert list_ends(store, lead, after=0) == []
     cancel(store, stopped, now=2)
     grant = go(store, now=3)
     assert grant.task == mine
     finish(store, grant.fence, Outcome(state=State.READY, kind="crash"), now=4)
     finish(store, go(store, now=5).fence, Outcome(state=State.DONE, result="so"), now=6)
-    told = list_ends(store, lead, after=0)
-    assert [(one.task, one.state) for one in told] == [
+    ends = list_ends(store, lead, after=0)
+    assert [(end.task, end.state) for end in ends] == [
         (stopped, State.CANCELLED),
         (mine, State.DONE),
     ]
-    assert told[1].result == "so"
-    assert list_ends(store, lead, after=told[0].event) == told[1:]
-    assert list_ends(store, lead, after=told[1].event) == []
+    assert ends[1].result == "so"
+    assert list_ends(store, lead, after=ends[0].event) == ends[1:]
+    assert list_ends(store, lead, after=ends[1].event) == []
 
 
 def test_a_lead_that_was_written_to_goes_on_before_it_is_done(store: Store) -> None:
@@ -105,8 +105,8 @@ def test_the_open_task_of_a_lead_is_found_until_it_has_ended(store: Store) -> No
 def test_a_store_that_forgets_whom_a_message_is_for_is_caught(store: Store) -> None:
     """Weakened: whoever reads messages takes any task's for its own."""
     lead = start(store)
-    other = put(store, "other")
-    post_to_task(store, other, sender="ann", text="wait", now=1)
+    second = put(store, "other")
+    post_to_task(store, second, sender="ann", text="wait", now=1)
     weak = weaken(store, "messages_to_task", ("AND to_task = :to", "AND :to = :to"))
     assert list_to_task(weak, lead) != []
     assert list_to_task(store, lead) == []

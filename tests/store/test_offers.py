@@ -17,7 +17,7 @@ from weft.store.leases import finish
 from weft.store.offers import accept, assign, offer, reject
 from weft.store.probe import probe
 from weft.store.runs import submit_run
-from weft.store.tasks import cancel, get_task
+from weft.store.tasks import cancel, get_task, retry
 from weft.store.workers import depart
 
 SLOT = {"worker:@": 1}
@@ -33,8 +33,8 @@ def test_an_offer_holds_nothing_but_keeps_others_off(store: Store) -> None:
     hire(store, "w", slots=1)
     hire(store, "other")
     task = offered(store, files=("a.py",))
-    found = get_task(store, task)
-    assert (found.state, found.offered_to, found.until) == (State.OFFERED, "w", 61)
+    read = get_task(store, task)
+    assert (read.state, read.offered_to, read.until) == (State.OFFERED, "w", 61)
     assert used(store, "worker:w") == 0
     assert not admit(store, "other", now=2)
     assert not admit_task(store, "other", task, now=2)
@@ -70,7 +70,7 @@ def test_a_rejected_offer_is_for_everyone_again(store: Store) -> None:
     hire(store, "other")
     task = offered(store)
     reject(store, task, "w", now=2, reason="not my language")
-    rejected = [one.data for one in history(store, task) if one.kind == "offer_rejected"]
+    rejected = [event.data for event in history(store, task) if event.kind == "offer_rejected"]
     assert rejected == [{"worker": "w", "reason": "not my language"}]
     assert go(store, "other").task == task
 
@@ -109,7 +109,7 @@ def test_an_offer_is_withdrawn_in_time(store: Store) -> None:
     assert go(store, "other", now=61).task == task
     with pytest.raises(Refused):
         accept(store, task, "w", now=62)
-    assert "offer_withdrawn" in {one.kind for one in history(store, task)}
+    assert "offer_withdrawn" in {event.kind for event in history(store, task)}
 
 
 def test_offers_are_withdrawn_when_the_offeree_leaves(store: Store) -> None:
@@ -188,3 +188,16 @@ def test_what_waits_or_is_parked_may_be_assigned_beforehand(store: Store) -> Non
     finish(store, go(store, "other", now=10).fence, DONE, now=11)
     assert not admit(store, "w", now=12)
     assert go(store, "other", now=12).name == "b"
+
+
+def test_a_reopened_task_of_a_gang_goes_to_the_worker_of_the_gang(store: Store) -> None:
+    hire(store, "w")
+    hire(store, "second")
+    tasks = [NewTask(name=name, gang="g", demand=SLOT) for name in ("a", "b")]
+    numbers = submit_run(store, NewRun(id="R", repo="r"), tasks, now=0)
+    assign(store, numbers["a"], "w", now=1)
+    cancel(store, numbers["a"], now=2)
+    assign(store, numbers["b"], "second", now=3)
+    retry(store, numbers["a"], now=4)
+    assert get_task(store, numbers["a"]).pinned == "second"
+    assert {grant.task for grant in admit(store, "second", now=5)} == set(numbers.values())

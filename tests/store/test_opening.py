@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 def assert_one_sentence(error: WeftError) -> None:
@@ -202,7 +202,7 @@ def test_the_store_is_its_owners_alone(tmp_path: Path) -> None:
     path = tmp_path / "weft" / "weft.db"
     with open_store(f"sqlite:///{path}") as store, store.listen("work"):
         put(store)
-        modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert modes == {
         "weft.db": 0o600,
@@ -261,8 +261,8 @@ def test_the_file_is_marked_as_wefts_and_survives_a_power_cut(file: Path) -> Non
     with open_store(f"sqlite:///{file}") as store:
         connection = vars(store.database)["_connection"]
         pragmas = ("journal_mode", "synchronous", "application_id", "user_version")
-        found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
-    assert found == ["wal", 2, APPLICATION_ID, len(sql.migrations("sqlite"))]
+        values = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
+    assert values == ["wal", 2, APPLICATION_ID, len(sql.migrations("sqlite"))]
 
 
 def test_a_writer_that_waits_asks_again_in_short_steps(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_a_schema_without_a_version_is_refused(postgres_url: str) -> None:
 
 
 def test_many_may_open_a_new_store_at_once(url: str) -> None:
-    found: list[object] = []
+    results: list[object] = []
     together = threading.Barrier(6)
 
     def open_it(number: int) -> None:
@@ -367,16 +367,16 @@ def test_many_may_open_a_new_store_at_once(url: str) -> None:
         try:
             with open_store(url, limits={"llm": number}) as store:
                 put(store, f"t{number}")
-                found.append([limit.capacity for limit in list_limits(store, now=0)])
+                results.append([limit.capacity for limit in list_limits(store, now=0)])
         except Exception as error:  # noqa: BLE001  (whatever it is, it is the finding)
-            found.append(error)
+            results.append(error)
 
     threads = [threading.Thread(target=open_it, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [found[0]] * 6
+    assert results == [results[0]] * 6
     assert look(url, "SELECT COUNT(*) AS tasks FROM tasks") == [{"tasks": 6}]
 
 
@@ -384,7 +384,7 @@ def test_a_store_keeps_its_limits_when_opened_with_others(url: str) -> None:
     with open_store(url, limits={"llm": 5, "runs": 2}) as store:
         set_limit(store, "llm", 7, now=0)
     with open_store(url, limits={"llm": 9, "requests": 1}) as store:
-        limits = {one.resource: one.capacity for one in list_limits(store, now=0)}
+        limits = {limit.resource: limit.capacity for limit in list_limits(store, now=0)}
     assert limits == {"llm": 7, "runs": 2}
 
 
@@ -427,7 +427,7 @@ def test_a_connection_lost_before_the_commit_repeats_the_transaction(postgres_ur
 
     with open_store(postgres_url) as store:
         assert store.write(work) == 0
-        limits = {one.resource: one.capacity for one in list_limits(store, now=0)}
+        limits = {limit.resource: limit.capacity for limit in list_limits(store, now=0)}
     assert (len(tries), limits["llm"]) == (2, 2)
 
 
@@ -464,4 +464,6 @@ def test_opening_a_store_silences_no_other_pool(
 def test_a_broken_constraint_looks_like_the_defect_it_is(store: Store) -> None:
     with pytest.raises((sqlite3.IntegrityError, psycopg.IntegrityError)):
         store.write(lambda tx: tx.run("set_limit", resource="llm", capacity=-1, owner=None))
-    assert {one.capacity for one in list_limits(store, now=0) if one.resource == "llm"} == {12}
+    assert {limit.capacity for limit in list_limits(store, now=0) if limit.resource == "llm"} == {
+        12
+    }

@@ -58,7 +58,7 @@ def test_a_task_that_waits_for_a_file_holds_back_later_ones_that_share_another(
     [wait] = probe(store, numbers["later"], now=1)
     assert (wait.kind, wait.subject) == ("order", str(numbers["both"]))
     finish(store, holder.fence, DONE, now=2)
-    assert [one.kind for one in probe(store, numbers["later"], now=2)] == ["order"]
+    assert [wait.kind for wait in probe(store, numbers["later"], now=2)] == ["order"]
     both = go(store)
     assert (both.name, drain(store)) == ("both", [])
     finish(store, both.fence, DONE, now=2)
@@ -286,8 +286,8 @@ def test_nothing_is_kept_free_for_a_task_that_only_waits_for_its_turn(store: Sto
             names.append(grant.name)
             running.append((grant.name, grant.fence))
         if len(running) == 2 or step > 20:
-            others = [one for one in running if one[0] != "holder"] if step < 20 else running
-            for ended in others[:1]:
+            rest = [grant for grant in running if grant[0] != "holder"] if step < 20 else running
+            for ended in rest[:1]:
                 running.remove(ended)
                 finish(store, ended[1], DONE, now=step)
     assert len(names) == 11
@@ -346,11 +346,11 @@ def test_a_history_of_patches_is_replayed_in_order(store: Store, seed: int, slot
 def test_a_task_that_asks_for_something_else_keeps_plan_order_too(store: Store) -> None:
     """Tasks of other agents or stages lie in other buckets, and share files all the same."""
     hire(store)
-    other = {"requests": 1}
+    demand = {"requests": 1}
     numbers = plan(
         store,
         task("holder", "a"),
-        task("both", "a", "b", demand=other),
+        task("both", "a", "b", demand=demand),
         task("later", "b", path_seconds=9),
         task("free", "c"),
     )

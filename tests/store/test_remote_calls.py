@@ -39,7 +39,7 @@ def test_every_verb_can_be_called_from_afar_but_for_those_listed() -> None:
     for package in (maintenance, runs, swarm):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
-    found = set()
+    records = set()
     for name, verb in all_verbs().items():
         hints = dict(hints_of(verb.function))
         hints.pop("store" if verb.takes_store else "tx")
@@ -47,8 +47,8 @@ def test_every_verb_can_be_called_from_afar_but_for_those_listed() -> None:
             for hint in hints.values():
                 msgspec.json.Decoder(hint)
         except TypeError:
-            found.add(name)
-    assert found == NOT_OFFERED
+            records.add(name)
+    assert records == NOT_OFFERED
     assert {"tasks.get_task", "limit_table.set_limit", "overview.overview"} <= set(all_verbs())
     assert all_verbs()["tasks.get_task"].kind == "read"
     assert all_verbs()["limit_table.set_limit"].kind == "write"

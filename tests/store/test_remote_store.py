@@ -112,10 +112,10 @@ def test_a_good_answer_is_taken() -> None:
 def test_whatever_a_hostile_server_answers_is_one_sentence(answer: bytes) -> None:
     with answering(answer) as url, pytest.raises(NoAnswer) as raised:
         look(url)
-    said = str(raised.value)
-    assert url in said
-    assert SECRET not in said
-    assert len(said) < 500
+    message = str(raised.value)
+    assert url in message
+    assert SECRET not in message
+    assert len(message) < 500
 
 
 def test_an_endless_answer_is_not_read_to_the_end() -> None:
@@ -207,9 +207,9 @@ def test_who_waits_is_let_go_when_the_store_is_closed() -> None:
 
     with answering(b"", then=hold) as url:
         store = RemoteStore(Server(url=url, token=SECRET))
-        others = set(threading.enumerate())
+        before = set(threading.enumerate())
         with store.listen("events") as listener:
-            [asks] = [one for one in threading.enumerate() if one not in others]
+            [asks] = [thread for thread in threading.enumerate() if thread not in before]
             assert not listener.wait(0.3)
             store.close()
         wait_until(lambda: not asks.is_alive(), seconds=60)  # less than for an answer

@@ -196,8 +196,10 @@ def test_stale_lock_two_cleaners(store: Store) -> None:
             boottime=2,
         )
         assert not swept.unjudged
-        assert [lease_state(store, one.fence) for one in successors] == ["held"] * len(successors)
-        assert all(state(store, one.task) == "running" for one in successors)
+        assert [lease_state(store, grant.fence) for grant in successors] == ["held"] * len(
+            successors
+        )
+        assert all(state(store, grant.task) == "running" for grant in successors)
         return list(swept.freed)
 
     def check(store: Store) -> None:
@@ -368,7 +370,7 @@ def test_second_spawn_overwrites_first(store: Store) -> None:
         assert not admit_task(store, "w", task, now=2)
         reap(store, first.fence)
         second = go(store, now=3)
-        attempts = [(one.number, one.fence) for one in list_attempts(store, task)]
+        attempts = [(attempt.number, attempt.fence) for attempt in list_attempts(store, task)]
         assert attempts == [(1, first.fence), (2, second.fence)]
 
     by_task = [
@@ -415,8 +417,8 @@ def test_throttled_tenant_idles_capacity(store: Store) -> None:
 
     latest = "SELECT turn FROM leases WHERE turn IS NOT NULL ORDER BY fence DESC LIMIT 2"
     throttled = f"SELECT turn FROM ({latest}) t GROUP BY turn HAVING COUNT(*) = 2"
-    others = f"FROM (SELECT * FROM buckets WHERE tenant NOT IN ({throttled})) b JOIN"
-    caught(store, check, lambda s: weaken(s, "bucket_heads", ("FROM buckets b JOIN", others)))
+    buckets = f"FROM (SELECT * FROM buckets WHERE tenant NOT IN ({throttled})) b JOIN"
+    caught(store, check, lambda s: weaken(s, "bucket_heads", ("FROM buckets b JOIN", buckets)))
 
 
 def test_batch_evicts_interactive(store: Store) -> None:
@@ -520,7 +522,7 @@ def test_read_then_write_upgrade_fails(store: Store) -> None:
 
         def work(tx: Transaction) -> bool:
             tx.value("last_task")
-            other.start()
+            writer.start()
             too_early = between.wait(2)
             tx.run("set_limit", resource="llm", capacity=3, owner=None)
             return too_early
@@ -530,12 +532,12 @@ def test_read_then_write_upgrade_fails(store: Store) -> None:
             between.set()
 
         with open_store(store.url) as second:
-            other = threading.Thread(target=write_too)
+            writer = threading.Thread(target=write_too)
             try:
                 slipped_in = store.write(work)
             except StoreError as error:
                 slipped_in, failure = False, error
-            other.join()
+            writer.join()
         assert (slipped_in, failure) == (False, None)
 
     with ExitStack() as stack:

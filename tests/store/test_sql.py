@@ -45,11 +45,11 @@ PARTIAL = {"leases_open", "tasks_head", "tasks_line", "tasks_queue", "tasks_unti
 
 def used() -> dict[str, set[str]]:
     """The names of queries in the store's code, and the modules that say them."""
-    found: dict[str, set[str]] = {}
+    parameters: dict[str, set[str]] = {}
     for path in (SOURCES / "store").rglob("*.py"):
         for name in CALL.findall(path.read_text(encoding="utf-8")):
-            found.setdefault(name, set()).add(path.name)
-    return found
+            parameters.setdefault(name, set()).add(path.name)
+    return parameters
 
 
 def test_every_query_is_used_and_every_used_query_exists() -> None:
@@ -72,10 +72,10 @@ def test_a_query_says_what_it_is_for(query: str) -> None:
 
 def test_the_two_spellings_of_a_query_differ_in_parameters_only() -> None:
     for name, text in sql.queries("sqlite").items():
-        other = sql.queries("postgres")[name]
+        postgres = sql.queries("postgres")[name]
         assert ";" not in text
-        assert PARAMETER.findall(text) == re.findall(r"%\((\w+)\)s", other)
-        assert re.sub(r"%\((\w+)\)s", r":\1", other).replace("%%", "%") == text
+        assert PARAMETER.findall(text) == re.findall(r"%\((\w+)\)s", postgres)
+        assert re.sub(r"%\((\w+)\)s", r":\1", postgres).replace("%%", "%") == text
 
 
 def test_every_query_is_understood_by_sqlite(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def postgres_plan(connection: psycopg.Connection[Any], query: str) -> str:
     """How PostgreSQL would go about a query whose parameters it does not know."""
     text = sql.queries("postgres")[query]
     order: list[str] = re.findall(r"%\((\w+)\)s", text)
-    places = {one: f"${n}" for n, one in enumerate(dict.fromkeys(order), 1)}
+    places = {name: f"${n}" for n, name in enumerate(dict.fromkeys(order), 1)}
     prepared = re.sub(r"%\((\w+)\)s", lambda m: places[m[1]], text).replace("%%", "%")
     connection.execute(f"PREPARE {query} AS {prepared}".encode())
     given = f" ({', '.join('NULL' for _ in places)})" if places else ""
@@ -155,12 +155,12 @@ def whole_tables(query: str, steps: list[str]) -> list[str]:
     text = sql.queries("sqlite")[query]
     aliases = dict(re.findall(r"\b(?:FROM|JOIN) (\w+) (\w+)\b", text))
     names = {alias: table for table, alias in aliases.items()}
-    found = []
+    plans = []
     for step in steps:
         scan = re.match(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", step)
         if scan and names.get(scan[1], scan[1]) in BIG and scan[2] not in PARTIAL:
-            found.append(step)
-    return found
+            plans.append(step)
+    return plans
 
 
 @pytest.mark.parametrize("query", [name for name in QUERIES if name not in LOOKS_AT_EVERYTHING])

@@ -54,7 +54,7 @@ def begin_landing(store: Store, *tasks: int) -> int:
     """Let these be landing; the fence of the gate."""
     fence = take(store, "gate", "R", {"gate:R": 1}, worker="w", now=3)
     assert fence is not None
-    open_ = [one.id for one in read_gate(store, "R").entries if set(one.tasks) & set(tasks)]
+    open_ = [entry.id for entry in read_gate(store, "R").entries if set(entry.tasks) & set(tasks)]
     commits = ["d" * 40 for _ in open_]
     intend(
         store,
@@ -76,14 +76,14 @@ def test_once_drained_no_worker_takes_anything_until_it_is_undone(store: Store) 
     def check(store: Store) -> None:
         hire(store, "one")
         hire(store, "two")
-        task, other = put(store, "t"), put(store, "u")
-        offer(store, other, "two", now=0)
+        task, second = put(store, "t"), put(store, "u")
+        offer(store, second, "two", now=0)
         assert draining.drain(store, now=1)
         assert not draining.drain(store, now=2)
         assert not admit(store, "one", now=2)
         assert not admit(store, "two", now=2)
         assert not admit_task(store, "one", task, now=2)
-        assert not accept(store, other, "two", now=2)
+        assert not accept(store, second, "two", now=2)
         assert [wait.kind for wait in probe(store, task, now=2)] == ["drain"]
         assert draining.undo_drain(store, now=3)
         assert not draining.undo_drain(store, now=3)
@@ -114,11 +114,11 @@ def test_cancelling_a_run_ends_all_of_it(store: Store) -> None:
     to_gate(store, numbers["b"])
     [running] = admit_task(store, "w", numbers["a"], now=1)
     assert cancel_run(store, "R", now=3) == (sorted(numbers.values()), [])
-    assert {state(store, one) for one in numbers.values()} == {"cancelled"}
+    assert {state(store, number) for number in numbers.values()} == {"cancelled"}
     assert get_run(store, "R").state == "ended"
-    assert [one.state for one in read_gate(store, "R").entries] == ["withdrawn"]
+    assert [entry.state for entry in read_gate(store, "R").entries] == ["withdrawn"]
     # The process keeps its amounts until it has ended, and can do nothing any more.
-    assert [one.fence for one in list_open(store)] == [running.fence]
+    assert [lease.fence for lease in list_open(store)] == [running.fence]
     with pytest.raises(AlreadyEnded):
         finish(store, running.fence, DONE, now=4)
     release(store, running.fence, now=4)
@@ -176,7 +176,7 @@ def test_a_cancelled_story_leaves_no_entry_of_the_rest_behind(store: Store) -> N
     to_gate(store, numbers["a"])
     to_gate(store, numbers["b"])
     cancel_run(store, "R", now=3)
-    assert [one.state for one in read_gate(store, "R").entries] == ["withdrawn"]
+    assert [entry.state for entry in read_gate(store, "R").entries] == ["withdrawn"]
 
 
 def test_a_paused_run_starts_nothing_and_goes_on_when_resumed(store: Store) -> None:
@@ -213,7 +213,9 @@ def test_rejecting_what_is_at_the_gate_sends_it_back_with_the_reason(store: Stor
     assert not admit_task(store, "w", numbers["c"], now=2)  # its file is held
     for _ in range(4):  # a person may say no as often as they like: it is no failure
         assert reject(store, numbers["a"], "wrong colour", now=3) is State.READY
-        sent_back = [one for one in history(store, numbers["a"]) if one.kind == "task_sent_back"]
+        sent_back = [
+            event for event in history(store, numbers["a"]) if event.kind == "task_sent_back"
+        ]
         assert sent_back[-1].data["reason"] == "wrong colour"
         assert read_gate(store, "R").entries[-1].state == "withdrawn"
         to_gate(store, numbers["a"])
@@ -280,11 +282,11 @@ def test_the_queue_lists_ready_tasks_in_order_with_what_holds_them_up(store: Sto
         NewTask(name="ask", agent=HUMAN),
     )
     names = {number: name for name, number in numbers.items()}
-    assert [names[one] for one in order(store, now=0)] == ["ask", "long", "same", "short"]
+    assert [names[number] for number in order(store, now=0)] == ["ask", "long", "same", "short"]
     assert go(store).name == "long"
-    found, count = queue(store, now=2, most=2)
+    tasks, count = queue(store, now=2, most=2)
     assert count == 3
-    assert [(task.name, [wait.kind for wait in waits]) for task, waits in found] == [
+    assert [(task.name, [wait.kind for wait in waits]) for task, waits in tasks] == [
         ("ask", ["person"]),
         ("same", ["file", "limit"]),
     ]

@@ -32,18 +32,18 @@ def story(store: Store, run: str, first: str, second: str) -> dict[str, int]:
 
 def test_two_stories_that_want_each_others_files_never_wait_for_each_other(store: Store) -> None:
     hire(store)
-    one, two = story(store, "one", "f", "g"), story(store, "two", "g", "f")
+    mine, theirs = story(store, "one", "f", "g"), story(store, "two", "g", "f")
     first = go(store)
-    assert first.task == one["a"]
-    assert not admit(store, "w", now=1)  # the other story would hold what this one needs next
-    assert {wait.subject for wait in probe(store, two["a"], now=1)} == {"f", "g"}
+    assert first.task == mine["a"]
+    assert not admit(store, "w", now=1)  # the second story would hold files that the first needs next
+    assert {wait.subject for wait in probe(store, theirs["a"], now=1)} == {"f", "g"}
     finish(store, first.fence, CANDIDATE, now=2)
     finish(store, go(store).fence, CANDIDATE, now=2)
     assert not admit(store, "w", now=2)
-    for task in (one["a"], one["b"]):
+    for task in (mine["a"], mine["b"]):
         skip(store, task, now=3)
     assert drain(store, now=4) == ["whole", "a"]
-    assert state(store, two["a"]) == "running"
+    assert state(store, theirs["a"]) == "running"
 
 
 def test_subtasks_that_share_no_file_run_at_once(store: Store) -> None:
@@ -60,51 +60,51 @@ def test_subtasks_that_share_no_file_run_at_once(store: Store) -> None:
 
 def test_a_story_lets_go_when_its_last_subtask_gives_up(store: Store) -> None:
     hire(store)
-    one = story(store, "one", "f", "g")
+    first = story(store, "one", "f", "g")
     outsider = put(store, "outsider", files=("g",))
     finish(store, go(store).fence, FAILED, now=2)
     assert go(store, now=3).task == outsider
-    retry(store, one["a"], now=4)
+    retry(store, first["a"], now=4)
     assert not admit(store, "w", now=4)
 
 
 def test_a_story_keeps_its_files_while_one_candidate_waits(store: Store) -> None:
     hire(store)
-    one = story(store, "one", "f", "g")
+    first = story(store, "one", "f", "g")
     put(store, "outsider", files=("g",))
     finish(store, go(store).fence, CANDIDATE, now=2)
     second = go(store)
     finish(store, second.fence, FAILED, now=2)
     assert not admit(store, "w", now=3)
-    cancel(store, one["a"], now=4)
+    cancel(store, first["a"], now=4)
     assert go(store, now=5).name == "outsider"
 
 
 def test_a_story_that_cannot_have_more_gives_up_what_it_has(store: Store) -> None:
     """It is one holder: what it waits for, it waits for with empty hands."""
     hire(store)
-    one = story(store, "one", "f", "g")
+    first = story(store, "one", "f", "g")
     put(store, "outsider", files=("h",))
     finish(store, go(store).fence, CANDIDATE, now=2)
     b, outsider = go(store), go(store)
     assert extend(store, b.fence, ["h"], now=3) == {"h": outsider.task}
     wider = Outcome(state=State.READY, kind="scope", sent_back=True, files=("g", "h"))
     finish(store, b.fence, wider, now=3)
-    assert (state(store, one["a"]), state(store, one["b"])) == ("ready", "waiting")
-    other = put(store, "other", files=("f",))
+    assert (state(store, first["a"]), state(store, first["b"])) == ("ready", "waiting")
+    rival = put(store, "other", files=("f",))
     assert drain(store, now=4) == ["other"]
-    assert state(store, other) == "running"
+    assert state(store, rival) == "running"
 
 
 def test_a_story_gets_more_at_once_if_it_is_free(store: Store) -> None:
     hire(store)
-    one = story(store, "one", "f", "g")
+    first = story(store, "one", "f", "g")
     finish(store, go(store).fence, CANDIDATE, now=2)
     wider = Outcome(state=State.READY, kind="scope", sent_back=True, files=("g", "h"))
     finish(store, go(store).fence, wider, now=3)
     put(store, "outsider", files=("h",))
     assert drain(store, now=4) == ["b"]
-    assert state(store, one["a"]) == "gating"
+    assert state(store, first["a"]) == "gating"
 
 
 def test_a_candidate_whose_story_lost_its_files_is_made_again(store: Store) -> None:
@@ -132,8 +132,8 @@ def test_a_candidate_whose_story_lost_its_files_is_made_again(store: Store) -> N
 
 def test_subtasks_of_a_story_that_ended_are_on_their_own(store: Store) -> None:
     hire(store)
-    one = story(store, "one", "f", "g")
-    cancel(store, one["whole"], now=1)
+    first = story(store, "one", "f", "g")
+    cancel(store, first["whole"], now=1)
     a = go(store)
     put(store, "outsider", files=("f",))
     put(store, "other", files=("g",))
@@ -147,24 +147,24 @@ def test_subtasks_of_a_story_that_ended_ask_to_land_by_themselves(
 ) -> None:
     """Those that had waited for the others, and those that have their candidate later."""
     hire(store)
-    one = story(store, "one", "f", "f")
+    first = story(store, "one", "f", "f")
     made = Outcome(state=State.GATING, candidate="c", base="b")
     finish(store, go(store).fence, made, now=2)
     assert list_open_entries(store) == []
-    verb(store, one["whole"], now=3)  # type: ignore[operator]  # two functions of one shape
-    assert [entry.tasks for entry in list_open_entries(store)] == [(one["a"],)]
-    skip(store, one["a"], now=4)
+    verb(store, first["whole"], now=3)  # type: ignore[operator]  # two functions of one shape
+    assert [entry.tasks for entry in list_open_entries(store)] == [(first["a"],)]
+    skip(store, first["a"], now=4)
     finish(store, go(store, now=5).fence, made, now=5)
-    assert [entry.tasks for entry in list_open_entries(store)] == [(one["b"],)]
+    assert [entry.tasks for entry in list_open_entries(store)] == [(first["b"],)]
 
 
 def test_whoever_builds_on_a_candidate_waits_again_when_it_is_gone(store: Store) -> None:
     hire(store)
-    one = story(store, "one", "f", "g")
+    first = story(store, "one", "f", "g")
     finish(store, go(store).fence, CANDIDATE, now=2)
-    assert state(store, one["b"]) == "ready"
-    cancel(store, one["a"], now=3)
-    assert state(store, one["b"]) == "waiting"
+    assert state(store, first["b"]) == "ready"
+    cancel(store, first["a"], now=3)
+    assert state(store, first["b"]) == "waiting"
 
 
 def test_a_reopened_task_is_waited_for_again(store: Store) -> None:
@@ -187,9 +187,9 @@ def test_a_crash_keeps_the_storys_files(store: Store) -> None:
 @pytest.mark.parametrize("verb", [skip, cancel])
 def test_ending_every_subtask_frees_the_story(store: Store, verb: object) -> None:
     hire(store)
-    one = story(store, "one", "f", "g")
+    first = story(store, "one", "f", "g")
     finish(store, go(store).fence, CANDIDATE, now=2)
     put(store, "outsider", files=("f", "g"))
     for name in ("a", "b"):
-        verb(store, one[name], now=3)  # type: ignore[operator]  # two functions of one shape
+        verb(store, first[name], now=3)  # type: ignore[operator]  # two functions of one shape
     assert "outsider" in drain(store, now=4)

@@ -131,14 +131,14 @@ def test_what_needs_an_unfinished_task_waits_and_is_never_failed(
 
 
 def test_cancelling_and_skipping_happen_once(store: Store) -> None:
-    task, other = put(store), put(store)
+    task, second = put(store), put(store)
     assert cancel(store, task, now=1, reason="not wanted")
     assert get_task(store, task).reason == "not wanted"
-    assert skip(store, other, now=1)
+    assert skip(store, second, now=1)
     before = snapshot(store.url)
     assert not cancel(store, task, now=2)
-    assert not cancel(store, other, now=2)
-    assert not skip(store, other, now=2)
+    assert not cancel(store, second, now=2)
+    assert not skip(store, second, now=2)
     assert snapshot(store.url) == before
     with pytest.raises(NotFound):
         cancel(store, 99, now=3)
@@ -166,7 +166,7 @@ def test_a_retry_waits_for_the_cancelled_attempt_to_end(store: Store) -> None:
     release(store, first.fence, now=4)
     second = go(store, now=5)
     assert (second.task, second.attempt) == (task, 2)
-    assert [one.kind for one in history(store, task)].count("task_reopened") == 1
+    assert [event.kind for event in history(store, task)].count("task_reopened") == 1
 
 
 def test_an_attempt_that_was_cancelled_owns_nothing_after_a_retry_either(store: Store) -> None:
@@ -264,7 +264,7 @@ def test_a_run_waits_for_its_place_among_the_runs(store: Store) -> None:
     first = run(store, NewTask(name="a"), name="R1")
     second = run(store, NewTask(name="b"), name="R2")
     third = run(store, NewTask(name="c"), name="R3")
-    assert [one.state for one in list_runs(store)].count("waiting") == 2
+    assert [listed.state for listed in list_runs(store)].count("waiting") == 2
     assert waits(store, second["b"]) == ["waiting for a place among the runs"]
     assert drain(store) == ["a"]
     assert end_finished(store, now=1) == []
@@ -337,10 +337,10 @@ def test_the_members_of_a_gang_wait_for_each_other(store: Store) -> None:
     assert drain(store) == ["first"]
     assert waits(store, numbers["a"])[-1] == "waiting to start with c, which is waiting"
     put(store, "in the way", demand=SLOT, klass=Class.INTERACTIVE)
-    [other] = admit(store, "w", now=1)
+    [grant] = admit(store, "w", now=1)
     finish(store, 2, DONE, now=2)
     assert drain(store) == []
-    finish(store, other.fence, DONE, now=3)
+    finish(store, grant.fence, DONE, now=3)
     grants = admit(store, "w", now=4)
     assert sorted(grant.name for grant in grants) == ["a", "b", "c"]
     finish(store, grants[1].fence, AGAIN, now=5)
@@ -461,9 +461,9 @@ def test_tasks_are_listed_and_counted_by_state(store: Store) -> None:
     assert [task.name for task in list_tasks(store, after=1, most=1)] == ["b"]
     assert find_task(store, "R", "a") is None
     run(store, NewTask(name="a"))
-    found = find_task(store, "R", "a")
-    assert found is not None
-    assert found.id == 4
+    read = find_task(store, "R", "a")
+    assert read is not None
+    assert read.id == 4
     with pytest.raises(NotFound):
         get_task(store, 99)
 

@@ -21,10 +21,10 @@ __all__ = ["url"]
 def test_a_token_says_whose_it_is_and_what_it_may(store: Store) -> None:
     made, text = create_token(store, name="ann", scopes=("work", "read"), tenant="t", now=1)
     assert re.fullmatch(r"weft_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", text)
-    found = identify(store, text, now=2)
-    assert found == made
-    assert (found.name, found.tenant) == ("ann", "t")
-    assert found.scopes == {"read", "work"}
+    owner = identify(store, text, now=2)
+    assert owner == made
+    assert (owner.name, owner.tenant) == ("ann", "t")
+    assert owner.scopes == {"read", "work"}
     assert list_tokens(store) == [made]
 
 
@@ -32,9 +32,9 @@ def test_the_store_keeps_no_secret(store: Store, url: str) -> None:
     _, text = create_token(store, name="ann", scopes=("read",), now=1)
     secret = text.split("_", 2)[2]
     [row] = look(url, "SELECT * FROM tokens")
-    told = look(url, "SELECT * FROM events")
+    events = look(url, "SELECT * FROM events")
     assert secret not in repr(row)
-    assert secret not in repr(told)
+    assert secret not in repr(events)
 
 
 def test_a_token_that_is_wrong_in_any_way_is_refused_with_the_same_words(store: Store) -> None:
@@ -42,17 +42,17 @@ def test_a_token_that_is_wrong_in_any_way_is_refused_with_the_same_words(store: 
     revoked, gone = create_token(store, name="bob", scopes=("read",), now=1)
     assert revoke_token(store, revoked.id, now=2)
     assert not revoke_token(store, revoked.id, now=3)
-    other = text[:-1] + ("A" if text[-1] != "A" else "B")
+    forged = text[:-1] + ("A" if text[-1] != "A" else "B")
     nobody = "weft_" + "0" * 12 + text[17:]
     swapped = "weft_" + gone.split("_")[1] + text[17:]
-    said = set()
-    for wrong in ("", "weft", other, nobody, swapped, gone, text + "x", text.upper(), "é" * 61):
+    messages = set()
+    for wrong in ("", "weft", forged, nobody, swapped, gone, text + "x", text.upper(), "é" * 61):
         with pytest.raises(Unauthenticated) as refused:
             identify(store, wrong, now=3)
-        said.add(str(refused.value))
+        messages.add(str(refused.value))
     with pytest.raises(Unauthenticated) as refused:
         identify(store, text, now=10)
-    assert said == {str(refused.value)}
+    assert messages == {str(refused.value)}
     assert identify(store, text, now=9.9).name == "ann"
 
 
@@ -61,8 +61,8 @@ def test_a_tasks_token_ends_with_its_attempt(store: Store) -> None:
     put(store, "a")
     grant = go(store, "w")
     _, text = create_token(store, name="attempt", scopes=("work",), fence=grant.fence, now=1)
-    found = identify(store, text, now=2)
-    assert (found.fence, found.task) == (grant.fence, grant.task)
+    owner = identify(store, text, now=2)
+    assert (owner.fence, owner.task) == (grant.fence, grant.task)
     assert list_tokens(store) == []
     finish(store, grant.fence, DONE, now=3)
     with pytest.raises(Unauthenticated):
@@ -99,14 +99,14 @@ def test_what_no_token_can_be_is_refused(store: Store) -> None:
 
 def test_tokens_come_in_pages_oldest_first(store: Store) -> None:
     made = [create_token(store, name=str(n), scopes=("read",), now=n // 2)[0] for n in range(5)]
-    found: list[Any] = []
+    listed: list[Any] = []
     after: str | None = None
     for size in (2, 2, 1):
         page, after = page_tokens(store, after=after, most=2)
         assert len(page) == size
-        found += page
+        listed += page
     assert after is None
-    assert found == list_tokens(store)
-    assert {one.id for one in found} == {one.id for one in made}
+    assert listed == list_tokens(store)
+    assert {token.id for token in listed} == {token.id for token in made}
     with pytest.raises(NotFound):
         page_tokens(store, after="nobody", most=2)

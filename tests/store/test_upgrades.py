@@ -150,8 +150,8 @@ def test_an_earlier_weft_refuses_an_upgraded_store_and_leaves_it_alone(old: str)
         wait_begun(old, [program])
     assert answers([program]) == ["opened"]
     before = snapshot(old)
-    told = f"has schema {newest + 1}, this weft knows {newest}; upgrade weft to use it"
-    with pytest.raises(NewerStore, match=told):
+    message = f"has schema {newest + 1}, this weft knows {newest}; upgrade weft to use it"
+    with pytest.raises(NewerStore, match=message):
         open_store(old)
     assert snapshot(old) == before
     assert version(old) == newest + 1
@@ -161,8 +161,11 @@ def without_a_column(url: str) -> sql.Steps:
     """The first step as a development version had it, with the same number."""
     ((number, statements), *later) = known(url)
     column = "    target_text TEXT NOT NULL DEFAULT ''"
-    assert any(column in one for one in statements)
-    return (number, tuple(re.sub(f",\\s+{column.strip()}", "", one) for one in statements)), *later
+    assert any(column in statement for statement in statements)
+    return (
+        number,
+        tuple(re.sub(f",\\s+{column.strip()}", "", statement) for statement in statements),
+    ), *later
 
 
 @pytest.mark.parametrize("way", ["changed", "without a digest"])
@@ -187,11 +190,11 @@ def test_a_store_of_an_unknown_schema_is_told_by_doctor_and_commands(
 ) -> None:
     open_driver(url, without_a_column(url)).close()
     project = make_project(tmp_path / "project")
-    told = weft(project, "ps", WEFT_STORE=url)
-    assert_one_sentence(told, 2, "another development version", "start a new store")
+    refused = weft(project, "ps", WEFT_STORE=url)
+    assert_one_sentence(refused, 2, "another development version", "start a new store")
     examined = weft(project, "doctor", WEFT_STORE=url)
     assert examined.returncode == 2
-    assert f"PROBLEM  store: {told.stderr.removeprefix('weft: ')}" in examined.stdout
+    assert f"PROBLEM  store: {refused.stderr.removeprefix('weft: ')}" in examined.stdout
 
 
 def test_a_store_upgraded_while_one_waits_to_upgrade_it_is_refused_too(old: str) -> None:
@@ -204,9 +207,9 @@ def test_a_store_upgraded_while_one_waits_to_upgrade_it_is_refused_too(old: str)
             connection.execute(f"PRAGMA user_version = {newest + 2:d}")
         else:
             connection.execute(f"UPDATE weft.schema_version SET version = {newest + 2:d}")
-    [said] = answers([program])
-    assert said.startswith("NewerStore: ")
-    assert f"has schema {newest + 2}, this weft knows {newest + 1}" in said
+    [answer] = answers([program])
+    assert answer.startswith("NewerStore: ")
+    assert f"has schema {newest + 2}, this weft knows {newest + 1}" in answer
     assert version(old) == newest + 2
     assert capacity(old) == 12
 
@@ -223,7 +226,7 @@ def test_an_upgrade_that_fails_in_the_middle_leaves_the_store_as_it_was(
     assert snapshot(old) == before
     with open_store(old) as store:
         put(store, "c")
-        assert {one.resource: one.capacity for one in list_limits(store, now=0)}["llm"] == 12
+        assert {limit.resource: limit.capacity for limit in list_limits(store, now=0)}["llm"] == 12
     open_later(old, SECOND).close()  # nothing of the first try is in its way
     assert len(has_changed(old)) == 3
 

@@ -151,9 +151,9 @@ def test_nobody_is_held_up_by_a_listener_that_does_not_listen(bell: Listener) ->
 def test_who_is_woken_always_finds_the_change(shared: Store, bell: Listener) -> None:
     end_waiting_work(shared)
     settle(shared, bell)
-    with open_store(shared.url) as other:
+    with open_store(shared.url) as second:
         for number in range(50):
-            writer = threading.Thread(target=put, args=(other, f"t{number}"))
+            writer = threading.Thread(target=put, args=(second, f"t{number}"))
             writer.start()
             grants: list[Grant] = []
             while not grants:
@@ -195,13 +195,13 @@ def test_a_closed_listener_leaves_no_file(tmp_path: Path) -> None:
 
 def test_two_stores_in_one_directory_do_not_ring_for_each_other(tmp_path: Path) -> None:
     with (
-        open_store(f"sqlite:///{tmp_path / 'one.db'}") as one,
+        open_store(f"sqlite:///{tmp_path / 'one.db'}") as first,
         open_store(f"sqlite:///{tmp_path / 'two.db'}") as two,
-        one.listen("work") as bell,
+        first.listen("work") as bell,
     ):
         put(two)
         assert not bell.wait(0)
-        put(one)
+        put(first)
         assert bell.wait(PATIENCE)
 
 
@@ -239,8 +239,8 @@ def test_a_listener_survives_the_loss_of_its_connection(shared: Store, bell: Lis
     assert ended
     assert bell.wait(PATIENCE)  # what happened meanwhile cannot be known, so it looks once
     settle(shared, bell)
-    with open_store(shared.url) as other:
-        put(other)
+    with open_store(shared.url) as second:
+        put(second)
     assert bell.wait(PATIENCE)
 
 

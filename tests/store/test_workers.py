@@ -120,7 +120,7 @@ def test_leaving_makes_leases_suspect_at_once_and_happens_once(store: Store) -> 
     depart(store, "w", now=3)
     depart(store, "nobody", now=3)
     assert snapshot(store.url) == before
-    assert [one.data for one in read_events(store) if one.kind == "worker_departed"] == [
+    assert [event.data for event in read_events(store) if event.kind == "worker_departed"] == [
         {"worker": "w"}
     ]
 
@@ -164,7 +164,7 @@ def test_the_limits_of_a_host_go_with_its_last_worker(store: Store) -> None:
     depart(store, "one", now=1)
     assert used(store, "host:h/port") == 0
     depart(store, "two", now=2)
-    assert not [one for one in list_limits(store, now=3) if one.resource.startswith("host:")]
+    assert not [limit for limit in list_limits(store, now=3) if limit.resource.startswith("host:")]
 
 
 def test_a_worker_takes_only_what_it_can_work_on(store: Store) -> None:

@@ -113,8 +113,8 @@ def _land(store: Store, task: int) -> None:
         seconds=1,
     )
     record_verdict(store, fence, RUN, verdict, "ok", now=6)
-    others = tuple(entry for entry in entries.values() if entry != entries[task])
-    conflict = MergeConflict(base=BASE, entry=entries[task], after=others, report="b.py")
+    earlier = tuple(entry for entry in entries.values() if entry != entries[task])
+    conflict = MergeConflict(base=BASE, entry=entries[task], after=earlier, report="b.py")
     record_conflict(store, fence, RUN, conflict, now=6)
     _land_entry(store, fence, entries[task], old=BASE, new=COMMIT)
 

@@ -80,8 +80,8 @@ class _Postponing:
         return 1
 
     def many(self, query: str, parameters: Sequence[Mapping[str, Any]]) -> None:
-        for one in parameters:
-            self.run(query, one)
+        for row in parameters:
+            self.run(query, row)
 
     def flush(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")

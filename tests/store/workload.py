@@ -68,7 +68,7 @@ def submit_work(store: Store, rng: random.Random, size: int) -> None:
 
 
 def _task(rng: random.Random, name: str, earlier: list[str], run: str | None) -> NewTask:
-    agent = rng.choice([one.name for one in AGENTS])
+    agent = rng.choice([known.name for known in AGENTS])
     stage = rng.choice(["test", "implement"]) if run else None
     uses = {"host:@/port": 1} if rng.random() < 0.3 else {}
     if run and rng.random() < 0.5:

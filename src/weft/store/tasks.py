@@ -287,6 +287,9 @@ def retry(tx: Transaction, task: int, *, now: float, stage: Stage | None = None)
     tx.run("forget_failures", task=task)  # a person has seen the failures: a pattern starts anew
     if stage is not None:
         _replace_stage(tx, row, stage)
+    for member in tx.all("gang_members", gang=row["gang"])[:1] if row["gang"] is not None else ():
+        # The rest of its gang may have gone to another worker; a gang starts at a single worker.
+        tx.run("set_pin", id=task, pinned=member["pinned"], until=member["pin_until"])
     ready.requeue(tx, task, now=now)
     if row["state"] == State.SKIPPED:
         ready.unsettle_dependents(tx, task, now=now)
