@@ -35,7 +35,7 @@ def test_two_stories_that_want_each_others_files_never_wait_for_each_other(store
     mine, theirs = story(store, "one", "f", "g"), story(store, "two", "g", "f")
     first = go(store)
     assert first.task == mine["a"]
-    assert not admit(store, "w", now=1)  # the second story would hold files that the first needs next
+    assert not admit(store, "w", now=1)  # the second story would hold the first story's files
     assert {wait.subject for wait in probe(store, theirs["a"], now=1)} == {"f", "g"}
     finish(store, first.fence, CANDIDATE, now=2)
     finish(store, go(store).fence, CANDIDATE, now=2)
