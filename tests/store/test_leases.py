@@ -21,6 +21,7 @@ from store_helpers import (
 )
 from store_helpers import url as url
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
+from weft.formats import clock
 from weft.model import Class, LeaseState, NewRun, NewTask, Outcome, State, TaskRequest
 from weft.store import Store
 from weft.store.admission import admit, admit_task
@@ -149,7 +150,7 @@ def test_finishing_twice_changes_nothing_and_answers_the_same(store: Store) -> N
     assert finish(store, fence, outcome, now=2) is State.DONE
     before = snapshot(store.url)
     assert finish(store, fence, outcome, now=3) is State.DONE
-    with pytest.raises(AlreadyEnded, match="the first answer stands"):
+    with pytest.raises(AlreadyEnded, match="the first answer counts"):
         finish(store, fence, Outcome(state=State.FAILED, kind="other"), now=3)
     assert snapshot(store.url) == before
 
@@ -213,7 +214,8 @@ def test_a_parked_task_keeps_its_files_and_comes_back_in_time(store: Store) -> N
     assert (used(store, "llm"), claims(store)) == (0, {task: ["a.py"]})
     put(store, "other", files=("a.py",))
     assert not admit(store, "w", now=499)
-    assert [wait.text for wait in probe(store, task, now=3)] == ["parked: resets at noon"]
+    [wait] = probe(store, task, now=3)
+    assert wait.text == f"parked until {clock(500)}: resets at noon"
     assert go(store, now=500).task == task
     assert "task_unparked" in {event.kind for event in history(store, task)}
 
