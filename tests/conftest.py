@@ -44,6 +44,17 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many tests were left to `make chaos`, and how many lacked a part."""
+    reasons = [str(report.longrepr) for report in terminalreporter.getreports("skipped")]
+    later = sum(any(excuse in reason for excuse in EXCUSED) for reason in reasons)
+    if reasons:
+        terminalreporter.write_line(
+            f"{later} tests are left to `make chaos`; "
+            f"{len(reasons) - later} need a part that this machine lacks."
+        )
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a running server: `WEFT_TEST_POSTGRES`, or one from the wheel."""
