@@ -88,6 +88,7 @@ def test_limits_are_shown_set_and_kept(repository: Path) -> None:
         "effective": 12,
         "used": 0,
         "owner": None,
+        "source": "default",
     }
     assert before["stage/implement"]["capacity"] == 3
     told = answer(repository, "limits", "set", "llm", "5", "--json")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from weft.cli.output import json_option, print_json, say
+from weft.cli.project_argument import pass_project
 from weft.cli.task_follower import TaskFollower
 from weft.cli.worker_loops import look_on_there, serve
 from weft.formats import count, dollars, duration
 from weft.model import Grant
-from weft.project.project import Project, get_project
+from weft.project.project import Project
 from weft.runs import single_task
 from weft.store import Store
 from weft.store.admission import admit_task
@@ -40,9 +38,9 @@ _LINES: Final = 20  # of a long reason
 @click.option("--keep-outside", is_flag=True, help="Keep changes outside --files as well.")
 @click.option("--agent", default="implement", show_default=True, metavar="NAME")
 @json_option
-@click.pass_obj
+@pass_project
 def command(
-    directory: Path,
+    project: Project,
     text: str,
     files: tuple[str, ...],
     keep_outside: bool,
@@ -59,10 +57,6 @@ def command(
     weft do "Fix the typo in the README" --files README.md
     weft do "Hello" --agent try          without a model and without a key
     """
-    project = get_project(directory, os.environ)
-    # Before there is a task: importing takes long enough for a person to interrupt it.
-    import_module("weft.cli.task_follower")
-    import_module("weft.cli.worker_loops")
     about: dict[str, Any] = {"files": files, "agent": agent, "keep_outside": keep_outside}
     request = None if project.server else single_task.check(project, text, **about)
     with project.open_store() as store:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from weft.cli.output import json_option, print_json, print_table, say
+from weft.cli.project_argument import pass_project
 from weft.config import command_line
-from weft.project.project import get_project
+from weft.project.project import Project, get_project
 from weft.runs.run_settings import ListedRun, as_dict, list_runs_with_settings, update_settings
 from weft.words import progress_text
 
@@ -26,8 +26,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    directory: Path = ctx.obj
-    listed = list_runs_with_settings(get_project(directory, os.environ))
+    listed = list_runs_with_settings(get_project(ctx.obj, os.environ))
     if as_json:
         print_json([as_dict(run) for run in listed])
         return
@@ -46,14 +45,14 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @command.command(name="update")
 @click.argument("run")
 @json_option
-@click.pass_obj
-def update_command(directory: Path, run: str, as_json: bool) -> None:
+@pass_project
+def update_command(project: Project, run: str, as_json: bool) -> None:
     """Give RUN the check, set-up and agent files of this checkout.
 
     The log keeps the change. Work that passed another check is checked again before it lands;
     running agents go on as they were started.
     """
-    done = update_settings(get_project(directory, os.environ), run)
+    done = update_settings(project, run)
     if as_json:
         print_json({name: getattr(done, name) for name in ("text", "changed", "run", "state")})
     else:

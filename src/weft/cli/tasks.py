@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import click
 
 from weft.cli.output import json_option, print_json, print_table
+from weft.cli.project_argument import pass_store
 from weft.cli.task_arguments import run_argument
 from weft.formats import dollars, first_line
-from weft.project.project import get_project
 from weft.runs.task_list import ListedTask, list_listed
+from weft.store import Store
 from weft.words import full_label, task_state
 
 
 @click.command(name="tasks")
 @run_argument
 @json_option
-@click.pass_obj
-def command(directory: Path, run: str | None, as_json: bool) -> None:
+@pass_store
+def command(store: Store, run: str | None, as_json: bool) -> None:
     """List the tasks of a run, or of all unfinished runs.
 
     Without RUN also the unfinished tasks that belong to no run; if no run is unfinished, the
     tasks of the newest run. `weft why TASK` explains one of them.
     """
-    with get_project(directory, os.environ).open_store() as store:
-        listed = list_listed(store, run)
+    listed = list_listed(store, run)
     if as_json:
         print_json({"tasks": [_as_dict(line) for line in listed]})
     elif not listed:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import click
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
+from weft.cli.project_argument import pass_project, pass_store
 from weft.cli.task_arguments import (
     all_option,
     task_argument,
@@ -20,7 +19,7 @@ from weft.cli.task_arguments import (
     tasks_or_runs_argument,
 )
 from weft.errors import InputError, WeftError
-from weft.project.project import get_project
+from weft.project.project import Project
 from weft.runs import control
 from weft.runs.agent_change import retry_with_agent
 from weft.runs.control import ControlResult
@@ -42,9 +41,9 @@ def _make_command(name: str, operation: Operation, argument: Decorator, help: st
     @click.command(name=name, help=help)
     @argument
     @json_option
-    @click.pass_obj
-    def command(directory: Path, name: str, as_json: bool) -> None:
-        _carry_out(directory, lambda store, now: operation(store, name, now=now), as_json)
+    @pass_store
+    def command(store: Store, name: str, as_json: bool) -> None:
+        _show(operation(store, name, now=time.time()), as_json)
 
     return command
 
@@ -58,16 +57,14 @@ def _make_command_for_many(
     @argument
     @all_option
     @json_option
-    @click.pass_obj
-    def command(directory: Path, names: tuple[str, ...], every: str | None, as_json: bool) -> int:
-        with get_project(directory, os.environ).open_store() as store:
-            chosen = _choose(store, names, every, list_all)
-            return _apply(
-                lambda task: operation(store, task, now=time.time()),
-                chosen,
-                is_list=len(names) != 1,
-                as_json=as_json,
-            )
+    @pass_store
+    def command(store: Store, names: tuple[str, ...], every: str | None, as_json: bool) -> int:
+        return _apply(
+            lambda task: operation(store, task, now=time.time()),
+            _choose(store, names, every, list_all),
+            is_list=len(names) != 1,
+            as_json=as_json,
+        )
 
     return command
 
@@ -121,13 +118,6 @@ def _show(done: ControlResult, as_json: bool) -> None:
         print_json(asdict(done))
     else:
         say(done.text)
-
-
-def _carry_out(
-    directory: Path, operation: Callable[[Store, float], ControlResult], as_json: bool
-) -> None:
-    with get_project(directory, os.environ).open_store() as store:
-        _show(operation(store, time.time()), as_json)
 
 
 approve = _make_command_for_many(
@@ -187,9 +177,9 @@ skip = _make_command_for_many(
 @click.option("--agent", metavar="NAME", help="Let this agent do the task from now on.")
 @click.option("--note", metavar="TEXT", help="A sentence for the agent of the next attempt.")
 @json_option
-@click.pass_obj
+@pass_project
 def retry(
-    directory: Path,
+    project: Project,
     names: tuple[str, ...],
     every: str | None,
     agent: str | None,
@@ -203,13 +193,12 @@ def retry(
 
     Example: weft retry 2.3 --agent claude --note "Keep the old signature."
     """
-    here = get_project(directory, os.environ)
-    with here.open_store() as store:
+    with project.open_store() as store:
         chosen = _choose(store, names, every, control.list_stuck)
 
         def operation(name: str) -> ControlResult:
             if agent is not None:
-                return retry_with_agent(here, name, agent, note or "")
+                return retry_with_agent(project, name, agent, note or "")
             return control.retry(store, name, now=time.time(), note=note or "")
 
         return _apply(operation, chosen, is_list=len(names) != 1, as_json=as_json)
@@ -219,25 +208,25 @@ def retry(
 @task_argument
 @click.argument("reason")
 @json_option
-@click.pass_obj
-def reject(directory: Path, name: str, reason: str, as_json: bool) -> None:
+@pass_store
+def reject(store: Store, name: str, reason: str, as_json: bool) -> None:
     """Reject a question, or the work of a task at the gate.
 
     A task at the gate is done again, and its agent is given REASON. A task that asks you then
     needs you, and the tasks that need it wait.
     """
-    _carry_out(directory, lambda store, now: control.reject(store, name, reason, now=now), as_json)
+    _show(control.reject(store, name, reason, now=time.time()), as_json)
 
 
 @click.command(name="drain")
 @click.option("--undo", is_flag=True, help="Let tasks start again.")
 @json_option
-@click.pass_obj
-def drain(directory: Path, undo: bool, as_json: bool) -> None:
+@pass_store
+def drain(store: Store, undo: bool, as_json: bool) -> None:
     """Start no more tasks on this store until --undo.
 
     No worker on any host takes a task. Running tasks go on to their end, and tasks at the gate
     land.
     """
     operation = control.admit_again if undo else control.stop_admissions
-    _carry_out(directory, lambda store, now: operation(store, now=now), as_json)
+    _show(operation(store, now=time.time()), as_json)
