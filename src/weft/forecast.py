@@ -2,8 +2,8 @@
 
 The order is `admission.order`, over the same longest paths that the store gets. Files exclude each
 other as claims do, tasks that share a file keep plan order, and a gang starts together or not at
-all. The forecast leaves out retries, rate limits and the time a person takes to answer: these
-cannot be known.
+all. Checks hold files and dependents, and no slot; retries are part of the estimates. The forecast
+leaves out rate limits, which cannot be known.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class ForecastJob(Struct, frozen=True, kw_only=True):
 
     name: str
     seconds: float
+    tail: float = 0.0  # seconds of its check, which takes no slot; its files stay claimed
     runs: bool = True  # takes a slot; a person's answer and a mere barrier do not
     claims: tuple[str, ...] = ()
     klass: Class = Class.STANDARD
@@ -84,10 +85,7 @@ class Forecast(Struct, frozen=True, kw_only=True):
     schedule: tuple[Stint, ...]
     bounds: ScheduleBounds
     slots: int
-
-    @property
-    def seconds(self) -> float:
-        return max((stint.end for stint in self.schedule), default=0.0)
+    seconds: float  # until the last job has landed
 
     @property
     def at_once(self) -> int:
@@ -108,20 +106,38 @@ def estimate(samples: Sequence[tuple[int, float]], size: int) -> float | None:
     return statistics.median(seconds for _, seconds in nearest)
 
 
-def work_of(compiled: Compiled, seconds: Mapping[str, float] | None = None) -> ForecastWork:
+def work_of(
+    compiled: Compiled,
+    seconds: Mapping[str, float] | None = None,
+    *,
+    check: float = 0.0,
+    person: float = 0.0,
+) -> ForecastWork:
     """Return the jobs of a plan; `seconds` are the known estimates by task."""
     known = seconds or {}
     gangs = {name: group[0] for group in compiled.groups for name in group}
-    jobs = [_job(task, known, gangs.get(task.id)) for task in compiled.plan.tasks]
+    jobs = [
+        _job(task, known, gangs.get(task.id), check=check, person=person)
+        for task in compiled.plan.tasks
+    ]
     barriers = [ForecastJob(name="", seconds=0.0, runs=False) for _ in compiled.barriers]
     return ForecastWork(jobs=(*jobs, *barriers), successors=compiled.successors)
 
 
-def _job(task: PlanTask, seconds: Mapping[str, float], gang: str | None) -> ForecastJob:
+def _job(
+    task: PlanTask,
+    seconds: Mapping[str, float],
+    gang: str | None,
+    *,
+    check: float,
+    person: float,
+) -> ForecastJob:
     idle = task.settled or task.manual or task.kind in (ItemKind.STORY, ItemKind.EPIC)
+    asks = task.manual and not task.settled
     return ForecastJob(
         name=task.id,
-        seconds=0.0 if idle else seconds.get(task.id, DEFAULT_SECONDS),
+        seconds=(person if asks else 0.0) if idle else seconds.get(task.id, DEFAULT_SECONDS),
+        tail=check if task.claims and not idle else 0.0,
         runs=not idle,
         claims=() if idle else task.claims,
         klass=task.klass,
@@ -136,7 +152,7 @@ def paths(work: ForecastWork) -> list[float]:
     Jobs that share a file run one after the other in plan order, so each job counts as if the next
     job needed it; the jobs before it inherit that.
     """
-    longest = [job.seconds for job in work.jobs]
+    longest = [job.seconds + job.tail for job in work.jobs]
     tails: dict[str, float] = {}  # by pattern, the path of the next job that shares it
     for node in reversed(graph.order(work.successors)):
         claims = work.jobs[node].claims
@@ -157,7 +173,7 @@ def _sharers(work: ForecastWork) -> dict[str, list[int]]:
 
 
 def bounds(work: ForecastWork, slots: int) -> ScheduleBounds:
-    seconds = [job.seconds for job in work.jobs]
+    seconds = [job.seconds + job.tail for job in work.jobs]
     alone = {node for node, job in enumerate(work.jobs) if WHOLE in job.claims}
     elsewhere = sum(seconds[node] for node in alone)
     loads = {
@@ -167,15 +183,17 @@ def bounds(work: ForecastWork, slots: int) -> ScheduleBounds:
     busiest = max(loads, key=lambda pattern: (loads[pattern], pattern), default="")
     return ScheduleBounds(
         critical_path=max(graph.remaining_paths(work.successors, seconds), default=0.0),
-        work_per_slot=sum(seconds) / slots,
+        work_per_slot=sum(job.seconds for job in work.jobs if job.runs) / slots,
         busiest_file=loads.get(busiest, 0.0),
         file=busiest,
     )
 
 
 def forecast(work: ForecastWork, slots: int, *, tuning: Tuning | None = None) -> Forecast:
-    schedule = simulate(work, slots, tuning=tuning)
-    return Forecast(schedule=schedule, bounds=bounds(work, slots), slots=slots)
+    simulation = _Simulation(work, slots, [job.seconds for job in work.jobs], tuning or Tuning())
+    return Forecast(
+        schedule=simulation.run(), bounds=bounds(work, slots), slots=slots, seconds=simulation.now
+    )
 
 
 def savings(work: ForecastWork, slots: int, *, most: int = 3, tries: int = 12) -> list[Saving]:
@@ -234,6 +252,11 @@ class _Simulation:
         self._gangs = _gangs(work, slots)
         self._gang_ready: dict[str, set[int]] = {}
         self._stints: list[Stint] = []
+
+    @property
+    def now(self) -> float:
+        """The end of the last job, its check included, once `run` has returned."""
+        return self._now
 
     def run(self) -> tuple[Stint, ...]:
         for node, count in enumerate(self._waiting):
@@ -337,8 +360,13 @@ class _Simulation:
         self._stints.append(Stint(name=name, slot=slot, start=self._now, end=end))
 
     def _finish(self, node: int) -> None:
+        job = self._work.jobs[node]
         if node in self._slot:
             heapq.heappush(self._free, self._slot.pop(node))
+            if job.tail:  # its check begins; `_finish` is called again at its end
+                heapq.heappush(self._running, (self._now + job.tail, node))
+                return
+        if job.runs:
             self._held.remove(node)
             for follower in self._aside.pop(node, ()):
                 self._push(follower)

@@ -19,9 +19,13 @@ from store_helpers import DONE, go, hire, put
 from weft import cli, git
 from weft.cli.plan import plan_page
 from weft.formats import cells
+from weft.model import CheckVerdict, NewRun, NewTask, Outcome, State
 from weft.runs import plan_check
+from weft.runs.duration_estimates import PERSON_SECONDS
 from weft.store import default_url, open_store
-from weft.store.leases import finish
+from weft.store.gate import record_verdict
+from weft.store.leases import finish, take
+from weft.store.runs import submit_run
 
 PLANS = Path(__file__).parent.parent / "plans"
 
@@ -152,7 +156,10 @@ def test_warnings_alone_are_no_failure(weft: Weft) -> None:
     done = weft("plan", "check", "plan.md")
     assert done.status == 0
     assert "[overlap]" in done.out
-    last = "plan.md: 5 tasks in 2 phases, 1 warning; about 15 min on 3 slots."
+    last = (
+        "plan.md: 5 tasks in 2 phases, 1 warning; about 25 min on 3 slots (a guess: 5 min for each "
+        "task and 10 min for 1 step of yours)."
+    )
     assert done.out.splitlines()[-1] == last
 
 
@@ -172,13 +179,13 @@ def test_check_as_json_is_what_the_issue_says(weft: Weft) -> None:
     ).items()
     assert answer["critical_path"][:2] == ["1.1", "2.1"]
     assert answer["bounds"] == {
-        "critical_path": 600,
+        "critical_path": 1200,
         "work_per_slot": 300,
         "busiest_file": 600,
         "file": "src/app.py",
-        "lower": 600,
+        "lower": 1200,
     }
-    assert (answer["predicted_seconds"], answer["slots"]) == (900, 3)
+    assert (answer["predicted_seconds"], answer["slots"]) == (1500, 3), "ten minutes for the person"
 
 
 def test_the_json_of_a_bad_plan_is_printed_and_fails(weft: Weft) -> None:
@@ -251,14 +258,61 @@ def test_estimates_are_what_such_tasks_took(weft: Weft, tmp_path: Path) -> None:
     with open_store(default_url(git.common_directory(tmp_path))) as store:
         hire(store)
         for stage, files, seconds in (("implement", ("a", "b"), 60.0), ("test", ("a",), 9.0)):
-            put(store, files=files, stage=stage)
+            put(store, files=files, stage=stage, agent=stage)
             grant = go(store)
             finish(store, grant.fence, DONE, now=1 + seconds)
     done = weft("plan", "check", "plan.md", "--json")
     assert done.err == ""
-    assert done.json["predicted_seconds"] == 180
+    assert done.json["predicted_seconds"] == 180 + PERSON_SECONDS
+    assert done.json["guesses"] == ["10 min for 1 step of yours"]
     write("plan.md", "## P\n- [ ] a\n  <!-- files: a; stages: test, implement -->\n")
     assert weft("plan", "check", "plan.md", "--json").json["predicted_seconds"] == 69
+
+
+def test_the_forecast_uses_the_agent_that_will_run_its_checks_and_its_retries(
+    weft: Weft, tmp_path: Path
+) -> None:
+    """Each number of the forecast has a record, so that none is a guess."""
+    repository()
+    write("plan.md", "## P\n- [ ] a\n  <!-- files: a -->\n- [ ] b\n  <!-- files: b -->\n")
+    write("weft.toml", '[gate]\nrun = "true"\n')
+    repo = git.common_directory(tmp_path)
+    with open_store(default_url(repo)) as store:
+        hire(store)
+        put(store, files=("x",), stage="implement", agent="fast")
+        crash = Outcome(state=State.READY, kind="crash", reason="It fell over.")
+        finish(store, go(store).fence, crash, now=2)
+        finish(store, go(store, now=2).fence, DONE, now=2 + 40.0)
+        submit_run(store, NewRun(id="R", repo=str(repo)), [NewTask(name="a")], now=0)
+        fence = take(store, "gate", "R", {"gate:R": 1}, worker="w", now=0)
+        assert fence is not None
+        verdict = CheckVerdict(
+            base="b",
+            combination=("1",),
+            purpose="ladder",
+            tree="t",
+            check_id="c",
+            commands=(),
+            passed=True,
+            seconds=20.0,
+        )
+        record_verdict(store, fence, "R", verdict, "", now=1)
+    source = plan_check.load(tmp_path, "plan.md")
+    with plan_check.setting(tmp_path, {}) as around:
+        checked = plan_check.check(source, around, 2, agent="fast")
+        assert checked.guesses == ()
+        assert checked.forecast.seconds == 2 * (2 * 40.0 + 20.0), "two tries each, and a check"
+        other = plan_check.check(source, around, 2, agent="slow")
+    assert other.guesses == ("5 min for each task",)
+
+
+def test_width_counts_what_can_run_at_once(weft: Weft) -> None:
+    write(
+        "plan.md",
+        "## P <!-- execution: parallel -->\n"
+        + "".join(f"- [ ] {name}\n  <!-- files: same.py, {name}.py -->\n" for name in "abc"),
+    )
+    assert weft("plan", "check", "plan.md", "--json").json["width"] == 1
 
 
 def test_a_store_that_cannot_be_used_is_a_warning(weft: Weft) -> None:
@@ -285,8 +339,8 @@ def test_show_tells_who_waits_for_whom_and_when_what_runs(weft: Weft) -> None:
         "Phase 2: Pages · one after the other · after phase 1 (line 11)",
         "waits for 2.1 (one after the other)",
         "(waits for a person)",
-        "Predicted:      15 min for 3 tasks on 3 slots",
-        "At best:        10 min: 33% less than predicted",
+        "Predicted:      25 min for 3 tasks on 3 slots",
+        "At best:        20 min: 20% less than predicted",
         "Critical path:  1.1 → 2.1 → 2.2",
         "Shorter:        split src/app.py between 1.1 and 1.2: −5 min",
     ):

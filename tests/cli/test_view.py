@@ -12,6 +12,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cli.plan_project import Project, plan
 from cli.terminal import Terminal
@@ -281,6 +282,27 @@ def test_the_most_important_lines_get_the_room_there_is() -> None:
     assert sum("Edit a" in line for line in tall) == 9
     assert "  waits 8" in tall
     assert tall[-1] == "  event 49", "the latest stands last"
+
+
+def test_a_few_seconds_are_never_left_while_a_check_runs() -> None:
+    run = RunPicture(
+        run="plan-1",
+        state="running",
+        seconds=75,
+        share=0.5,
+        left=3,
+        done=1,
+        all=2,
+        counts="1 testing",
+        micro_usd=0,
+    )
+
+    def head(picture: RunPicture) -> str:
+        return draw(Picture(runs=(picture,)), 80, 1)[0].plain
+
+    assert head(run) == "plan-1 · 1:15 · a few seconds left"
+    assert head(replace(run, checking=True)) == "plan-1 · 1:15 · about 10 s left"
+    assert head(replace(run, left=600, guess=True)) == "plan-1 · 1:15 · about 10 min left (a guess)"
 
 
 @pytest.mark.parametrize(

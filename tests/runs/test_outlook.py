@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
-from weft.model import HUMAN, Attempt, Class, Priority, Stage, State, Task, TaskKind, TaskRequest
-from weft.runs.duration_estimates import DurationEstimates
-from weft.runs.outlook import list_holdups, predict_rest
-from weft.runs.run_figures import find_bounds
+from weft.model import (
+    HUMAN,
+    Attempt,
+    CheckVerdict,
+    Class,
+    Entry,
+    Event,
+    GateRows,
+    Landing,
+    Priority,
+    Stage,
+    State,
+    Task,
+    TaskKind,
+    TaskRequest,
+)
+from weft.runs.duration_estimates import PERSON_SECONDS, DurationEstimates
+from weft.runs.outlook import CheckTimes, Outlook, list_holdups, predict_rest
+from weft.runs.run_figures import find_bounds, find_needed, measure_idle, measure_run
+from weft.runs.run_waits import find_waits
 
 
 def task(number: int, state: State = State.WAITING, **changes: object) -> Task:
@@ -62,6 +79,9 @@ def attempt(number: int, started: float, ended: float | None, outcome: str = "su
     )
 
 
+NONE = CheckTimes(usual=0.0)
+
+
 def known(seconds: float) -> DurationEstimates:
     return DurationEstimates(lambda agent, stage: [(1, seconds)], [])
 
@@ -74,7 +94,7 @@ def left(
     started: dict[int, float] | None = None,
 ) -> float | None:
     return predict_rest(
-        tasks, edges, started or {}, known(10.0), slots=slots, check=0.0, now=100.0
+        tasks, edges, started or {}, known(10.0), slots=slots, checks=NONE, now=100.0
     ).seconds
 
 
@@ -123,13 +143,58 @@ def test_an_attempt_under_way_has_the_rest_of_its_time_and_never_none() -> None:
     assert overdue > 0
 
 
-def test_nobody_guesses_while_nothing_is_known() -> None:
+def test_an_estimate_without_a_record_is_called_a_guess() -> None:
     nothing = DurationEstimates(lambda agent, stage: [], [])
     tasks = [task(1, State.DONE), task(2, State.READY)]
-    ahead = predict_rest(tasks, [], {}, nothing, slots=1, check=0.0, now=0.0)
-    assert (ahead.seconds, ahead.share) == (None, 0.5)
+    ahead = predict_rest(tasks, [], {}, nothing, slots=1, checks=NONE, now=0.0)
+    assert (ahead.guess, ahead.share) == (True, 0.5)
     learned = DurationEstimates(lambda agent, stage: [], [attempt(1, 0.0, 4.0)])
-    assert predict_rest(tasks, [], {}, learned, slots=1, check=0.0, now=0.0).seconds == 4.0
+    ahead = predict_rest(tasks, [], {}, learned, slots=1, checks=NONE, now=0.0)
+    assert (ahead.seconds, ahead.guess) == (4.0, False)
+
+
+def rest(*tasks: Task, checks: CheckTimes, edges: Sequence[tuple[int, int]] = ()) -> Outlook:
+    return predict_rest(tasks, edges, {}, known(10.0), slots=2, checks=checks, now=100.0)
+
+
+def test_checks_are_part_of_the_rest_and_a_running_check_counts_down() -> None:
+    thirty = CheckTimes(usual=30.0)
+    first, second = task(1, State.READY, files=("a",)), task(2, files=("b",))
+    assert rest(first, checks=thirty).seconds == 40.0
+    assert rest(first, second, checks=thirty, edges=[(2, 1)]).seconds == 80.0
+    testing = task(1, State.GATING, files=("a",))
+    assert rest(testing, checks=thirty).seconds == 30.0
+    assert rest(testing, checks=CheckTimes(usual=30.0, since={1: 80.0})).seconds == 10.0
+    late = rest(testing, checks=CheckTimes(usual=30.0, since={1: 0.0})).seconds
+    assert late > 0, "it goes on, whatever its usual length"
+    assert rest(testing, checks=CheckTimes(usual=None)).guess
+
+
+def test_a_step_of_a_person_is_part_of_the_rest_and_a_guess() -> None:
+    asks = task(1, State.READY, agent=HUMAN, since=100.0)
+    ahead = rest(asks, task(2), checks=NONE, edges=[(2, 1)])
+    assert (ahead.seconds, ahead.guess) == (PERSON_SECONDS + 10.0, True)
+
+
+def test_percent_is_weighted_done_work_and_nothing_else() -> None:
+    weights = {"small": 10.0, "large": 90.0}
+    past = DurationEstimates(lambda agent, stage: [(1, weights[agent])], [])
+
+    def share(small: State, large: State) -> float:
+        tasks = [task(1, small, agent="small"), task(2, large, agent="large")]
+        return predict_rest(tasks, [], {2: 0.0}, past, slots=2, checks=NONE, now=60.0).share
+
+    assert share(State.DONE, State.RUNNING) == 0.1, "an attempt under way is not done"
+    assert share(State.READY, State.DONE) == 0.9
+    assert share(State.READY, State.READY) == 0.0, "sent back: what it did does not count"
+    assert share(State.SKIPPED, State.DONE) == 1.0
+
+
+def test_retries_count_at_their_observed_rate() -> None:
+    past = DurationEstimates(lambda agent, stage: [(1, 10.0)], rates=lambda agent, stage: 1.5)
+    assert past.of_task(task(1)) == 15.0
+    hopeless = DurationEstimates(lambda agent, stage: [(1, 10.0)], rates=lambda agent, stage: 40.0)
+    assert hopeless.of_task(task(1)) == 30.0, "a bad day does not make the next forecast absurd"
 
 
 def test_stages_that_are_over_do_not_count_again() -> None:
@@ -139,12 +204,116 @@ def test_stages_that_are_over_do_not_count_again() -> None:
     assert left([task(1, State.READY, stage="implement", request=request)]) == 10.0
 
 
-def test_the_lower_bound_is_that_of_what_really_happened() -> None:
+NO_GATE = GateRows(
+    entries=(),
+    verdicts=(),
+    conflicts=(),
+    landings=(),
+    rejected=(),
+    revision=1,
+    blocked="",
+    ended=True,
+)
+
+
+def test_the_lower_bound_is_that_of_the_attempts_that_were_needed() -> None:
     tasks = [task(1, State.DONE), task(2, State.DONE), task(3, State.DONE)]
     tries = [attempt(1, 0, 3), attempt(2, 3, 5, "crash"), attempt(2, 5, 9), attempt(3, 0, 1)]
-    bounds, chain = find_bounds(tasks, [(2, 1)], tries, 2)
-    assert bounds.critical_path == 9.0
-    assert bounds.lower == 9.0
+    needed = find_needed(tasks, tries, NO_GATE)
+    assert [one.started for one in needed] == [0, 5, 0], "the crash was no part of a perfect run"
+    bounds, chain = find_bounds(tasks, [(2, 1)], needed, 2)
+    assert bounds.lower == bounds.critical_path == 7.0
     assert chain == ["t1", "t2"]
-    bounds, _ = find_bounds(tasks, [], tries, 1)
-    assert bounds.lower == 10.0, "one slot does one thing at a time"
+    bounds, _ = find_bounds(tasks, [], needed, 1)
+    assert bounds.lower == 8.0, "one slot does one thing at a time"
+
+
+def test_no_run_is_faster_than_its_lower_bound() -> None:
+    """Both attempts on the same file were needed, and ran at once: a story shares its files."""
+    tasks = [task(1, State.DONE, files=("f",)), task(2, State.DONE, files=("f",))]
+    figures = measure_run(
+        tasks, [], [attempt(1, 0, 10), attempt(2, 0, 10)], NO_GATE, slots=2, now=20.0
+    )
+    assert figures.makespan / figures.bound >= 1.0
+
+
+def test_one_by_one_includes_a_check_for_each_landing() -> None:
+    tasks = [task(number, State.DONE, files=(str(number),)) for number in (1, 2)]
+    entries = tuple(
+        Entry(
+            id=f"{number}.1",
+            run="r",
+            state="landed",
+            looked_at=False,
+            base=None,
+            story=None,
+            tasks=(number,),
+            work=(),
+            needs=frozenset(),
+            alone=False,
+        )
+        for number in (1, 2)
+    )
+    verdict = CheckVerdict(
+        base="b",
+        combination=("1.1", "2.1"),
+        purpose="batch",
+        tree="t",
+        check_id="c",
+        commands=(),
+        passed=True,
+        seconds=5.0,
+    )
+    landing = Landing(
+        run="r",
+        sequence=1,
+        old="b",
+        new="n",
+        tree="t",
+        entries=("1.1", "2.1"),
+        commits=("c", "n"),
+        revision=1,
+        every_commit=False,
+        state="landed",
+    )
+    gate = replace(NO_GATE, entries=entries, verdicts=(verdict,), landings=(landing,))
+    done = [attempt(1, 0, 10), attempt(2, 0, 10)]
+    assert measure_run(tasks, [], done, gate, slots=2, now=20.0).sequential == 30.0
+
+
+def test_wall_time_leaves_out_waits_for_people_but_not_work_beside_them() -> None:
+    assert measure_idle([(10, 50)], [(0, 20), (40, 60)], (0, 60)) == 20
+    assert measure_idle([(10, 50), (15, 55)], [(0, 10)], (0, 60)) == 45
+    assert measure_idle([(0, 99)], [(0, 60)], (0, 60)) == 0
+    tasks = [task(1, State.DONE, since=110.0)]
+    figures = measure_run(
+        tasks,
+        [],
+        [attempt(1, 0, 10, "other"), attempt(1, 100, 110)],
+        NO_GATE,
+        slots=1,
+        now=110.0,
+        waits=[(10.0, 100.0)],
+    )
+    assert (figures.makespan, figures.waited) == (20.0, 90.0)
+
+
+def happened(number: int, at: float, kind: str, **data: object) -> Event:
+    return Event(id=number, at=at, kind=kind, run="r", task=1, data=data)
+
+
+def test_waits_are_questions_blocked_and_paused_tasks_and_interruptions() -> None:
+    events = [
+        happened(1, 10.0, "attempt_finished", state="blocked"),
+        happened(2, 40.0, "task_reopened", was="blocked"),
+        happened(3, 50.0, "task_paused"),
+        happened(4, 70.0, "task_resumed"),
+    ]
+    assert find_waits(events, [], [], [], now=99.0) == [(10.0, 40.0), (50.0, 70.0)]
+    asks = task(1, State.DONE, agent=HUMAN, since=80.0)
+    before = task(2, State.DONE, since=30.0)
+    assert find_waits([], [asks, before], [(1, 2)], [], now=99.0) == [(30.0, 80.0)]
+    night = [attempt(1, 0, 10), attempt(1, 30_000, 30_010)]
+    assert find_waits([], [], [], night, now=30_010.0) == [(10, 30_000)]
+    limited = [happened(1, 10.0, "attempt_finished", state="parked")]
+    assert find_waits(limited, [], [], night, now=30_010.0) == [], "a rate limit is no person"

@@ -147,7 +147,7 @@ def test_figures_compare_the_run_with_what_was_possible(store: Store) -> None:
     assert (told.landed, told.tasks, told.slots) == (1, 3, 2)
     assert (told.tokens, told.micro_usd) == (210, 41_000)
     assert told.makespan == 11.0
-    assert told.sequential == 4 + 1 + 2 + 1
+    assert told.sequential == 4 + 1 + 2 + 1 + 1.5, "and the check of the landed task"
     assert (told.bound, told.bound_by) == (4.0, "its longest task")
 
 

@@ -32,10 +32,12 @@ from weft.runs.progress import find_plan, get_resumable, read_progress, summary
 from weft.runs.run_figures import measure_run
 from weft.runs.run_settings import list_differences
 from weft.runs.run_target import choose_target
+from weft.runs.run_waits import read_waits
 from weft.runs.submission import RunDraft, preview_draft, submit_draft
 from weft.runs.wanted_projections import resume_projections
 from weft.store import Store
 from weft.store.event_log import last_event, list_of_kind
+from weft.store.gate import list_check_spans
 from weft.worker.preflight import ask_about, find_known_red, require_base
 
 _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run", "allow_red")
@@ -263,6 +265,15 @@ def _see_through(project: Project, store: Store, what: Follow, slots: int | None
         progress.gate,
         slots=at_once,
         now=time.time(),
+        waits=read_waits(
+            store,
+            what.run,
+            progress.tasks,
+            followed.track.edges,
+            progress.attempts,
+            now=time.time(),
+        ),
+        checks_run=list_check_spans(store, what.run),
     )
     changed = list_of_kind(store, what.run, "surroundings_changed")
     if what.shows == "result":

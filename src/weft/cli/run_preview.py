@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from weft.errors import InputError
-from weft.formats import count, dollars, duration, plain
+from weft.formats import count, dollars, duration, listed, plain
 from weft.plan.plan_records import Problem, Severity
 from weft.project.project import Project
 from weft.runs import plan_check
@@ -38,7 +38,13 @@ def prepare_plan(project: Project, directory: Path, file: str, options: RunOptio
     path = directory / file
     _refuse_second(project, path, file)
     with plan_check.setting(directory, project.environment) as around:
-        checked = plan_check.check(plan_check.load(directory, file), around, options.slots)
+        checked = plan_check.check(
+            plan_check.load(directory, file),
+            around,
+            options.slots,
+            agent=options.agent,
+            stages=options.stages,
+        )
     for problem in checked.problems:
         if problem.severity is Severity.ERROR:
             click.echo(f"{_place(problem)}: {problem.message} {problem.suggestion}", err=True)
@@ -114,8 +120,12 @@ def _forecast(checked: CheckedPlan) -> str:
     return (
         f"{plain(checked.name)}: {_tasks(len(left))}, up to {ahead.at_once} at once, "
         f"{count(ahead.slots, 'slot')}; about {duration(ahead.seconds)}, at best "
-        f"{duration(ahead.bounds.lower)} ({why})"
+        f"{duration(ahead.bounds.lower)} ({why}){_guess(checked)}"
     )
+
+
+def _guess(checked: CheckedPlan) -> str:
+    return f"; a guess: {listed(checked.guesses)}" if checked.guesses else ""
 
 
 def _check(preview: Preview) -> str:

@@ -25,7 +25,8 @@ _CURES: Final = 3  # commands that the last line names
 def figures_as_dict(figures: RunFigures) -> dict[str, Any]:
     return {
         "seconds": round(figures.makespan, 3),
-        "agent_seconds": round(figures.sequential, 3),
+        "waited_seconds": round(figures.waited, 3),
+        "one_by_one_seconds": round(figures.sequential, 3),
         "lower_bound_seconds": round(figures.bound, 3),
         "speed_up": round(figures.speed_up, 3),
         "attempts": figures.attempts,
@@ -100,7 +101,8 @@ def _bars(figures: RunFigures) -> list[str]:
         return f"  {name:<10} {drawn} {duration(seconds)}{remark}"
 
     against = f", {figures.makespan / best:.2f} × at best" if best else ""
-    lines = [bar("took", figures.makespan, "█", against)]
+    paused = f", without {duration(figures.waited)} of waiting for you" if figures.waited else ""
+    lines = [bar("took", figures.makespan, "█", against + paused)]
     if best:
         lines.append(bar("at best", best, "▒", f" ({figures.bound_by})"))
     if figures.speed_up >= _WORTH_SAYING:

@@ -15,24 +15,45 @@ from weft.model import TERMINAL, Attempt, State, Task
 from weft.plan.plan_json import DEFAULT_SECONDS
 from weft.runs.run_figures import list_successors
 from weft.store import Store
-from weft.store.leases import durations
+from weft.store.leases import attempts_per_task, durations
 from weft.store.runs import learn_paths
 from weft.store.tasks import list_run, list_run_edges
 
 _WORTH: Final = 0.1  # part by which a path must change to be written
 _UNSTARTED: Final = frozenset({State.WAITING, State.READY, State.PARKED, State.PAUSED})
 
+PERSON_SECONDS: Final = 600.0
+"""A guess: the time until a person has answered."""
+
+CHECK_SECONDS: Final = 60.0
+"""A guess: the time of a check that was never run."""
+
+_MOST_TRIES: Final = 3.0  # a worse record says more about its tasks than about the next ones
+
 Records = Callable[[str, str], Sequence[tuple[int, float]]]
 """Reads the recorded (number of files, seconds) of an agent in a stage."""
 
+Rates = Callable[[str, str], float]
+"""Reads the attempts per task of an agent in a stage."""
+
+
+def _once(agent: str, stage: str) -> float:
+    return 1.0
+
 
 class DurationEstimates:
-    """Expected seconds of tasks; the records of each agent and stage are read once."""
+    """Expected seconds of tasks, with set-up and retries at the observed rate.
 
-    def __init__(self, records: Records, attempts: Iterable[Attempt] = ()) -> None:
+    The records of each agent and stage are read once.
+    """
+
+    def __init__(
+        self, records: Records, attempts: Iterable[Attempt] = (), *, rates: Rates = _once
+    ) -> None:
         """`attempts` are those of the same run, for stages without records."""
         self._records = records
-        self._known: dict[tuple[str, str], Sequence[tuple[int, float]]] = {}
+        self._rates = rates
+        self._known: dict[tuple[str, str], tuple[Sequence[tuple[int, float]], float]] = {}
         successes = [
             attempt.ended - attempt.started
             for attempt in attempts
@@ -67,14 +88,32 @@ class DurationEstimates:
     def _of_stage(self, agent: str, stage: str, files: int) -> float | None:
         key = (agent, stage)
         if key not in self._known:
-            self._known[key] = self._records(agent, stage)
-        return forecast.estimate(self._known[key], files)
+            records = self._records(agent, stage)
+            tries = min(_MOST_TRIES, self._rates(agent, stage)) if records else 1.0
+            self._known[key] = records, tries
+        records, tries = self._known[key]
+        seconds = forecast.estimate(records, files)
+        return None if seconds is None else seconds * tries
 
 
 def _list_stages(task: Task) -> list[tuple[str, str]]:
     if task.request.stages:
         return [(stage.agent, stage.name) for stage in task.request.stages]
     return [(task.agent or "", task.stage or "")]
+
+
+def read_estimates(store: Store, attempts: Iterable[Attempt] = ()) -> DurationEstimates:
+    """Return estimates from the records of the store."""
+    return DurationEstimates(
+        lambda agent, stage: durations(store, agent, stage),
+        attempts,
+        rates=lambda agent, stage: attempts_per_task(store, agent, stage),
+    )
+
+
+def expect_check(seconds: Sequence[float]) -> float | None:
+    """Return the usual seconds of a check; None if none was measured."""
+    return statistics.median(seconds) if seconds else None
 
 
 def update_paths(store: Store, run: str) -> int:
@@ -84,7 +123,7 @@ def update_paths(store: Store, run: str) -> int:
     """
     tasks = list_run(store, run)
     successors = list_successors(tasks, list_run_edges(store, run))
-    estimates = DurationEstimates(lambda agent, stage: durations(store, agent, stage))
+    estimates = read_estimates(store)
     jobs = tuple(_job(task, estimates) for task in tasks)
     paths = forecast.paths(ForecastWork(jobs=jobs, successors=successors))
     changed = {

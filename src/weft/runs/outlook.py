@@ -10,11 +10,14 @@ from msgspec import Struct
 from weft import forecast
 from weft.forecast import ForecastJob, ForecastWork
 from weft.model import HUMAN, TERMINAL, Class, Priority, State, Task, TaskKind
-from weft.runs.duration_estimates import DurationEstimates
+from weft.plan.plan_json import DEFAULT_SECONDS
+from weft.runs.duration_estimates import CHECK_SECONDS, PERSON_SECONDS, DurationEstimates
 from weft.runs.run_figures import list_successors
 
 _OVERDUE: Final = 0.1  # rest of an overdue attempt, as a part of its time so far
-_NEARLY: Final = 0.95  # part up to which a running attempt counts as done
+_STUCK: Final = frozenset(
+    {State.BLOCKED, State.PAUSED, State.FAILED, State.CANCELLED, State.EVICTED}
+)
 
 
 class Holdup(Struct, frozen=True, kw_only=True):
@@ -62,8 +65,16 @@ def _reachable(start: int, successors: Mapping[int, Sequence[int]]) -> list[int]
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
-    share: float  # part of the work that is done, by time
-    seconds: float | None  # until no task can go on without a person; None: unknown
+    share: float  # part of the work that is done, weighted by time
+    seconds: float  # until no task can go on without a decision of a person
+    guess: bool  # some of it has no record
+
+
+class CheckTimes(Struct, frozen=True, kw_only=True):
+    """The usual length of a check, and the checks under way."""
+
+    usual: float | None  # None: a check is configured and none was measured
+    since: Mapping[int, float] = {}  # when the check of a task began
 
 
 def predict_rest(
@@ -73,34 +84,33 @@ def predict_rest(
     estimates: DurationEstimates,
     *,
     slots: int,
-    check: float,
+    checks: CheckTimes,
     now: float,
 ) -> Outlook:
-    """Simulate the rest of a run.
-
-    `started` has the start of each running attempt by task; `check` is the time from a candidate
-    to its landing.
-    """
-    work = [task for task in tasks if task.request.kind is TaskKind.WORK and task.agent != HUMAN]
-    whole = {task.id: estimates.of_task(task) for task in work}
-    if not work or None in whole.values():
-        done = sum(task.state in TERMINAL for task in work)
-        return Outlook(share=done / len(work) if work else 1.0, seconds=None)
+    """Simulate the rest of a run; `started` has the start of each running attempt by task."""
+    work = [task for task in tasks if task.request.kind is TaskKind.WORK]
+    whole = {task.id: _whole(task, estimates) for task in work}
     left = {task.id: _left(task, started, estimates, now) for task in work}
-    total = sum(seconds or 0.0 for seconds in whole.values())
-    to_do = sum(
-        max(left[task.id], (1 - _NEARLY) * (whole[task.id] or 0.0))
-        for task in work
-        if task.state not in TERMINAL
-    )
-    ahead = _rest(tasks, edges, left, check)
-    stints = forecast.simulate(ahead, max(1, slots)) if ahead.jobs else ()
-    seconds = max((stint.end for stint in stints), default=0.0)
-    lands = any(task.state not in TERMINAL and task.files for task in work)
+    ahead = _rest(tasks, edges, left, checks, now)
+    going = [task for task in work if task.state not in TERMINAL]
     return Outlook(
-        share=1 - min(1.0, to_do / total) if total else 1.0,
-        seconds=seconds + (check if lands else 0.0),
+        share=_share(work, {task: seconds or DEFAULT_SECONDS for task, seconds in whole.items()}),
+        seconds=forecast.forecast(ahead, max(1, slots)).seconds if ahead.jobs else 0.0,
+        guess=any(whole[task.id] is None or task.agent == HUMAN for task in going)
+        or (checks.usual is None and bool(going)),
     )
+
+
+def _share(work: Sequence[Task], whole: Mapping[int, float]) -> float:
+    """Return the part of the work that has landed; an attempt that was sent back is no part."""
+    asked = [task for task in work if task.state is not State.SKIPPED]
+    total = sum(whole[task.id] for task in asked)
+    done = sum(whole[task.id] for task in asked if task.state is State.DONE)
+    return done / total if total else 1.0
+
+
+def _whole(task: Task, estimates: DurationEstimates) -> float | None:
+    return PERSON_SECONDS if task.agent == HUMAN else estimates.of_task(task)
 
 
 def _left(
@@ -108,7 +118,10 @@ def _left(
 ) -> float:
     if task.state in TERMINAL or task.state is State.GATING:
         return 0.0
-    expected = estimates.of_rest(task) or 0.0
+    if task.agent == HUMAN:
+        waited = now - task.since if task.state is State.READY else 0.0
+        return max(PERSON_SECONDS - waited, _OVERDUE * waited)
+    expected = estimates.of_rest(task) or DEFAULT_SECONDS
     if task.id not in started:
         return expected
     spent = max(0.0, now - started[task.id])
@@ -119,10 +132,11 @@ def _rest(
     tasks: Sequence[Task],
     edges: Sequence[tuple[int, int]],
     left: Mapping[int, float],
-    check: float,
+    checks: CheckTimes,
+    now: float,
 ) -> ForecastWork:
-    """Return the work that goes on without a person: no stuck task, and no task behind it."""
-    stuck = {task.id for task in tasks if _needs_a_person(task)}
+    """Return the work that goes on: no task that needs a decision, and no task behind it."""
+    stuck = {task.id for task in tasks if task.state in _STUCK}
     needed_by: dict[int, list[int]] = {}
     for after, before in edges:
         needed_by.setdefault(before, []).append(after)
@@ -130,30 +144,30 @@ def _rest(
         stuck.update(_reachable(task, needed_by))
     going = [task for task in tasks if task.state not in TERMINAL and task.id not in stuck]
     return ForecastWork(
-        jobs=tuple(_job(task, left, check) for task in going),
+        jobs=tuple(_job(task, left, _check(task, checks, now)) for task in going),
         successors=list_successors(going, edges),
     )
 
 
-def _needs_a_person(task: Task) -> bool:
-    return task.state in (
-        State.BLOCKED,
-        State.PAUSED,
-        State.FAILED,
-        State.CANCELLED,
-        State.EVICTED,
-    ) or (task.agent == HUMAN and task.state not in TERMINAL)
+def _check(task: Task, checks: CheckTimes, now: float) -> float:
+    """Return the seconds until a task's check has ended, which may be under way."""
+    usual = CHECK_SECONDS if checks.usual is None else checks.usual
+    if task.id not in checks.since:
+        return usual
+    spent = max(0.0, now - checks.since[task.id])
+    return max(usual - spent, _OVERDUE * spent)
 
 
 def _job(task: Task, left: Mapping[int, float], check: float) -> ForecastJob:
     if task.state is State.GATING:
         return ForecastJob(name=task.name, seconds=check, runs=False)
-    if task.id not in left:
-        return ForecastJob(name=task.name, seconds=0.0, runs=False)
+    if task.id not in left or task.agent == HUMAN:
+        return ForecastJob(name=task.name, seconds=left.get(task.id, 0.0), runs=False)
     runs = task.state is State.RUNNING  # it has its slot and its files, so it goes first
     return ForecastJob(
         name=task.name,
         seconds=left[task.id],
+        tail=check if task.files else 0.0,
         claims=task.files,
         klass=Class.INTERACTIVE if runs else task.klass,
         priority=Priority.CRITICAL if runs else task.priority,

@@ -5,26 +5,39 @@ Estimates come from the store, if there is one; a check makes none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from weft import config, forecast, plan
+from weft import config, forecast, git, plan
 from weft.config import Config
 from weft.errors import WeftError
 from weft.forecast import Forecast, ForecastWork, Saving
+from weft.formats import count, duration
 from weft.git import NotARepository
 from weft.plan import plan_json
-from weft.plan.plan_records import Compiled, ParsedPlan, PlanTask, Problem, Severity
+from weft.plan.plan_records import (
+    Compiled,
+    ItemKind,
+    ParsedPlan,
+    PlanTask,
+    Problem,
+    Severity,
+)
 from weft.process import ProgramMissing
 from weft.project.project import Project, get_project
 from weft.runs import plan_file
-from weft.runs.duration_estimates import DurationEstimates
+from weft.runs.duration_estimates import (
+    CHECK_SECONDS,
+    PERSON_SECONDS,
+    expect_check,
+    read_estimates,
+)
 from weft.store import Store
-from weft.store.leases import durations
+from weft.store.gate import list_check_seconds
 
 USUAL_STAGE: Final = "implement"
 """The stage of a task without stages."""
@@ -46,7 +59,18 @@ class Setting:
     slots: int
     config: Config
     store: Store | None
+    repo: str = ""  # name of the repository in the store; empty without one
     warning: str = ""  # reason for which there is no store, if that is unusual
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanEstimates:
+    """Expected seconds of a plan's tasks, its checks and its steps for a person."""
+
+    seconds: Mapping[str, float]  # of the tasks that have records
+    check: float
+    guesses: tuple[str, ...]  # the values that are guesses, for people
+    warning: str  # reason for which the records could not be read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +80,7 @@ class CheckedPlan:
     compiled: Compiled
     work: ForecastWork
     forecast: Forecast
+    guesses: tuple[str, ...]  # the values that are guesses, for people
     warning: str  # reason for which estimates are defaults
 
     @property
@@ -75,6 +100,11 @@ class CheckedPlan:
         """Return the estimate of each task; 0 for a task that takes no slot."""
         tasks = self.compiled.plan.tasks
         return {task.id: job.seconds for task, job in zip(tasks, self.work.jobs, strict=False)}
+
+    @cached_property
+    def width(self) -> int:
+        """Return how many tasks run at the busiest moment if there are slots for all."""
+        return forecast.forecast(self.work, max(1, len(self.work.jobs))).at_once
 
     @cached_property
     def critical_path(self) -> list[str]:
@@ -98,7 +128,11 @@ def setting(directory: Path, environment: Mapping[str, str]) -> Iterator[Setting
     store, warning = _open(project)
     try:
         yield Setting(
-            slots=usual_slots(project.config), config=project.config, store=store, warning=warning
+            slots=usual_slots(project.config),
+            config=project.config,
+            store=store,
+            repo=_repository(project),
+            warning=warning,
         )
     finally:
         if store is not None:
@@ -106,7 +140,19 @@ def setting(directory: Path, environment: Mapping[str, str]) -> Iterator[Setting
 
 
 def setting_of(project: Project, store: Store) -> Setting:
-    return Setting(slots=usual_slots(project.config), config=project.config, store=store)
+    return Setting(
+        slots=usual_slots(project.config),
+        config=project.config,
+        store=store,
+        repo=_repository(project),
+    )
+
+
+def _repository(project: Project) -> str:
+    try:
+        return str(git.common_directory(project.root))
+    except (NotARepository, ProgramMissing):
+        return ""
 
 
 def _project(directory: Path, environment: Mapping[str, str]) -> Project:
@@ -137,39 +183,90 @@ def usual_slots(settings: Config) -> int:
     return max(1, min(settings.worker_slots, *limits))
 
 
-def check(source: PlanSource, around: Setting, slots: int | None = None) -> CheckedPlan:
-    """Read and compile a plan, and forecast its run."""
+def check(
+    source: PlanSource,
+    around: Setting,
+    slots: int | None = None,
+    *,
+    agent: str = USUAL_STAGE,
+    stages: Sequence[str] = (),
+) -> CheckedPlan:
+    """Read and compile a plan, and forecast its run.
+
+    `agent` and `stages` are those of tasks that name none.
+    """
     slots = slots or around.slots
     reading = plan.read(source.name, source.data)
     compiled = plan.compile(reading.plan, capacity=slots)
-    seconds, warning = _estimate(compiled.plan.tasks, around)
-    work = forecast.work_of(compiled, seconds)
+    estimates = _estimate(compiled.plan.tasks, around, agent, stages)
+    work = forecast.work_of(
+        compiled, estimates.seconds, check=estimates.check, person=PERSON_SECONDS
+    )
     return CheckedPlan(
         source=source,
         reading=reading,
         compiled=compiled,
         work=work,
         forecast=forecast.forecast(work, slots, tuning=around.config.tuning),
+        guesses=estimates.guesses,
+        warning=estimates.warning,
+    )
+
+
+def list_stages(task: PlanTask, agent: str, stages: Sequence[str]) -> list[tuple[str, str]]:
+    """List the (agent, stage) pairs of a task; `agent` and `stages` serve a task without any.
+
+    A task names the agent of its main stage; other stages are named after their agents.
+    """
+    names = task.stages or stages or (USUAL_STAGE,)
+    return [((task.agent or agent) if name == USUAL_STAGE else name, name) for name in names]
+
+
+def _estimate(
+    tasks: Sequence[PlanTask], around: Setting, agent: str, stages: Sequence[str]
+) -> PlanEstimates:
+    """Estimate tasks from the store's records; a broken store costs the estimates alone."""
+    known: dict[str, float] = {}
+    check: float | None = None
+    warning = around.warning
+    if around.store is not None:
+        estimates = read_estimates(around.store)
+        try:
+            for task in tasks:
+                seconds = estimates.of_stages(list_stages(task, agent, stages), len(task.claims))
+                if seconds is not None:
+                    known[task.id] = seconds
+            check = expect_check(list_check_seconds(around.store, around.repo))
+        except WeftError as error:
+            known, check, warning = {}, None, str(error)
+    checked = around.config.gate.run is not None or any(task.check for task in tasks)
+    return PlanEstimates(
+        seconds=known,
+        check=(CHECK_SECONDS if check is None else check) if checked else 0.0,
+        guesses=tuple(_guesses(tasks, known, has_check=check is not None or not checked)),
         warning=warning,
     )
 
 
-def _estimate(tasks: Iterable[PlanTask], around: Setting) -> tuple[dict[str, float], str]:
-    """Estimate tasks from the store's records; a broken store costs the estimates alone."""
-    store = around.store
-    if store is None:
-        return {}, around.warning
-    estimates = DurationEstimates(lambda agent, stage: durations(store, agent, stage))
-    known: dict[str, float] = {}
-    try:
-        for task in tasks:
-            stages = [(task.agent or "", stage) for stage in task.stages or (USUAL_STAGE,)]
-            seconds = estimates.of_stages(stages, len(task.claims))
-            if seconds is not None:
-                known[task.id] = seconds
-    except WeftError as error:
-        return {}, str(error)
-    return known, ""
+def _guesses(
+    tasks: Sequence[PlanTask], known: Mapping[str, float], *, has_check: bool
+) -> Iterator[str]:
+    """Name the values of a forecast that no record backs."""
+    left = [task for task in tasks if not task.settled]
+    work = [
+        task
+        for task in left
+        if not task.manual and task.kind not in (ItemKind.STORY, ItemKind.EPIC)
+    ]
+    unknown = [task for task in work if task.id not in known]
+    if unknown:
+        which = "each task" if len(unknown) == len(work) else count(len(unknown), "task")
+        yield f"{duration(plan_json.DEFAULT_SECONDS)} for {which}"
+    if work and not has_check:
+        yield f"{duration(CHECK_SECONDS)} for each check"
+    steps = sum(task.manual for task in left)
+    if steps:
+        yield f"{duration(PERSON_SECONDS)} for {count(steps, 'step')} of yours"
 
 
 def as_json(checked: CheckedPlan) -> dict[str, Any]:
@@ -185,5 +282,7 @@ def as_json(checked: CheckedPlan) -> dict[str, Any]:
             "lower": round(bounds.lower, 3),
         },
         "predicted_seconds": round(checked.forecast.seconds, 3),
+        "guesses": list(checked.guesses),
+        "width": checked.width,
         "slots": checked.forecast.slots,
     }

@@ -23,7 +23,7 @@ from weft.model import HUMAN, NewRun, NewTask, Stage, TaskKind, TaskRequest
 from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask
 from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file
-from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource
+from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource, list_stages
 from weft.runs.run_target import require_target
 from weft.stages import RULE, find_fault, looks
 from weft.workspace.filters import refuse_filters
@@ -221,9 +221,7 @@ class _TaskBuilder:
 
     def _stages(self, task: PlanTask) -> list[Stage]:
         stages = []
-        for stage in task.stages or self._options.stages or (USUAL_STAGE,):
-            # A task names the agent of its main stage; other stages are named after their agents.
-            name = (task.agent or self._options.agent) if stage == USUAL_STAGE else stage
+        for name, stage in list_stages(task, self._options.agent, self._options.stages):
             agent = self._agent(name, task, stage)
             demand = attempt_demand(
                 run=self._run,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -9,17 +10,21 @@ from msgspec import Struct
 from weft import forecast, graph
 from weft.charts.gantt_chart import pack_lanes
 from weft.forecast import WHOLE, ForecastJob, ForecastWork, ScheduleBounds
-from weft.model import TERMINAL, Attempt, GateRows, Task, TaskKind
+from weft.model import MET, TERMINAL, Attempt, GateRows, Task, TaskKind
 
 _LONGEST_CHAIN = 6  # names of a chain that are shown
+
+Span = tuple[float, float]
+"""The start and the end of something, in seconds."""
 
 
 class RunFigures(Struct, frozen=True, kw_only=True):
     tasks: int
     landed: int
-    makespan: float  # seconds from the first start to the last end
-    sequential: float  # seconds of all attempts, one after the other
-    bound: float  # least seconds of any schedule of these attempts
+    makespan: float  # seconds from the first start to the last end, without waits for people
+    waited: float  # seconds of waits for people and pauses in which no agent and no check ran
+    sequential: float  # seconds of all attempts and a check for each landing, one by one
+    bound: float  # least seconds of any schedule of the attempts that were needed
     bound_by: str  # reason for the bound, for people
     slots: int  # agents at a time, at most
     attempts: int
@@ -46,10 +51,13 @@ def measure_run(
     *,
     slots: int,
     now: float,
+    waits: Sequence[Span] = (),
+    checks_run: Sequence[Span] = (),
 ) -> RunFigures:
     """Compute the figures of a run; attempts under way count until `now`.
 
-    `slots` is the number of attempts that may run at once, if not more really did.
+    `slots` is the number of attempts that may run at once, if not more really did. `waits` are the
+    times in which a task was paused or needed a person, `checks_run` those of checks.
     """
     spans = [
         (attempt.started, now if attempt.ended is None else attempt.ended) for attempt in attempts
@@ -58,20 +66,26 @@ def measure_run(
     ends += [task.since for task in tasks if task.state in TERMINAL]
     began = min((start for start, _ in spans), default=0.0)
     slots = max(1, slots, *(lane + 1 for lane in pack_lanes(spans)))
-    bounds, chain = find_bounds(tasks, edges, attempts, slots)
+    needed = find_needed(tasks, attempts, gate)
+    bounds, chain = find_bounds(tasks, edges, needed, slots)
+    end = max(ends, default=0.0)
+    waited = measure_idle(waits, [*spans, *checks_run], (began, end)) if attempts else 0.0
+    makespan = max(0.0, end - began - waited) if attempts else 0.0
     work = {task.id for task in tasks if task.request.kind is TaskKind.WORK}
     landed = {entry for row in gate.landings if row.state == "landed" for entry in row.entries}
     checks = [
         verdict.seconds for verdict in gate.verdicts if verdict.checked and verdict.seconds > 0
     ]
+    landed_tasks = {task for entry in gate.entries if entry.id in landed for task in entry.tasks}
+    landed_work = len(landed_tasks & work)
+    usual_check = statistics.median(checks) if checks else 0.0
     return RunFigures(
         tasks=len(work),
-        landed=len(
-            {task for entry in gate.entries if entry.id in landed for task in entry.tasks} & work
-        ),
-        makespan=max(0.0, max(ends) - began) if attempts else 0.0,
-        sequential=sum(end - start for start, end in spans),
-        bound=bounds.lower,
+        landed=landed_work,
+        makespan=makespan,
+        waited=waited,
+        sequential=sum(end - start for start, end in spans) + landed_work * usual_check,
+        bound=min(bounds.lower, makespan),
         bound_by=explain_bound(bounds, chain),
         slots=slots,
         attempts=len(attempts),
@@ -87,16 +101,46 @@ def measure_run(
     )
 
 
+def find_needed(
+    tasks: Sequence[Task], attempts: Sequence[Attempt], gate: GateRows
+) -> list[Attempt]:
+    """List the attempts that a perfect run would have had too: the last success in each stage.
+
+    An attempt that failed, or whose work was refused, is no part of a lower bound.
+    """
+    last = {
+        (attempt.task, attempt.stage): attempt
+        for attempt in attempts
+        if attempt.outcome == "success" and attempt.ended is not None
+    }
+    refused = {task.id for task in tasks if task.state not in MET}
+    refused -= {task for entry in gate.entries if entry.state == "landed" for task in entry.tasks}
+    return [attempt for attempt in last.values() if attempt.task not in refused]
+
+
+def measure_idle(waits: Sequence[Span], busy: Sequence[Span], within: Span) -> float:
+    """Return the seconds of waits in which nothing ran."""
+    steps: list[tuple[float, int, int]] = []  # time, change of waits, change of busy spans
+    for spans, wait in ((waits, 1), (busy, 0)):
+        for span in spans:
+            start, end = max(span[0], within[0]), min(span[1], within[1])
+            if start < end:
+                steps += [(start, wait, 1 - wait), (end, -wait, wait - 1)]
+    idle, waiting, running, before = 0.0, 0, 0, within[0]
+    for at, wait, run in sorted(steps):
+        if waiting and not running:
+            idle += at - before
+        waiting, running, before = waiting + wait, running + run, at
+    return idle
+
+
 def find_bounds(
     tasks: Sequence[Task],
     edges: Sequence[tuple[int, int]],
     attempts: Sequence[Attempt],
     slots: int,
 ) -> tuple[ScheduleBounds, list[str]]:
-    """Return the bounds of any schedule of the ended attempts, and the longest chain of tasks.
-
-    Failed attempts count too: no schedule could have known.
-    """
+    """Return the bounds of any schedule of these attempts, and the longest chain of tasks."""
     seconds: dict[int, float] = {}
     for attempt in attempts:
         if attempt.ended is not None:

@@ -95,7 +95,13 @@ def submit_upload(
 def _prepare(
     project: Project, store: Store, upload: PlanUpload, options: RunOptions
 ) -> PreparedRun:
-    checked = check(upload.source, setting_of(project, store), options.slots)
+    checked = check(
+        upload.source,
+        setting_of(project, store),
+        options.slots,
+        agent=options.agent,
+        stages=options.stages,
+    )
     if checked.failed:
         raise InputError(f"{checked.name} has errors; `weft plan check` says which.")
     return prepare(project, checked, upload, options)

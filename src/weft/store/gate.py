@@ -27,6 +27,19 @@ _LATELY: Final = 300
 
 
 @reads
+def list_check_spans(tx: Transaction, run: str) -> list[tuple[float, float]]:
+    """List the starts and ends of the checks of a run that gave a verdict."""
+    rows = tx.all("check_spans", run=run)
+    return [(float(row["at"]) - float(row["seconds"]), float(row["at"])) for row in rows]
+
+
+@reads
+def list_check_seconds(tx: Transaction, repo: str, *, most: int = 50) -> list[float]:
+    """List the seconds of the latest checks in a repository, the newest first."""
+    return [float(row["seconds"]) for row in tx.all("check_seconds", repo=repo, most=most)]
+
+
+@reads
 def read_gate(tx: Transaction, run: str) -> GateRows:
     """Read all rows of a run's gate."""
     return _rows(

@@ -665,6 +665,13 @@ def get_lease(tx: Transaction, fence: int) -> Lease:
 
 
 @reads
+def attempts_per_task(tx: Transaction, agent: str, stage: str, *, most: int = 100) -> float:
+    """Return how many attempts a success of this agent in this stage took lately, 1 or more."""
+    row = tx.one("tries_alike", agent=agent, stage=stage, most=most)
+    return max(1.0, row["attempts"] / row["tasks"]) if row is not None and row["tasks"] else 1.0
+
+
+@reads
 def durations(
     tx: Transaction, agent: str, stage: str, *, most: int = 100
 ) -> list[tuple[int, float]]:

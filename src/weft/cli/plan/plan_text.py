@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from weft import plan
-from weft.formats import count, duration, plain
+from weft.formats import count, duration, listed, plain
 from weft.plan import plan_json
 from weft.plan.plan_records import ParsedPlan, Plan, Problem, Severity
 from weft.runs.plan_check import CheckedPlan
@@ -48,7 +48,8 @@ def summary(checked: CheckedPlan) -> str:
     if errors:
         return f"{text}."
     slots = count(checked.forecast.slots, "slot")
-    return f"{text}; about {duration(checked.forecast.seconds)} on {slots}."
+    guess = f" (a guess: {listed(checked.guesses)})" if checked.guesses else ""
+    return f"{text}; about {duration(checked.forecast.seconds)} on {slots}{guess}."
 
 
 def _size(whole: Plan) -> str:

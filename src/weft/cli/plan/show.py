@@ -117,6 +117,8 @@ def figures(checked: CheckedPlan) -> Iterator[tuple[str, str]]:
         return
     slots = count(forecast.slots, "slot")
     yield "Predicted", f"{duration(forecast.seconds)} for {tasks} on {slots}"
+    if checked.guesses:
+        yield "Guessed", listed(checked.guesses)
     over = 1 - bounds.lower / forecast.seconds if forecast.seconds else 0.0
     near = "no schedule is shorter" if over < 0.005 else f"{over:.0%} less than predicted"
     yield "At best", f"{duration(bounds.lower)}: {near}"
@@ -125,7 +127,7 @@ def figures(checked: CheckedPlan) -> Iterator[tuple[str, str]]:
     if bounds.file:
         file = "the whole repository" if bounds.file == "**" else plain(bounds.file)
         yield "Busiest file", f"{file}, {duration(bounds.busiest_file)}"
-    yield "Width", f"up to {count(checked.compiled.width, 'task')} could run at once"
+    yield "Width", f"up to {count(checked.width, 'task')} could run at once"
     yield "Critical path", _path(checked.critical_path)
 
 

@@ -61,7 +61,7 @@ def _cards(report: RunReport) -> Iterator[str]:
     figures = report.figures
     cards = (
         (f"{figures.landed} of {figures.tasks}", "tasks landed"),
-        (duration(figures.makespan), "from first start to the end"),
+        (duration(figures.makespan), "of work, without waits for people"),
         (_times(figures.sequential, figures.makespan), "as fast as one by one"),
         (_times(figures.makespan, figures.bound), "the least time possible"),
         (f"{figures.attempts}", f"attempts, {figures.failed} failed"),
@@ -92,7 +92,7 @@ def _comparison(report: RunReport) -> Iterator[str]:
             "took",
             f"{count(figures.slots, 'agent')} at a time, checks included",
         ),
-        ("one by one", figures.sequential, "", "every attempt after the other, checks left out"),
+        ("one by one", figures.sequential, "", "every attempt, and a check for each landing"),
     )
     yield '<div class="card bars">'
     for name, seconds, kind, text in rows:

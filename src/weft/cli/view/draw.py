@@ -20,6 +20,7 @@ from weft.formats import dollars, duration, elapsed
 
 _FEW: Final = 3  # lines that a section gets before less important sections
 _WARNING: Final = re.compile(r"\[[^]]*\] (\S+ )?! ")  # its time, perhaps its run
+_SOON: Final = 10  # seconds that are not worth counting
 _NARROW: Final = 50  # columns below which an agent's line says less
 
 
@@ -109,7 +110,7 @@ def _fitted(section: _ViewSection, room: int) -> list[Text]:
 def _head(run: RunPicture, width: int) -> list[Text]:
     percent = f"{100 * run.share:3.0f} %"
     done = f"{run.done}/{run.all} done"
-    left = "" if run.left is None else f"{about(run.left)} left"
+    left = "" if run.left is None else _left(run, run.left)
     cost = dollars(run.micro_usd) if run.micro_usd else ""
     state = "" if run.state == "running" else run.state
     facts = [run.run, state, elapsed(run.seconds), cost, left]
@@ -119,6 +120,12 @@ def _head(run: RunPicture, width: int) -> list[Text]:
     full = round(room * run.share)
     bar = Text("━" * full, style="green") + Text("─" * (room - full), style="dim")
     return [first, Text.assemble(bar, " ", tail)]
+
+
+def _left(run: RunPicture, seconds: float) -> str:
+    """Say how long the run may still take; a check under way takes more than a few seconds."""
+    guess = " (a guess)" if run.guess else ""
+    return f"{about(max(seconds, _SOON) if run.checking else seconds)} left{guess}"
 
 
 def _agent(line: AgentLine, prefix: str, width: int) -> Text:
@@ -162,7 +169,7 @@ def _fit(line: Text, width: int) -> None:
 
 def about(seconds: float) -> str:
     """Return a rounded time."""
-    if seconds < 10:
+    if seconds < _SOON:
         return "a few seconds"
     step = 5 if seconds < 60 else 30 if seconds < 600 else 60 if seconds < 3600 else 300
     rounded = step * max(1, round(seconds / step))

@@ -22,6 +22,8 @@ class RunPicture(Struct, frozen=True, kw_only=True):
     seconds: float  # since it was submitted
     share: float  # of the work that is done
     left: float | None  # seconds, estimated
+    guess: bool = False  # some of `left` has no record
+    checking: bool = False  # a check is under way
     done: int
     all: int
     counts: str  # of tasks that are not done, by state

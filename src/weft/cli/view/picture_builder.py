@@ -6,7 +6,6 @@ and less often where they cost more.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -16,11 +15,11 @@ from msgspec import Struct, field
 from weft.cli.view.picture import AgentLine, RunPicture
 from weft.formats import count, duration
 from weft.model import HUMAN, TERMINAL, State, Task
-from weft.runs.duration_estimates import DurationEstimates
-from weft.runs.outlook import list_holdups, predict_rest
+from weft.runs.duration_estimates import expect_check, read_estimates
+from weft.runs.outlook import CheckTimes, list_holdups, predict_rest
 from weft.runs.tracker import RunTracker
 from weft.store import Store
-from weft.store.leases import durations
+from weft.store.gate import list_check_seconds
 from weft.store.limit_table import list_limits
 from weft.store.probe import probe
 from weft.words import count_states, task_state
@@ -37,6 +36,7 @@ class _Known(Struct, kw_only=True):
     """The results of the last costly look at a run."""
 
     share: float = 0.0
+    guess: bool = False
     ends: float | None = None  # time, estimated
     waits: tuple[str, ...] = ()
 
@@ -73,23 +73,17 @@ class Scenery(Struct, kw_only=True):
 
     def _foresee(self, track: RunTracker, known: _Known, slots: int, now: float) -> None:
         progress = track.progress
-        past = DurationEstimates(
-            lambda agent, stage: durations(self.store, agent, stage), progress.attempts
-        )
-        checks = [verdict.seconds for verdict in progress.gate.verdicts if verdict.seconds > 0]
         ahead = predict_rest(
             progress.tasks,
             track.edges,
             {task.id: attempt.started for task, attempt in track.running},
-            past,
+            read_estimates(self.store, progress.attempts),
             slots=slots,
-            check=statistics.median(checks) if checks else 0.0,
+            checks=_check_times(self.store, track),
             now=now,
         )
-        known.share = max(known.share, ahead.share)
-        if ahead.seconds is None:
-            known.ends = None
-        elif known.ends is None:
+        known.share, known.guess = ahead.share, ahead.guess
+        if known.ends is None:
             known.ends = now + ahead.seconds
         else:
             known.ends += _TREND * (now + ahead.seconds - known.ends)
@@ -107,6 +101,8 @@ class Scenery(Struct, kw_only=True):
             seconds=max(0.0, now - progress.run.submitted),
             share=1.0 if ended else min(known.share, 0.99),
             left=None if unknown else max(0.0, (known.ends or now) - now),
+            guess=known.guess,
+            checking=bool(track.checks),
             done=counts[State.DONE],
             all=len(progress.work),
             counts=count_states({state: n for state, n in counts.items() if state != "done"}),
@@ -127,6 +123,22 @@ class Scenery(Struct, kw_only=True):
             gate=tuple(_gate(track, now)),
             waits=known.waits,
         )
+
+
+def _check_times(store: Store, track: RunTracker) -> CheckTimes:
+    """Return the usual length of a check, from this run or earlier ones, and the running checks."""
+    progress = track.progress
+    own = [verdict.seconds for verdict in progress.gate.verdicts if verdict.seconds > 0]
+    usual = expect_check(own or list_check_seconds(store, progress.run.repo))
+    configured = progress.run.check or any(task.request.check for task in progress.tasks)
+    entries = {entry.id: entry.tasks for entry in progress.gate.entries}
+    since = {
+        task: check.since
+        for check in track.checks
+        for entry in check.entries
+        for task in entries.get(entry, ())
+    }
+    return CheckTimes(usual=usual if configured else 0.0, since=since)
 
 
 def _slots(run: str, limits: dict[str, int]) -> int:

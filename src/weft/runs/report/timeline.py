@@ -17,6 +17,7 @@ from weft.runs.report.report_records import (
     TaskReport,
 )
 from weft.runs.run_figures import measure_run
+from weft.runs.run_waits import find_waits
 
 _AT_THE_GATE: Final = {"rejected": "sent back", "landed": "landed", "withdrawn": "withdrawn"}
 
@@ -56,6 +57,12 @@ class _Past:
                 past.gate,
                 slots=limit_use.most_at_once(past, uses),
                 now=self._now,
+                waits=find_waits(past.events, past.tasks, edges, past.attempts, now=self._now),
+                checks_run=[
+                    (use.lease.granted, use.lease.released or self._now)
+                    for use in past.uses
+                    if use.run == past.run.id and use.lease.kind == "check"
+                ],
             ),
             tasks=self._tasks(attempts),
             attempts=attempts,

@@ -150,3 +150,15 @@ SELECT MAX(at) AS value FROM verdicts WHERE run = :run AND passed AND seconds > 
 -- Forget that the gate sent tasks of a run back since a moment: its checks did not work.
 DELETE FROM failures WHERE kind = :kind AND at > :since
 AND task IN (SELECT id FROM tasks WHERE run = :run);
+
+-- name: check_seconds
+-- The seconds of the latest checks of a repository's last runs.
+SELECT v.seconds
+FROM (SELECT id FROM runs WHERE repo = :repo ORDER BY submitted DESC, id LIMIT 20) r
+CROSS JOIN verdicts v
+WHERE v.run = r.id AND v.seconds > 0 AND v.check_id <> 'none'
+ORDER BY v.at DESC, v.number DESC LIMIT :most;
+
+-- name: check_spans
+-- When the checks of a run ended, and how long each took.
+SELECT at, seconds FROM verdicts WHERE run = :run AND seconds > 0 ORDER BY number;

@@ -139,3 +139,14 @@ VALUES (:task, :attempt, :agent, :stage, :size, :seconds, :at);
 -- List the latest durations of an agent in a stage.
 SELECT size, seconds FROM durations WHERE agent = :agent AND stage = :stage
 ORDER BY at DESC, task DESC LIMIT :most;
+
+-- name: tries_alike
+-- The attempts at the tasks in which an agent succeeded lately, in the same stage. Pressure of
+-- providers and stops by weft are no tries.
+SELECT COUNT(*) AS attempts, COUNT(DISTINCT a.task) AS tasks
+FROM (SELECT DISTINCT l.task FROM (
+          SELECT task FROM durations WHERE agent = :agent AND stage = :stage
+          ORDER BY at DESC, task DESC LIMIT :most) l) d
+CROSS JOIN attempts a
+WHERE a.task = d.task AND a.agent = :agent AND a.stage = :stage AND a.ended IS NOT NULL
+  AND a.outcome NOT IN ('stopped', 'cancelled', 'skipped', 'rate_limit', 'overload', 'capacity');
