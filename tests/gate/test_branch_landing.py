@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from databases import change
 from gate.gate_run import Stage, run_git
 from gate.land_stage import LandProcesses, commit_on_main, finish_run, land, move_main_aside
 from weft.errors import InputError, Refused
 from weft.gate.branch_landing import MoveKind
+from weft.gate.proof import verify
 from weft.store.branch_landings import list_branch_landings, list_open_branch_landings
 from weft.store.gate import read_gate
 
@@ -344,3 +346,14 @@ def test_the_newest_ended_run_lands_by_default(stage: Stage) -> None:
     with pytest.raises(InputError, match="Did you mean r1"):
         land(stage.root, stage.store, "r11")
     assert land(stage.root, stage.store).run == "r1"
+
+
+def test_a_landing_on_a_branch_is_part_of_the_proof(stage: Stage) -> None:
+    """Weakened, a tree that never passed is proved as landed."""
+    finish_run(stage, {"src/a": "a = 2\n"})
+    commit_on_main(stage.root, {"src/b": "b = 2\n"})
+    land(stage.root, stage.store)
+    assert verify(stage.store, stage.root, "r1").problems == ()
+    change(stage.store.url, "UPDATE verdicts SET passed = FALSE WHERE purpose = 'branch'")
+    [problem] = verify(stage.store, stage.root, "r1").problems
+    assert problem.endswith("landed on main, never passed")

@@ -24,6 +24,7 @@ from weft.gate.trunk import ref_name
 from weft.git.object_store import MissingCommit, ObjectStore, open_object_store
 from weft.model import GateRows, Landing, State
 from weft.store import Store
+from weft.store.branch_landings import list_branch_landings
 from weft.store.gate import read_gate
 from weft.store.runs import get_run, list_settings
 from weft.store.server_operations import ServedProject, hosted
@@ -80,6 +81,7 @@ def verify(store: Store, repository: Path, run: str) -> Proof:
             *_trunk(store, repository, run, rows),
             *_trees(objects, store, rows, settings),
             *_commits(objects, repository, rows, settings),
+            *_branches(objects, store, run, rows, settings),
             *_once(store, rows),
         ]
     landed = [landing for landing in rows.landings if landing.state == "landed"]
@@ -195,6 +197,30 @@ def _commits(
                     f"the tree {tree} of commit {commit} never passed, and in landing "
                     f"{landing.sequence} each had to"
                 )
+
+
+def _branches(
+    objects: ObjectStore,
+    store: Store,
+    run: str,
+    rows: GateRows,
+    settings: Mapping[int, RunSettings],
+) -> Iterator[str]:
+    """Compare each landing on a branch with its recorded tree, and look for a pass of that tree."""
+    gates = [revision.gate.run for revision in settings.values()]
+    passed = {tree for gate in gates for tree in _passed(rows, commands_of(gate, ()))}
+    for landing in list_branch_landings(store, run):
+        if landing.state != "landed" or landing.old == landing.new:
+            continue  # `weft land` found the work on the branch
+        try:
+            tree = tree_of(objects, landing.new)
+        except MissingCommit:
+            yield f"commit {landing.new}, landed on {landing.branch}, is not in the repository"
+            continue
+        if tree != landing.tree:
+            yield f"the landing on {landing.branch} holds the tree {tree}, not {landing.tree}"
+        if landing.tree not in passed:
+            yield f"the tree {landing.tree}, landed on {landing.branch}, never passed"
 
 
 def _once(store: Store, rows: GateRows) -> Iterator[str]:

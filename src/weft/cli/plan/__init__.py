@@ -11,6 +11,7 @@ from weft.cli.command_group import CommandGroup, CommandTable
 COMMANDS: Final[CommandTable] = {
     "annotate": ("weft.cli.plan.annotate", "Find tasks of a plan.md that could run in parallel."),
     "check": ("weft.cli.plan.check", "Report every problem of a plan, like a compiler."),
+    "from-issues": ("weft.cli.plan.from_issues", "Write a plan.md from open issues of the forge."),
     "show": ("weft.cli.plan.show", "Draw a plan: its dependencies and its predicted schedule."),
     "state": ("weft.cli.plan.state", "Write a phase of a plan.md as parallel_state.json."),
 }
