@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,10 @@ from weft.store.server_operations import hosted
 from weft.store.workers import list_silent
 
 PREFLIGHT: Final = "preflight"
+
+
+OWN: Final = "weft-agents"
+"""The name of weft's own distribution."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -76,6 +81,7 @@ def try_checkout(project: Project) -> list[Finding]:
 def _programs() -> Iterator[Finding]:
     running = ".".join(str(part) for part in sys.version_info[:3])
     yield Finding(name="python", good=True, text=running)
+    yield from _installation()
     try:
         installed = git.get_version()
     except WeftError as error:
@@ -86,6 +92,19 @@ def _programs() -> Iterator[Finding]:
         needed = ".".join(str(part) for part in git.OLDEST)
         text = f"{text} is too old: weft needs {needed} (merge-tree --write-tree); upgrade git."
     yield Finding(name="git", good=installed >= git.OLDEST, text=text)
+
+
+def _installation() -> Iterator[Finding]:
+    """Report another package that installed a module `weft` into the same environment."""
+    owners = {name for name in metadata.packages_distributions().get("weft", []) if name != OWN}
+    if owners - {"weft"}:  # the name of weft itself before it was renamed
+        yield Finding(
+            name="install",
+            good=False,
+            text=f"{', '.join(sorted(owners))} is installed in the same environment and has a "
+            "module called weft too; they overwrite each other's files. Install each into an "
+            "environment of its own: docs/install.md.",
+        )
 
 
 def _machine() -> Iterator[Finding]:

@@ -1,0 +1,162 @@
+"""The commands of README and docs: shell blocks run in a fresh repository, all others exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from disk_directory import tmp_path as tmp_path
+from repositories import commit_all, git, make_repository
+from weft.agents.adapters import ADAPTERS
+from weft.agents.adapters.adapter import Start
+from weft.agents.agent import MODEL_PROGRAMS
+from weft.agents.agent_file import parse_agent
+from weft.cli import weft
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(weft [^`]+)`")
+
+CLAUDE = """\
+#!{python}
+import json, re, sys
+from pathlib import Path
+
+if "--version" in sys.argv:
+    print("2.1.325 (Claude Code)")
+    sys.exit(0)
+prompt = sys.stdin.read()
+for name in ("USAGE.md", "QUESTIONS.md", "INDEX.md"):
+    if f"in {{name}}" in prompt or f"from {{name}}" in prompt:
+        Path(name).write_text("written\\n")
+lines = [
+    {{"type": "system", "subtype": "init", "session_id": "s"}},
+    {{"type": "result", "subtype": "success", "is_error": False, "result": "Done.",
+      "session_id": "s", "total_cost_usd": 0.01, "usage": {{}}}},
+]
+print("\\n".join(map(json.dumps, lines)))
+"""
+"""A program that behaves like claude and writes the file that the task of README's plan names."""
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return [text for name, text in BLOCK.findall(document.read_text()) if name == language]
+
+
+def programs(directory: Path) -> dict[str, str]:
+    """Return an environment in which `weft` and `claude` are installed."""
+    directory.mkdir()
+    (directory / "claude").write_text(CLAUDE.format(python=sys.executable))
+    (directory / "claude").chmod(0o755)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("WEFT_", "GIT_"))}
+    author = {"GIT_AUTHOR_NAME": "You", "GIT_AUTHOR_EMAIL": "you@example.org"}
+    author |= {name.replace("AUTHOR", "COMMITTER"): value for name, value in author.items()}
+    path = f"{directory}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**kept, **author, "PATH": path, "HOME": str(directory.parent), "COLUMNS": "80"}
+
+
+def make_project(root: Path) -> Path:
+    make_repository(root)
+    (root / "Makefile").write_text("test:\n\ttrue\n")
+    commit_all(root)
+    return root
+
+
+def run_blocks(document: Path, root: Path, environment: dict[str, str]) -> None:
+    for text in blocks(document, "sh"):
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", text],
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{document.name}\n{text}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    "document", [path for path in DOCUMENTS if blocks(path, "sh")], ids=lambda path: path.name
+)
+def test_the_shell_blocks_of_a_document_run_in_a_fresh_repository(
+    document: Path, tmp_path: Path
+) -> None:
+    root, environment = make_project(tmp_path / "project"), programs(tmp_path / "bin")
+    if document.name == "README.md":
+        [plan] = blocks(document, "markdown")
+        (root / "plan.md").write_text(plan)
+    run_blocks(document, root, environment)
+    if document.name == "README.md":
+        assert {"USAGE.md", "QUESTIONS.md", "INDEX.md"} <= {*git(root, "ls-files").split()}
+
+
+def mentions() -> Iterator[tuple[str, str]]:
+    """Yield each document's name with a command that it mentions but does not run."""
+    for document in DOCUMENTS:
+        text = document.read_text()
+        for line in "".join(blocks(document, "console")).splitlines():
+            command = line.removeprefix("$ ").partition("  #")[0].strip()
+            if command.startswith("weft "):
+                yield document.name, command
+        for command in INLINE.findall(BLOCK.sub("", text)):
+            yield document.name, " ".join(command.split())
+
+
+@pytest.mark.parametrize(("document", "command"), sorted({*mentions()}))
+def test_a_mentioned_command_and_its_options_exist(document: str, command: str) -> None:
+    words = shlex.split(command.replace("…", "").replace("|", " "))[1:]
+    context, group = click.Context(weft, info_name="weft"), weft
+    known = {option for p in weft.params for option in (*p.opts, *p.secondary_opts)}
+    while words:
+        word = words.pop(0)
+        if word.startswith("-"):
+            option = word.partition("=")[0]
+            assert option in known | {"-h", "--help"}, f"{document}: {command}"
+            if option in ("--server", "-C"):
+                words[:1] = []
+        elif isinstance(group, click.Group) and word in group.list_commands(context):
+            _, command_, _ = group.resolve_command(context, [word])
+            assert command_ is not None
+            context = click.Context(command_, info_name=word, parent=context)
+            group = command_  # type: ignore[assignment]  # a command ends the walk
+            known |= {o for p in command_.params for o in (*p.opts, *p.secondary_opts)}
+        elif group is weft:
+            raise AssertionError(f"{document}: there is no command {word!r} in {command!r}")
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) < 600
+
+
+PERMISSIONS = {
+    "claude": {"--dangerously-skip-permissions"},
+    "codex": {"--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check"},
+    "opencode": {"--auto"},
+    "gemini": {"--yolo", "--skip-trust"},
+}
+HARMLESS = {"--output-format", "--verbose", "--json", "--format", "--print-logs", "--log-level"}
+
+
+@pytest.mark.parametrize("program", MODEL_PROGRAMS)
+def test_each_document_names_the_permission_flags_that_the_adapter_passes(program: str) -> None:
+    agent = parse_agent(f"---\nruns: {program}\n---\n", name="a", file="a")
+    argv = ADAPTERS[program].launch(agent, "", Start(directory="/tmp")).argv
+    flags = {word for word in argv if word.startswith("--")} - HARMLESS
+    assert flags == PERMISSIONS[program], "a new flag is named in the documents or is harmless"
+    for name in ("README.md", "SECURITY.md", "docs/agents.md"):
+        [row] = [
+            line
+            for line in (ROOT / name).read_text().splitlines()
+            if line.startswith(f"| {program} |")
+        ]
+        assert {*re.findall(r"`(--[\w-]+)`", row)} == flags, name
