@@ -115,6 +115,7 @@ class RunSettings(Struct, frozen=True, kw_only=True):
     workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     agents: Mapping[str, str] = field(default_factory=dict)  # the text of each agent file, by name
     revision: int = 1  # grows with every change of the settings
+    agent: str = "implement"  # of tasks that name none
     known_red: tuple[str, ...] = ()  # tests that fail on the base and count against no task
 
 

@@ -22,13 +22,15 @@ from weft.cli.view import is_possible
 from weft.config import command_line
 from weft.errors import InputError
 from weft.formats import count, listed, micro_dollars
-from weft.model import TargetState
+from weft.model import Run, State, TargetState
 from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
 from weft.runs.agent_readiness import require_agents
+from weft.runs.control import cancel
 from weft.runs.plan_check import usual_slots
 from weft.runs.preparation import USUAL_AGENT, RunOptions
-from weft.runs.progress import find_plan, get_resumable, read_progress, summary
+from weft.runs.progress import find_plan, find_unfinished, get_resumable, read_progress, summary
+from weft.runs.run_changes import restart_options, set_agent, set_budget, set_slots
 from weft.runs.run_figures import measure_run
 from weft.runs.run_settings import list_differences
 from weft.runs.run_target import choose_target
@@ -36,11 +38,13 @@ from weft.runs.run_waits import read_waits
 from weft.runs.submission import RunDraft, preview_draft, submit_draft
 from weft.runs.wanted_projections import resume_projections
 from weft.store import Store
+from weft.store.base_checks import skip_base_check
 from weft.store.event_log import last_event, list_of_kind
 from weft.store.gate import list_check_spans
+from weft.store.tasks import list_run
 from weft.worker.preflight import ask_about, find_known_red, require_base
 
-_OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run", "allow_red")
+_OF_NEW_RUNS: Final = ("stages", "base", "dry_run", "allow_red", "restart")
 
 
 @click.command(name="run")
@@ -55,6 +59,11 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run", "allow_re
     help="Continue an unfinished run instead: RUN, or the run of FILE, or the only run.",
 )
 @click.option(
+    "--restart",
+    is_flag=True,
+    help="Cancel the unfinished run of FILE, keep its landed work, and start anew.",
+)
+@click.option(
     "--slots", type=click.IntRange(1, bounds.SLOTS), metavar="N", help="Agents at a time."
 )
 @click.option(
@@ -62,7 +71,7 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run", "allow_re
     default=USUAL_AGENT,
     show_default=True,
     metavar="NAME",
-    help="For tasks that name none.",
+    help="For tasks that name none; with --resume from now on.",
 )
 @click.option(
     "--stages",
@@ -77,7 +86,9 @@ _OF_NEW_RUNS: Final = ("agent", "stages", "base", "budget", "dry_run", "allow_re
     metavar="BRANCH",
     help="Move this branch to the result when all landed; with --resume too.",
 )
-@click.option("--budget", metavar="DOLLARS", help="What the whole run may spend.")
+@click.option(
+    "--budget", metavar="DOLLARS", help="What the whole run may spend; with --resume too."
+)
 @click.option(
     "--dry-run", is_flag=True, help="Check everything, show what would happen, and do nothing."
 )
@@ -101,6 +112,7 @@ def command(
     ctx: click.Context,
     file: str | None,
     resumed: str | None,
+    restart: bool,
     slots: int | None,
     agent: str,
     stages: str | None,
@@ -146,7 +158,11 @@ def command(
             micro_usd=_budget(budget),
             preflight=not no_preflight,
         )
-        ahead = prepare_plan(project, directory, file, options)
+        old = _list_restarted(project, directory / file) if restart else []
+        if old:
+            with project.open_store() as store:
+                options = restart_options(project, store, old[0], options)
+        ahead = prepare_plan(project, directory, file, options, old)
         if dry_run:
             _show_preview(project, ahead, as_json)
             return 0
@@ -156,7 +172,7 @@ def command(
             ahead = replace(ahead, draft=draft)
         before = last_event(store)
         what = Follow(
-            run=_resume(project, store, resumed, plan, into, writes=not no_write)
+            run=_resume(ctx, project, store, plan, writes=not no_write)
             if ahead is None
             else _submit(project, store, ahead, as_json, writes=not no_write),
             plan=plan if plan is not None and plan.is_file() else None,  # not a pipe
@@ -207,21 +223,50 @@ def _refuse_for_old_runs(ctx: click.Context) -> None:
         raise InputError(f"{listed(given)} can be given for a new run only, not with --resume.")
 
 
+def _list_restarted(project: Project, plan: Path) -> list[Run]:
+    if not project.has_store:
+        return []
+    with project.open_store() as store:
+        return find_unfinished(store, plan)
+
+
+def _cancel_restarted(store: Store, ahead: Ahead) -> None:
+    """Cancel the runs that the new run takes the place of, unless more has landed meanwhile."""
+    for run in ahead.restarted:
+        landing = cancel(store, run.id, now=time.time()).landing
+        done = {task.name for task in list_run(store, run.id) if task.state is State.DONE}
+        if landing or not done.issubset(ahead.draft.options.done):
+            raise InputError(
+                f"Run {run.id} has landed more tasks just now and is cancelled; `weft run "
+                f"{ahead.checked.name} --base weft/{run.id}` goes on from its work."
+            )
+
+
+def _change(ctx: click.Context, project: Project, store: Store, run: str) -> None:
+    """Apply the options that a resumed run takes."""
+    given = ctx.params
+    if ctx.get_parameter_source("agent") is ParameterSource.COMMANDLINE:
+        moved = set_agent(project, run, given["agent"])
+        click.echo(f"weft: {given['agent']} gets {count(moved, 'task')}", err=True)
+    if given["budget"] is not None:
+        set_budget(project, run, _budget(given["budget"]) or 0)
+    if given["slots"] is not None:
+        set_slots(store, run, given["slots"])
+    if given["no_preflight"]:
+        skip_base_check(store, run)
+
+
 def _resume(
-    project: Project,
-    store: Store,
-    name: str | None,
-    plan: Path | None,
-    into: str | None,
-    *,
-    writes: bool,
+    ctx: click.Context, project: Project, store: Store, plan: Path | None, *, writes: bool
 ) -> str:
-    there = get_resumable(store, name or None, plan)
+    there = get_resumable(store, ctx.params["resumed"] or None, plan)
     run = there.id
+    if there.state != "ended":
+        _change(ctx, project, store, run)
+    if ctx.params["into"] is not None:
+        choose_target(project, run, ctx.params["into"])
     for line in difference_lines(run, list_differences(project, run)):
         click.echo(f"weft: {printable(line)}", err=True)
-    if into is not None:
-        choose_target(project, run, into)
     path = None
     if project.server is None and writes:
         path = plan if plan is not None else find_plan(there)
@@ -241,6 +286,7 @@ def _show_preview(project: Project, ahead: Ahead, as_json: bool) -> None:
 
 
 def _submit(project: Project, store: Store, ahead: Ahead, as_json: bool, *, writes: bool) -> str:
+    _cancel_restarted(store, ahead)
     draft = ahead.draft if writes else replace(ahead.draft, plan_file=None)
     submitted, preview = submit_draft(project, store, draft)
     if not as_json:

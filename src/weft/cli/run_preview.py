@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from weft.errors import InputError
 from weft.formats import count, dollars, duration, listed, plain
+from weft.model import Run
 from weft.plan.plan_records import Problem, Severity
 from weft.project.project import Project
 from weft.runs import plan_check
@@ -31,12 +32,23 @@ class Ahead(Struct, frozen=True, kw_only=True):
 
     checked: CheckedPlan
     draft: RunDraft
+    restarted: tuple[Run, ...] = ()  # runs to cancel before it is submitted
 
 
-def prepare_plan(project: Project, directory: Path, file: str, options: RunOptions) -> Ahead:
-    """Check and prepare a plan file, or raise the reason against running it."""
+def prepare_plan(
+    project: Project,
+    directory: Path,
+    file: str,
+    options: RunOptions,
+    restarted: Sequence[Run] = (),
+) -> Ahead:
+    """Check and prepare a plan file, or raise the reason against running it.
+
+    `restarted` are the unfinished runs of the plan that the new run takes the place of.
+    """
     path = directory / file
-    _refuse_second(project, path, file)
+    if not restarted:
+        _refuse_second(project, path, file)
     with plan_check.setting(directory, project.environment) as around:
         checked = plan_check.check(
             plan_check.load(directory, file),
@@ -50,7 +62,8 @@ def prepare_plan(project: Project, directory: Path, file: str, options: RunOptio
             click.echo(f"{_place(problem)}: {problem.message} {problem.suggestion}", err=True)
     if checked.failed:
         raise InputError(f"{file} has errors; correct them first (`weft plan check {file}`).")
-    return Ahead(checked=checked, draft=draft_run(project, checked, path, options))
+    draft = draft_run(project, checked, path, options)
+    return Ahead(checked=checked, draft=draft, restarted=tuple(restarted))
 
 
 def _refuse_second(project: Project, path: Path, file: str) -> None:
@@ -60,8 +73,9 @@ def _refuse_second(project: Project, path: Path, file: str) -> None:
         unfinished = find_unfinished(store, path)
     if unfinished:
         raise InputError(
-            f"{file} is being run already as {unfinished[0].id}; "
-            f"`weft run --resume {unfinished[0].id}` goes on with it."
+            f"{file} has an unfinished run, {unfinished[0].id}: `weft run --resume "
+            f"{unfinished[0].id}` goes on with it; `weft run {file} --restart` cancels it, keeps "
+            "its landed work and starts anew."
         )
 
 

@@ -48,6 +48,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     into: str | None = None  # branch that moves to the result of a complete run
     micro_usd: int | None = None  # budget of the whole run
     tenant: str = "default"
+    done: tuple[str, ...] = ()  # tasks that landed in an earlier run of the plan
+    branch: str | None = None  # the branch it counts as started from; None: that of `base`
     preflight: bool = True  # no agent starts before agents, set-up and checks are known to work
 
 
@@ -103,13 +105,18 @@ def prepare(
         tenant=options.tenant,
         plan=upload.place,
         base=base,
-        branch=git.find_branch(project.root, options.base) or "",
+        branch=(git.find_branch(project.root, options.base) or "")
+        if options.branch is None
+        else options.branch,
         target=options.into or "",
         limits=limits,
         alternates=git.list_alternates(project.root),
     )
     settings = RunSettings(
-        gate=project.config.gate, workspace=project.config.workspace, agents=builder.agent_files
+        gate=project.config.gate,
+        workspace=project.config.workspace,
+        agents=builder.agent_files,
+        agent=options.agent,
     )
     if options.preflight and has_base_check(settings, tasks):
         new = replace(new, untested=True)
@@ -152,7 +159,11 @@ class _TaskBuilder:
         self.agent_files: dict[str, str] = {}  # the text of each agent file, by name
         self._names = agent_names(project.root)
         self._spec = spec
-        self._open = {task.id for task in self._compiled.plan.tasks if not task.settled}
+        self._open = {
+            task.id
+            for task in self._compiled.plan.tasks
+            if not task.settled and task.id not in options.done
+        }
         ids = (task.id for task in self._compiled.plan.tasks)
         self._paths = dict(zip(ids, forecast.paths(checked.work), strict=False))
         self._gangs = {
@@ -284,13 +295,13 @@ class _TaskBuilder:
         )
 
 
-_USUAL_DOLLARS: Final = 2_000_000  # reserved for an attempt without a budget
+USUAL_DOLLARS: Final = 2_000_000  # reserved for an attempt without a budget
 
 
 def _dollars(task: PlanTask, agent: Agent) -> int:
     if task.budget and task.budget.usd is not None:
         return round(task.budget.usd * 1_000_000)
-    return agent.budget.micro_usd or _USUAL_DOLLARS
+    return agent.budget.micro_usd or USUAL_DOLLARS
 
 
 def _text(task: PlanTask) -> str:

@@ -77,6 +77,7 @@ def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
         gate=project.config.gate,
         workspace=project.config.workspace,
         agents=files,
+        agent=settings.agent,
         known_red=settings.known_red,
     )
 

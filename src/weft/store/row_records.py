@@ -73,14 +73,22 @@ def run(row: Row) -> model.Run:
 
 def run_settings(row: Row) -> RunSettings:
     workspace = msgspec.json.decode(row["workspace"], type=WorkspaceSettings)
-    red = msgspec.json.decode(row["gate"], type=_KnownRed).known_red
-    gate = gate_settings(row["gate"])
-    return record(RunSettings, row, "agents", gate=gate, workspace=workspace, known_red=red)
+    own = msgspec.json.decode(row["gate"], type=_RunOwn)
+    return record(
+        RunSettings,
+        row,
+        "agents",
+        gate=gate_settings(row["gate"]),
+        workspace=workspace,
+        agent=own.agent,
+        known_red=own.known_red,
+    )
 
 
-class _KnownRed(msgspec.Struct, frozen=True):
-    """The tests that fail on a run's base, kept beside the gate's settings."""
+class _RunOwn(msgspec.Struct, frozen=True):
+    """Settings that a run does not have from `weft.toml`, kept beside those of the gate."""
 
+    agent: str = "implement"
     known_red: tuple[str, ...] = ()
 
 

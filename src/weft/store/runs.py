@@ -68,7 +68,8 @@ def submit_run(
 
 
 def _add_settings(tx: Transaction, run: str, settings: RunSettings, *, now: float) -> None:
-    gate = {**to_builtins(settings.gate), "known_red": settings.known_red}
+    own = {"known_red": settings.known_red, "agent": settings.agent}
+    gate = {**to_builtins(settings.gate), **own}
     workspace = to_builtins(settings.workspace)
     parts = {"gate": gate, "workspace": workspace, "agents": dict(settings.agents)}
     texts = {name: encode(part) for name, part in parts.items()}
@@ -103,6 +104,19 @@ def change_settings(
     )
     tx.wake()
     return True
+
+
+@writes
+def add_budget(tx: Transaction, run: str, micro_usd: int, *, now: float) -> None:
+    """Set what a run may spend, in millionths of a dollar."""
+    row = _get_row(tx, run)
+    if row["state"] == "ended":
+        raise Refused(f"Run {run} has ended already.")
+    resource = f"run:{run}/usd"
+    refuse_unusable(resource, micro_usd)
+    tx.run("set_limit", resource=resource, capacity=micro_usd, owner=f"run:{run}")
+    tx.event("limit_set", now=now, resource=resource, capacity=micro_usd)
+    tx.wake()
 
 
 @reads

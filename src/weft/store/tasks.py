@@ -306,6 +306,22 @@ def _replace_stage(tx: Transaction, row: Row, stage: Stage) -> None:
 
 
 @writes
+def change_stages(tx: Transaction, task: int, stages: Sequence[Stage], *, now: float) -> None:
+    """Replace the stages of a task that has not ended; a running attempt goes on as it began."""
+    row = get_row(tx, task)
+    if State(row["state"]) in TERMINAL:
+        return
+    asked = replace(row_records.request(row), stages=tuple(stages))
+    tx.run("set_request", id=task, request=row_records.request_text(asked))
+    present = next((stage for stage in stages if stage.name == row["stage"]), None)
+    if present is None or row["state"] == State.RUNNING:
+        return
+    set_stage(tx, task, present)
+    if row["state"] == State.READY:
+        ready.requeue(tx, task, now=now)
+
+
+@writes
 def approve(tx: Transaction, task: int, *, now: float, note: str = "") -> bool:
     """Mark a person's task as done or agreed to; return False if it had ended."""
     row = get_row(tx, task)

@@ -1,0 +1,124 @@
+"""Changes of an unfinished run: its agent, budget and slots when it is resumed, or its restart."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from weft import git
+from weft.admission.capacity import attempt_demand
+from weft.model import HUMAN, TERMINAL, Run, Stage, State, Task
+from weft.project.project import Project
+from weft.project.site import parse_agent, read_agent_file
+from weft.runs.agent_readiness import require_agents
+from weft.runs.plan_check import USUAL_STAGE
+from weft.runs.preparation import USUAL_AGENT, USUAL_DOLLARS, RunOptions
+from weft.store import Store
+from weft.store.limit_table import set_limit
+from weft.store.runs import add_budget, change_settings, get_settings
+from weft.store.server_operations import hosted
+from weft.store.tasks import change_stages, list_run
+from weft.workspace.names import trunk_ref
+
+_SLOT_LIMITS: Final = ("run:{}/agents", "stage:{}/test", "stage:{}/implement")
+
+
+def set_slots(store: Store, run: str, slots: int) -> None:
+    """Let so many agents of a run work at a time."""
+    for limit in _SLOT_LIMITS:
+        set_limit(store, limit.format(run), slots, now=time.time())
+
+
+@hosted("write")
+def set_budget(project: Project, run: str, micro_usd: int) -> None:
+    """Limit the spending of a run, also of a run that was submitted without a budget."""
+    resource = f"run:{run}/usd"
+    with project.open_store() as store:
+        settings = get_settings(store, run)
+        add_budget(store, run, micro_usd, now=time.time())
+        for task in _list_open(store, run):
+            stages = [
+                step
+                if resource in step.demand or not step.agent or step.agent == HUMAN
+                else replace(
+                    step,
+                    demand={
+                        **step.demand,
+                        resource: min(micro_usd, _reserve(task, settings.agents.get(step.agent))),
+                    },
+                )
+                for step in task.request.stages
+            ]
+            change_stages(store, task.id, stages, now=time.time())
+
+
+def _reserve(task: Task, file: str | None) -> int:
+    """Return the dollars that an attempt sets aside, in millionths."""
+    if task.request.budget is not None:
+        return max(1, task.request.budget)
+    agent = None if file is None else parse_agent(file, task.agent or USUAL_AGENT)
+    return (agent.budget.micro_usd if agent else None) or USUAL_DOLLARS
+
+
+@hosted("write")
+def set_agent(project: Project, run: str, agent: str) -> int:
+    """Give the tasks that named no agent to another agent; return their number."""
+    text = read_agent_file(project.root, agent)
+    parsed = parse_agent(text, agent)
+    with project.open_store() as store:
+        require_agents(project, store, {agent: parsed})
+        settings = get_settings(store, run)
+        before = settings.agent
+        files = {**settings.agents, agent: text}
+        after = replace(settings, agents=files, agent=agent)
+        changes = [f"the agent for tasks that name none was {before}, is {agent}"]
+        change_settings(store, run, after, changes, now=time.time())
+        moved = 0
+        for task in _list_open(store, run):
+            stages = [
+                _moved(step, task, before, agent, parsed.provider) for step in task.request.stages
+            ]
+            if stages != list(task.request.stages):
+                change_stages(store, task.id, stages, now=time.time())
+                moved += 1
+    return moved
+
+
+def _moved(step: Stage, task: Task, before: str, agent: str, provider: str | None) -> Stage:
+    if step.name != USUAL_STAGE or step.agent != before:
+        return step
+    named = ("worker:", "agent:", "provider:", f"run:{task.run}/agents", "stage:")
+    uses = {
+        resource: amount
+        for resource, amount in step.demand.items()
+        if not resource.startswith(named) and resource not in ("requests", "llm")
+    }
+    demand = attempt_demand(
+        run=task.run, stage=step.name, agent=agent, provider=provider, uses=uses
+    )
+    return replace(step, agent=agent, demand=demand)
+
+
+def _list_open(store: Store, run: str) -> list[Task]:
+    return [task for task in list_run(store, run) if task.state not in TERMINAL]
+
+
+def restart_options(project: Project, store: Store, old: Run, options: RunOptions) -> RunOptions:
+    """Return the options of a run that goes on from the landed work of another run of its plan."""
+    done = tuple(task.name for task in list_run(store, old.id) if task.state is State.DONE)
+    options = replace(options, done=done, branch=old.branch)
+    if not done or options.base != "HEAD":
+        return options
+    trunk = trunk_ref(old.id)
+    if project.server is None and _has(project.root, trunk):
+        return options
+    return replace(options, base=trunk.removeprefix("refs/heads/"))
+
+
+def _has(root: Path, trunk: str) -> bool:
+    """Tell whether HEAD has the landed work already."""
+    tip = git.find_ref(root, trunk)
+    return tip is None or git.is_ancestor(root, tip, git.get_commit(root, "HEAD").id)
