@@ -59,6 +59,19 @@ def fresh_database(server: str, template: str = "template1") -> Iterator[str]:
             )
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A place of each kind without a store, for modules about the founding of stores.
+
+    A module that imports this fixture uses it in place of the general one.
+    """
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'weft' / 'weft.db'}"
+        return
+    with fresh_database(request.getfixturevalue("postgres_server")) as database:
+        yield database
+
+
 def _renamed(server: str, database: str) -> str:
     parts = urlsplit(server)
     options = "options=" + quote("-c synchronous_commit=off")

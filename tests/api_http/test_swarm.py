@@ -22,6 +22,7 @@ from anyio import to_thread
 
 from api_http.server_process import PATIENT, Client, Server, serving
 from chaos import CHAOS
+from forked_python import ForkedPython
 from wait_until import PATIENCE, wait_until
 from weft.model import NewMember
 from weft.store.members import join
@@ -35,7 +36,7 @@ def runner(
     directory.mkdir(exist_ok=True)
     kept = {k: v for k, v in os.environ.items() if k != "MAX_CONCURRENT_TASKS"}
     program = Path(__file__).with_name("runner_program.py")
-    with subprocess.Popen(
+    with ForkedPython[bytes](
         [sys.executable, str(program), client.server.url, client.token, name, str(directory)],
         env={**kept, **environment},
     ) as process:

@@ -6,13 +6,15 @@ import json
 
 import pytest
 
+from chaos import CHAOS
 from end_to_end.run_project import RunProject
 from patch_history import file_sets, first_files, write_patches
 from repositories import git
 
-PATCHES = 40
+PATCHES = 40 if CHAOS else 15
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("slots", [1, 4, 8])
 def test_a_history_without_depends_lands_with_no_redo_as_the_same_tree(

@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from forked_python import ForkedPython
 from process.supervision import Stage
 from wait_until import PATIENCE, wait_until
 from weft.process import attempt_files, process_table
@@ -31,7 +32,7 @@ PATHS = os.pathsep.join([str(SUPERVISOR.parent.parent), *filter(None, sys.path)]
 def supervise(stage: Stage, build: str, count: int) -> subprocess.Popen[bytes]:
     stage.directory.with_name("begun").unlink(missing_ok=True)
     words = (build, str(stage.directory), stage.token, stage.marker, str(count))
-    return subprocess.Popen(
+    return ForkedPython[bytes](
         [sys.executable, str(SUPERVISOR), *words],
         env={**os.environ, "PYTHONPATH": PATHS},
     )

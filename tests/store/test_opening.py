@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from databases import change, fresh_database, look
+from databases import url as url
 from store_helpers import put, snapshot, somebody_writes
 from wait_until import PATIENCE
 from weft.errors import ForeignStore, InputError, NewerStore, StoreError, WeftError

@@ -19,6 +19,7 @@ from urllib.parse import quote
 import pytest
 
 from databases import change, fresh_database, look
+from databases import url as url
 from store.database_observer import DatabaseObserver, Row, window
 from store.life_locks import Signs
 from store.replay import Before, Replay, check_rows
@@ -131,7 +132,7 @@ def assert_said(broken: list[str], *expected: str) -> None:
 def test_workers_killed_and_stopped_at_random_break_nothing(
     url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
-    weather(url, processes, signs, seed=1, size=50, actions=8)
+    weather(url, processes, signs, seed=1, size=30, actions=6)
 
 
 @pytest.mark.chaos
@@ -147,7 +148,7 @@ def test_a_longer_storm_breaks_nothing(
 def test_kills_in_the_middle_of_transactions_lose_nothing(
     url: str, processes: StoreProcesses, signs: Signs
 ) -> None:
-    hammer(url, processes, signs, seed=2, size=60, kills=40)
+    hammer(url, processes, signs, seed=2, size=30, kills=20)
 
 
 @pytest.mark.chaos

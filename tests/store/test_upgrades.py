@@ -22,6 +22,8 @@ import pytest
 
 from cli.shell import assert_one_sentence, make_project, weft
 from databases import change, look
+from databases import url as url
+from forked_python import ForkedPython
 from store.used_store import fill, go_on, load, read_everything
 from store_helpers import put, snapshot
 from wait_until import PATIENCE, wait_until
@@ -102,7 +104,7 @@ def nobody_upgrades(url: str) -> Iterator[Any]:
 def start(url: str, *more: tuple[str, ...], dies_at: int | None = None) -> subprocess.Popen[str]:
     steps = msgspec.json.encode(known(url, *more)).decode()
     last = [] if dies_at is None else [str(dies_at)]
-    return subprocess.Popen(
+    return ForkedPython[str](
         [sys.executable, str(PROGRAM), url, steps, *last],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdout=subprocess.PIPE,

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from forked_python import ForkedPython
 from store_helpers import caught, state, weaken
 from store_helpers import url as url
 from swarm.test_membership import reap_silent
@@ -118,7 +119,7 @@ def test_no_task_goes_twice_to_processes_that_poll_at_once(store: Store, tmp_pat
     begin = tmp_path / "begin"
     program = Path(__file__).with_name("poller_program.py")
     pollers = [
-        subprocess.Popen(
+        ForkedPython[str](
             [sys.executable, str(program), store.url, name, str(begin)],
             stdout=subprocess.PIPE,
             text=True,

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from forked_python import ForkedPython
 from repositories import git, is_kept, make_repository, prepare, write
 from wait_until import wait_until
 from weft.errors import BranchTaken, WorkspaceError
@@ -38,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 def start(
     root: Path, name: str, notes: Path, seed: int, **variables: str
 ) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    return ForkedPython[bytes](
         [sys.executable, str(PROGRAM), str(root), name, str(notes), str(seed)],
         env={
             **os.environ,
