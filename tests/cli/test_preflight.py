@@ -59,7 +59,7 @@ def test_a_missing_program_is_refused_with_the_agents_that_can_start(
     assert "Agent implement cannot start: no-such-program is not installed" in text
     assert "Agents that can start: other (scripted)" in text
     assert is_untouched(project)
-    assert "1 of 1 tasks done" in tell("run", "plan.md", "--agent", "other")
+    assert "next: weft land" in tell("run", "plan.md", "--agent", "other")
 
 
 def test_a_missing_program_without_another_agent_says_so(project: Project, tell: Tell) -> None:
@@ -78,7 +78,7 @@ def test_a_stopped_agent_is_refused_before_a_run_is_made(project: Project, tell:
     assert "Agent implement is stopped (not logged in)" in text
     assert "other (scripted)" in text
     assert is_untouched(project)
-    assert "1 of 1 tasks done" in tell("run", "plan.md", "--agent", "other")
+    assert "next: weft land" in tell("run", "plan.md", "--agent", "other")
 
 
 def test_a_base_that_fails_its_check_is_refused_with_the_last_lines(
@@ -98,7 +98,7 @@ def test_a_base_that_fails_its_check_is_refused_with_the_last_lines(
 def test_no_preflight_starts_the_run_anyway(project: Project, tell: Tell) -> None:
     project.settings('[gate]\nrun = "test -e one.txt"\n')
     project.write(ONE)
-    assert "1 of 1 tasks done" in tell("run", "plan.md", "--no-preflight")
+    assert "next: weft land" in tell("run", "plan.md", "--no-preflight")
 
 
 def test_the_exit_code_of_a_red_base_is_2(project: Project) -> None:
@@ -135,7 +135,7 @@ def test_a_pass_is_known_by_tree_command_and_what_the_workspace_brings(
 def test_the_check_of_a_task_must_start_but_need_not_pass(project: Project, tell: Tell) -> None:
     annotated = ONE.replace("files: one.txt", "files: one.txt; check: test -e one.txt")
     project.write(annotated)
-    assert "1 of 1 tasks done" in tell("run", "plan.md", "--no-write")
+    assert "next: weft land" in tell("run", "plan.md", "--no-write")
 
 
 def test_the_check_of_a_task_that_cannot_start_is_refused(project: Project, tell: Tell) -> None:
@@ -148,7 +148,7 @@ def test_the_check_of_a_task_that_cannot_start_is_refused(project: Project, tell
 def test_a_long_check_of_a_task_is_only_started(project: Project, tell: Tell) -> None:
     check = "test -e one.txt || sleep 600"
     project.write(ONE.replace("files: one.txt", f"files: one.txt; check: {check}"))
-    assert "1 of 1 tasks done" in tell("run", "plan.md")
+    assert "next: weft land" in tell("run", "plan.md")
 
 
 def test_a_set_up_that_fails_on_the_base_is_refused(project: Project, tell: Tell) -> None:
@@ -171,7 +171,7 @@ def test_a_missing_environment_is_named_with_its_cure(project: Project, tell: Te
     assert '`link = [".venv"]`' in text
     assert "`setup = " in text
     project.settings(check + '[workspace]\nlink = [".venv"]\n')
-    assert "1 of 1 tasks done" in tell("run", "plan.md")
+    assert "next: weft land" in tell("run", "plan.md")
 
 
 def make_package(project: Project, source: str) -> None:
@@ -205,7 +205,7 @@ def test_an_editable_install_that_leads_to_the_checkout_is_refused(
     assert cure in text
     assert is_untouched(project)
     project.settings(link(cure))
-    assert "1 of 1 tasks done" in tell("run", "plan.md")
+    assert "next: weft land" in tell("run", "plan.md")
 
 
 def test_an_editable_install_that_the_check_does_not_use_is_no_fault(
@@ -215,7 +215,7 @@ def test_an_editable_install_that_the_check_does_not_use_is_no_fault(
     make_package(project, ".")
     project.settings(link(".venv/bin/python check.py"))
     project.write(ONE)
-    assert "1 of 1 tasks done" in tell("run", "plan.md")
+    assert "next: weft land" in tell("run", "plan.md")
 
 
 def test_a_preflight_that_is_killed_leaves_nothing(project: Project, tmp_path: Path) -> None:
@@ -281,3 +281,17 @@ def test_allow_red_is_no_cure_for_a_missing_program(project: Project, tell: Tell
     project.write(ONE)
     assert "no-such-program: not found" in refusal(tell, "--allow-red")
     assert "--no-preflight skips" in refusal(tell, "--allow-red", "--no-preflight")
+
+
+def test_declared_files_with_uncommitted_changes_are_named(project: Project, tell: Tell) -> None:
+    (project.root / "dir").mkdir(exist_ok=True)
+    (project.root / "dir" / "old.txt").write_text("old\n")
+    project.write(plan("Change: dir/*.txt: write dir/old.txt 2", "Other: a: write a 1"))
+    (project.root / "dir" / "old.txt").write_text("mine\n")
+    (project.root / "dir" / "new.txt").write_text("new\n")
+    (project.root / "elsewhere.txt").write_text("no task declares it\n")
+    output = tell("run", "plan.md", "--dry-run")
+    assert "Uncommitted changes in dir/old.txt, dir/new.txt: agents work from the commit" in output
+    assert "elsewhere.txt" not in output
+    assert "Uncommitted changes in dir/old.txt" in tell("run", "plan.md")
+    assert (project.root / "dir" / "old.txt").read_text() == "mine\n"

@@ -36,6 +36,7 @@ from weft.git.repository import (
     has_commits,
     list_alternates,
     list_tracked_files,
+    list_uncommitted,
     read_settings,
     top_level,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "list_merged",
     "list_refs",
     "list_tracked_files",
+    "list_uncommitted",
     "list_unreachable",
     "read_settings",
     "split_trailers",

@@ -118,6 +118,16 @@ def find_tracked(directory: Path, tree: str, paths: Sequence[str]) -> list[str]:
     )
 
 
+def list_uncommitted(directory: Path) -> list[str]:
+    """List the files of a working tree that differ from its commit, also new files."""
+    entries = split_nul(
+        check_output(
+            directory, "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules"
+        )
+    )
+    return [entry[3:] for entry in entries]
+
+
 def read_settings(directory: Path) -> dict[str, str]:
     """Read the whole configuration of a directory; keys are in lower case, the last value wins."""
     without_ours = {"GIT_CONFIG_COUNT": "0"}

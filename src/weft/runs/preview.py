@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 
+from weft import git, paths
 from weft.config import command_line
 from weft.project.agent_programs import Program, explain_missing, find_program
 from weft.project.project import Project
 from weft.runs.preparation import PreparedRun
+
+_FILES: Final = 5  # uncommitted files that are named
 
 
 class Pipeline(Struct, frozen=True, kw_only=True):
@@ -68,7 +72,11 @@ def describe(project: Project, prepared: PreparedRun) -> Preview:
         check=None if command is None else command_line(command),
         own_checks=own_checks,
         unchecked=unchecked,
-        warnings=(*_unchecked(unchecked, own_checks), *_missing(prepared, programs)),
+        warnings=(
+            *_unchecked(unchecked, own_checks),
+            *_missing(prepared, programs),
+            *_uncommitted(project, prepared),
+        ),
     )
 
 
@@ -80,6 +88,23 @@ def _unchecked(unchecked: int, own_checks: int) -> Iterator[str]:
             else "Nothing is checked before it lands: no task has a check of its own"
         )
         yield f"{tasks}, and `run` in [gate] of weft.toml is empty."
+
+
+def _uncommitted(project: Project, prepared: PreparedRun) -> Iterator[str]:
+    """Name the files of tasks that have uncommitted changes in the checkout."""
+    claims = {claim for task in prepared.tasks for claim in task.files}
+    changed = git.list_uncommitted(project.root) if claims else []
+    files = [
+        path
+        for path in changed
+        if any(paths.conflicts(paths.quote(path.rstrip("/")), claim) for claim in claims)
+    ]
+    if files:
+        more = f" and {len(files) - _FILES} more" if len(files) > _FILES else ""
+        yield (
+            f"Uncommitted changes in {', '.join(files[:_FILES])}{more}: agents work from the "
+            f"commit {prepared.run.base[:7]} and do not see them."
+        )
 
 
 def _missing(prepared: PreparedRun, programs: dict[str, Program]) -> Iterator[str]:
