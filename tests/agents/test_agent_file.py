@@ -166,6 +166,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(start: str) -> None:
         ("---\nruns: claude\nsandbox:\n  kind: bwrap\n  write: {a: b}\n---\n", 5, "/ or ~/"),
         ("---\nruns: claude\nenv: [A B]\n---\n", 3, "environment variable"),
         ("---\nruns: claude\nenv:\n  WEFT_TASK: x\n---\n", 4, "set by weft"),
+        ("---\nruns: claude\nenv: GH_TOKEN\n---\n", 3, "no token of a forge"),
         ("---\nruns: claude\nstage: a b\n---\n", 3, "without spaces"),
         ("---\nruns: codex\ntools: [Read]\n---\n", 3, "only be limited for claude and gemini"),
         ("---\nruns: claude\nmodel: &a x\nstage: *a\n---\n", 3, "anchors and aliases"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -26,12 +26,16 @@ from weft.gate.land import (
     hold_land_lock,
     land_at_home,
     land_run,
+    list_unlanded,
 )
 from weft.gate.repair import add_repair_task
 from weft.model import BranchLanding, Task
 from weft.project.project import Project, get_project
 from weft.project.site import Site
 from weft.store import Store
+from weft.worker.engine import Interrupted
+
+_NAMED: Final = 5  # runs that the last line names
 
 
 @click.command(name="land")
@@ -65,7 +69,7 @@ def command(
     if place.server is not None:
         if repair:
             raise InputError("--repair works where the repository is, not over a server.")
-        return _print(land_at_home(place, run, onto), [], None, as_json)
+        return _print(land_at_home(place, run, onto), [], None, [], as_json)
     with place.open_store() as store, hold_land_lock(place.root, _tell_wait) as lock:
         context = LandContext(
             project=place,
@@ -78,18 +82,25 @@ def command(
         chosen = choose_run(store, run)
         outcome = land_run(context, chosen, choose_branch(place.root, chosen, onto))
         task = add_repair_task(context, chosen, outcome) if repair and not outcome.landed else None
-    return _print(outcome, completed, task, as_json)
+        unlanded = list_unlanded(store)
+    return _print(outcome, completed, task, unlanded, as_json)
 
 
 def _print(
-    outcome: LandOutcome, completed: list[BranchLanding], task: Task | None, as_json: bool
+    outcome: LandOutcome,
+    completed: list[BranchLanding],
+    task: Task | None,
+    unlanded: list[str],
+    as_json: bool,
 ) -> int:
     if as_json:
         more = {"completed": [left.number for left in completed], "repair": task and task.id}
-        print_json({**_as_dict(outcome), **more})
+        print_json({**_as_dict(outcome), **more, "unlanded": unlanded})
     else:
-        for line in [*_completed_lines(completed), *_lines(outcome), *_next_lines(outcome, task)]:
+        for line in (*_completed_lines(completed), *_lines(outcome), *_next_lines(outcome, task)):
             say(line)
+        if outcome.landed and unlanded:
+            say(f"ended and not landed: {', '.join(unlanded[:_NAMED])}")
     return 0 if outcome.landed else 1
 
 
@@ -119,7 +130,11 @@ def check_merged(place: Project, store: Store, move: Move, job: CheckJob) -> Che
     click.echo(
         f"weft: {move.branch} {moved} since the run began; checking the merged tree …", err=True
     )
-    work_beside(place, store, check)
+    try:
+        work_beside(place, store, check)
+    except Interrupted:
+        click.echo("weft: interrupted; nothing was moved.", err=True)
+        raise KeyboardInterrupt from None
     return results[0]
 
 
@@ -149,9 +164,10 @@ def _lines(outcome: LandOutcome) -> list[str]:
         MoveKind.REPLAY: "copied onto the rewritten branch",
     }[outcome.kind]
     unchecked = "" if outcome.checked else "; no check is configured"
-    follows = f", and so is your checkout {outcome.checkout}" if outcome.checkout else ""
+    follows = [f"  your checkout followed: {outcome.checkout}"] if outcome.checkout else []
     return [
-        f"✓ run {run} is landed: {branch} is at {outcome.new[:12]} ({how}{unchecked}){follows}",
+        f"✓ run {run} is landed: {branch} is at {outcome.new[:12]} ({how}{unchecked})",
+        *follows,
         f"undo: {outcome.undo}",
     ]
 

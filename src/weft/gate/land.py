@@ -34,7 +34,7 @@ from weft.model import BranchLanding, Run
 from weft.project.project import Project
 from weft.runs.task_names import get_named_run
 from weft.store import Store
-from weft.store.branch_landings import list_open_branch_landings
+from weft.store.branch_landings import list_landed_branches, list_open_branch_landings
 from weft.store.gate import find_landed
 from weft.store.runs import get_settings, list_runs
 from weft.store.server_operations import hosted
@@ -193,6 +193,17 @@ def choose_run(store: Store, name: str | None) -> Run:
     if run.state != "ended":
         raise Refused(f"Run {run.id} has not ended; `weft run --resume {run.id}` goes on with it.")
     return run
+
+
+def list_unlanded(store: Store) -> list[str]:
+    """List the ended runs whose landed work is on no branch of the user, newest first."""
+    return [
+        run.id
+        for run in list_runs(store)
+        if run.state == "ended"
+        and find_landed(store, run.id)
+        and not list_landed_branches(store, run.id)
+    ]
 
 
 def choose_branch(root: Path, run: Run, onto: str | None) -> str:
