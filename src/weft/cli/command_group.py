@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 import click
@@ -52,6 +51,8 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in self.commands and not ctx.resilient_parsing:
+            from difflib import get_close_matches  # late: only a typo needs it
+
             close = get_close_matches(name, self.commands, n=1)
             hint = f"Did you mean {close[0]}?" if close else f"Try `{ctx.command_path} --help`."
             raise click.UsageError(f"There is no command {name!r}. {hint}", ctx=None)

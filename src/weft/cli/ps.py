@@ -11,7 +11,6 @@ from typing import Any, Final
 import click
 from msgspec.structs import asdict
 
-from weft import git
 from weft.cli.output import json_option, print_json, say
 from weft.formats import clock, duration, first_line
 from weft.model import Worker
@@ -55,6 +54,7 @@ def find_merged(here: Project, seen: Overview) -> Mapping[str, bool | None]:
         return dict.fromkeys(seen.ended, True)
     if here.server is not None:
         return {run: True if seen.landed[run] else None for run in seen.ended}
+    from weft import git  # late: a third of the time of `weft ps`, needed for ended runs alone
     from weft.workspace.names import TRUNKS, trunk_ref  # late: most of a command's start-up time
 
     trunks = git.list_merged(here.root, TRUNKS)

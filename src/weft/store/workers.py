@@ -12,7 +12,6 @@ from weft.model import ONE_TASK, Capacity, NewWorker, Worker, WorkerKind
 from weft.store import limit_table, row_records
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.ledger import Ledger
-from weft.store.offers import withdraw_all
 from weft.store.store import reads, writes
 
 
@@ -133,6 +132,8 @@ def depart(tx: Transaction, worker: str, *, now: float) -> None:
     tx.run("suspect_worker", worker=worker)
     tx.run("drop_limit", resource=f"worker:{worker}")
     _forget_empty_host(tx, worker)
+    from weft.store.offers import withdraw_all  # late: admission, which `weft ps` lacks
+
     withdraw_all(tx, worker, now=now)
     tx.event("worker_departed", now=now, worker=worker)
     tx.wake()
