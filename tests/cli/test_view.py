@@ -18,7 +18,7 @@ from cli.plan_project import Project, plan
 from cli.terminal import Terminal
 from wait_until import PATIENCE, wait_until
 from weft.cli.view.draw import about, draw
-from weft.cli.view.picture import AgentLine, Picture, RunPicture
+from weft.cli.view.picture import AgentLine, Panel, Picture, RunPicture
 
 BROKEN = Path(__file__).with_name("broken_view_program.py")
 
@@ -95,12 +95,58 @@ def test_a_run_is_shown_survives_resizing_and_leaves_the_terminal_as_it_was(
         screen.wait_for("waits")
 
         go.touch()
+        screen.wait_for("1 needs you", "● 1.2 landed")
+        assert screen.process.poll() is None, "it stays while a person is needed"
+        assert b"\x07\x1b]9;weft: " + run.encode() + b" needs you\x07" in screen.raw
+        screen.type(b"q")
         assert screen.wait_end() == 1
         assert_restored(screen)
         end = screen.text()
         assert f"weft run --resume {run}" in end
         assert "one by one" in end or "took" in end
         assert "agents" not in end, "nothing of the view is left"
+
+
+def test_keys_show_help_and_logs_and_steer_the_chosen_task(project: Project, go: Path) -> None:
+    project.write(
+        plan(f"Bad: one.txt: say I wonder; attempt 1: fail other No; wait {go}; write one.txt 1")
+    )
+    with terminal(project, "run", "plan.md", columns=80) as screen:
+        screen.wait_for("It said: No", "weft skip", "▸ 1.1: Bad", "? help")
+        screen.type(b"?")
+        screen.wait_for("keys (Esc closes)", "leave the view")
+        screen.type(b"\x1b")
+        screen.wait(lambda text: "Esc closes" not in text)
+        screen.type(b"l")
+        screen.wait_for("logs of 1.1", "I wonder")
+        screen.type(b"a")
+        screen.wait_for("asks you nothing")
+        screen.type(b"r")
+        screen.wait_for("is reopened")
+        screen.type(b"d")
+        screen.wait_for("has left no commit")
+        go.touch()
+        assert screen.wait_end() == 0
+        assert_restored(screen)
+    assert project.states() == {"1.1": "done"}
+
+
+def test_detaching_leaves_the_agents_to_a_process_in_the_background(
+    project: Project, go: Path
+) -> None:
+    project.write(plan(f"Waits: one.txt: say working; wait {go}; write one.txt 1"))
+    with terminal(project, "run", "plan.md") as screen:
+        screen.wait_for("working")
+        run = project.run_id()
+        screen.type(b"q")
+        assert screen.wait_end() == 0
+        assert_restored(screen)
+        assert f"weft watch {run}" in " ".join(screen.text().split())
+    go.touch()
+    wait_until(lambda: project.states() == {"1.1": "done"})
+    assert len(project.rows("SELECT * FROM attempts")) == 1, "the agent was adopted"
+    log = project.root / ".git" / "weft" / f"detached-{run}.log"
+    wait_until(lambda: "1 of 1 done" in log.read_text())
 
 
 def test_what_agents_say_cannot_steer_the_terminal(project: Project, go: Path) -> None:
@@ -207,6 +253,7 @@ agents = st.lists(
         seconds=st.floats(0, 1e6),
         micro_usd=st.integers(0, 10**9),
         doing=words,
+        title=words,
     ),
     max_size=12,
 ).map(tuple)
@@ -232,6 +279,10 @@ pictures = st.builds(
     limits=lines,
     recent=lines,
     notice=words,
+    chosen=words,
+    answer=words,
+    hint=words,
+    panel=st.none() | st.builds(Panel, title=words, lines=lines, from_end=st.booleans()),
 )
 
 

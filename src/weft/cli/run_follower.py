@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +26,7 @@ from weft.cli.worker_loops import attend, look_on_there
 from weft.errors import WeftError
 from weft.model import MET, Event
 from weft.plan.plan_records import Source
+from weft.process import start_detached
 from weft.project.project import Project
 from weft.runs import plan_file
 from weft.runs.progress import RunProgress
@@ -64,8 +67,9 @@ class Followed(Struct, frozen=True, kw_only=True):
 def follow(project: Project, store: Store, what: Follow) -> Followed:
     """Follow a run to its end, or until it needs a person; be a worker while there is none."""
     worked = False
-    with _shown(store, what) as (out, view), _client_file(project, store, what) as file:
-        watch = _Watch(store, what, out, view, file)
+    shown = _shown(project, store, what)
+    with shown as (out, view), _client_file(project, store, what) as file:
+        watch = _Watch(store, what, out, view, file, leave=lambda: _detach(project, what.run, view))
         try:
             if project.server is None:
                 worked = attend(project, store, watch, slots=what.slots)
@@ -82,13 +86,32 @@ def follow(project: Project, store: Store, what: Follow) -> Followed:
 
 
 @contextmanager
-def _shown(store: Store, what: Follow) -> Iterator[tuple[Out, LiveView | None]]:
+def _shown(project: Project, store: Store, what: Follow) -> Iterator[tuple[Out, LiveView | None]]:
     with ExitStack() as stack:
         if what.shows != "view":
             yield (say if what.shows == "lines" else _nothing), None
             return
-        view = stack.enter_context(open_view(store))
+        view = stack.enter_context(open_view(project, store))
         yield view.tell, view
+
+
+def _detach(project: Project, run: str, view: LiveView | None) -> None:
+    """Start a process that goes on with the run, and end this one at once.
+
+    The agents of this process go on: the next process adopts them, as after a crash.
+    """
+    if view is not None:
+        view.close()
+    log_file = git.common_directory(project.root) / "weft" / f"detached-{run}.log"
+    start_detached(
+        [sys.executable, "-m", "weft", "run", "--resume", run, "--no-tty"],
+        directory=project.root,
+        environment=project.environment,
+        log=log_file,
+    )
+    say(f"run {run} goes on in the background: `weft watch {run}` shows it")
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def _nothing(_line: str) -> None:
@@ -103,8 +126,11 @@ class _Watch:
         out: Out,
         view: LiveView | None,
         file: _ClientFile | None,
+        *,
+        leave: Callable[[], None],
     ) -> None:
         self.code = 1
+        self._leave = leave
         self.rhythm = A_RUN if view is None else LIVE
         self.track = RunTracker(store, what.run, now=time.time())
         self.last_event = what.after  # the last event of the run itself
@@ -129,9 +155,15 @@ class _Watch:
             self._file.take_in(progress, mine)
         if self._view is not None:
             self._view.show([self.track])
+            if self._view.leaves and not progress.ended:
+                if progress.stuck:
+                    return True
+                self._leave()
         if progress.ended:
             self.code = 0 if all(task.state in MET for task in progress.tasks) else 1
             return True
+        if self._view is not None:
+            return False  # a person who watches can help: the keys are at hand
         now = time.monotonic()
         self._stuck_since = (self._stuck_since or now) if progress.stuck else None
         if self._stuck_since is None or now - self._stuck_since <= _SETTLES:

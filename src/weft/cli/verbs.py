@@ -22,22 +22,20 @@ from weft.errors import InputError, WeftError
 from weft.project.project import Project
 from weft.runs import control
 from weft.runs.agent_change import retry_with_agent
-from weft.runs.control import ControlResult
+from weft.runs.control import ControlResult, TaskOperation
 from weft.runs.task_names import get_named
 from weft.store import Store
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Operation(Protocol):
-    def __call__(self, store: Store, name: str, *, now: float) -> ControlResult: ...
-
-
 class TaskList(Protocol):
     def __call__(self, store: Store, run: str | None, *, now: float) -> list[str]: ...
 
 
-def _make_command(name: str, operation: Operation, argument: Decorator, help: str) -> click.Command:
+def _make_command(
+    name: str, operation: TaskOperation, argument: Decorator, help: str
+) -> click.Command:
     @click.command(name=name, help=help)
     @argument
     @json_option
@@ -49,7 +47,7 @@ def _make_command(name: str, operation: Operation, argument: Decorator, help: st
 
 
 def _make_command_for_many(
-    name: str, operation: Operation, argument: Decorator, list_all: TaskList, help: str
+    name: str, operation: TaskOperation, argument: Decorator, list_all: TaskList, help: str
 ) -> click.Command:
     """Make a command that takes several names, or --all."""
 

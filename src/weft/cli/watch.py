@@ -10,10 +10,11 @@ import click
 from weft.cli.event_lines import stream
 from weft.cli.output import json_option, say
 from weft.cli.poll_interval import LIVE
-from weft.cli.project_argument import pass_store
+from weft.cli.project_argument import pass_project
 from weft.cli.run_text import Out, RunLines
 from weft.cli.view import LiveView, is_possible, open_view
 from weft.cli.worker_loops import look_on
+from weft.project.project import Project
 from weft.runs.progress import find_unfinished
 from weft.runs.tracker import EventReader, RunTracker
 from weft.store import Store
@@ -26,31 +27,33 @@ from weft.worker.engine import Interrupted
 @click.argument("run", required=False, metavar="[RUN]")
 @click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
 @json_option
-@pass_store
-def command(store: Store, run: str | None, no_tty: bool, as_json: bool) -> int:
+@pass_project
+def command(project: Project, run: str | None, no_tty: bool, as_json: bool) -> int:
     """Watch runs, here or anywhere on the same store.
 
-    With RUN until that one has ended, else until interrupted. Does no work itself. Without a
-    terminal each event is a line; with --json an object of its own, what agents say included.
+    With RUN until that run has ended, else until interrupted or `q`; `?` shows the keys. Does no
+    work itself. Without a terminal each event is a line; with --json an object, reports of agents
+    included.
     """
-    if run is not None and get_run(store, run).state == "ended":
-        say(f"run {run} has ended")
-        return 0
-    with _view(store, no_tty or as_json) as view:
-        if view is None:
-            stream(store, run, as_json=as_json)
+    with project.open_store() as store:
+        if run is not None and get_run(store, run).state == "ended":
+            say(f"run {run} has ended")
             return 0
-        try:
-            look_on(store, Onlooker(store, run, view, view.tell))
-        except Interrupted:
-            return 130
-    if run is not None:
+        with _view(project, store, no_tty or as_json) as view:
+            if view is None:
+                stream(store, run, as_json=as_json)
+                return 0
+            try:
+                look_on(store, Onlooker(store, run, view, view.tell))
+            except Interrupted:
+                return 130
+    if run is not None and not view.leaves:
         say(f"run {run} has ended")
     return 0
 
 
-def _view(store: Store, no_tty: bool) -> AbstractContextManager[LiveView | None]:
-    return nullcontext(None) if no_tty or not is_possible() else open_view(store)
+def _view(project: Project, store: Store, no_tty: bool) -> AbstractContextManager[LiveView | None]:
+    return nullcontext(None) if no_tty or not is_possible() else open_view(project, store)
 
 
 class Onlooker:
@@ -79,6 +82,8 @@ class Onlooker:
                 self._out(f"{run} has ended")
                 del self._tracks[run], self._lines[run]
         self._view.show(list(self._tracks.values()))
+        if self._view.leaves:
+            return True
         return self._run is not None and self._tracks[self._run].progress.ended
 
     def _find(self) -> None:

@@ -13,6 +13,7 @@ from weft.process.commands import (
     run,
     run_attached,
     run_logged,
+    start_detached,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "run",
     "run_attached",
     "run_logged",
+    "start_detached",
 ]

@@ -111,6 +111,23 @@ def run_attached(
                 return child.wait()
 
 
+def start_detached(
+    arguments: Sequence[str], *, directory: Path, environment: Mapping[str, str], log: Path
+) -> int:
+    """Start a command that outlives this process and its terminal; return its process id."""
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            list(arguments),
+            cwd=directory,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    return child.pid
+
+
 def waits(seconds: float) -> Iterator[float]:
     """Divide a time limit into short waits, each counted at its nominal length.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +21,12 @@ from weft.store.tasks import get_task
 from weft.words import full_label, task_label, task_state
 
 _GONE_ON: Final = frozenset({State.WAITING, State.READY, State.RUNNING, State.GATING})
+
+
+class TaskOperation(Protocol):
+    """An operation on the task or run of a name."""
+
+    def __call__(self, store: Store, name: str, *, now: float) -> ControlResult: ...
 
 
 class ControlResult(Struct, frozen=True, kw_only=True):

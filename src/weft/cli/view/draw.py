@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Final
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from weft.cli.output import printable
-from weft.cli.view.picture import AgentLine, Picture, RunPicture
+from weft.cli.view.picture import AgentLine, Panel, Picture, RunPicture
 from weft.formats import dollars, duration, elapsed
 
 _FEW: Final = 3  # lines that a section gets before less important sections
@@ -38,6 +39,8 @@ def draw(picture: Picture, width: int, height: int) -> list[Text]:
     lines: list[Text] = []
     for section, room in zip(sections, _share_out(sections, height), strict=True):
         lines += _fitted(section, room)
+    if picture.panel is not None and len(lines) < height:
+        lines += _draw_panel(picture.panel, height - len(lines))
     for line in lines:
         _fit(line, width)
     return lines[:height]
@@ -48,9 +51,10 @@ def _sections(picture: Picture, width: int) -> list[_ViewSection]:
     several = len(picture.runs) > 1
     head = [line for run in picture.runs for line in _head(run, width)]
     needs = [
-        _styled(f"! {_prefix(run, several)}{need}", "bold yellow")
+        _styled(line, "bold yellow")
         for run in picture.runs
         for need in run.needs
+        for line in _wrap(f"! {_prefix(run, several)}{need}", width)
     ]
     agents = [
         _agent(agent, _prefix(run, several), width) for run in picture.runs for agent in run.agents
@@ -67,9 +71,15 @@ def _sections(picture: Picture, width: int) -> list[_ViewSection]:
     notice = [_styled(picture.notice, "bold")] if picture.notice else []
     if not picture.runs:
         head = [_plain("No run is under way.")]
-    return [
+    top = [
         _ViewSection(lines=head, least=2 * max(1, len(picture.runs))),
+        _ViewSection(lines=_answer(picture), least=1),
         _ViewSection(lines=notice, least=1),
+    ]
+    if picture.panel is not None:
+        return top
+    return [
+        *top,
         _ViewSection(lines=needs, least=_FEW),
         _ViewSection(lines=agents, least=_FEW, title="agents"),
         _ViewSection(lines=gate, least=2, title="gate"),
@@ -77,6 +87,31 @@ def _sections(picture: Picture, width: int) -> list[_ViewSection]:
         _ViewSection(lines=waits, least=_FEW, title="waits"),
         _ViewSection(lines=recent, least=1, title="recent"),
     ]
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """Break a long line, so that none of its words is lost."""
+    return wrap(printable(text), max(10, width), subsequent_indent="    ") or [""]
+
+
+def _answer(picture: Picture) -> list[Text]:
+    lines = [_styled(picture.answer, "bold green")] if picture.answer else []
+    if picture.chosen:
+        lines.append(Text.assemble(("▸ ", "bold"), printable(picture.chosen)))
+    if picture.hint and (picture.chosen or picture.panel):
+        lines.append(_styled(picture.hint, "dim"))
+    return lines
+
+
+def _draw_panel(panel: Panel, room: int) -> list[Text]:
+    """Return the title and the lines of a panel that fit, from its beginning or its end."""
+    shown = max(0, room - 1)
+    if panel.from_end:
+        end = len(panel.lines) - panel.offset
+        lines = panel.lines[max(0, end - shown) : end]
+    else:
+        lines = panel.lines[panel.offset : panel.offset + shown]
+    return [_styled(f"{panel.title} (Esc closes)", "bold cyan"), *map(_plain, lines)]
 
 
 def _share_out(sections: Sequence[_ViewSection], height: int) -> list[int]:
@@ -142,7 +177,8 @@ def _agent(line: AgentLine, prefix: str, width: int) -> Text:
             (elapsed(line.seconds).rjust(7), ""),
             (cost.rjust(8) + "  ", ""),
         ]
-    return Text.assemble(*parts, (printable(line.doing), "dim"))
+    doing = f" · {line.doing}" if line.doing and line.title else line.doing
+    return Text.assemble(*parts, printable(line.title), (printable(doing), "dim"))
 
 
 def _column(text: str, width: int) -> str:

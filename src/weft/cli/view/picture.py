@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+
+class Panel(Struct, frozen=True, kw_only=True):
+    """A text over the lower part of the view: help, logs or a diff."""
+
+    title: str
+    lines: tuple[str, ...]
+    from_end: bool = False  # shows its last lines first
+    offset: int = 0  # lines scrolled
+
+    def scroll(self, step: int) -> Panel:
+        down = -step if self.from_end else step
+        return replace(self, offset=max(0, min(len(self.lines) - 1, self.offset + 5 * down)))
 
 
 class AgentLine(Struct, frozen=True, kw_only=True):
@@ -14,6 +28,7 @@ class AgentLine(Struct, frozen=True, kw_only=True):
     seconds: float
     micro_usd: int
     doing: str
+    title: str = ""
 
 
 class RunPicture(Struct, frozen=True, kw_only=True):
@@ -38,4 +53,8 @@ class Picture(Struct, frozen=True, kw_only=True):
     runs: tuple[RunPicture, ...]
     limits: tuple[str, ...] = ()  # lowered by rate limits, in words
     recent: tuple[str, ...] = ()  # events, the latest last
+    chosen: str = ""  # the task that keys act on
+    answer: str = ""  # to the last key
+    panel: Panel | None = None
+    hint: str = ""  # the keys there are
     notice: str = ""  # the latest warning of weft

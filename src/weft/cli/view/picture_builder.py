@@ -115,7 +115,8 @@ class Scenery(Struct, kw_only=True):
                     attempt=attempt.number,
                     seconds=max(0.0, now - attempt.started),
                     micro_usd=track.doing_of(task, attempt).micro_usd,
-                    doing=track.doing_of(task, attempt).text or task.request.title,
+                    doing=track.doing_of(task, attempt).text,
+                    title=task.request.title,
                 )
                 for task, attempt in track.running
                 if task.agent is not None

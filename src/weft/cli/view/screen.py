@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import select
 import signal
 import sys
 import termios
@@ -78,6 +79,24 @@ class Screen:
             self._shown = list(lines)
             self._write(out)
 
+    def read_keys(self) -> str:
+        """Return the keys typed since the last call; none if standard input is no terminal."""
+        with self._lock:
+            if not self._on or self._mode is None:
+                return ""
+            try:
+                descriptor = sys.stdin.fileno()
+                ready, _, _ = select.select([descriptor], [], [], 0)
+                return os.read(descriptor, 64).decode(errors="ignore") if ready else ""
+            except (OSError, ValueError):
+                return ""
+
+    def ring(self, text: str) -> None:
+        """Ring the terminal's bell, and send a desktop notification where OSC 9 is known."""
+        with self._lock:
+            if self._on:
+                self._write(f"\x07\x1b]9;{printable(text)}\x07")
+
     def enter(self) -> None:
         with self._lock:
             self._on, self._size = True, (0, 0)
@@ -112,7 +131,7 @@ class Screen:
             descriptor = sys.stdin.fileno()
             self._mode = termios.tcgetattr(descriptor)
             silent = termios.tcgetattr(descriptor)
-            silent[3] &= ~termios.ECHO
+            silent[3] &= ~(termios.ECHO | termios.ICANON)
             termios.tcsetattr(descriptor, termios.TCSADRAIN, silent)
 
     def _restore_keys(self) -> None:
