@@ -57,9 +57,9 @@ def test_what_belongs_to_a_new_run_is_refused_with_resume(project: Project) -> N
     assert project.weft("run", "plan.md").returncode == 1
     before = untouched(project)
     assert_one_sentence(project.weft("run", "--resume", "--dry-run"), 2, "--dry-run", "--resume")
-    others = ("--agent=x", "--stages=test", "--base=HEAD", "--budget=1")
+    others = ("--stages=test", "--base=HEAD", "--allow-red", "--restart")
     done = project.weft("run", "--resume", *others)
-    assert_one_sentence(done, 2, "--agent and --stages and --base and --budget")
+    assert_one_sentence(done, 2, "--stages", "--base", "--allow-red", "--restart")
     assert untouched(project) == before
 
 

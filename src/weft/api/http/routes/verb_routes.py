@@ -55,6 +55,8 @@ MODULES: Final = (
     "weft.project.agent_list",
     "weft.maintenance.agent_trial",
     "weft.maintenance.cleanup",
+    "weft.runs.agent_change",
+    "weft.runs.run_changes",
     "weft.runs.task_diff",
     "weft.runs.single_task",
     "weft.maintenance.examination",
