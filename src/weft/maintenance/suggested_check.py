@@ -76,7 +76,8 @@ def _python(root: Path) -> Iterator[SuggestedCheck]:
     if source:
         yield _command(f"{_python_program(root)} -m pytest", source)
     elif any((root / "tests").glob("test*.py")):
-        yield _command(f"{_python_program(root)} -m unittest discover", "tests/")
+        start = "" if (root / "tests" / "__init__.py").is_file() else " -s tests"
+        yield _command(f"{_python_program(root)} -m unittest discover{start}", "tests/")
 
 
 def _pytest_source(root: Path, tools: dict[str, Any]) -> str:
