@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, AnyStr, Generic
 
 _FORK_SERVER = Path(__file__).with_name("fork_server.py")
+_CAN_FORK = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 _INTERPRETER = ("PYTHON", "LC_", "LANG", "LD_", "TZ")
 _IRRELEVANT = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 
@@ -27,7 +29,8 @@ _IRRELEVANT = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 class ForkedPython(subprocess.Popen[AnyStr], Generic[AnyStr]):
     """A `Popen` for `python -m module …`, `python -c code …` or `python program …`.
 
-    An environment with other settings of the interpreter gets a new interpreter.
+    An environment with other settings of the interpreter gets a new interpreter, and so does every
+    program where `fork_server.py` cannot fork.
     """
 
     def _execute_child(self, *settings: Any) -> None:
@@ -35,7 +38,8 @@ class ForkedPython(subprocess.Popen[AnyStr], Generic[AnyStr]):
         command = [os.fspath(word) for word in settings[0]]
         directory, environment = settings[5], settings[6]
         variables = dict(os.environ if environment is None else environment)
-        if _interpreter_settings(variables) != _interpreter_settings(os.environ):
+        same = _interpreter_settings(variables) == _interpreter_settings(os.environ)
+        if not (same and _CAN_FORK):
             super()._execute_child(*settings)  # type: ignore[misc]
             return
         assert command[0] == sys.executable

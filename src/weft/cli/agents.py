@@ -56,7 +56,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         click.echo("There are no agents here yet: `weft init` writes a useful set.")
     else:
         print_table(
-            ("AGENT", "RUNS", "STAGE", "PROVIDER", "SANDBOX", "RUNNING", "DESCRIPTION"),
+            ("AGENT", "RUNS", "STAGE", "SANDBOX", "RUNNING", "DESCRIPTION"),
             [_row(agent) for agent in listed],
         )
     for line in troubles(listed):
@@ -118,14 +118,13 @@ def _row(listed: ListedAgent) -> tuple[str, ...]:
     of = "" if listed.limit is None else f" of {listed.limit}"
     running = f"{listed.use.running}{of}"
     if listed.agent is None:
-        return (listed.name, "broken", "", "", "", running, "")
+        return (listed.name, "broken", "", "", running, "")
     assert listed.program is not None
     installed = listed.program.version if listed.program.path else "(not installed)"
     return (
         listed.name,
         f"{listed.program.name} {installed}".rstrip(),
         listed.agent.stage or "",
-        listed.agent.provider or "",
         "OFF" if listed.sandbox == SandboxSettings.OFF else listed.sandbox,
         "stopped" if listed.use.stopped is not None else running,
         listed.agent.description,
