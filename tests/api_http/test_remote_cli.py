@@ -413,7 +413,7 @@ def test_where_no_server_is_there_is_one_sentence(remote: Served) -> None:
     assert_one_sentence(ps(remote.url.replace("http:", "https:")), 2, "no TLS")
     assert_one_sentence(ps("https://weft.invalid:1"), 2, "no server at https://weft.invalid:1")
     assert_one_sentence(
-        ps("http://weft.invalid:1", WEFT_INSECURE="1"), 2, "no server", "nobody knows that name"
+        ps("http://weft.invalid:1", WEFT_INSECURE="1"), 2, "no server", "that name is unknown"
     )
 
 

@@ -132,7 +132,7 @@ def classify(ending: Ending) -> Failure | None:
         text = seen.result.text
         return _failed(ending, failure_text.classify_text(text) or _by_exit(ending), text)
     if status is None:
-        return _failed(ending, ErrorClass.CRASH, "nobody saw how it ended")
+        return _failed(ending, ErrorClass.CRASH, "weft did not see how it ended")
     if status < 0:
         return _failed(ending, ErrorClass.CRASH, f"killed by {_signal_name(-status)}")
     if status != 0:

@@ -162,7 +162,7 @@ def write_rules(briefing: Briefing) -> str:
             scope,
             "Work in this directory only; commit locally or not at all.",
             "Never push, and never touch other branches, worktrees, stashes or git's settings.",
-            "Nobody can answer you while you work: decide, and say what you decided.",
+            "You get no answers while you work: decide, and say what you decided.",
             "End with a short summary of what you did.",
         ]
     )
@@ -180,7 +180,7 @@ def write_tools(briefing: Briefing) -> str:
     if briefing.stage == LEAD:
         lines = [
             "`send_task` hands work to others; `get_swarm` says who is there.",
-            "`poll_task` waits until something you sent has ended or somebody writes to you; give "
+            "`poll_task` waits until something you sent has ended or a message comes; give "
             "it the `ack` of the answer before. `get_tasks` and `why` say how the rest is doing.",
             *lines,
         ]

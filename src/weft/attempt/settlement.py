@@ -117,7 +117,7 @@ def _broken_off(ended: Ended) -> Failure | None:
         case StopReason.FORSAKEN:
             return _no_failure("weft was gone for too long, and the agent was ended beside it.")
         case StopReason.ASKED if ended.stopped is None:
-            return _no_failure("Somebody other than weft ended the agent.")
+            return _no_failure("A person or program other than weft ended the agent.")
         case StopReason.OUTPUT:
             return _other(TOO_MUCH)
     return None

@@ -46,7 +46,7 @@ _NAMED: Final = 5  # runs that the last line names
 @click.option(
     "--repair",
     is_flag=True,
-    help="If the run does not merge or fails its check, add a task to the run that mends this.",
+    help="If the run does not merge or fails its check, add a task to the run that repairs this.",
 )
 @click.option("--pr", is_flag=True, help="Open or update a pull request instead: weft publish.")
 @json_option

@@ -52,7 +52,7 @@ _EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused unless a per
     metavar="NAME",
     help="A name by which it may be reached, such as a proxy's. Can be repeated.",
 )
-@click.option("--expose", is_flag=True, help="Bind to an address that other machines can reach.")
+@click.option("--expose", is_flag=True, help="Listen at an address that other machines can reach.")
 @json_option
 @click.pass_obj
 def command(
@@ -104,7 +104,7 @@ def _address(bind: str, *, expose: bool) -> tuple[str, int]:
     if host not in _LOOPBACK and not expose:
         raise InputError(
             f"Other machines could reach {bind}, and weft speaks no TLS: let a proxy with TLS "
-            "speak to 127.0.0.1, or say --expose if nobody else is on that network."
+            "speak to 127.0.0.1, or say --expose if you trust that network."
         )
     return host, int(port)
 

@@ -122,7 +122,7 @@ def look_on_there(store: Store, repo: str, watch: Watch) -> None:
     """Watch a run in the repository of a server; raise `engine.Interrupted` at an interruption."""
     show_warnings()
     if not is_served(store, repo):
-        log.warning("nobody takes tasks there just now; `weft worker` there does")
+        log.warning("no worker takes tasks there now; `weft worker` there starts one")
     look_on(store, watch)
 
 

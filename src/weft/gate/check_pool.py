@@ -182,7 +182,7 @@ class CheckPool:
         commit = await run_sync(git.get_commit, self._site.root, job.check.base)
         gate = next(iter(job.commands), None)
         base = await check_base(run, commit, BaseCommands(gate=gate, own=job.own))
-        cure = f"Mend that, then `weft resume {self._run}`: the gate tries it again."
+        cure = f"Repair that, then `weft resume {self._run}`: the gate tries it again."
         return CheckResult(
             passed=base.fault is None,
             seconds=base.seconds,

@@ -175,7 +175,7 @@ def refuse_foreign(
         fence,
         run,
         f"{short} is at {(where or 'nothing')[:12]}, not at {expected[:12]} where weft left it: "
-        f"somebody else moved it. Put it back (`git branch -f {short} {expected[:12]}`), then "
+        f"another program moved it. Put it back (`git branch -f {short} {expected[:12]}`), then "
         f"`weft resume {run}`.",
     )
 

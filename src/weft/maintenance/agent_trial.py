@@ -182,7 +182,7 @@ _EXPLAINED: Final[Mapping[str, str]] = {
     ),
     ErrorClass.NO_CHANGE: (
         "{program} ended as if all were well, but did not write " + FILE + ": it may not do so "
-        "without asking, and nobody can answer it. Look at `args`, `tools` and `sandbox` in "
+        "without asking, and gets no answer. Look at `args`, `tools` and `sandbox` in "
         "{file}; a program of your own needs its switch for unattended use."
     ),
     ErrorClass.RATE_LIMIT: (
@@ -193,7 +193,7 @@ _EXPLAINED: Final[Mapping[str, str]] = {
     ),
     ErrorClass.CAPACITY: "{program}'s model has no room just now. Try later.",
     ErrorClass.TIMEOUT: (
-        "{program} did not end in time and was stopped. It may wait for an answer that nobody can "
+        "{program} did not end in time and was stopped. It may wait for an answer that it cannot "
         "give, or for a provider that does not answer."
     ),
     ErrorClass.CONTEXT: (

@@ -70,7 +70,7 @@ def try_checkout(project: Project) -> list[Finding]:
         checks = json.loads(done.output)["checks"]
     except (ValueError, KeyError):
         message = done.errors.strip().removeprefix("weft: ")
-        raise InputError(message or "The check of the checkout came to no end.") from None
+        raise InputError(message or "The check of the checkout did not end.") from None
     return [
         Finding(name=check["name"], good=check["ok"], text=check["text"])
         for check in checks

@@ -66,7 +66,7 @@ def update(path: Path, change: Callable[[bytes], T]) -> T:
         if answer.data == before or _replace_if(real, before, answer.data):
             return answer
         time.sleep(_PAUSE)
-    raise InputError(f"{path} keeps changing; try again when nobody else is writing it.")
+    raise InputError(f"{path} keeps changing; try again when no other program is writing it.")
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -245,7 +245,7 @@ def _shut(connection: HTTPConnection) -> None:
 
 def _reason(error: OSError | UnicodeError) -> str:
     if isinstance(error, socket.gaierror):
-        return "nobody knows that name"
+        return "that name is unknown"
     if isinstance(error, TimeoutError):
         return "it does not answer"
     return getattr(error, "strerror", None) or str(error)

@@ -76,7 +76,7 @@ def agree_on_times(tx: Transaction, worker: str) -> None:
         )
         raise LimitsDiffer(
             f"Worker {at_work[0]} is at work with other times in [tuning] ({differences}); "
-            "use the same ones, or wait until nobody is at work."
+            "use the same ones, or wait until no worker is at work."
         )
     tx.run("set_times", tuning=mine)
 

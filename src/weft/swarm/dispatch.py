@@ -100,7 +100,7 @@ def _refuse_unusable(who: Identity, work: NewWork) -> None:
     if len(work.title) > bounds.TITLE or not work.title.isprintable():
         raise InputError(f"A title has up to {bounds.TITLE} printable characters.")
     if (work.how == "pool") != (work.to is None):
-        raise InputError("Work for the pool is sent to nobody, and all other work to a member.")
+        raise InputError("Work for the pool names no member; all other work names a member.")
     if work.repo is not None and (work.to is not None or work.agent is None):
         raise InputError("What is done in a repository names its agent, and is for no member.")
     for resource in work.uses:

@@ -117,6 +117,6 @@ def need_member(who: Identity, worker: Worker) -> None:
     if hidden and is_foreign(who, worker.tenant):
         raise no_worker(worker.id)
     if worker.kind is not WorkerKind.API:
-        raise Forbidden(f"{worker.id} is a weft process, and nobody else acts for it.")
+        raise Forbidden(f"{worker.id} is a weft process, and only that process acts for it.")
     if worker.token != who.token and not has(who, ADMIN):
         raise Forbidden(f"{worker.id} joined with another token.")

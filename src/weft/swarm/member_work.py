@@ -191,7 +191,7 @@ def finish(
     """
     state, ended = _finish(store, who, fence, result, task=task, now=now)
     if ended:
-        return AlreadyEnded(f"The task is {state} already; nobody waits for this result.")
+        return AlreadyEnded(f"The task is {state} already; this result is not needed any more.")
     return state
 
 

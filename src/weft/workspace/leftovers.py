@@ -111,7 +111,7 @@ def _free_slots(
             kept.append(_describe(slot, "it is in use"))
             continue
         with contextlib.closing(lock):
-            item = _describe(slot, "nobody uses it")
+            item = _describe(slot, "no task uses it")
             record = slot.find_record()
             is_wanted = record is not None and record.branch in wanted
             reason = "its task still wants it" if is_wanted else empty(slot, lock)

@@ -89,7 +89,7 @@ def send(
                 input=json.dumps({"event": event, **summary}, ensure_ascii=False).encode(),
             )
         except (WeftError, OSError) as error:
-            log.warning("nobody was notified: %s", error)
+            log.warning("the notification was not sent: %s", error)
             return False
         if status == 0:
             return True

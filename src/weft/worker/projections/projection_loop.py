@@ -233,7 +233,7 @@ class ProjectionLoop:
             return IssueTracker(beads, self._store, state.run, lock=lock)
         if state.name == NOTIFICATIONS:
             if site.config.notify.command is None:
-                return "weft.toml has no [notify] command; nobody is told."
+                return "weft.toml has no [notify] command, so no notification is sent."
             return Notifications(site.config.notify, site.root, site.environment, state.memory)
         return TargetBranch(self._store, site.root, state.run)
 
