@@ -158,7 +158,7 @@ def _text(outcome: LandOutcome) -> str:
         )
     return (
         f"This workspace holds the merge of {branch} with the work of this run. Both changed the "
-        f"same lines, which are marked in the files: between <<<<<<< and ======= stands the text "
+        f"same lines, which are marked in the files: between <<<<<<< and ======= is the text "
         f"of {branch}, between ======= and >>>>>>> the text of this run. Edit the files so that "
         f"both sides keep their meaning, and remove every marker.\n\n"
         f"{describe(outcome.trouble.conflicts)}"
