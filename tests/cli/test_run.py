@@ -39,7 +39,7 @@ def test_a_plan_becomes_one_branch_and_nothing_else_changes(everywhere: Project)
     assert done.returncode == 0, done.stderr + done.stdout
     assert (project.content("one.txt"), project.content("two.txt")) == ("1\n", "2\n")
     assert f"next: weft land {project.run_id()}" in done.stdout
-    assert "2 of 2 tasks done" in done.stdout
+    assert "2 of 2 done" in done.stdout
     assert "at best" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr, "no terminal, no escapes"
     after = (project.root / "plan.md").read_text()
@@ -254,7 +254,7 @@ def test_nothing_changed_is_done_where_the_tasks_own_check_passes(project: Proje
     )
     done = project.weft("run", "plan.md", "--slots", "2")
     assert done.returncode == 0, done.stderr + done.stdout
-    assert "2 of 2 tasks done" in done.stdout
+    assert "2 of 2 done" in done.stdout
     assert project.content("b") == "b\n"
     outcomes = project.rows("SELECT task, outcome FROM attempts ORDER BY task, number")
     assert [tuple(row.values()) for row in outcomes] == [
