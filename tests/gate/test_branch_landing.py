@@ -357,3 +357,37 @@ def test_a_landing_on_a_branch_is_part_of_the_proof(stage: Stage) -> None:
     change(stage.store.url, "UPDATE verdicts SET passed = FALSE WHERE purpose = 'branch'")
     [problem] = verify(stage.store, stage.root, "r1").problems
     assert problem.endswith("landed on main, never passed")
+
+
+@pytest.mark.parametrize("point", ["", "locked", "written"])
+def test_files_change_their_kind_with_a_landing(
+    stage: Stage, land_processes: LandProcesses, point: str
+) -> None:
+    """A file becomes a directory, a directory a file, and a link a directory; the file behind the
+    link has the text that git writes in its place."""
+    root = stage.root
+    commit_on_main(root, {"file": "f\n", "directory/x": "x\n", "script": "#!/bin/sh\n"})
+    (root / "link").symlink_to("src")
+    commit_on_main(root, {})
+    changes = {"file": None, "file/inside": "f\n", "directory/x": None, "directory": "d\n"}
+    finish_run(stage, {**changes, "link": None, "link/a": "a = 1\n"})
+    finish_run(stage, {"script": "#!/bin/sh\n:\n", "src/a": "a = 2\n"}, run="r2")
+    for run in ("r1", "r2"):
+        if point:
+            assert land_processes.land(stage, run=run, point=point) == -9
+        assert land(root, stage.store, run).landed
+    judge_landed(stage, run_git(root, "rev-parse", "main^{tree}"))
+    assert (root / "file/inside").read_text() == "f\n"
+    assert (root / "directory").read_text() == "d\n"
+    assert not (root / "link").is_symlink()
+    assert (root / "src/a").read_text() == "a = 2\n"
+
+
+def test_a_sparse_checkout_stays_sparse(stage: Stage) -> None:
+    commit_on_main(stage.root, {"far/x": "x\n"})
+    finish_run(stage, {"far/x": "x = 2\n", "far/new": "new\n", "src/a": "a = 2\n"})
+    run_git(stage.root, "sparse-checkout", "set", "src")
+    assert land(stage.root, stage.store).landed
+    assert not (stage.root / "far").exists()
+    assert (stage.root / "src/a").read_text() == "a = 2\n"
+    assert is_clean(stage.root)

@@ -173,8 +173,12 @@ def _write_files(
     differing = set(split_nul(listed))
     half_done = [change for change in changes if change.path in differing]
     added = [change for change in changes if change.kind is ChangeKind.ADDED]
-    half_done += [change for change in added if os.path.lexists(checkout / change.path)]
-    if strange := [change.path for change in half_done if not _is_ours(checkout, change, new)]:
+    half_done += [change for change in added if _is_file(checkout, change.path)]
+    names = {change.path for change in added}
+    strange = [
+        change.path for change in half_done if not _is_ours(checkout, change, new, added=names)
+    ]
+    if strange:
         raise Refused(
             f"{_names(strange)} in {checkout} changed since `weft land` began; the file is left "
             "alone. Move it away, then `weft land` moves the rest."
@@ -191,14 +195,25 @@ def _write_files(
     )
 
 
-def _is_ours(checkout: Path, change: FileChange, new: str) -> bool:
+def _is_file(checkout: Path, path: str) -> bool:
+    """Tell whether a file or link is at a path, without a look through links above it."""
+    above = [checkout / parent for parent in Path(path).parents]
+    if any(place.is_symlink() or not place.is_dir() for place in above):
+        return False
+    place = checkout / path
+    return place.is_symlink() or (place.exists() and not place.is_dir())
+
+
+def _is_ours(checkout: Path, change: FileChange, new: str, *, added: Collection[str]) -> bool:
     """Tell whether a file is missing, or holds the first bytes that git writes for `new`: the rest
-    of a move that was interrupted."""
+    of a move that was interrupted. A directory in its place holds only files of `new`."""
     path = checkout / change.path
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return True
+    if stat.S_ISDIR(mode):
+        return all(name in added for name in _list_files(checkout, path, set()))
     if change.kind is ChangeKind.DELETED or not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         return False
     written = os.fsencode(
@@ -213,7 +228,10 @@ def _undo(checkout: Path, changes: Sequence[FileChange], variables: dict[str, st
     """Put files of an interrupted move back as they were, so that git can move them whole."""
     for change in changes:
         if change.kind is ChangeKind.ADDED:
-            (checkout / change.path).unlink()
+            path = checkout / change.path
+            path.unlink()
+            with contextlib.suppress(OSError):  # a directory that holds more
+                os.removedirs(path.parent)
     before = [change.path for change in changes if change.kind is not ChangeKind.ADDED]
     if before:
         restore = ("checkout-index", "-q", "-f", "-u", "-z", "--stdin")
