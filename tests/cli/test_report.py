@@ -17,7 +17,7 @@ PLAN = """# Words \x1b[2J
 def test_without_a_run_it_says_so(tmp_path: Path) -> None:
     project = make_project(tmp_path / "p")
     assert_one_sentence(weft(project, "report"), 2, "no run yet", "weft run")
-    assert_one_sentence(weft(project, "report", "that"), 2, "no run that")
+    assert_one_sentence(weft(project, "report", "that"), 2, "no run 'that'")
 
 
 def test_a_run_is_reported_on_in_lines_as_json_and_as_a_page(tmp_path: Path) -> None:
