@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from cli.shell import answer, assert_one_sentence, make_project, runs, started, wait_line, weft
 from databases import look, postgres_later
 from repositories import content, make_repository
@@ -135,6 +137,16 @@ def test_a_trial_says_in_plain_words_what_is_wrong(tmp_path: Path) -> None:
     assert_one_sentence(weft(project, "agents", "test", "broken"), 2, "line 4", "task.txt")
     assert list(temporary.iterdir()) == []
     assert not (project / ".git" / "weft").exists(), "a trial takes nothing from the project"
+
+
+@pytest.mark.parametrize("script", ["echo no > hello.txt", "echo hello > other.txt"])
+def test_a_trial_looks_at_the_file_it_asked_for(tmp_path: Path, script: str) -> None:
+    project = make_project(tmp_path / "project", odd=runs("sh", "-c", f"cat > /dev/null; {script}"))
+    done = weft(project, "agents", "test", "odd", "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert (told["works"], told["problem"]) == (False, "wrong_file")
+    assert "hello.txt does not contain" in told["text"]
 
 
 def test_an_interrupted_trial_leaves_neither_directory_nor_process(tmp_path: Path) -> None:

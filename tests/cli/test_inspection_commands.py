@@ -464,3 +464,61 @@ def test_shells_complete_tasks_and_runs(store: Store, project: Path, tmp_path: P
     absent = tmp_path / "absent.db"
     assert complete(project, f"sqlite:///{absent}", "why", "1") == []
     assert not absent.exists()
+
+
+def test_why_shows_the_failed_command_its_last_lines_and_a_line_that_reproduces_it(
+    tmp_path: Path,
+) -> None:
+    script = "---\nruns: scripted\n---\n{{ task.text }}\n"
+    project = make_project(tmp_path / "project", implement=script)
+    (project / "weft.toml").write_text('[gate]\nrun = "seq 30 && grep -q good one.txt"\n')
+    (project / "one.txt").write_text("good\n")
+    (project / "plan.md").write_text(
+        "# Plan: One\n\n## Phase 1: All\n\n- [ ] Task 1.1: One\n  <!-- files: one.txt -->\n"
+        "  - script: write one.txt bad\n"
+    )
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "plan")
+    assert weft(project, "run", "plan.md", "--no-tty").returncode == 1
+    tell = teller(project, f"sqlite:///{project / '.git' / 'weft' / 'weft.db'}")
+    shown = tell("why", "1.1").splitlines()
+    failed = shown.index("    failed: seq 30 && grep -q good one.txt")
+    assert shown[failed + 1].strip() == "12", "the last 20 lines, the exit code among them"
+    [line] = {one.partition("reproduce: ")[2] for one in shown if "    reproduce: " in one}
+    again = subprocess.run(
+        ["sh", "-c", line], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 1
+    assert again.stdout.splitlines()[-1] == "30", "the check ran, and on the refused tree"
+    fixed = subprocess.run(["sh", "-c", line.replace("good", "bad")], cwd=project, check=False)
+    assert fixed.returncode == 0, "the tree is that of the task, not that of the checkout"
+    verdicts = told(tell, "why", "1.1")["gate"]["verdicts"]
+    assert verdicts[-1]["reproduce"] == line
+
+
+def test_why_says_that_a_task_is_being_checked_now(store: Store, tell: Tell) -> None:
+    hire(store)
+    numbers = run(store, work("1.1"), work("1.2"))
+    for task in numbers.values():
+        end(store, start(store, task), State.GATING, candidate=C, base=B)
+    first, second = (entry.id for entry in read_gate(store, "plan-1").entries)
+    take(store, "check", "plan-1", {}, worker="w", now=time.time(), entries=[first, second])
+    assert "gate: being checked now, for 0 s, together with 1.1" in tell("why", "1.2")
+    assert told(tell, "why", "1.1")["gate"]["checked_since"] is not None
+
+
+def test_why_names_a_stopped_agent_and_an_empty_budget_before_the_task_is_ready(
+    store: Store, tell: Tell
+) -> None:
+    hire(store)
+    usd = {"run:plan-1/usd": 2_000_000}
+    numbers = run(
+        store, work("1.1", demand=usd), work("1.2", demand=usd, needs=("1.1",)), usd=3_000_000
+    )
+    fence = start(store, numbers["1.1"])
+    end(store, fence, State.GATING, candidate=C, base=B, spent={"run:plan-1/usd": 2_500_000})
+    store.write(lambda tx: stop_agent(tx, "a", "not logged in", now=time.time()))
+    shown = tell("why", "1.2")
+    assert "agent a is stopped: not logged in (`weft agents test a`" in shown
+    assert "the budget of plan-1 is empty: $2.50 of $3.00 is spent" in shown
+    assert len(told(tell, "why", "1.2")["obstacles"]) == 2
