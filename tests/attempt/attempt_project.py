@@ -254,7 +254,7 @@ class AttemptProject:
         [done] = [one for one in self.attempts(number) if one.outcome == "success"]
         name = self.task(number).name
         branches = git(
-            self.root, "for-each-ref", "--format=%(objectname)", f"refs/heads/weft-work/do/{name}/"
+            self.root, "for-each-ref", "--format=%(objectname)", f"refs/weft/work/do/{name}/"
         ).split()
         assert branches.count(str(done.candidate)) == 1
         made = git(self.root, "log", "--all", "--format=%H", f"--grep=^Weft-Task: {name}$")

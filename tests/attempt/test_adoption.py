@@ -66,7 +66,7 @@ def killed_and_followed(either: AttemptProject, moment: str) -> None:
         wait_until((either.directory(task) / attempt_files.EXIT).exists)
     if moment == "settling":
         first.send_signal(signal.SIGCONT)
-        branch = either.root / ".git/refs/heads/weft-work/do/t1/1"
+        branch = either.root / ".git/refs/weft/work/do/t1/1"
         before = branch.read_text()
         while first.poll() is None and branch.read_text() == before:
             time.sleep(0.0005)

@@ -71,7 +71,7 @@ def test_work_with_a_secret_of_wefts_in_it_is_blocked_and_no_candidate(
         assert [one.candidate for one in project.attempts(task) if one.candidate] == []
         assert password not in project.task(task).reason
         assert token not in project.task(task).reason
-    branches = git(project.root, "for-each-ref", "--format=%(refname)", "refs/heads/weft-work")
+    branches = git(project.root, "for-each-ref", "--format=%(refname)", "refs/weft/work")
     assert branches == ""
 
 

@@ -49,8 +49,8 @@ def test_a_task_becomes_a_commit_on_a_branch_and_the_checkout_stays(
     done = weft(project, "do", text, "--agent", "try", WEFT_STORE=url)
     assert done.returncode == 0, done.stderr
     assert "working on it" in done.stdout
-    [branch] = git(project, "branch", "--list", "weft-work/*", "--format=%(refname:short)").split()
-    assert branch.startswith("weft-work/do/say-hello-")
+    [branch] = git(project, "for-each-ref", "--format=%(refname)", "refs/weft/work").split()
+    assert branch.startswith("refs/weft/work/do/say-hello-")
     assert f"git cherry-pick {branch}" in done.stdout
     assert content(project, branch, "hello.txt") == "hello\n"
     assert (git(project, "status", "--porcelain"), git(project, "rev-parse", "HEAD")) == before
@@ -65,7 +65,7 @@ def test_a_question_is_answered_once_and_changes_nothing(project: Path) -> None:
     assert done.returncode == 0, done
     assert done.stdout.count("because it is so") == 1
     assert "branch" not in done.stdout
-    assert git(project, "branch", "--list", "weft-work/*") == ""
+    assert git(project, "for-each-ref", "refs/weft/work") == ""
 
 
 def test_what_could_only_fail_is_refused_in_a_sentence_and_leaves_no_task(tmp_path: Path) -> None:

@@ -97,3 +97,12 @@ def test_a_resumed_run_refuses_an_agent_that_is_not_installed(project: Project, 
     tell("run", "plan.md")
     with pytest.raises(InputError, match="no-such-program is not installed"):
         tell("run", "--resume", "--agent", "gone")
+
+
+def test_git_branch_shows_trunk_and_no_attempt(project: Project, tell: Tell) -> None:
+    project.write(HALF)
+    tell("run", "plan.md")
+    branches = git(project.root, "branch", "--format=%(refname:short)").split()
+    assert branches == ["main", f"weft/{project.run_id()}"]
+    kept = git(project.root, "for-each-ref", "--format=%(refname)", "refs/weft/work").split()
+    assert f"refs/weft/work/{project.run_id()}/1.1/1" in kept

@@ -56,7 +56,7 @@ def test_a_worker_does_what_is_there_and_leaves_with_0(root: Path, url: str) -> 
         wait_until(lambda: states(url) == ["done", "done"])
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
-    one, two = git(root, "branch", "--list", "weft-work/*", "--format=%(refname:short)").split()
+    one, two = git(root, "for-each-ref", "--format=%(refname)", "refs/weft/work").split()
     assert (content(root, one, "file0"), content(root, two, "file1")) == ("a\n", "b\n")
     assert look(url, "SELECT * FROM workers WHERE departed IS NULL") == []
 

@@ -186,7 +186,7 @@ def test_what_landed_leaves_no_archive_behind(project: RunProject) -> None:
     kept = f"refs/weft/archive/{project.run_id()}/one/1/{row['candidate']}"
     git(project.root, "update-ref", kept, str(row["candidate"]))  # as an earlier weft did
     assert project.weft("clean").returncode == 0
-    assert git(project.root, "for-each-ref", "refs/weft/archive", "refs/heads/weft-work") == ""
+    assert git(project.root, "for-each-ref", "refs/weft/archive", "refs/weft/work") == ""
     git(project.root, "gc", "--quiet", "--prune=now")
     assert project.weft("verify", project.run_id()).returncode == 0
     project.assert_nothing_left()

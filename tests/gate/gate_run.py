@@ -92,7 +92,7 @@ def candidate(
     root: Path, base: str, files: Mapping[str, str | None], message: str, *, ref: str = ""
 ) -> str:
     """A commit on a base, with files changed or, if None, removed. No checkout is touched."""
-    ref = ref or f"refs/heads/weft-work/test/{abs(hash((base, message, str(files))))}/1"
+    ref = ref or f"refs/weft/work/test/{abs(hash((base, message, str(files))))}/1"
     lines = [f"commit {ref}\ncommitter Ann <ann@example.org> 1700000000 +0000\n"]
     lines.append(f"data {len(message.encode())}\n{message}\nfrom {base}\n")
     for name, text in files.items():
@@ -203,7 +203,7 @@ class Stage:
         assert [one for one in list_open(self.store) if one.kind != "run"] == []
         assert self.phases() <= {WorkspacePhase.FREE}
         pool = WorkspacePool(common=git.common_directory(self.root))
-        assert git.list_refs(self.root, "refs/heads/weft-work/r1/%check") == {}
+        assert git.list_refs(self.root, "refs/weft/work/r1/%check") == {}
         assert list(pool.common.glob("weft/checks/*/*")) == []
         assert run_git(self.root, "status", "--porcelain") == ""
         assert run_git(self.root, "rev-parse", "main") == self.base

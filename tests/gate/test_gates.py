@@ -173,7 +173,7 @@ def odd(stage: Stage, mode: str, name: str, text: str) -> str:
     """A commit that has a submodule or a symlink at `odd`."""
     blob = run_git(stage.root, "hash-object", "-w", "--stdin", stdin=text)
     id = text * 40 if mode == "160000" else blob
-    ref = f"refs/heads/weft-work/test/odd-{name}/1"
+    ref = f"refs/weft/work/test/odd-{name}/1"
     told = f"commit {ref}\ncommitter A <a@b> 1700000000 +0000\ndata 1\n{name}\nfrom {stage.base}\n"
     run_git(stage.root, "fast-import", "--quiet", stdin=f"{told}M {mode} {id} odd\n")
     return run_git(stage.root, "rev-parse", ref)

@@ -76,7 +76,7 @@ def test_many_references_move_although_git_dies(
 ) -> None:
     first = git(root, "rev-parse", "HEAD").strip()
     second = git(root, "commit-tree", "-p", "HEAD", "-m", "second", "HEAD^{tree}").strip()
-    names = [f"refs/heads/weft-work/r/{name}/1" for name in "abc"]
+    names = [f"refs/weft/work/r/{name}/1" for name in "abc"]
     update_refs(root, [Update(ref=name, old=None, new=first) for name in names[:2]])
     if packed:
         git(root, "pack-refs", "--all")
@@ -90,13 +90,13 @@ def test_many_references_move_although_git_dies(
         ],
     )
     assert len(dying.deaths) == 1
-    assert list_refs(root, "refs/heads/weft-work/") == {names[0]: second, names[2]: second}
+    assert list_refs(root, "refs/weft/work/") == {names[0]: second, names[2]: second}
     assert list((root / ".git").rglob("*.lock")) == []
 
 
 def test_a_lock_that_another_git_holds_is_left_alone(root: Path, dying: DyingGit) -> None:
     """It was there before the git that died began."""
-    ref = "refs/heads/weft-work/r/a/1"
+    ref = "refs/weft/work/r/a/1"
     tip = git(root, "rev-parse", "HEAD").strip()
     lock = root / ".git" / f"{ref}.lock"
     lock.parent.mkdir(parents=True)

@@ -18,7 +18,7 @@ from repositories import (
     write,
 )
 from weft.errors import WorkspaceError
-from weft.workspace import NoChange, candidate
+from weft.workspace import NoChange, candidate, release
 from weft.workspace.candidate import compose
 
 
@@ -68,11 +68,12 @@ def test_no_change_is_no_commit(root: Path) -> None:
 
 
 def test_commits_of_the_agent_are_kept_when_the_candidate_takes_their_place(root: Path) -> None:
-    with prepare(root) as place:
-        write(place.path, a="agent's own\n")
-        commit_all(place.path)
-        write(place.path, a="last word\n")
-        make_candidate(place)
+    place = prepare(root)
+    write(place.path, a="agent's own\n")
+    commit_all(place.path)
+    write(place.path, a="last word\n")
+    make_candidate(place)
+    release(place)
     assert is_kept(root, "agent's own\n")
 
 

@@ -87,7 +87,7 @@ AGENT_COMMITS = {
     "on another branch": "git checkout -q -b other && git commit -qam one",
     "detached": "git checkout -q --detach && git commit -qam one",
     "rebased on nothing": "git commit -qam one && git checkout -q --orphan new && git commit -qm x",
-    "base thrown away": "git commit -qam one && git update-ref refs/heads/weft-work/r/t/1 "
+    "base thrown away": "git commit -qam one && git update-ref refs/weft/work/r/t/1 "
     "$(git commit-tree -m x 'HEAD^{tree}')",
 }
 

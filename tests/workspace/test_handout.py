@@ -43,7 +43,7 @@ def files(place: Path) -> set[str]:
 def test_a_workspace_is_the_base_on_a_branch_of_its_own(root: Path) -> None:
     with prepare(root) as place:
         assert files(place.path) == {"a", "dir/b", "dir/c", "run", ".gitignore"}
-        assert git(place.path, "symbolic-ref", "HEAD").strip() == place.branch
+        assert git(place.path, "rev-parse", "--symbolic-full-name", "HEAD").strip() == "HEAD"
         assert git(place.path, "status", "--porcelain", "--ignored") == ""
         assert git(place.path, "rev-parse", "HEAD").strip() == place.base
         assert changes(place).changes == ()
@@ -65,7 +65,7 @@ def test_a_released_workspace_is_used_again_and_nothing_of_the_last_shows(root: 
         assert files(second.path) == {"a", "dir/b", "dir/c", "dir/d", "run", ".gitignore"}
         assert (second.path / "a").read_text() == "newer\n"
         assert git(second.path, "status", "--porcelain", "--ignored") == ""
-        assert git(second.path, "symbolic-ref", "HEAD").strip() == second.branch
+        assert git(second.path, "rev-parse", "--symbolic-full-name", "HEAD").strip() == "HEAD"
         assert not (second.admin / "MERGE_HEAD").exists()
         assert changes(second).changes == ()
         assert changes(second).commits == ()
@@ -94,7 +94,7 @@ def test_the_base_may_go_back_as_well_as_forward(root: Path) -> None:
         'cd .. && rm -rf "$WORKSPACE"',
         'cd .. && rm -rf "$WORKSPACE" && ln -s "$ROOT" "$WORKSPACE"',
         'cd .. && rm -rf "$WORKSPACE" && echo > "$WORKSPACE"',
-        "git checkout -q --detach && git branch -q -D weft-work/r/t/1",
+        "git checkout -q -b mine && git update-ref -d refs/weft/work/r/t/1",
         "git symbolic-ref HEAD refs/heads/main",
         'echo garbage > "$ADMIN/index"; touch "$ADMIN/index.lock"',
         "git config core.worktree / ; git config core.bare true",
@@ -114,7 +114,7 @@ def test_whatever_an_agent_did_to_it_the_next_one_is_clean(root: Path, damage: s
     with prepare(root, attempt=2) as after:
         assert files(after.path) == {"a", "dir/b", "dir/c", "run", ".gitignore"}
         assert git(after.path, "status", "--porcelain", "--ignored") == ""
-        assert git(after.path, "symbolic-ref", "HEAD").strip() == after.branch
+        assert git(after.path, "rev-parse", "--symbolic-full-name", "HEAD").strip() == "HEAD"
         write(after.path, a="works\n")
         git(after.path, "commit", "-qam", "works")
         assert len(changes(after).commits) == 1
@@ -227,8 +227,8 @@ def test_a_repository_without_commits_or_without_the_base_says_so(tmp_path: Path
 def test_second_spawn_overwrites_first(root: Path) -> None:
     """Two prepares for one branch: the second is refused, in use or not, and the first stays.
 
-    Weakened in place: `worktree add -B`, as careless programs do it, moves the branch away
-    from under the first.
+    Weakened in place: `update-ref` without the old value, as careless programs do it, moves the
+    reference away from under the first.
     """
     first = prepare(root)
     with pytest.raises(BranchTaken):
@@ -242,8 +242,7 @@ def test_second_spawn_overwrites_first(root: Path) -> None:
     with pytest.raises(BranchTaken):
         prepare(root)
     assert git(root, "rev-parse", first.branch).strip() == commit
-    name = first.branch.removeprefix("refs/heads/")
-    git(root, "worktree", "add", "-q", "-B", name, str(root.parent / "second"), "main")
+    git(root, "update-ref", first.branch, "main")
     assert git(root, "rev-parse", first.branch).strip() != commit
 
 

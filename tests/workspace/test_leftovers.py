@@ -59,7 +59,7 @@ def test_everything_that_exists_nowhere_else_is_kept(root: Path) -> None:
     assert is_kept(root, "never committed\n")
     assert is_kept(root, "untracked\n")
     assert not is_kept(root, "ignored\n")
-    assert git(root, "for-each-ref", "refs/heads/weft-work") == "", "nothing was done on it"
+    assert git(root, "for-each-ref", "refs/weft/work") == "", "nothing was done on it"
 
 
 def test_a_detached_commit_an_amended_one_and_one_of_a_deleted_branch_are_kept(root: Path) -> None:
@@ -162,7 +162,7 @@ def test_archives_of_what_has_landed_go(root: Path) -> None:
     git(root, "update-ref", archived, commits[0])
     report = clean(root, landed=commits[:1])
     assert report.archived == (f"refs/weft/archive/r/other/1/{commits[1]}",)
-    assert list_refs(root, "refs/weft/archive", "refs/heads/weft-work") == {
+    assert list_refs(root, "refs/weft/archive", "refs/weft/work") == {
         report.archived[0]: commits[1]
     }
     report = clean(root, landed=commits)
@@ -303,7 +303,7 @@ def test_many_cleaners_at_once_do_it_once(root: Path) -> None:
     assert len(reports) == 6
     clean(root)
     assert WorkspacePool(common=root / ".git").registered() == []
-    assert git(root, "for-each-ref", "refs/heads/weft-work") == ""
+    assert git(root, "for-each-ref", "refs/weft/work") == ""
     for number in range(6):
         assert is_kept(root, f"unlanded {number}\n")
         assert is_kept(root, f"dirty {number}\n")

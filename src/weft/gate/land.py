@@ -39,7 +39,7 @@ from weft.store.gate import find_landed
 from weft.store.runs import get_settings, list_runs
 from weft.store.server_operations import hosted
 from weft.workspace.locks import Lock
-from weft.workspace.names import BRANCHES, TRUNKS
+from weft.workspace.names import OLD_BRANCHES, TRUNKS
 from weft.workspace.worktree import find_checkout
 
 _TRIES = 3  # to land on a branch that other programs move meanwhile
@@ -216,7 +216,7 @@ def choose_branch(root: Path, run: Run, onto: str | None) -> str:
         )
     if not git.is_branch_name(root, branch):
         raise InputError(f"--onto {branch}: no branch can be called that.")
-    if f"refs/heads/{branch}".startswith((TRUNKS, BRANCHES)):
+    if f"refs/heads/{branch}".startswith((TRUNKS, OLD_BRANCHES)):
         raise InputError(f"--onto {branch}: branches that begin so are weft's own.")
     return branch
 

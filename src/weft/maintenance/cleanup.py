@@ -31,7 +31,7 @@ from weft.store.server_operations import hosted
 from weft.store.tasks import list_attempts, list_tasks
 from weft.words import full_label, task_state
 from weft.workspace.leftovers import Leftover, LeftoverReport
-from weft.workspace.names import BRANCHES
+from weft.workspace.names import BRANCHES, OLD_BRANCHES
 from weft.workspace.workspace_records import WorkspacePool
 
 _PAGE: Final = 1_000
@@ -85,7 +85,7 @@ class _AllBut(Container[str]):
 
 def _decide(project: Project, branches: Branches, older_than: float) -> _Plan:
     common = git.common_directory(project.root)
-    tips = git.list_refs(common, BRANCHES)
+    tips = git.list_refs(common, BRANCHES, OLD_BRANCHES)
     known = {
         *tips,
         *(record.branch for _, record in WorkspacePool(common=common).registered()),
@@ -139,7 +139,7 @@ def _staying(
     staying = {}
     for name in names:
         prefix, _, number = name.rpartition("/")
-        task = owners.get(prefix)
+        task = owners.get(prefix.replace(OLD_BRANCHES, BRANCHES, 1))
         why: str | None
         if task is None:
             why = _without_task(root, tips.get(name), branches)

@@ -9,7 +9,7 @@ from weft.errors import InputError
 from weft.project.project import Project
 from weft.store.runs import get_run, set_target
 from weft.store.server_operations import hosted
-from weft.workspace.names import BRANCHES, TRUNKS
+from weft.workspace.names import OLD_BRANCHES, TRUNKS
 from weft.workspace.worktree import find_checkout
 
 _HEADS = "refs/heads/"
@@ -20,7 +20,7 @@ def require_target(root: Path, branch: str, base: str) -> None:
     ref = _HEADS + branch
     if not git.is_branch_name(root, branch) or branch.startswith("refs/"):
         raise InputError(f"--into {branch}: no branch can be called that.")
-    if ref.startswith((TRUNKS, BRANCHES)):
+    if ref.startswith((TRUNKS, OLD_BRANCHES)):
         raise InputError(f"--into {branch}: branches that begin so are weft's own.")
     if place := find_checkout(root, ref):
         raise InputError(

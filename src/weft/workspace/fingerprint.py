@@ -26,7 +26,7 @@ from weft.git import GitView
 from weft.git.disk import scratch_directory
 from weft.git.git_view import view_output, write_git_directory
 from weft.git.trees import Differences, compare_to_index
-from weft.workspace.names import BRANCHES, TRUNKS
+from weft.workspace.names import BRANCHES, OLD_BRANCHES, TRUNKS
 from weft.workspace.worktree import checkout_settings
 
 _WATCHED: Final = 2_000  # untracked files whose states are compared
@@ -71,7 +71,11 @@ def fingerprint(
         files=_states(top, (*changed.modified, *changed.deleted)),
         untracked=_states(top, watched) | dict.fromkeys(changed.nested, _REPOSITORY),
         crowd=_digest("\0".join(changed.untracked)) if crowded else "",
-        refs={ref: at for ref, at in refs.items() if not ref.startswith((BRANCHES, TRUNKS))},
+        refs={
+            ref: at
+            for ref, at in refs.items()
+            if not ref.startswith((BRANCHES, OLD_BRANCHES, TRUNKS))
+        },
         settings=settings_files(repository),
         hooks=dict(_digests(sorted(_files_in(common / hooks)))),
         stat=stat,

@@ -79,7 +79,7 @@ def prepare(
         else:
             wanted = {normalise(name) for name in terms.rules.keep}
             kept = {name: digest for name, digest in kept.items() if name in wanted}
-            worktree.renew(slot, view, old, commit.tree, admin=admin, branch=branch, kept=kept)
+            worktree.renew(slot, view, old, commit.tree, admin=admin, commit=commit.id, kept=kept)
         fill_submodules(view, pool.common, commit.tree)
         record = replace(record, phase=WorkspacePhase.READY, owner=owner)
         slot.write_record(record)

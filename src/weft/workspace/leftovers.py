@@ -23,7 +23,7 @@ from weft.git.disk import delete_tree
 from weft.workspace import archive
 from weft.workspace.handout import drop_unused_branch
 from weft.workspace.locks import Lock
-from weft.workspace.names import ARCHIVE, BRANCHES
+from weft.workspace.names import ARCHIVE, BRANCHES, OLD_BRANCHES
 from weft.workspace.release import remove
 from weft.workspace.setup import tear_down
 from weft.workspace.workspace_records import (
@@ -152,7 +152,7 @@ def _idle_branches(pool: WorkspacePool, wanted: Container[str]) -> dict[str, str
 
     Branches are listed before records are read: a workspace has its record before its branch.
     """
-    branches = git.list_refs(pool.common, BRANCHES)
+    branches = git.list_refs(pool.common, BRANCHES, OLD_BRANCHES)
     staying = {record.branch for _, record in pool.registered()}
     return {
         branch: tip

@@ -12,7 +12,9 @@ import hashlib
 import re
 from typing import Final
 
-BRANCHES: Final = "refs/heads/weft-work/"
+BRANCHES: Final = "refs/weft/work/"
+OLD_BRANCHES: Final = "refs/heads/weft-work/"
+"""Branches of attempts by an earlier weft; `weft clean` removes them."""
 TRUNKS: Final = "refs/heads/weft/"
 ARCHIVE: Final = "refs/weft/archive/"
 LANDINGS: Final = "refs/weft/landing/"
@@ -20,11 +22,11 @@ MERGES: Final = "refs/weft/merges/"
 
 _LONGEST: Final = 120
 _PLAIN: Final = re.compile(rb"[a-z0-9_-]")
-_BRANCH: Final = re.compile(r"refs/heads/weft-work/([^/]+/[^/]+/[0-9]+)")
+_BRANCH: Final = re.compile(r"refs/(?:weft/work|heads/weft-work)/([^/]+/[^/]+/[0-9]+)")
 
 
 def branch_ref(run: str, task: str, attempt: int) -> str:
-    """Return the branch of an attempt: `refs/heads/weft-work/<run>/<task>/<n>`."""
+    """Return the branch of an attempt: `refs/weft/work/<run>/<task>/<n>`."""
     return f"{BRANCHES}{component(run)}/{component(task)}/{attempt}"
 
 

@@ -57,7 +57,7 @@ def make_quarantine(workspace: Workspace) -> Path:
     write_whole(directory / "objects" / "info" / "alternates", f"{common / 'objects'}\n")
     refs = check_output(common, "for-each-ref", "--format=%(objectname) %(refname)")
     write_whole(directory / "packed-refs", refs)
-    write_whole(directory / "HEAD", f"ref: {workspace.branch}\n")
+    write_whole(directory / "HEAD", f"{workspace.base}\n")
     copies = {
         workspace.entry / "index": directory / "index",
         common / "shallow": directory / "shallow",

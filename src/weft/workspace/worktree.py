@@ -106,15 +106,14 @@ def _widening(claim: str) -> str:
 
 
 def make(slot: Slot, branch: str, commit: str, holds: Sequence[int]) -> str:
-    """Make an empty worktree on a new branch; return its name among git's worktrees.
+    """Make an empty worktree at a commit, and its branch; return its name among git's worktrees.
 
     Call it while registering: git fails when several are made at once.
     """
     update_refs(slot.pool.common, [Update(ref=branch, old=None, new=commit)])
     if _has_plain_entries(slot.pool):
-        return _make_entry(slot, branch)
-    short = branch.removeprefix("refs/heads/")
-    add = ("worktree", "add", "--quiet", "--no-checkout", str(slot.tree), short)
+        return _make_entry(slot, commit)
+    add = ("worktree", "add", "--quiet", "--no-checkout", "--detach", str(slot.tree), commit)
     for last in tries():
         done = run(slot.pool.common, *add, holds=holds, repeat=False)
         if last or not has_died(done):
@@ -133,12 +132,12 @@ def _has_plain_entries(pool: WorkspacePool) -> bool:
     )
 
 
-def _make_entry(slot: Slot, branch: str) -> str:
+def _make_entry(slot: Slot, commit: str) -> str:
     """Write the files of `git worktree add --no-checkout`, without starting git."""
     entries = slot.pool.common / "worktrees"
     entries.mkdir(exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=slot.pool.trash_beside(entries / slot.tree.name)))
-    _write_entry(fresh, slot, f"ref: {branch}\n")
+    _write_entry(fresh, slot, f"{commit}\n")
     names = (f"{slot.tree.name}{number or ''}" for number in itertools.count())
     entry = next(entries / name for name in names if not os.path.lexists(entries / name))
     os.rename(fresh, entry)
@@ -168,14 +167,14 @@ def renew(
     new: str,
     *,
     admin: Path,
-    branch: str,
+    commit: str,
     kept: Mapping[str, str],
 ) -> None:
-    """Move a clean worktree from a tree to another, on an existing branch.
+    """Move a clean worktree from a tree to that of a commit.
 
     Directories in `kept` stay while the lock files beside them are unchanged.
     """
-    _write_head(slot, admin, branch)
+    _detach(slot, admin, commit)
     (slot.directory / "index.lock").unlink(missing_ok=True)
     if old != new:
         try:
@@ -187,11 +186,13 @@ def renew(
     _hand_over_index(slot, admin)
 
 
-def _write_head(slot: Slot, admin: Path, branch: str) -> None:
+def _detach(slot: Slot, admin: Path, commit: str) -> None:
+    """Set HEAD to a commit: no branch is checked out in a workspace."""
     if _has_plain_entries(slot.pool):  # writes the file as git would, without starting it
-        write_whole(admin / "HEAD", f"ref: {branch}\n")
+        write_whole(admin / "HEAD", f"{commit}\n")
     else:
-        check_output(slot.tree, "symbolic-ref", "HEAD", branch, variables={"GIT_DIR": str(admin)})
+        detach = ("update-ref", "--no-deref", "HEAD", commit)
+        check_output(slot.tree, *detach, variables={"GIT_DIR": str(admin)})
 
 
 def reset(
@@ -246,12 +247,7 @@ def _reset_admin(slot: Slot, admin: Path, commit: str) -> None:
     if link.is_dir() or link.is_symlink():
         discard(slot.pool, link)
     write_whole(link, f"gitdir: {admin}\n")
-    # Detached: git refuses to check out a branch that another worktree has.
-    if _has_plain_entries(slot.pool):
-        write_whole(admin / "HEAD", f"{commit}\n")
-    else:
-        detach = ("update-ref", "--no-deref", "HEAD", commit)
-        check_output(slot.tree, *detach, variables={"GIT_DIR": str(admin)})
+    _detach(slot, admin, commit)
     if (admin / "logs").exists():
         discard(slot.pool, admin / "logs")
 
