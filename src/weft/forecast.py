@@ -246,10 +246,11 @@ class _Simulation:
         self._held: Index[int] = Index()
         self._aside: dict[int, list[int]] = {}  # waiting jobs, by the job they wait for
         self._wanted = _Wanted(work)
-        self._too_wide: set[int] = set()  # members of gangs that need more slots than are free
         self._ready: dict[tuple[Class, Priority], list[tuple[float, int]]] = {}
         self._running: list[tuple[float, int]] = []
         self._gangs = _gangs(work, slots)
+        # A job does not queue behind a gang: the gang may queue behind that job, for another file.
+        self._in_gangs = {node for members in self._gangs.values() for node in members}
         self._gang_ready: dict[str, set[int]] = {}
         self._stints: list[Stint] = []
 
@@ -295,7 +296,6 @@ class _Simulation:
     def _admit(self) -> None:
         """Start the jobs that can start, best first; each class and priority has its heap."""
         skipped: list[int] = []  # the first member of each gang that needs more slots than are free
-        self._too_wide.clear()
         while self._free:
             heaps = [heap for heap in self._ready.values() if heap]
             if not heaps:
@@ -305,26 +305,18 @@ class _Simulation:
             members = self._gangs.get(self._work.jobs[node].gang or "", [node])
             # Wait for the nearest earlier job, not for the holder of the file: otherwise the end of
             # each job would wake every job that waits for the file.
-            first = self._wanted.find_before(members, self._now, self._tuning, self._too_wide)
+            first = self._wanted.find_before(members, self._now, self._tuning, self._in_gangs)
             if first is None:
                 first = self._in_the_way(members)
             if first is not None:
                 self._aside.setdefault(first, []).append(node)
             elif len(members) > len(self._free):
                 skipped.append(node)
-                self._let_pass(members)
             else:
                 for member in members:
                     self._start(member)
         for node in skipped:
             self._push(node)
-
-    def _let_pass(self, members: Sequence[int]) -> None:
-        """Look again at the jobs that waited for a gang which now waits for slots."""
-        self._too_wide.update(members)
-        for member in members:
-            for follower in self._aside.pop(member, ()):
-                self._push(follower)
 
     def _rank(self, node: int) -> Rank:
         job = self._work.jobs[node]
