@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from shutil import get_terminal_size
 from typing import Any, Final, TypeVar
 
 import click
@@ -62,6 +61,8 @@ _LEAST: Final = 8  # columns that a shortened cell keeps
 
 def table_width() -> int:
     """Return the columns of the terminal; without one, those that every terminal has."""
+    from shutil import get_terminal_size  # late: 2 ms for its compressors
+
     return max(WIDTH, get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
 
 
