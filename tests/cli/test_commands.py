@@ -218,7 +218,7 @@ def test_without_a_command_the_help_is_shown(repository: Path) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "command"),
-    [("verify", "weft verify"), ("token create", "weft token create"), ("send x", "weft send")],
+    [("why", "weft why"), ("token create", "weft token create"), ("send x", "weft send")],
 )
 def test_what_is_missing_is_named_with_where_to_look(
     tmp_path: Path, typed: str, command: str
