@@ -15,6 +15,9 @@ DOCUMENTS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.gl
 REPEATED: dict[str, str] = {}
 """Class names that may be defined more than once, each with its reason."""
 
+REPEATED_MODULES = {"tasks": "cli/tasks.py is named after its command, `weft tasks`"}
+"""Module names that may be used more than once, each with its reason."""
+
 MOST_PRONOUNS = 0.5  # in 100 words of docstrings
 MOST_WORDS = 1000  # of ARCHITECTURE.md, a page
 
@@ -23,6 +26,16 @@ def test_a_class_name_is_defined_once() -> None:
     repeated = {name: places for name, places in shape.class_names().items() if len(places) > 1}
     assert {name: places for name, places in repeated.items() if name not in REPEATED} == {}
     assert REPEATED.keys() <= repeated.keys()
+
+
+def test_a_module_name_is_used_once() -> None:
+    repeated = {name for name, count in shape.module_names().items() if count > 1}
+    assert repeated == REPEATED_MODULES.keys()
+
+
+def test_local_variables_are_nouns() -> None:
+    vague = {str(path.relative_to(ROOT)): shape.vague_locals(path) for path in shape.files()}
+    assert {path: count for path, count in vague.items() if count} == {}
 
 
 def test_no_docstring_begins_with_a_wh_word() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from gate.gate_run import NOBODY_BROKEN, Stage, candidate, drive, run_git, task
 from weft.cli.land import check_merged
 from weft.config import Config
-from weft.gate.land import (
+from weft.gate.run_landing import (
     LandContext,
     LandOutcome,
     choose_branch,

@@ -10,9 +10,9 @@ from gate.gate_run import Stage, candidate, drive, run_git
 from gate.land_stage import commit_on_main, finish_run, land, land_context
 from weft.errors import Refused
 from weft.gate.branch_landing import MoveKind
-from weft.gate.land import LandOutcome
 from weft.gate.proof import verify
 from weft.gate.repair import add_repair_task
+from weft.gate.run_landing import LandOutcome
 from weft.model import BranchMerge, Task
 from weft.store.runs import end_finished, get_run
 from weft.store.tasks import get_task

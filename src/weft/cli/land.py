@@ -17,7 +17,8 @@ from weft.gate.branch_landing import Move, MoveKind, UnmergeableRun
 from weft.gate.check_pool import CheckJob
 from weft.gate.check_run import CheckResult, find_telling_line
 from weft.gate.conflicts import describe
-from weft.gate.land import (
+from weft.gate.repair import add_repair_task
+from weft.gate.run_landing import (
     LandContext,
     LandOutcome,
     choose_branch,
@@ -28,7 +29,6 @@ from weft.gate.land import (
     land_run,
     list_unlanded,
 )
-from weft.gate.repair import add_repair_task
 from weft.model import BranchLanding, Task
 from weft.project.project import Project, get_project
 from weft.project.site import Site

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from weft.cli.output import json_option, print_json, say
 from weft.cli.task_arguments import run_argument
 from weft.forge.publication import Publication, PublishKind, publish_run
-from weft.gate.land import choose_branch, choose_run
+from weft.gate.run_landing import choose_branch, choose_run
 from weft.project.project import get_local_project
 from weft.project.warning_log import show_warnings
 

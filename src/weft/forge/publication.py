@@ -145,8 +145,8 @@ def _propose(publisher: _Publisher, tool: ForgeTool) -> Publication:
         return publisher.publication(PublishKind.MERGED, last)
     publisher.push()
     publisher.call(tool.create(new))
-    found = [request for request in _list_requests(publisher, tool) if request.state == "open"]
-    return publisher.publication(PublishKind.OPENED, found[0] if found else None)
+    requests = [request for request in _list_requests(publisher, tool) if request.state == "open"]
+    return publisher.publication(PublishKind.OPENED, requests[0] if requests else None)
 
 
 def _list_requests(publisher: _Publisher, tool: ForgeTool) -> list[PullRequest]:

@@ -19,11 +19,11 @@ from msgspec import Struct
 
 from weft import git
 from weft.errors import InputError, Refused, WeftError
+from weft.gate.branch_checkout import find_own_checkout, follow, require_clean
 from weft.gate.commits import LandingCommit, commit_chain, tree_of
 from weft.gate.conflicts import FileConflict
 from weft.gate.merge import MergeCandidate, MergeStep, merge
 from weft.gate.trunk import CrashPoint, keep
-from weft.gate.user_checkout import find_own_checkout, follow, require_clean
 from weft.git import RefMoved, Update
 from weft.git.object_store import ObjectStore
 from weft.model import BranchLanding, Run, State, Task, TaskKind

@@ -287,13 +287,15 @@ class GateHolder:
             or is_base_proved(view.rows, failure)
         ):
             return ""
-        others = [verdict for verdict in view.rows.verdicts if not verdict.passed and verdict.tree]
+        failures = [
+            verdict for verdict in view.rows.verdicts if not verdict.passed and verdict.tree
+        ]
         failed = self._failed_check(rejection.entry, failure, view)
         return explain_doubt(
             failed,
             (
                 self._failed_check(verdict.combination[-1], verdict, view)
-                for verdict in others
+                for verdict in failures
                 if verdict.combination and verdict.combination[-1] != rejection.entry
             ),
         )

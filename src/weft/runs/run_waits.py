@@ -63,7 +63,9 @@ def _begins_wait(event: Event) -> bool:
 
 
 def _next_start(task: int, after: float, attempts: Sequence[Attempt], now: float) -> float:
-    starts = [one.started for one in attempts if one.task == task and one.started >= after]
+    starts = [
+        attempt.started for attempt in attempts if attempt.task == task and attempt.started >= after
+    ]
     return min(starts, default=now)
 
 
@@ -81,7 +83,7 @@ def _questions(
 
 def _breaks(attempts: Sequence[Attempt], parked: Sequence[Span]) -> Iterable[Span]:
     """Yield the long times without an attempt, unless a task was parked: nobody was at work."""
-    spans = sorted([(one.started, one.ended) for one in attempts if one.ended is not None])
+    spans = sorted([(span.started, span.ended) for span in attempts if span.ended is not None])
     reached = spans[0][1] if spans else 0.0
     for start, end in spans:
         if start - reached > _BREAK and not any(a < start and b > reached for a, b in parked):

@@ -201,8 +201,8 @@ def record_conflict(
     tx: Transaction, fence: int, run: str, conflict: MergeConflict, *, now: float
 ) -> None:
     require_holder(tx, fence, run)
-    others, report = encode(conflict.after), tx.redact(conflict.report)
-    tx.run("add_conflict", conflict, run=run, others=others, report=report, at=now)
+    rivals, report = encode(conflict.after), tx.redact(conflict.report)
+    tx.run("add_conflict", conflict, run=run, others=rivals, report=report, at=now)
 
 
 @writes

@@ -73,7 +73,8 @@ def _need_wait(tx: Transaction, need: Row, row: Row) -> Wait:
         text = f"waiting for {_label(need, row)}, which is {_state(need)}"
         return _wait("need", str(need["id"]), text)
     names = [
-        f"{_label(one, row)} ({_state(one)})" for one in tx.all("unmet_needs", task=need["id"])
+        f"{_label(unmet, row)} ({_state(unmet)})"
+        for unmet in tx.all("unmet_needs", task=need["id"])
     ]
     phase = listed(names, 3) or "its last task"
     return _wait("need", str(need["id"]), f"waiting for the end of an earlier phase: {phase}")
@@ -134,10 +135,10 @@ def _before_admission(
     return waits
 
 
-def _label(other: Row, row: Row) -> str:
+def _label(task: Row, row: Row) -> str:
     """Name another task for the people who ask about this row's task."""
-    label = task_label(other["id"], other["run"], other["name"], within=row["run"])
-    return label if other["run"] is not None else f"task {label}"
+    label = task_label(task["id"], task["run"], task["name"], within=row["run"])
+    return label if task["run"] is not None else f"task {label}"
 
 
 def _state(row: Row) -> str:

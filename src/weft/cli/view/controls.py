@@ -95,7 +95,7 @@ class Controls:
             return
         task = self.find_chosen(tasks)
         if task is not None:
-            place = [one.id for one in tasks].index(task.id)
+            place = [shown.id for shown in tasks].index(task.id)
             self._chosen = tasks[max(0, min(len(tasks) - 1, place + step))].id
 
     def _steer(self, operation: control.TaskOperation, task: Task) -> None:

@@ -28,13 +28,13 @@ class FailedCheck(Struct, frozen=True, kw_only=True):
     unable: bool  # a program of the check was missing or not executable
 
 
-def explain_doubt(failed: FailedCheck, others: Iterable[FailedCheck]) -> str:
+def explain_doubt(failed: FailedCheck, failures: Iterable[FailedCheck]) -> str:
     """Return the reason to doubt the base after a failure; "" if the tasks may be to blame."""
     if failed.unable:
         return UNABLE
     mine = _sign(failed.output)
-    alike = (other for other in others if mine and _sign(other.output) == mine)
-    if any(other.entry != failed.entry and not _share(failed, other) for other in alike):
+    alike = (check for check in failures if mine and _sign(check.output) == mine)
+    if any(check.entry != failed.entry and not _share(failed, check) for check in alike):
         return "two tasks that share no file fail in the same way"
     return ""
 
@@ -45,5 +45,5 @@ def _sign(output: str) -> str:
     return sign_failure("check", "\n".join(lines[-_LINES:-1])) if len(lines) > 1 else ""
 
 
-def _share(one: FailedCheck, other: FailedCheck) -> bool:
-    return any(conflicts(a, b) for a in one.files for b in other.files)
+def _share(left: FailedCheck, right: FailedCheck) -> bool:
+    return any(conflicts(a, b) for a in left.files for b in right.files)

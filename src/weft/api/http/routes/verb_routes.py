@@ -50,7 +50,7 @@ router = APIRouter(include_in_schema=False)
 _LONGEST_WAIT: Final = 30.0  # seconds
 _SECRET: Final = ("tokens.", "replies.")  # verbs for admins only, whose answers are not stored
 MODULES: Final = (
-    "weft.gate.land",
+    "weft.gate.run_landing",
     "weft.gate.proof",
     "weft.project.agent_list",
     "weft.maintenance.agent_trial",
