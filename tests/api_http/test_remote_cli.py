@@ -57,6 +57,7 @@ LOOKS = {
     "report": ("report", "RUN", "--json"),
     "runs": ("runs", "--json"),
     "token": ("token", "list", "--json"),
+    "tasks": ("tasks", "RUN", "--json"),
     "verify": ("verify", "RUN", "--json"),
     "watch": ("watch", "RUN"),
     "why": ("why", "1", "--json"),
@@ -75,7 +76,7 @@ STEERING = (
     ("cancel", "{run}"),
 )
 ELSEWHERE = {
-    *("do", "drain", "init", "land", "mcp", "publish", "run", "serve", "worker"),
+    *("do", "drain", "init", "land", "mcp", "open", "publish", "run", "serve", "worker"),
     *("completion", "demo", "help", "schema"),
 }
 """Commands that have tests of their own, below or in tests/mcp, and those that ask no server."""
