@@ -119,7 +119,10 @@ def test_who_looks_sees_the_same_over_a_server(remote: Served) -> None:
     for arguments in LOOKS.values():
         asked = [run if one == "RUN" else one for one in arguments]
         here, there = remote.here(*asked), remote.weft(*asked)
-        assert _told(here) == _told(there), arguments
+        code, out, errors = _told(here)
+        # A client cannot know which branches of the server's checkout have a run.
+        expected = (code, out.replace('"merged": false', '"merged": null'), errors)
+        assert _told(there) == expected, arguments
         assert here.returncode == 0, arguments
         assert here.stdout, arguments
 
