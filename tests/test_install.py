@@ -78,3 +78,17 @@ def test_each_module_of_an_extra_is_a_dependency_of_that_extra() -> None:
 
 def test_the_name_is_not_that_of_another_package_with_a_module_weft() -> None:
     assert PROJECT["name"] not in ("weft", "weft-server")
+
+
+def test_doctor_reports_another_package_with_a_module_weft(tmp_path: Path) -> None:
+    record = tmp_path / "site" / "weft_server-0.1.1.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: weft-server\nVersion: 0.1.1\n")
+    (record / "top_level.txt").write_text("weft\n")
+    command = (sys.executable, "-m", "weft", "doctor", "--json")
+    done = call(*command, directory=tmp_path, PYTHONPATH=str(tmp_path / "site"))
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert not checks["install"]["ok"]
+    assert "weft-server is installed in the same environment" in checks["install"]["text"]
+    alone = call(*command, directory=tmp_path)
+    assert "install" not in {check["name"] for check in json.loads(alone.stdout)["checks"]}

@@ -96,8 +96,9 @@ def _programs() -> Iterator[Finding]:
 
 def _installation() -> Iterator[Finding]:
     """Report another package that installed a module `weft` into the same environment."""
-    owners = {name for name in metadata.packages_distributions().get("weft", []) if name != OWN}
-    if owners - {"weft"}:  # the name of weft itself before it was renamed
+    own = {OWN, "weft"}  # the second is its name before it was renamed
+    owners = {*metadata.packages_distributions().get("weft", [])} - own
+    if owners:
         yield Finding(
             name="install",
             good=False,
