@@ -65,6 +65,11 @@ def state_word(
     return STATE_WORDS.get(state, state)
 
 
+def state_clause(word: str) -> str:
+    """Return the words of a state as a verb: `is working`, `needs you`."""
+    return word if word == STATE_WORDS[State.BLOCKED] else f"is {word}"
+
+
 def entry_word(state: str) -> str:
     """Return the word for the state of an entry at the gate."""
     return _ENTRY_WORDS.get(state, state)
@@ -72,6 +77,10 @@ def entry_word(state: str) -> str:
 
 def task_state(task: Task) -> str:
     return state_word(task.state, stage=task.stage, agent=task.agent, until=task.until)
+
+
+def task_clause(task: Task) -> str:
+    return state_clause(task_state(task))
 
 
 def count_states(counts: Mapping[str, int]) -> str:

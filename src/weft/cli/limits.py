@@ -64,6 +64,8 @@ def find_source(limit: Limit, config: Config) -> str:
         if not limit.owner.startswith("run:"):
             return limit.owner
         name = template_of(limit.resource)
+        if limit.resource.startswith("gate:"):
+            return "one gate for each run"
         if is_consumable(limit.resource):
             return f"--budget of {limit.owner.removeprefix('run:')}, or weft limits set"
     stated = config.stated.get(name)

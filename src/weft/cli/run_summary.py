@@ -13,8 +13,8 @@ from weft.runs.progress import RunProgress
 from weft.runs.run_figures import RunFigures
 from weft.words import progress_text, task_state
 
-_WIDTH: Final = 60  # of bars
-_CHART: Final = 96  # columns of the chart
+_WIDTH: Final = 36  # of bars
+_CHART: Final = 76  # columns of the chart
 _MOST: Final = 40  # tasks that get a row each; of more, the slots do
 _NAME: Final = 24
 _CHANGES: Final = 10  # changes of the user's files that are listed
@@ -101,7 +101,9 @@ def _bars(figures: RunFigures) -> list[str]:
         return f"  {name:<10} {drawn} {duration(seconds)}{remark}"
 
     against = f", {figures.makespan / best:.2f} × at best" if best else ""
-    paused = f", without {duration(figures.waited)} of waiting for you" if figures.waited else ""
+    paused = (
+        f", without {duration(figures.waited)} of waiting for you" if figures.waited >= 1 else ""
+    )
     lines = [bar("took", figures.makespan, "█", against + paused)]
     if best:
         lines.append(bar("at best", best, "▒", f" ({figures.bound_by})"))

@@ -18,7 +18,7 @@ from weft.store.leases import list_open
 from weft.store.messages import retry_with_note
 from weft.store.overview import read_prospects
 from weft.store.tasks import get_task
-from weft.words import full_label, task_label, task_state
+from weft.words import full_label, task_clause, task_label, task_state
 
 _GONE_ON: Final = frozenset({State.WAITING, State.READY, State.RUNNING, State.GATING})
 
@@ -47,7 +47,7 @@ def retry(
     changed = retry_with_note(store, task.id, note, stage=stage, now=now)
     if not changed and (note or stage):
         raise Refused(
-            f"{describe_task(task)} is {task_state(task)}: only a task that has ended or needs you "
+            f"{describe_task(task)} {task_clause(task)}: only a task that has ended or needs you "
             f"is retried. `weft send {full_label(task)} TEXT` reaches a running agent."
         )
     return _done(store, task, changed, "is reopened")
@@ -66,7 +66,7 @@ def approve(store: Store, name: str, *, now: float) -> ControlResult:
     changed = tasks.approve(store, task.id, now=now)
     if not changed and task.state is not State.DONE:
         cure = f"`weft retry {full_label(task)}` reopens it"
-        raise Refused(f"{describe_task(task)} is {task_state(task)} already; {cure}.")
+        raise Refused(f"{describe_task(task)} {task_clause(task)} already; {cure}.")
     return _done(store, task, changed, "is approved; the tasks that need it go on")
 
 
@@ -87,7 +87,7 @@ def cancel(store: Store, name: str, *, now: float) -> ControlResult:
     changed = tasks.cancel(store, target.id, now=now)
     if not changed and target.state is not State.CANCELLED:
         raise Refused(
-            f"{describe_task(target)} is {task_state(target)} already and cannot be cancelled."
+            f"{describe_task(target)} {task_clause(target)} already and cannot be cancelled."
         )
     runs_on = " Its agent is being stopped." if changed and target.state is State.RUNNING else ""
     done = _done(store, target, changed, "is cancelled")
@@ -128,7 +128,7 @@ def pause(store: Store, name: str, *, now: float) -> ControlResult:
         return _of_run(store, target, text, paused, changed=bool(paused))
     changed = tasks.pause(store, target.id, now=now)
     if not changed and target.state is not State.PAUSED:
-        raise Refused(f"{describe_task(target)} is {task_state(target)} and cannot be paused.")
+        raise Refused(f"{describe_task(target)} {task_clause(target)} and cannot be paused.")
     runs_on = (
         "; its agent goes on to its end, no other starts" if target.state is State.RUNNING else ""
     )
@@ -146,7 +146,7 @@ def resume(store: Store, name: str, *, now: float) -> ControlResult:
             if target.state is not State.DONE
             else ""
         )
-        raise Refused(f"{describe_task(target)} is {task_state(target)}, not paused{cure}.")
+        raise Refused(f"{describe_task(target)} {task_clause(target)}, not paused{cure}.")
     return _done(store, target, changed, "goes on")
 
 
@@ -216,7 +216,7 @@ def _done(store: Store, before: Task, changed: bool, text: str) -> ControlResult
     name, state = describe_task(after), after.state
     now = "" if state in (State.CANCELLED, State.SKIPPED) else f" (now {task_state(after)})"
     return ControlResult(
-        text=f"{name} {text}{now}." if changed else f"{name} is {task_state(after)} already.",
+        text=f"{name} {text}{now}." if changed else f"{name} {task_clause(after)} already.",
         changed=changed,
         task=after.id,
         run=after.run,

@@ -17,7 +17,7 @@ from weft.store import Store
 from weft.store.server_operations import hosted
 from weft.store.summaries import milestones
 from weft.store.tasks import list_attempts
-from weft.words import full_label, task_state
+from weft.words import full_label, task_clause
 
 
 class TaskDiff(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ def _find(root: Path, store: Store, name: str) -> TaskDiff:
     for attempt in reversed(list_attempts(store, task.id)):
         if attempt.candidate and attempt.base:
             return _difference(root, task, attempt.number, attempt.base, attempt.candidate)
-    raise Refused(f"{describe_task(task)} is {task_state(task)} and has left no commit yet.")
+    raise Refused(f"{describe_task(task)} {task_clause(task)} and has left no commit yet.")
 
 
 def _difference(root: Path, task: Task, attempt: int | None, base: str, commit: str) -> TaskDiff:

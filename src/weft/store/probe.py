@@ -10,7 +10,7 @@ from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, rank
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.store import reads
 from weft.store.tasks import get_row
-from weft.words import state_word, task_label
+from weft.words import state_clause, state_word, task_label
 
 
 @reads
@@ -60,7 +60,7 @@ def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
             _wait(
                 "gang",
                 str(member["id"]),
-                f"waiting to start with {_label(member, row)}, which is {_state(member)}",
+                f"waiting to start with {_label(member, row)}, which {_state_clause(member)}",
             )
             for member in members
             if member["state"] != State.READY
@@ -70,7 +70,7 @@ def _before_ready(tx: Transaction, row: Row) -> list[Wait]:
 
 def _need_wait(tx: Transaction, need: Row, row: Row) -> Wait:
     if row_records.request(need).kind is not TaskKind.BARRIER:
-        text = f"waiting for {_label(need, row)}, which is {_state(need)}"
+        text = f"waiting for {_label(need, row)}, which {_state_clause(need)}"
         return _wait("need", str(need["id"]), text)
     names = [
         f"{_label(unmet, row)} ({_state(unmet)})"
@@ -139,6 +139,10 @@ def _label(task: Row, row: Row) -> str:
     """Name another task for the people who ask about this row's task."""
     label = task_label(task["id"], task["run"], task["name"], within=row["run"])
     return label if task["run"] is not None else f"task {label}"
+
+
+def _state_clause(row: Row) -> str:
+    return state_clause(_state(row))
 
 
 def _state(row: Row) -> str:
