@@ -68,7 +68,7 @@ def test_a_token_names_the_agents_it_sends_work_to(tmp_path: Path, store: Store,
     rows = {line.split()[1]: line for line in shown.splitlines()[1:]}
     assert "open ones" in rows["usual"]
     assert "implement review try" in rows["named"]
-    assert "all (made before tokens named agents)" in rows["older"]
+    assert "all (older token)" in rows["older"]
     assert "made before" not in rows["boss"] + rows["all"]
     for wrong, said in (
         (["--agents", "no/name"], "no/name"),

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from gate.gate_run import RUN, WORKER, Stage, gate_site, marked_processes
 from gate.test_gate_scenarios import Hasty
-from wait_until import PATIENCE
+from wait_until import PATIENCE, wait_until
 from weft.gate.check_pool import CheckJob, CheckPool, RunningCheck, UnreleasedLeases
 from weft.gate.check_run import CheckResult, end_orphaned_check
 from weft.gate.policy.gate_records import Check
@@ -245,4 +245,4 @@ def test_a_weakened_pool_is_caught(project: PoolProject, kind: type[CheckPool], 
     with pytest.raises(AssertionError):
         project.judge(kind, APART, end)
     for fence in project.fences.values():
-        assert end_orphaned_check(project.site, RUN, fence) is not None
+        wait_until(lambda: end_orphaned_check(project.site, RUN, fence))  # noqa: B023 - at once

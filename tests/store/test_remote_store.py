@@ -27,7 +27,7 @@ from weft.store.tasks import cancel
 
 SECRET = "weft_0123_secret"
 GOOD = b'{"result": {"runs": {}, "waiting": [], "gates": {}, "tasks": [], "stopped": {}, '
-GOOD += b'"drained": null}}'
+GOOD += b'"drained": null, "ended": {}, "landed": {}}}'
 
 
 @contextmanager

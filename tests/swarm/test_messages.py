@@ -179,7 +179,7 @@ def test_messages_are_bounded_and_not_for_the_dead(store: Store) -> None:
             inbox.send_message(small, OWNER, "hey", now=3, **where)
         assert snapshot(store.url) == before
     cancel(store, sent.task, now=4)
-    with pytest.raises(AlreadyEnded, match="nobody would read this"):
+    with pytest.raises(AlreadyEnded, match="no agent would read the message"):
         inbox.send_message(store, OWNER, "hey", task=sent.task, now=5)
     for odd in ("  ", "x" * 100_001):
         with pytest.raises(InputError):

@@ -144,7 +144,7 @@ def _agents(token: Token) -> str:
     if not token.scopes & {"work", "admin"}:
         return "none"
     if token.agents is None and "admin" not in token.scopes:
-        return "all (made before tokens named agents)"
+        return "all (older token)"
     if token.agents is None or EVERY_AGENT in token.agents:
         return "all"
     return " ".join(sorted(token.agents)) or "open ones"
