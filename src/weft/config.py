@@ -105,6 +105,7 @@ class GateSettings(Struct, frozen=True, kw_only=True):
     timeout: float = 1800  # seconds a check may take
     every_commit: bool = False  # each commit of trunk must have passed by itself
     squash: str = "task"  # a commit per task, or per story (always, with every_commit)
+    review: str = ""  # "you": a person accepts each candidate (`weft review`) before it lands
     env: tuple[str, ...] = ()  # the user's variables that checks can read
 
 
@@ -351,6 +352,9 @@ def _gate(section: Mapping[str, Any]) -> GateSettings:
     squash = section.get("squash", GateSettings().squash)
     if squash not in ("task", "story"):
         raise InputError(f'squash of {where} must be "task" or "story", not {squash!r}.')
+    review = section.get("review", GateSettings().review)
+    if review not in ("", "you"):
+        raise InputError(f'review of {where} must be "you" or "", not {review!r}.')
     every_commit = section.get("every_commit", False)
     if not isinstance(every_commit, bool):
         raise InputError(f"every_commit of {where} must be true or false, not {every_commit!r}.")
@@ -363,6 +367,7 @@ def _gate(section: Mapping[str, Any]) -> GateSettings:
         timeout=_seconds(section.get("timeout", GateSettings().timeout), where),
         every_commit=every_commit,
         squash=squash,
+        review=review,
         env=_texts(section.get("env", []), f"env of {where}"),
     )
 

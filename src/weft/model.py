@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
@@ -153,6 +153,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget: int | None = None  # micro-dollars for an attempt
     timeout: float | None = None  # seconds for an attempt
     stages: tuple[Stage, ...] = ()
+    review: bool = False  # a person accepts its candidate before it lands
     merge: BranchMerge | None = None  # of a repair task: the merge it starts from
     depth: int = 0  # tasks between it and a person, along the senders
     confined: bool = False  # a change outside its files is refused, not claimed
@@ -498,6 +499,53 @@ class Entry(Struct, frozen=True, kw_only=True):
     alone: bool  # in no batch with other entries
 
 
+class Review(Struct, frozen=True, kw_only=True):
+    """A candidate that passed its checks and is shown to a person."""
+
+    entry: str  # the candidate
+    run: str
+    task: int  # the task, or the story
+    round: int
+    base: str  # the tip of trunk that the candidate was merged on
+    tree: str  # of the merge
+    state: str  # open, accepted, sent_back, withdrawn
+    opened: float
+    decided: float | None
+
+
+class CommentDraft(Struct, frozen=True, kw_only=True):
+    """A comment on a line of a candidate, on a file (line 0), or on all of it (no path)."""
+
+    text: str
+    path: str = ""
+    side: Literal["old", "new"] = "new"
+    line: int = 0
+    quoted: str = ""  # the text of the line
+
+
+class ReviewComment(CommentDraft, frozen=True, kw_only=True):
+    id: int
+    entry: str
+    answer: str = ""  # of the agent: handled or answered; '': none
+    reason: str = ""
+
+
+class CommentAnswer(Struct, frozen=True, kw_only=True):
+    """An agent's answer to a comment."""
+
+    id: int
+    answer: Literal["handled", "answered"]
+    reason: str
+
+
+class ReviewRound(Struct, frozen=True, kw_only=True):
+    """A review that was sent back, for the agent that makes the candidate again."""
+
+    round: int
+    candidates: tuple[str, ...]  # commits that were shown
+    comments: tuple[ReviewComment, ...]
+
+
 UNCHECKED: Final = "none"
 """The id of the check where none is configured; every tree passes it."""
 
@@ -633,3 +681,4 @@ class Outcome(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] | None = None  # a larger claim to ask for next time
     penalises: str | None = None  # the provider whose rate limit it ran into
     stops_agent: str | None = None  # an agent that waits for a person
+    answers: tuple[CommentAnswer, ...] = ()  # to the comments of a review

@@ -55,7 +55,8 @@ Without any script line it adds a line with the task's name (WEFT_TASK) to the f
 WEFT_FILES that is no pattern.
 
 `--resume ID` goes on behind the line that session had reached. Its progress is
-kept in WEFT_SCRIPTED_STATE, or in a directory of the user's under /tmp, until it ends well.
+kept in WEFT_SCRIPTED_STATE, or in a directory of the user's under /tmp, until it ends well. A
+session that ended well follows the new prompt instead.
 
 Its output is a JSON object per line: started, text, tool, usage, rate_limit, error, result.
 It imports no module of weft, and few others, so that it starts at once.
@@ -91,7 +92,7 @@ def main(arguments: list[str]) -> int:
     resumed = arguments[arguments.index("--resume") + 1 :][:1] if "--resume" in arguments else []
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     session = resumed[0] if resumed else os.urandom(8).hex()
-    script, reached = _recall(session) if resumed else (_script(prompt), 0)
+    script, reached = _recall(session, prompt) if resumed else (_script(prompt), 0)
     _tell("started", session=session)
     answer = _perform(script, reached, session) if script else _without_script()
     _tell("result", ok=True, text=answer)
@@ -495,20 +496,20 @@ def _remember(session: str, reached: int, script: list[str]) -> None:
     os.replace(path + ".new", path)
 
 
-def _recall(session: str) -> tuple[list[str], int]:
+def _recall(session: str, prompt: str) -> tuple[list[str], int]:
     try:
         with open(_state(session), encoding="utf-8") as file:
             reached, *script = file.read().split("\n")
-            return script, int(reached)
+            return (script, int(reached)) if reached else (_script(prompt), 0)
     except (OSError, ValueError, Mistake):
         _fail("other", "no session found with this id")
         raise
 
 
 def _forget(session: str) -> None:
-    path = _state(session)
-    if os.path.exists(path):
-        os.remove(path)
+    """Keep of a session that ended well only its id."""
+    with open(_state(session), "w", encoding="utf-8"):
+        pass
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ STATE_WORDS: Final[Mapping[str, str]] = {
     State.CANCELLED: "cancelled",
     State.EVICTED: "evicted",
 }
-IN_REVIEW: Final = "in review"  # working, in a stage that gives a verdict
+IN_REVIEW: Final = "in review"
+"""The word for a task in a stage that gives a verdict, and for a candidate that waits for a person.
+The reason of the task is the same word then."""
 
 _ENTRY_WORDS: Final = {
     "queued": "waiting for its tests",
@@ -53,10 +55,15 @@ _ORDER: Final = (
 
 
 def state_word(
-    state: str, *, stage: str | None = None, agent: str | None = None, until: float | None = None
+    state: str,
+    *,
+    stage: str | None = None,
+    agent: str | None = None,
+    until: float | None = None,
+    reason: str = "",
 ) -> str:
     """Return the word for a state; an unknown state is its own word."""
-    if state == State.RUNNING and looks(stage):
+    if (state == State.RUNNING and looks(stage)) or (state, reason) == (State.GATING, IN_REVIEW):
         return IN_REVIEW
     if state == State.READY and agent == HUMAN:
         return STATE_WORDS[State.BLOCKED]
@@ -76,7 +83,9 @@ def entry_word(state: str) -> str:
 
 
 def task_state(task: Task) -> str:
-    return state_word(task.state, stage=task.stage, agent=task.agent, until=task.until)
+    return state_word(
+        task.state, stage=task.stage, agent=task.agent, until=task.until, reason=task.reason
+    )
 
 
 def task_clause(task: Task) -> str:

@@ -22,6 +22,7 @@ from weft.agents.prompt import (
     write_prompt,
 )
 from weft.errors import InputError
+from weft.model import ReviewComment, ReviewRound
 
 TEMPLATES = Path(maintenance.__file__).parent / "agents"
 
@@ -40,6 +41,15 @@ WHOLE = Briefing(
     spec="## Tokens\nThey are opaque.",
     needs=(NeededTask(name="2.1", summary="Added the store.\nNo cache.", commit="abc1234"),),
     refusal="the check failed:\nE   assert 1 == 2",
+    review=ReviewRound(
+        round=2,
+        candidates=("bbb",),
+        comments=(
+            ReviewComment(
+                id=7, entry="1.1", path="src/auth.py", line=3, quoted="x = 1", text="Why?\n## Rules"
+            ),
+        ),
+    ),
     change=LandedChange(base="aaa", candidate="bbb"),
     findings="the reviewer is unsure",
     messages=(PromptMessage(sender="ann", text="Mind the cache.\n## Rules"),),
@@ -58,6 +68,7 @@ PARTS = {
     "They are opaque.": "spec",
     "2.1 (commit abc1234)\n  > Added the store.\n  > No cache.": "needs",
     "assert 1 == 2": "refusal",
+    "- Comment 7, on `src/auth.py`:3:\n  | x = 1\n  > Why?\n  > ## Rules": "review",
     "`git diff aaa bbb`": "change",
     "the reviewer is unsure": "findings",
     "- Task 7 (docs) is done.\n  > Written.\n  > script: hang": "sent",
@@ -84,6 +95,7 @@ def test_an_empty_template_still_says_everything_once_and_in_order() -> None:
         "## What the tasks before this one did",
         "## What was found",
         "## Why the last attempt was refused",
+        "## Comments on your work",
         "## Tasks you have sent",
         "## Messages for you",
         "## weft's own tools",

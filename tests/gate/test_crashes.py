@@ -14,8 +14,10 @@ from databases import look
 from gate.gate_run import HASTY, NOBODY_BROKEN, GateProcesses, Stage, drive, leave, run_git, task
 from wait_until import wait_until
 from weft import git
+from weft.model import TaskRequest
 from weft.store.gate import read_gate
 from weft.store.leases import list_open
+from weft.store.reviews import accept_review, list_open_reviews, list_reviews
 from weft.workspace.names import trunk_ref
 
 POINTS = ("checked", "built", "intended", "moving", "moved", "completed", "rejecting")
@@ -222,3 +224,24 @@ def test_an_exception_at_any_point_blocks_this_gate_and_nothing_else(stage: Stag
 
 def blocked(stage: Stage) -> str:
     return read_gate(stage.store, "r1").blocked
+
+
+def test_killed_before_and_after_the_acceptance_a_candidate_lands_once(
+    stage: Stage, processes: GateProcesses
+) -> None:
+    stage.submit([task("a", request=TaskRequest(review=True))])
+    stage.bring("a", {"src/a": "a = 2\n"})
+    processes.start(stage, point="checked", action="kill", gate=GATE).wait_for_grief()
+    gate = processes.start(stage, gate=GATE)
+    wait_until(lambda: list_open_reviews(stage.store) != [])
+    gate.leave()
+    [review] = list_reviews(stage.store, stage.numbers["a"])
+    accept_review(stage.store, review.entry, now=5)
+    for point in ("intended", "moved"):
+        processes.start(stage, point=point, action="kill", gate=GATE).wait_for_grief()
+    last = processes.start(stage, gate=GATE)
+    wait_until(lambda: stage.are(a="done") and stage.is_tidy())
+    last.leave()
+    assert stage.log() == ["Change a"]
+    assert run_git(stage.root, "rev-parse", f"{stage.trunk}^{{tree}}") == review.tree
+    stage.judge()

@@ -295,6 +295,10 @@ FROZEN = {
         "sqlite": "7b552d5b86465360a6fff529bd08d4fcce34eebd2ee4f0d92b117899292be8d1",
         "postgres": "5d77a260528fbac6e6efaea17d36433517c385fcfc5058fb8801b7b13b5c67f7",
     },
+    4: {
+        "sqlite": "da26a895af9021d631673f2c45ff764fea71abb95db46722da4978965645a963",
+        "postgres": "c9d8ddb47afbe1c28af28b5c2e3a418f2c659d2b05c79dde1c195bece89d10ec",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from weft.agents import template
 from weft.agents.agent import Agent
-from weft.model import LEAD
+from weft.agents.comment_answers import write_comments
+from weft.model import LEAD, ReviewRound
 
 _LONGEST_REPORT: Final = 16_000
 _LONGEST_SUMMARY: Final = 2_000
@@ -76,6 +77,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     spec: str = ""
     needs: tuple[NeededTask, ...] = ()
     refusal: str = ""  # why the last attempt was refused
+    review: ReviewRound | None = None  # a person's comments on the last candidate
     change: LandedChange | None = None  # to review or judge
     findings: str = ""  # of checks and reviewers
     messages: tuple[PromptMessage, ...] = ()
@@ -133,6 +135,7 @@ def variables(briefing: Briefing) -> dict[str, Any]:
         "needs": PrintedOutput.of(briefing.needs, _needs(briefing)),
         "tests": _inline(briefing.tests),
         "refusal": _cut(briefing.refusal, _LONGEST_REPORT),
+        "review": _review(briefing),
         "change": briefing.change or "",
         "findings": _cut(briefing.findings, _LONGEST_REPORT),
         "messages": PrintedOutput.of(briefing.messages, _messages(briefing)),
@@ -252,6 +255,12 @@ def _refusal(briefing: Briefing) -> str:
     return f"This is attempt {briefing.attempt}.\n\n{_fenced(briefing.refusal)}"
 
 
+def _review(briefing: Briefing) -> str:
+    if briefing.review is None:
+        return ""
+    return write_comments(briefing.review.round, briefing.review.comments, tools=briefing.tools)
+
+
 def _messages(briefing: Briefing) -> str:
     parts = []
     for message in briefing.messages:
@@ -287,6 +296,7 @@ _SECTIONS: Final[tuple[Section, ...]] = (
     ("What the tasks before this one did", frozenset({"needs"}), _needs),
     ("What was found", frozenset({"findings"}), lambda b: _fenced(b.findings)),
     ("Why the last attempt was refused", frozenset({"refusal"}), _refusal),
+    ("Comments on your work", frozenset({"review"}), _review),
     ("Tasks you have sent", frozenset({"sent"}), _sent),
     ("Messages for you", frozenset({"messages"}), _messages),
     ("weft's own tools", frozenset({"tools"}), write_tools),

@@ -35,6 +35,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "needs": "what it builds on: a list with name, summary and commit",
         "tests": "test files it may not edit",
         "refusal": "why the last attempt was refused",
+        "review": "a person's comments on the last candidate, and how to answer them",
         "change": "the commits to look at: change.base and change.candidate",
         "findings": "what checks and reviewers said about the change",
         "messages": "what others wrote to it: a list with sender and text",

@@ -140,6 +140,9 @@ class PlanFields(SentFields):
     budget_usd: Annotated[float, Field(gt=0, lt=bounds.DOLLARS)] | None = Field(
         default=None, description="Dollars for the whole run."
     )
+    review: Annotated[
+        bool, Field(description="Whether a person accepts every candidate before it lands.")
+    ] = False
 
     def new(self) -> NewPlan:
         dollars = self.budget_usd

@@ -13,6 +13,7 @@ from weft.git.refs import find_commits
 from weft.model import Attempt, ErrorClass, Grant, State, Task
 from weft.project.site import Site
 from weft.store.gate import find_landed
+from weft.store.reviews import find_round
 from weft.store.runs import get_run
 from weft.store.tasks import list_attempts, list_needs, list_run
 from weft.workspace.names import trunk_ref
@@ -40,6 +41,9 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
         )
     if stages.looks(grant.stage):
         return _review_base(site, task, earlier)
+    reviewed = _sent_back(site, task, grant, earlier)
+    if reviewed is not None:
+        return reviewed
     base = _base(site, task)
     made = _made_before(task, grant, earlier)
     if made is None or made.candidate is None or made.base is None:
@@ -61,6 +65,35 @@ def _resumed(site: Site, earlier: Sequence[Attempt], grant: Grant) -> Attempt | 
     if len(find_commits(site.common, wanted)) < len(set(wanted)):
         return None  # it ran on another machine
     return last if last.session else None
+
+
+def _sent_back(
+    site: Site, task: Task, grant: Grant, earlier: Sequence[Attempt]
+) -> Beginning | None:
+    """Go on from a candidate that a person sent back, in its session if that can be resumed.
+
+    Return None if there is none, or if a later candidate was made of it.
+    """
+    round = find_round(site.store, task.id)
+    if round is None or not earlier:
+        return None
+    mine = [old for old in earlier if old.stage == grant.stage and old.outcome == "success"]
+    if not mine or mine[-1].candidate not in round.candidates or mine[-1].base is None:
+        return None
+    made, base = mine[-1], mine[-1].base
+    commits = [base, made.candidate or base]
+    if len(find_commits(site.common, commits)) < len(set(commits)):
+        return None  # it was made on another machine
+    same = made.session and made.agent == grant.agent
+    goes_on = same and all(stages.looks(old.stage) for old in earlier if old.number > made.number)
+    before = _made_before(task, grant, earlier)
+    tests = _paths(site, before.base, before.candidate or "") if before and before.base else ()
+    return Beginning(
+        base=base,
+        start=made.candidate or base,
+        resumed=made if goes_on else None,
+        tests=tests,
+    )
 
 
 def _review_base(site: Site, task: Task, earlier: Sequence[Attempt]) -> Beginning:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from weft.agents.prompt import Briefing, LandedChange, NeededTask, PromptMessage, SentTask
-from weft.model import ErrorClass, Event, Grant, Message, Task
+from weft.model import ErrorClass, Event, Grant, Message, ReviewRound, Task
 from weft.stages import LOOKING
 
 _TO_BLAME: Final = frozenset(
@@ -30,12 +30,13 @@ def brief(
     subject: tuple[str, str] | None = None,
     messages: Sequence[Message] = (),
     sent: Sequence[Task] = (),
+    review: ReviewRound | None = None,
     tools: bool = False,
 ) -> Briefing:
     """Collect the content of a prompt.
 
     `needs` are the needed tasks, each with its commit; `subject` is a reviewed candidate and its
-    base; `sent` are the tasks that a lead has sent.
+    base; `sent` are the tasks that a lead has sent; `review` is a round that was sent back.
     """
     asked = task.request
     return Briefing(
@@ -57,6 +58,7 @@ def brief(
             NeededTask(name=need.name, summary=need.result, commit=commit) for need, commit in needs
         ),
         refusal="" if subject else refusal(history),
+        review=None if subject else review,
         messages=tuple(PromptMessage(sender=word.sender, text=word.text) for word in messages),
         sent=tuple(
             SentTask(task=own.id, name=own.name, state=own.state.value, summary=own.result)

@@ -21,6 +21,7 @@ from weft.admission.capacity import MOST, is_consumable
 from weft.agents import review_answer
 from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Ending, Failure, Stop, classify
+from weft.agents.comment_answers import read_answers, remove_answers
 from weft.attempt import outcome, start, start_record, user_checkout
 from weft.attempt.leaked_secrets import SecretFound, refuse_secrets
 from weft.attempt.outcome import AttemptWork, NextState
@@ -298,7 +299,7 @@ def _finish(
             kind=next_.kind,
             reason=next_.reason,
             until=next_.until,
-            result="" if subject else follower.said,
+            result="" if subject else remove_answers(follower.said),
             signature=next_.signature,
             spent=_settled(ended),
             candidate=subject[0] if subject else commit,
@@ -311,6 +312,7 @@ def _finish(
             files=files,
             penalises=penalises,
             stops_agent=ended.order.agent if next_.stops_agent else None,
+            answers=() if subject else read_answers(follower.answer),
         ),
         now=time.time(),
     )
@@ -361,7 +363,7 @@ def _commit(ended: Ended, changes: Changes | None = None) -> str | None:
     )
     made = workspace.candidate(
         ended.workspace,
-        message(ended.order.title, ended.follower.said),
+        message(ended.order.title, remove_answers(ended.follower.said)),
         author=author,
         trailers=_trailers(ended),
         date=f"{int(ended.order.started)} +0000",
@@ -377,7 +379,7 @@ def _commit_nothing(ended: Ended) -> str:
         place.common,
         place.base_tree,
         [place.base],
-        compose(message(ended.order.title, ended.follower.said), _trailers(ended)),
+        compose(message(ended.order.title, remove_answers(ended.follower.said)), _trailers(ended)),
         name="weft",
         email="weft@localhost",
         date=f"{int(ended.order.started)} +0000",

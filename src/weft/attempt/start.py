@@ -41,6 +41,7 @@ from weft.process.environment import build_environment
 from weft.project.site import Site
 from weft.store.event_log import history
 from weft.store.messages import confirm_to_task, list_sent, list_to_task
+from weft.store.reviews import find_round
 from weft.store.tasks import get_task, list_needs
 from weft.store.tokens import create_token
 from weft.workspace import Workspace
@@ -201,6 +202,7 @@ def _fill(
         subject=beginning.subject,
         messages=messages,
         sent=list_sent(site.store, task.id) if grant.stage == LEAD else (),
+        review=find_round(site.store, task.id),
         tools=mcp is not None,
     )
     launch = adapter.launch(

@@ -46,6 +46,7 @@ COMMANDS: Final[CommandTable] = {
     "report": ("weft.cli.report", "Report on a run, or on the newest one."),
     "resume": ("weft.cli.verbs:resume", "Let a paused task go on, or a paused run and its gate."),
     "retry": ("weft.cli.verbs:retry", "Try tasks again that have ended or need you."),
+    "review": ("weft.cli.review", "Show work that waits for your review; accept or send back."),
     "run": ("weft.cli.run", "Run a plan: one agent per task, checked work on one branch."),
     "runs": ("weft.cli.run_list", "List the runs and the commands that check them; update a run."),
     "schema": ("weft.cli.schema", "Print the JSON Schema of weft.toml or of agent files."),
@@ -68,8 +69,8 @@ SECTIONS: Final = {
         *("cost", "verify"),
     ),
     "Steer": (
-        *("approve", "reject", "retry", "skip", "cancel", "pause", "resume", "drain", "send"),
-        *("limits", "clean"),
+        *("review", "approve", "reject", "retry", "skip", "cancel", "pause", "resume", "drain"),
+        *("send", "limits", "clean"),
     ),
     "Serve": ("serve", "token", "mcp"),
 }

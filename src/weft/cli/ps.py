@@ -19,7 +19,7 @@ from weft.runs.attention import Attention, explain_silence, read_attention
 from weft.runs.attention import as_dict as need_as_dict
 from weft.store.overview import Overview, WorkerView, overview
 from weft.store.workers import list_silent
-from weft.words import STATE_WORDS, count_states, progress_text, task_label
+from weft.words import IN_REVIEW, STATE_WORDS, count_states, progress_text, task_label
 
 _MOST: Final = 200  # tasks shown
 _ORDER: Final = ("running", "gating", "offered", "parked", "paused")
@@ -131,7 +131,10 @@ def called(task: WorkerView) -> str:
 
 
 def _shown_as(task: WorkerView) -> str:
-    """Return the state to show: a paused task whose agent goes on is running."""
+    """Return the state to show: a paused task whose agent goes on is running. A task in review is
+    shown as a need only."""
+    if task.reason == IN_REVIEW:
+        return IN_REVIEW
     return "running" if task.state == "paused" and task.started is not None else task.state
 
 

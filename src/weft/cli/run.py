@@ -44,7 +44,7 @@ from weft.store.gate import list_check_spans
 from weft.store.tasks import list_run
 from weft.worker.preflight import ask_about, find_known_red, require_base
 
-_OF_NEW_RUNS: Final = ("stages", "base", "dry_run", "allow_red", "restart")
+_OF_NEW_RUNS: Final = ("stages", "base", "review", "dry_run", "allow_red", "restart")
 
 
 @click.command(name="run")
@@ -87,6 +87,9 @@ _OF_NEW_RUNS: Final = ("stages", "base", "dry_run", "allow_red", "restart")
     help="Move this branch to the result when all landed; with --resume too.",
 )
 @click.option(
+    "--review", is_flag=True, help="Nothing lands before you have accepted it with weft review."
+)
+@click.option(
     "--budget", metavar="DOLLARS", help="What the whole run may spend; with --resume too."
 )
 @click.option(
@@ -118,6 +121,7 @@ def command(
     stages: str | None,
     base: str,
     into: str | None,
+    review: bool,
     budget: str | None,
     dry_run: bool,
     allow_red: bool,
@@ -155,6 +159,7 @@ def command(
             slots=slots,
             base=base,
             into=into,
+            review=review,
             micro_usd=_budget(budget),
             preflight=not no_preflight,
         )

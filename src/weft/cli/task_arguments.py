@@ -25,6 +25,13 @@ def task_argument(command: F) -> F:
     )
 
 
+def optional_task_argument(command: F) -> F:
+    complete = _completer(list_completions)
+    return click.argument("name", required=False, metavar="[TASK]", shell_complete=complete)(
+        command
+    )
+
+
 def task_or_run_argument(command: F) -> F:
     complete = _completer(_list_all_completions)
     return click.argument("name", metavar="TASK|RUN", shell_complete=complete)(command)

@@ -105,6 +105,7 @@ def _build_task(
             budget=model.request.budget,
             timeout=model.request.timeout,
             stages=pipeline,
+            review=model.request.review,
             merge=merge,
         ),
         files=files,

@@ -47,6 +47,13 @@ def parse_execution(text: str) -> bool:
     return text.lower() == "parallel"
 
 
+def parse_review(text: str) -> bool:
+    """Return True: a person reviews the candidate."""
+    if text.lower() != "you":
+        raise ValueError("you")
+    return True
+
+
 def parse_budget(text: str) -> Budget:
     expected = "an amount and a time, such as `$3, 30m`"
     if len(text) > _LONGEST_PHRASE:
@@ -123,6 +130,7 @@ ATTRIBUTES: Final[Mapping[str, Attribute]] = {
     "class": Attribute("klass", parse_class, names=_names(Class)),
     "budget": Attribute("budget", parse_budget),
     "check": Attribute("check", parse_command, in_json=True),
+    "review": Attribute("review", parse_review, names=("you",), in_json=True),
     "team": Attribute("team", parse_team),
     "id": Attribute("id", parse_id),
 }

@@ -15,7 +15,7 @@ from weft.model import HUMAN
 from weft.plan import annotation_values, markdown_sections, source, task_line
 from weft.plan.annotation_values import Notes
 from weft.plan.annotations import Annotation
-from weft.plan.attributes import parse_execution
+from weft.plan.attributes import parse_execution, parse_review
 from weft.plan.labels import label_phases, label_tasks
 from weft.plan.markdown_blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.markdown_sections import FoundTask, Section
@@ -62,6 +62,7 @@ class _TaskDraft(NamedTuple):
 
 
 def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
+    review = _take_review(sections, problems)
     with_tasks = [section for section in sections if section.tasks]
     _report_lost_notes(sections, problems)
     phase_labels = label_phases(with_tasks, problems)
@@ -90,12 +91,25 @@ def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
         name=name,
         source=Source.MARKDOWN,
         title=next((each.heading.written for each in sections if each.level == 1), ""),
+        review=review,
         phases=tuple(
             _phase(section, label, names, problems)
             for section, label in zip(with_tasks, phase_labels.labels, strict=True)
         ),
         tasks=tuple(_task(draft, names, problems) for draft in drafts),
     )
+
+
+def _take_review(sections: list[Section], problems: Problems) -> bool:
+    """Take `review: you` out of the notes below the title, where it stands for all tasks."""
+    review = False
+    for section in sections:
+        notes = [note for note in section.notes if note.key == "review"]
+        if section.level == 1 and notes:
+            given = annotation_values.parse_or_report(parse_review, notes[0], problems, ("you",))
+            review = review or bool(given)
+            section.notes = [note for note in section.notes if note.key != "review"]
+    return review
 
 
 def _draft(

@@ -108,6 +108,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     uses: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     check: str | None = None
+    review: bool = False  # a person accepts its candidate before it lands
     team: Team | None = None
     named: bool = False  # whether the author chose the id: it stays when the text changes
     kind: ItemKind = ItemKind.TASK
@@ -147,6 +148,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     title: str = ""
     description: str = ""
     phases: tuple[Phase, ...] = ()
+    review: bool = False  # a person accepts every candidate before it lands
     tasks: tuple[PlanTask, ...] = ()  # in plan order; a story comes after its subtasks
 
 

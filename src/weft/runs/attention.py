@@ -290,6 +290,8 @@ def _asked(asked: AskedWork, runs: Iterable[str]) -> AttentionItem:
         case "ready":
             text = f"asks you: {first_line(asked.title)}"
             do = (f"weft approve {name}", f'weft reject {name} "…"')
+        case "gating":
+            text, do = f"waits for your review: {first_line(asked.title)}", (f"weft review {name}",)
         case _:
             text = f"is {state_word(asked.state)}, and other tasks need it"
     subject = _subject(asked)

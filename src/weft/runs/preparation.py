@@ -50,6 +50,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     tenant: str = "default"
     done: tuple[str, ...] = ()  # tasks that landed in an earlier run of the plan
     branch: str | None = None  # the branch it counts as started from; None: that of `base`
+    review: bool = False  # a person accepts every candidate before it lands
     preflight: bool = True  # no agent starts before agents, set-up and checks are known to work
 
 
@@ -169,6 +170,9 @@ class _TaskBuilder:
         self._gangs = {
             task: f"g{n}" for n, group in enumerate(checked.compiled.groups) for task in group
         }
+        self._reviewed_parts = {
+            task.parent for task in self._compiled.plan.tasks if task.review and self._is_part(task)
+        }  # stories
         self._phases = {phase.label: phase for phase in self._compiled.plan.phases}
 
     def build(self) -> list[NewTask]:
@@ -211,7 +215,11 @@ class _TaskBuilder:
         if task.kind in (ItemKind.STORY, ItemKind.EPIC):
             judging = tuple(stage for stage in self._stages(task) if looks(stage.name))
             request = TaskRequest(
-                kind=TaskKind.STORY, title=task.text, criteria=task.criteria, stages=judging
+                kind=TaskKind.STORY,
+                title=task.text,
+                criteria=task.criteria,
+                stages=judging,
+                review=self._is_reviewed(task),
             )
             return NewTask(**common, request=request)
         if task.manual:
@@ -292,7 +300,17 @@ class _TaskBuilder:
             budget=None if budget.usd is None else round(budget.usd * 1_000_000),
             timeout=None if budget.seconds is None else float(budget.seconds),
             stages=tuple(stages),
+            review=self._is_reviewed(task) and not self._is_part(task),
         )
+
+    def _is_part(self, task: PlanTask) -> bool:
+        """Tell whether a task belongs to a story, which is reviewed as a whole."""
+        return task.kind is ItemKind.SUBTASK and task.parent in self._open
+
+    def _is_reviewed(self, task: PlanTask) -> bool:
+        everything = self._compiled.plan.review or self._options.review
+        by_setting = self._project.config.gate.review == "you"
+        return everything or by_setting or task.review or task.id in self._reviewed_parts
 
 
 USUAL_DOLLARS: Final = 2_000_000  # reserved for an attempt without a budget

@@ -1,7 +1,7 @@
 """Entries of the gate's queue.
 
 A task enters with its candidate, a story with those of all its subtasks; a task that leaves the
-gate takes its entry out of the queue.
+gate takes its entry out of the queue. An entry that a person reviews waits beside the queue.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from weft.model import TERMINAL, Stage, State
 from weft.store import row_records
 from weft.store.claims import family
 from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.words import IN_REVIEW
 
 SENT_BACK = ("red", "conflict")
 """Failures that the gate itself records."""
@@ -25,12 +26,16 @@ def enter(tx: Transaction, task: Row, *, now: float) -> None:
     if task["run"] is None:
         return
     kin = [] if task["story"] is None else family(tx, task["story"])
-    if not kin:
-        looked_at = stages.is_to_be_looked_at(row_records.request(task).stages, task["stage"])
+    asked = row_records.request(task)
+    if not kin and asked.review and stages.looks(task["stage"]):
+        open_review(tx, _passed_on(tx, task), task, now=now)
+    elif not kin:
+        looked_at = asked.review or stages.is_to_be_looked_at(asked.stages, task["stage"])
         _add(tx, f"{task['id']}.{task['attempt']}", [task], None, looked_at=looked_at, now=now)
     for story in kin:
         if story["id"] == task["story"]:
-            enter_story(tx, story, looked_at=bool(row_records.request(story).stages), now=now)
+            whole = row_records.request(story)
+            enter_story(tx, story, looked_at=whole.review or bool(whole.stages), now=now)
 
 
 def enter_story(tx: Transaction, story: Row, *, looked_at: bool, now: float) -> None:
@@ -41,6 +46,37 @@ def enter_story(tx: Transaction, story: Row, *, looked_at: bool, now: float) -> 
         tries = sum(row["attempt"] for row in rows)
         entry = f"{story['id']}.{tries}.{len(alive)}"
         _add(tx, entry, alive, story["id"], looked_at=looked_at, now=now)
+
+
+def enter_judged(tx: Transaction, story: Row, *, now: float) -> None:
+    """Queue a story that passed its last stage, or show it to a person first."""
+    if not row_records.request(story).review:
+        enter_story(tx, story, looked_at=False, now=now)
+        return
+    subtask = next(row for row in family(tx, story["id"]) if row["state"] == State.GATING)
+    open_review(tx, _passed_on(tx, subtask), story, now=now)
+
+
+def open_review(tx: Transaction, entry: Row, task: Row, *, now: float) -> None:
+    """Show an entry that passed its checks to a person; `task` is its task or story."""
+    [tree] = {
+        verdict["tree"]
+        for verdict in tx.all("verdicts_on", run=entry["run"], bases=encode_keys([entry["base"]]))
+        if verdict["passed"] and json.loads(verdict["combination"]) == [entry["id"]]
+    }
+    shown = {"entry": entry["id"], "task": task["id"], "base": entry["base"], "tree": tree}
+    tx.run("add_review", run=entry["run"], now=now, **shown)
+    for number in json.loads(entry["tasks"]):
+        tx.run("set_reason", id=int(number), reason=IN_REVIEW, now=now)
+    tx.event("review_opened", task, now=now, entry=entry["id"])
+    tx.wake()
+
+
+def _passed_on(tx: Transaction, task: Row) -> Row:
+    """Return the entry that was checked and went to the stages that judge it."""
+    entry = tx.one("entry", id=task["entry"], run=task["run"])
+    assert entry is not None, "a candidate is judged only after its first check"
+    return entry
 
 
 def enter_rest(tx: Transaction, story: int, *, now: float) -> None:
@@ -140,6 +176,7 @@ def withdraw(tx: Transaction, task: Row, *, now: float) -> None:
     """Withdraw the entry of a task; refuse once its landing has begun."""
     entry = tx.one("entry_of_task", task=task["id"])
     if entry is None:
+        tx.run("end_review", entry=task["entry"], state="withdrawn", now=now)
         return
     if entry["state"] == "landing":
         raise Refused(f"Task {row_records.label(task)} is landing and can no longer be stopped.")

@@ -15,7 +15,7 @@ from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict,
 from weft.store import ready, row_records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
-from weft.store.entries import back_to_its_maker, set_stage
+from weft.store.entries import back_to_its_maker, open_review, set_stage
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
@@ -257,7 +257,7 @@ def send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float)
 
 @writes
 def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) -> None:
-    """Send an entry that passed its checks to review or judge before it may land."""
+    """Send an entry that passed its checks to a stage that judges it, or show it to a person."""
     require_holder(tx, fence, run)
     row = _entry(tx, run, entry)
     if row["state"] != "queued":
@@ -271,7 +271,10 @@ def pass_on(tx: Transaction, fence: int, run: str, entry: str, *, now: float) ->
     else:  # its subtasks are reviewed as a whole, and wait where they are
         task = get_row(tx, entry_record.story)
         following = next(iter(row_records.request(task).stages), None)
-    if following is None or State(task["state"]) in TERMINAL:
+    if State(task["state"]) in TERMINAL:
+        return
+    if following is None:
+        open_review(tx, row, task, now=now)
         return
     set_stage(tx, task["id"], following)
     ready.requeue(tx, task["id"], now=now)

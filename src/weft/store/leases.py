@@ -22,10 +22,11 @@ from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
 from weft.store.claims import STALLED, bring_all_back, family, give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
-from weft.store.entries import enter, enter_story, set_stage
+from weft.store.entries import enter, enter_judged, set_stage
 from weft.store.gate import send_back
 from weft.store.ledger import Ledger
 from weft.store.limit_table import penalise, stop_agent
+from weft.store.reviews import record_answers
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
@@ -219,6 +220,7 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         micro_usd=outcome.micro_usd,
         answer=tx.redact(outcome.result or outcome.reason),
     )
+    record_answers(tx, task["id"], outcome.answers)
     if outcome.penalises is not None:
         penalise(tx, outcome.penalises, now=now)
     if outcome.stops_agent is not None:
@@ -350,7 +352,7 @@ def _judge_story(
     set_stage(tx, story["id"], None)
     ready.leave(tx, story, State.WAITING, now=now, reason=reason)
     if state is State.GATING:
-        enter_story(tx, get_row(tx, story["id"]), looked_at=False, now=now)
+        enter_judged(tx, get_row(tx, story["id"]), now=now)
         return
     for row in family(tx, story["id"]):
         if row["id"] != story["id"]:

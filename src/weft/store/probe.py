@@ -10,7 +10,7 @@ from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, rank
 from weft.store.database import Row, Transaction, encode_keys
 from weft.store.store import reads
 from weft.store.tasks import get_row
-from weft.words import state_clause, state_word, task_label
+from weft.words import IN_REVIEW, state_clause, state_word, task_label
 
 
 @reads
@@ -34,6 +34,9 @@ def probe(tx: Transaction, task: int, *, now: float, tenant: str | None = None) 
             return [_wait("worker", worker, f"waiting for {worker} to answer the offer")]
         case State.PAUSED | State.BLOCKED as state:
             return [_wait("person", str(state), f"{state_word(state)}: {row['reason']}")]
+        case State.GATING if row["reason"] == IN_REVIEW:
+            label = row_records.label(row)
+            return [_wait("person", "review", f"in review; `weft review {label}` shows it")]
         case _:
             return []
 
@@ -146,7 +149,13 @@ def _state_clause(row: Row) -> str:
 
 
 def _state(row: Row) -> str:
-    return state_word(row["state"], stage=row["stage"], agent=row["agent"], until=row["until"])
+    return state_word(
+        row["state"],
+        stage=row["stage"],
+        agent=row["agent"],
+        until=row["until"],
+        reason=row["reason"],
+    )
 
 
 def _is_visible(row: Row, tenant: str | None) -> bool:

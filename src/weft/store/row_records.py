@@ -65,6 +65,8 @@ attempt = functools.partial(record, model.Attempt)
 lease = functools.partial(record, model.Lease)
 branch_landing = functools.partial(record, model.BranchLanding)
 message = functools.partial(record, model.Message)
+review = functools.partial(record, model.Review)
+comment = functools.partial(record, model.ReviewComment)
 
 
 def run(row: Row) -> model.Run:

@@ -29,6 +29,7 @@ _FILES: Final = (
     "overview.sql",
     "projections.sql",
     "ready.sql",
+    "reviews.sql",
     "runs.sql",
     "tasks.sql",
     "tokens.sql",

@@ -78,18 +78,22 @@ ORDER BY f.id;
 
 -- name: tasks_for_people
 -- List the tasks that wait for a person; some paused tasks may still have an agent at work. A
--- task that asks a person claims no files, and so is always the head of its line.
-SELECT t.id, t.run, t.name, t.state, t.reason, t.text, t.request
+-- task that asks a person claims no files, and so is always the head of its line. A story in
+-- review is waiting for its subtasks.
+SELECT t.id, t.run, t.name, CASE WHEN k.kind = 'review' THEN 'gating' ELSE t.state END AS state,
+       t.reason, t.text, t.request
 FROM (
-    SELECT id FROM tasks
+    SELECT id, '' AS kind FROM tasks
     WHERE state IN ('blocked', 'paused') AND state NOT IN ('ready', 'running')
     UNION ALL
-    SELECT n.id FROM tasks n WHERE n.state IN ('failed', 'cancelled', 'evicted')
+    SELECT n.id, '' FROM tasks n WHERE n.state IN ('failed', 'cancelled', 'evicted')
       AND n.state NOT IN ('ready', 'running') AND EXISTS (
           SELECT 1 FROM edges e JOIN tasks w ON w.id = e.task
           WHERE e.needs = n.id AND w.state = 'waiting')
     UNION ALL
-    SELECT v.id FROM buckets b CROSS JOIN tasks v
+    SELECT task, 'review' FROM reviews WHERE state = 'open'
+    UNION ALL
+    SELECT v.id, '' FROM buckets b CROSS JOIN tasks v
     WHERE b.agent = 'human' AND v.bucket = b.id AND v.head) k
 CROSS JOIN tasks t WHERE t.id = k.id ORDER BY t.id;
 

@@ -1,0 +1,82 @@
+"""`weft review` from the shell: rounds of comments with a scripted agent, and decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.plan_project import Project, plan
+from repositories import git
+
+ANSWERS = r"done\n```weft-review\n1 handled: renamed\n2 answered: it is right\n3 handled: gone\n```"
+ROUNDS = plan(
+    r"Write one: one.txt: attempt 1: write one.txt first\nsecond\nthird\nfourth\nfifth; "
+    r"attempt 2: write one.txt zero\nfirst\nSECOND\nthird\nfifth; "
+    f"attempt 2: answer {ANSWERS}"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "project", f"sqlite:///{tmp_path / 'weft.db'}")
+
+
+def show(project: Project, task: str = "1.1") -> Any:
+    return project.answer("review", task, "--json")
+
+
+def changed_lines(files: Any) -> list[str]:
+    """The changed lines of the files of a diff, with their signs."""
+    lines = [line for file in files for hunk in file["hunks"] for line in hunk["lines"]]
+    signs = ["+" if "old" not in line else "-" if "new" not in line else "" for line in lines]
+    return [f"{sign}{line['text']}" for sign, line in zip(signs, lines, strict=True) if sign]
+
+
+def send_back(project: Project, comments: Mapping[str, str], task: str = "1.1") -> Any:
+    """Write comments below the lines of the review that end so, and send them."""
+    written = []
+    for line in project.weft("review", task).stdout.splitlines():
+        written.append(line)
+        written += [
+            text for end, text in comments.items() if line.startswith(">") and line.endswith(end)
+        ]
+    sheet = project.root.parent / "sheet"
+    sheet.write_text("\n".join(written))
+    return project.answer("review", task, "--send-back", str(sheet), "--json")
+
+
+def test_comments_go_round_and_the_accepted_tree_lands(project: Project) -> None:
+    project.write(ROUNDS)
+    ran = project.weft("run", "plan.md", "--review")
+    assert ran.returncode == 1
+    run = project.run_id()
+    assert f"weft review {run}/1.1" in ran.stdout
+    assert "waits for your review: Write one" in project.weft("ps").stdout
+    assert project.weft("why", "1.1").stdout.splitlines()[1].startswith("in review since")
+    comments = {"+second": "rename it\nplease", "+third": "why this?", "+fourth": "remove it"}
+    assert send_back(project, comments)["state"] == "sent_back"
+    assert project.weft("run", "--resume").returncode == 1
+    shown = show(project)
+    assert (shown["item"]["round"], shown["attempts"], shown["summary"]) == (2, 2, "done")
+    assert [
+        (each["comment"]["text"], each["comment"]["answer"], each["comment"]["reason"])
+        for each in shown["earlier"]
+    ] == [
+        ("rename it\nplease", "handled", "renamed"),
+        ("why this?", "answered", "it is right"),
+        ("remove it", "handled", "gone"),
+    ]
+    assert [(each["comment"]["line"], each["line"]) for each in shown["earlier"]] == [
+        *((2, None), (3, 4), (4, None))  # rewritten, moved, removed
+    ]
+    assert changed_lines(shown["since_last_round"]) == ["+zero", "-second", "+SECOND", "-fourth"]
+    assert changed_lines(shown["files"]) == ["+zero", "+first", "+SECOND", "+third", "+fifth"]
+    [first, second] = project.rows("SELECT session, outcome FROM attempts ORDER BY number")
+    assert first == second == {"session": first["session"], "outcome": "success"}
+    assert project.answer("review", "1.1", "--accept", "--json")["state"] == "accepted"
+    assert project.weft("run", "--resume").returncode == 0
+    assert git(project.root, "rev-parse", f"weft/{run}^{{tree}}").strip() == shown["tree"]
+    assert project.weft("verify").returncode == 0
