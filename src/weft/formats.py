@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -12,6 +13,9 @@ from weft.bounds import DOLLARS
 _LONGEST: Final = 160
 _LONGEST_CURE: Final = 320
 _LONGEST_SHOWN: Final = 2_000
+_LONGEST_TITLE: Final = 80
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])[ ]+(?=[^a-z0-9])")
+_ABBREVIATIONS: Final = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "incl.", "no.", "resp.")
 _LITTLE: Final = 10  # characters that are not worth leaving out
 _DOLLAR: Final = 1_000_000  # millionths
 _CENTS: Final = 100_000  # millionths from which two decimals are enough
@@ -41,6 +45,20 @@ def first_line(text: str) -> str:
     room = max(_LONGEST - (end - start) - len(rest), _LONGEST // 2)
     head = line[:start] if start <= room else f"{line[: room - 2]}… "
     return head + line[start:end] + rest
+
+
+def first_sentence(text: str) -> str:
+    """Return the title of a text: its first sentence, of at most 80 characters."""
+    line = " ".join(whole_line(text).split())
+    for end in _SENTENCE_END.finditer(line[: 4 * _LONGEST_TITLE]):
+        if not line[: end.start()].lower().endswith(_ABBREVIATIONS):
+            line = line[: end.start()].rstrip(".")
+            break
+    if len(line) <= _LONGEST_TITLE:
+        return line
+    cut = line[:_LONGEST_TITLE]
+    words = cut.rpartition(" ")[0] if " " in cut[_LONGEST_TITLE // 2 :] else cut[:-1]
+    return words.rstrip(" ,;:-–—") + "…"
 
 
 def duration(seconds: float) -> str:

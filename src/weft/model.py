@@ -157,6 +157,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     merge: BranchMerge | None = None  # of a repair task: the merge it starts from
     depth: int = 0  # tasks between it and a person, along the senders
     confined: bool = False  # a change outside its files is refused, not claimed
+    held: str = ""  # why the plan holds it back; it is blocked until a person lets it go on
 
 
 class NewTask(Struct, frozen=True, kw_only=True):

@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from plan.planning import codes, compiled, edges, errors, only, order, problems, reading, tasks
+from weft import plan
 from weft.model import Priority, State
-from weft.plan.plan_records import EdgeReason, ItemKind
+from weft.plan.plan_records import EdgeReason, ItemKind, ReaderOptions, Severity
 
 
 def issue(id: str, *links: tuple[str, str], **fields: Any) -> str:
@@ -37,13 +39,13 @@ def export(*lines: str) -> str:
 def test_open_issues_become_tasks_and_closed_ones_are_met() -> None:
     text = export(
         issue("bd-1", status="closed"),
-        issue("bd-2", ("blocks", "bd-1"), status="in_progress"),
+        issue("bd-2", ("blocks", "bd-1"), status="in_progress", assignee="weft"),
         issue("bd-3", ("blocks", "bd-2")),
         issue("bd-4", status="tombstone"),
     )
     by_id = tasks(text, "issues.jsonl")
     assert {id: task.status for id, task in by_id.items()} == {
-        "bd-2": State.RUNNING,
+        "bd-2": State.WAITING,
         "bd-3": State.WAITING,
     }
     assert edges(compiled(text, "issues.jsonl")) == {("bd-2", "bd-3")}
@@ -119,7 +121,6 @@ def test_blocked_is_a_status_only_if_nothing_in_the_plan_explains_it() -> None:
             issue("bd-1"),
             issue("bd-2", ("blocks", "bd-1"), status="blocked"),
             issue("bd-3", status="blocked"),
-            issue("bd-4", status="deferred"),
         ),
         "issues.jsonl",
     )
@@ -127,8 +128,58 @@ def test_blocked_is_a_status_only_if_nothing_in_the_plan_explains_it() -> None:
         State.WAITING,
         State.WAITING,
         State.BLOCKED,
-        State.BLOCKED,
     ]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"status": "deferred"},
+        {"status": "open", "defer_until": "2030-01-01T00:00:00Z"},
+        {"status": "open", "defer_until": "someday"},
+        {"status": "hooked"},
+        {"status": "in_progress", "assignee": "alice"},
+        {"status": "open", "assignee": "alice"},
+    ],
+)
+def test_held_issues_and_those_that_need_them_are_listed_and_not_taken(
+    held: dict[str, str],
+) -> None:
+    text = export(
+        issue("bd-1", **held),
+        issue("bd-2", ("blocks", "bd-1")),
+        issue("bd-3"),
+    )
+    options = ReaderOptions(now=1_800_000_000)  # in 2027
+    reading = plan.read("issues.jsonl", text.encode(), options)
+    assert [task.id for task in reading.plan.tasks] == ["bd-3"]
+    listed = [problem.message for problem in reading.problems if problem.code == "not-taken"]
+    assert [message.partition(" ")[0] for message in listed] == ["bd-1", "bd-2"]
+    taken = plan.read("issues.jsonl", text.encode(), replace(options, take=frozenset({"bd-1"})))
+    assert [task.id for task in taken.plan.tasks] == ["bd-1", "bd-2", "bd-3"]
+    assert edges(plan.compile(taken.plan)) == {("bd-1", "bd-2")}
+
+
+def test_an_issue_whose_time_has_come_is_taken() -> None:
+    text = export(issue("bd-1", defer_until="2026-01-01T00:00:00Z"))
+    reading = plan.read("x.jsonl", text.encode(), ReaderOptions(now=1_800_000_000))
+    assert [task.id for task in reading.plan.tasks] == ["bd-1"]
+
+
+def test_an_epic_is_not_taken_before_all_its_children_are() -> None:
+    text = export(
+        issue("bd-1", issue_type="epic"),
+        issue("bd-1.1", ("parent-child", "bd-1"), status="hooked"),
+        issue("bd-1.2", ("parent-child", "bd-1")),
+    )
+    assert list(tasks(text, "x.jsonl")) == ["bd-1.2"]
+
+
+def test_a_link_to_a_missing_issue_is_a_warning() -> None:
+    text = export(issue("bd-1"), issue("bd-2", ("blocks", "bd-11")))
+    problem = only(problems(text, "x.jsonl"), "unknown-task")
+    assert problem.severity is Severity.WARNING
+    assert list(tasks(text, "x.jsonl")) == ["bd-1", "bd-2"]
 
 
 def test_an_issue_without_files_runs_alone_and_is_warned() -> None:
@@ -150,7 +201,6 @@ def test_the_later_line_of_an_issue_counts() -> None:
         ('{"title": "no id"}', "bad-value"),
         ('{"id": "x", "title": ""}', "empty-task"),
         (issue("bd-2", status="opne"), "bad-value"),
-        (issue("bd-2", ("blocks", "bd-11")), "unknown-task"),
         (issue("bd-2", dependencies=[3]), "bad-value"),
         (issue("bd-2", metadata={"files": ["/x"]}), "bad-path"),
     ],

@@ -39,7 +39,7 @@ def written(before: str, state: State, commit: str | None = None, note: str = ""
         ("- [!] a [BLOCKED: why]", State.FAILED, None, "new", "- [!] a [BLOCKED: new]"),
         ("- [!] a [BLOCKED: why]", State.DONE, "9f8e7d6", "", "- [x] a 9f8e7d6"),
         ("- [!] a [BLOCKED: why]", State.RUNNING, None, "", "- [~] a"),
-        ("- [ ] a", State.CANCELLED, None, "", "- [!] a [BLOCKED: cancelled]"),
+        ("- [ ] a", State.CANCELLED, None, "", "- [ ] a"),
         ("- [ ] a", State.SKIPPED, None, "", "- [-] a"),
         ("- [x] a (SKIPPED)", State.SKIPPED, None, "", "- [x] a (SKIPPED)"),
         ("- [x] a (SKIPPED)", State.DONE, "9f8e7d6", "", "- [x] a 9f8e7d6"),

@@ -227,7 +227,11 @@ def _quoted(text: str) -> str:
 
 def _task(briefing: Briefing) -> str:
     text = briefing.text.strip()
-    return text if briefing.title in text else f"{briefing.title}\n\n{text}".strip()
+    return (
+        text
+        if briefing.title.rstrip("…") in " ".join(text.split())
+        else f"{briefing.title}\n\n{text}".strip()
+    )
 
 
 def _place(briefing: Briefing) -> str:

@@ -22,7 +22,7 @@ from weft.errors import InputError
 VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "task.name": "the task's id in its plan",
-        "task.title": "its first line",
+        "task.title": "its first sentence, at most 80 characters",
         "task.text": "all of it, sub-bullets included",
         "task.files": "what it may change",
         "task.reads": "what it should read",

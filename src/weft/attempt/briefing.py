@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from weft.agents.prompt import Briefing, LandedChange, NeededTask, PromptMessage, SentTask
+from weft.formats import first_sentence
 from weft.model import ErrorClass, Event, Grant, Message, ReviewRound, Task
 from weft.stages import LOOKING
 
@@ -70,7 +71,7 @@ def brief(
 
 def title(task: Task) -> str:
     given = task.request.title or task.text or task.name
-    return next((line.strip() for line in given.splitlines() if line.strip()), task.name)
+    return first_sentence(given) or task.name
 
 
 def refusal(history: Sequence[Event]) -> str:

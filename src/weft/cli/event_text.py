@@ -61,6 +61,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "task_offered": "{who}offered to {worker}",
     "task_passed_on": "✓ {who}on to {stage}",
     "task_paused": "‖ {who}paused",
+    "task_held": "! {who}is held back by the plan: {reason}",
     "task_rejected": "↩ {who}rejected: {reason}",
     "task_reopened": "▶ {who}reopened (it was {was_word})",
     "task_resumed": "▶ {who}resumed",

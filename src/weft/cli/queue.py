@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_store
-from weft.formats import first_line
+from weft.formats import first_sentence
 from weft.model import Task
 from weft.runs.queue_view import QueueView, read_queue
 from weft.store import Store
@@ -50,7 +50,7 @@ def lines(queue: QueueView) -> Iterator[str]:
 
 
 def _title(task: Task) -> str:
-    return task.request.title or first_line(task.text)
+    return task.request.title or first_sentence(task.text)
 
 
 def as_dict(queue: QueueView) -> dict[str, Any]:

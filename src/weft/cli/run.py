@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from weft import bounds
 from weft.cli.output import json_option, print_json, printable, say
+from weft.cli.plan.plan_text import take_option
 from weft.cli.run_follower import Follow, follow
 from weft.cli.run_list import difference_lines
 from weft.cli.run_preview import Ahead, as_dict, dry_run_lines, head_lines, prepare_plan
@@ -27,6 +28,7 @@ from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
 from weft.runs.agent_readiness import require_agents
 from weft.runs.control import cancel
+from weft.runs.held_tasks import release_marked
 from weft.runs.plan_check import usual_slots
 from weft.runs.preparation import USUAL_AGENT, RunOptions
 from weft.runs.progress import find_plan, find_unfinished, get_resumable, read_progress, summary
@@ -44,7 +46,7 @@ from weft.store.gate import list_check_spans
 from weft.store.tasks import list_run
 from weft.worker.preflight import ask_about, find_known_red, require_base
 
-_OF_NEW_RUNS: Final = ("stages", "base", "review", "dry_run", "allow_red", "restart")
+_OF_NEW_RUNS: Final = ("stages", "base", "review", "take", "dry_run", "allow_red", "restart")
 
 
 @click.command(name="run")
@@ -86,6 +88,7 @@ _OF_NEW_RUNS: Final = ("stages", "base", "review", "dry_run", "allow_red", "rest
     metavar="BRANCH",
     help="Move this branch to the result when all landed; with --resume too.",
 )
+@take_option
 @click.option(
     "--review", is_flag=True, help="Nothing lands before you have accepted it with weft review."
 )
@@ -122,6 +125,7 @@ def command(
     base: str,
     into: str | None,
     review: bool,
+    take: tuple[str, ...],
     budget: str | None,
     dry_run: bool,
     allow_red: bool,
@@ -160,6 +164,7 @@ def command(
             base=base,
             into=into,
             review=review,
+            take=take,
             micro_usd=_budget(budget),
             preflight=not no_preflight,
         )
@@ -278,6 +283,9 @@ def _resume(
         if path is None:
             missing = printable(there.plan)
             click.echo(f"weft: {missing} is not here; its marks are left alone.", err=True)
+    if path is not None:
+        for name in release_marked(store, path, list_run(store, run)):
+            click.echo(f"weft: {name} is no longer held back", err=True)
     resume_projections(project, store, run, path, writes=writes)
     return run
 

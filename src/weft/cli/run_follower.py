@@ -284,7 +284,7 @@ def _client_projection(project: Project, store: Store, what: Follow) -> Projecti
         return None
     source = plan.read(path.name, plan_file.read(path)).plan.source
     if source is Source.MARKDOWN:
-        return PlanMarks(path)
+        return PlanMarks(path, store)
     if source is not Source.BEADS:
         return None
     beads = find_beads(path, project.environment)

@@ -51,7 +51,7 @@ def prepare_plan(
         _refuse_second(project, path, file)
     with plan_check.setting(directory, project.environment) as around:
         checked = plan_check.check(
-            plan_check.load(directory, file),
+            plan_check.load(directory, file, options.take),
             around,
             options.slots,
             agent=options.agent,

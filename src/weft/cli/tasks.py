@@ -9,7 +9,7 @@ import click
 from weft.cli.output import json_option, print_json, print_table
 from weft.cli.project_argument import pass_store
 from weft.cli.task_arguments import run_argument
-from weft.formats import dollars, first_line
+from weft.formats import dollars, first_sentence
 from weft.runs.task_list import ListedTask, list_listed
 from weft.store import Store
 from weft.words import full_label, task_state
@@ -43,7 +43,7 @@ def _row(line: ListedTask) -> tuple[object, ...]:
 
 
 def _title(line: ListedTask) -> str:
-    return line.task.request.title or first_line(line.task.text)
+    return line.task.request.title or first_sentence(line.task.text)
 
 
 def _as_dict(line: ListedTask) -> dict[str, Any]:

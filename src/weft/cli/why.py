@@ -18,7 +18,7 @@ from weft.formats import (
     clock,
     dollars,
     duration,
-    first_line,
+    first_sentence,
     listed,
     whole_line,
 )
@@ -62,7 +62,7 @@ def command(store: Store, name: str, as_json: bool) -> None:
 def lines(why: Explanation, now: float) -> Iterator[str]:
     task = why.task
     name = full_label(task)
-    yield f"task {name}: {task.request.title or first_line(task.text)}"
+    yield f"task {name}: {task.request.title or first_sentence(task.text)}"
     yield f"{task_state(task)} since {clock(task.since)}, for {duration(now - task.since)}" + (
         f": {whole_line(task.reason)}" if task.reason else ""
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from weft import stages
 from weft.config import command_line
-from weft.formats import count, dollars, duration, first_line
+from weft.formats import count, dollars, duration, first_line, first_sentence
 from weft.gate.proof import Proof, state_proof
 from weft.model import Attempt, State, Task
 from weft.runs.progress import RunProgress
@@ -82,4 +82,4 @@ def _cost(attempts: Sequence[Attempt]) -> str:
 
 
 def _title(task: Task) -> str:
-    return first_line(task.request.title or task.text or task.name)
+    return first_sentence(task.request.title or task.text or task.name)

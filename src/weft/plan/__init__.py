@@ -12,7 +12,16 @@ from typing import Final
 from weft.plan import beads, markdown, prd
 from weft.plan.compiler import collector_paused, compile
 from weft.plan.plan_json import as_json
-from weft.plan.plan_records import Compiled, ParsedPlan, Plan, PlanTask, Problem, Severity, Source
+from weft.plan.plan_records import (
+    Compiled,
+    ParsedPlan,
+    Plan,
+    PlanTask,
+    Problem,
+    ReaderOptions,
+    Severity,
+    Source,
+)
 
 __all__ = [
     "Compiled",
@@ -20,6 +29,7 @@ __all__ = [
     "Plan",
     "PlanTask",
     "Problem",
+    "ReaderOptions",
     "Severity",
     "Source",
     "as_json",
@@ -29,7 +39,9 @@ __all__ = [
 ]
 
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
-_READERS: Final[Mapping[str, Callable[[str, bytes], ParsedPlan]]] = {
+Reader = Callable[[str, bytes, ReaderOptions], ParsedPlan]
+
+_READERS: Final[Mapping[str, Reader]] = {
     "md": markdown.read,
     "markdown": markdown.read,
     "json": prd.read,
@@ -37,13 +49,16 @@ _READERS: Final[Mapping[str, Callable[[str, bytes], ParsedPlan]]] = {
 }
 
 
-def read(name: str, data: bytes) -> ParsedPlan:
+_PLAIN: Final = ReaderOptions()
+
+
+def read(name: str, data: bytes, options: ReaderOptions = _PLAIN) -> ParsedPlan:
     """Read a plan of any kind, told by the name of its file or, failing that, by its first line."""
     with collector_paused():
-        return _reader(name, data)(name, data)
+        return _reader(name, data)(name, data, options)
 
 
-def _reader(name: str, data: bytes) -> Callable[[str, bytes], ParsedPlan]:
+def _reader(name: str, data: bytes) -> Reader:
     suffix = name.lower().rpartition(".")[2]
     return _READERS.get(suffix) or _READERS[suffix_for(data)]
 

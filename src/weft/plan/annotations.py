@@ -78,12 +78,12 @@ def read_comment(comment: Comment, problems: Problems) -> list[Annotation]:
         return []
     if ";" not in body and "\n" not in body and (only := _KEY.match(body)):
         # The usual comment: a single annotation on a single line.
-        word = _canonical(only[1])
+        word = canonical_key(only[1])
         if word is not None:
             return [Annotation(word, body[only.end() :], comment, only.start(1), only.end())]
     segments = list(_segments(body))
     keys = [_KEY.match(body, start, end) for start, end in segments]
-    words = [_canonical(key[1]) if key else None for key in keys]
+    words = [canonical_key(key[1]) if key else None for key in keys]
     if not any(words):
         _suspect_misspellings(comment, keys, problems)
         return []
@@ -104,7 +104,7 @@ def read_comment(comment: Comment, problems: Problems) -> list[Annotation]:
     ]
 
 
-def _canonical(word: str) -> str | None:
+def canonical_key(word: str) -> str | None:
     """Return the key that is written so; None if it is none."""
     word = word.lower().replace("_", "-")
     return _ALIASES.get(word, word) if word in _KEYS else None

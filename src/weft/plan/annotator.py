@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from weft.paths import conflicts, normalise
 from weft.plan import markdown, mentions, source
 from weft.plan.mentions import Repository
-from weft.plan.plan_records import Phase, Plan, PlanTask
+from weft.plan.plan_records import Phase, Plan, PlanTask, ReaderOptions
 from weft.plan.problems import Problems
 
 _JOINING: Final = ("integrate ", "wire ", "connect ", "hook up ", "combine ", "end-to-end ")
@@ -45,7 +45,7 @@ class Advice(Struct, frozen=True, kw_only=True):
 
 def annotate(name: str, data: bytes, repository: Iterable[str] | None = None) -> Advice:
     """Propose annotations for a plan.md that has none."""
-    plan = markdown.read(name, data).plan
+    plan = markdown.read(name, data, ReaderOptions()).plan
     text = source.decode(data, Problems(name))
     if text is None or _is_annotated(plan):
         return Advice(phases=(), data=data, left_alone=True)

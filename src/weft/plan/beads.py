@@ -2,12 +2,14 @@
 
 Open issues become tasks, named by their ids. The target of a `blocks` link comes first. A parent
 comes after its children, and its blockers block the children too, as in `bd ready`. Other links are
-ignored, and so are lines that hold no issue.
+ignored, and so are lines that hold no issue. Issues that are deferred, hooked, in progress or
+assigned to a person, and issues that need them, are listed as warnings and not taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
@@ -17,19 +19,31 @@ from weft.model import HUMAN, State
 from weft.plan import source, task_line
 from weft.plan.json_document import JsonDocument, Node, NotJSON
 from weft.plan.json_fields import Fields
-from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
+from weft.plan.plan_records import (
+    ItemKind,
+    ParsedPlan,
+    Phase,
+    Plan,
+    PlanTask,
+    ReaderOptions,
+    Reference,
+    Source,
+)
 from weft.plan.problems import TOP, Problems, shorten
 
 _STATUS: Final[Mapping[str, State]] = {
     "open": State.WAITING,
-    "in_progress": State.RUNNING,
-    "hooked": State.RUNNING,
+    "in_progress": State.WAITING,
+    "hooked": State.WAITING,
     "blocked": State.BLOCKED,
-    "deferred": State.BLOCKED,
+    "deferred": State.WAITING,
     "closed": State.DONE,
     "tombstone": State.DONE,  # deleted
     "pinned": State.DONE,  # a note, not work
 }
+OWN_ACTOR: Final = "weft"
+"""The assignee of the issues that weft works on, the same in every run."""
+
 _NOT_WORK: Final = frozenset({"message", "event"})
 _DETAILS: Final = ("description", "design", "acceptance_criteria", "notes")
 
@@ -40,9 +54,11 @@ class _Issue(Struct, frozen=True, kw_only=True):
     blockers: tuple[tuple[str, Node], ...]
     parents: tuple[tuple[str, Node], ...]
     node: Node
+    held: str  # why it is not taken; empty if it is
+    deferred: bool  # its children are deferred with it
 
 
-def read(name: str, data: bytes) -> ParsedPlan:
+def read(name: str, data: bytes, options: ReaderOptions) -> ParsedPlan:
     """Read a beads export; for any bytes, return a plan and its problems."""
     problems = Problems(name)
     text = source.decode(data, problems)
@@ -61,11 +77,12 @@ def read(name: str, data: bytes) -> ParsedPlan:
                 "",
             )
             continue
-        issue = _issue(fields, fields.document.root)
+        issue = _issue(fields, fields.document.root, options)
         if issue is not None:
             # An export may hold an issue twice; the later line is newer.
             issues[issue.task.id] = issue
     open_ones = {id: issue for id, issue in issues.items() if not issue.task.settled}
+    open_ones = _taken(open_ones, options.take)
     if not issues and not problems.failed:
         problems.error(TOP, "no-tasks", "There is no issue in this file.", "Run `bd export`.")
     return ParsedPlan(plan=_plan(name, open_ones, issues), problems=problems.sorted())
@@ -98,7 +115,71 @@ def _plan(name: str, open_ones: Mapping[str, _Issue], issues: Mapping[str, _Issu
     )
 
 
-def _issue(fields: Fields, node: Node) -> _Issue | None:
+def _taken(issues: Mapping[str, _Issue], take: Collection[str]) -> dict[str, _Issue]:
+    """Return the issues to work on; list those that are held back, and those that need them."""
+    held = {id: issue.held for id, issue in issues.items() if issue.held and id not in take}
+    followers = _followers(issues)
+    waiting = list(held)
+    while waiting:
+        cause = waiting.pop()
+        for id, words in followers.get(cause, ()):
+            if id not in held:
+                held[id] = f"{words} {shorten(cause)}, which is not taken"
+                waiting.append(id)
+    for id, why in held.items():
+        issue = issues[id]
+        issue.fields.warn(
+            issue.node,
+            "not-taken",
+            f"{shorten(id)} is not taken: it {why}.",
+            f"`--take {shorten(id)}` takes it."
+            if issue.held
+            else "Take that issue too, or close it first.",
+        )
+    return {id: issue for id, issue in issues.items() if id not in held}
+
+
+def _followers(issues: Mapping[str, _Issue]) -> dict[str, list[tuple[str, str]]]:
+    """Map each issue to those that are not taken without it, each with the words for it."""
+    followers: dict[str, list[tuple[str, str]]] = {}
+    for id, issue in issues.items():
+        for to, _ in issue.blockers:
+            followers.setdefault(to, []).append((id, "needs"))
+        for to, _ in issue.parents:
+            followers.setdefault(id, []).append((to, "ends with"))
+            if to in issues and issues[to].deferred:
+                followers.setdefault(to, []).append((id, "is part of"))
+    return {
+        id: [(follower, words) for follower, words in pairs if follower in issues]
+        for id, pairs in followers.items()
+    }
+
+
+def _held(fields: Fields, given: Mapping[str, Node], options: ReaderOptions) -> tuple[str, bool]:
+    """Return why nobody but its owner works on an issue, and whether it is deferred."""
+    status = fields.text(given.get("status"))
+    until = fields.text(given.get("defer_until"))
+    if status == "deferred" or (until and _later(until, options.now)):
+        return f"is deferred until {shorten(until)}" if until else "is deferred", True
+    owner = fields.text(given.get("assignee"))
+    if owner == OWN_ACTOR:
+        return "", False
+    by = f" by {shorten(owner)}" if owner else ""
+    if status in ("in_progress", "hooked"):
+        return f"is {status.replace('_', ' ')}{by}", False
+    return (f"is assigned to {shorten(owner)}", False) if owner else ("", False)
+
+
+def _later(text: str, now: float) -> bool:
+    """Tell whether a time in ISO 8601 is to come; a time that cannot be read is."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return True
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() > now
+
+
+def _issue(fields: Fields, node: Node, options: ReaderOptions) -> _Issue | None:
     if not isinstance(node.value, dict):
         fields.error(node, "bad-value", "Each line is one JSON object.", "Run `bd export` again.")
         return None
@@ -115,13 +196,14 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
         return None
     line, column = fields.place(node)
     text = " ".join(fields.text(given.get("title")).split())
-    status, note = _status(fields, given)
+    status = _status(fields, given)
     if not text and status is not State.DONE:
         fields.error(node, "empty-task", f"{shorten(id)} has no title.", "Give it one.")
     extra = _metadata(fields, given.get("metadata"))
     attributes = fields.attributes(extra)
     if "agent" not in extra and task_line.asks_for_a_person(text):
         attributes["agent"] = HUMAN
+    held, deferred = _held(fields, given, options)
     links = [_link(fields, each) for each in fields.listed(given.get("dependencies"))]
     task = PlanTask(
         id=id,
@@ -134,7 +216,6 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
             part for key in _DETAILS if (part := fields.text(given.get(key)).strip())
         ),
         status=status,
-        note=note,
         files=() if attributes.get("agent") == HUMAN else fields.files(extra.get("files")),
         priority=fields.priority(given.get("priority")),
         named=True,
@@ -146,10 +227,12 @@ def _issue(fields: Fields, node: Node) -> _Issue | None:
         blockers=tuple((to, at) for kind, to, at in links if kind == "blocks" and to),
         parents=tuple((to, at) for kind, to, at in links if kind == "parent-child" and to),
         node=node,
+        held=held,
+        deferred=deferred,
     )
 
 
-def _status(fields: Fields, given: Mapping[str, Node]) -> tuple[State, str]:
+def _status(fields: Fields, given: Mapping[str, Node]) -> State:
     word = fields.text(given.get("status")) or "open"
     if word not in _STATUS:
         fields.error(
@@ -158,7 +241,7 @@ def _status(fields: Fields, given: Mapping[str, Node]) -> tuple[State, str]:
             f"The status {shorten(word)!r} is not known.",
             fields.problems.suggest(word, _STATUS, f"Known are {', '.join(_STATUS)}."),
         )
-    return _STATUS.get(word, State.BLOCKED), "deferred" if word == "deferred" else ""
+    return _STATUS.get(word, State.BLOCKED)
 
 
 def _link(fields: Fields, node: Node) -> tuple[str, str, Node]:
@@ -247,11 +330,11 @@ def _blockers(
         if to in open_ones:
             references[to] = Reference(to=to, line=line, column=column)
         elif to not in issues:
-            issue.fields.error(
+            issue.fields.warn(
                 at,
                 "unknown-task",
                 f"{shorten(issue.task.id)} is blocked by {shorten(to)!r}, "
-                "which is not in this file.",
+                "which is not in this file and counts as closed.",
                 issue.fields.problems.suggest(to, issues, "Export all issues together."),
             )
     return tuple(references.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_uppercase
 
 from msgspec import Struct
 
@@ -105,5 +106,5 @@ def _assign(
 
 
 def _leading(label: str) -> int:
-    """Return the number a label begins with: 12 of 12B."""
-    return int(label.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ").partition(".")[0])
+    """Return the number a label begins with: 12 of 12B, 0 of B."""
+    return int(label.rstrip(ascii_uppercase).partition(".")[0] or 0)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from weft.model import HUMAN
+from weft.model import HUMAN, State
 from weft.plan import annotation_values, markdown_sections, source, task_line
 from weft.plan.annotation_values import Notes
 from weft.plan.annotations import Annotation
@@ -19,12 +19,20 @@ from weft.plan.attributes import parse_execution, parse_review
 from weft.plan.labels import label_phases, label_tasks
 from weft.plan.markdown_blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.markdown_sections import FoundTask, Section
-from weft.plan.plan_records import ParsedPlan, Phase, Plan, PlanTask, Reference, Source
+from weft.plan.plan_records import (
+    ParsedPlan,
+    Phase,
+    Plan,
+    PlanTask,
+    ReaderOptions,
+    Reference,
+    Source,
+)
 from weft.plan.problems import TOP, Problems, shorten
 from weft.plan.references import Names, NeedText, PhaseName, TaskName
 
 
-def read(name: str, data: bytes) -> ParsedPlan:
+def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
     """Read a plan.md; for any bytes, return a plan and its problems."""
     problems = Problems(name)
     text = source.decode(data, problems)
@@ -70,6 +78,7 @@ def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
     doubled: set[tuple[str, str]] = set()
     taken: set[str] = set()
     for section, phase in zip(with_tasks, phase_labels.labels, strict=True):
+        _report_criteria(section, problems)
         task_labels = label_tasks(section, phase, problems)
         doubled.update((phase, number) for number in task_labels.doubled)
         for task, label in zip(section.tasks, task_labels.labels, strict=True):
@@ -240,6 +249,7 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
         task = replace(task, files=())
     if not task.files or task.team:
         _report_claims(task, notes, problems)
+    _report_held(task, problems)
     return task
 
 
@@ -289,6 +299,27 @@ def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
             "team-not-run",
             "Teams are not run yet; one agent does this task.",
             f"Write `agent: {task.team.agent}`.",
+        )
+
+
+def _report_held(task: PlanTask, problems: Problems) -> None:
+    if task.status is State.BLOCKED:
+        why = f": {shorten(task.note)}" if task.note else ""
+        problems.warn(
+            (task.line, task.column),
+            "held-back",
+            f"{task.id} is held back{why}; it waits for you.",
+            "`weft retry` lets it start, and so does another mark, such as [ ].",
+        )
+
+
+def _report_criteria(section: Section, problems: Problems) -> None:
+    if task_line.is_no_work(section.heading.title):
+        problems.warn(
+            (section.line, 1),
+            "criteria-heading",
+            f"Each box under {shorten(section.heading.written)!r} is read as a task.",
+            "Write them without boxes if agents are not to work on them.",
         )
 
 

@@ -16,12 +16,13 @@ from weft.model import State
 from weft.plan import html_comments, task_line
 from weft.plan.annotations import Annotation, read_comment
 from weft.plan.html_comments import Comment
+from weft.plan.lost_boxes import has_box, report_lost_box, report_task_heading
 from weft.plan.markdown_blocks import Block, ListItem, visit_blocks
+from weft.plan.plain_annotations import is_plain_annotation, read_plain, report_plain
 from weft.plan.problems import Problems, shorten
 from weft.plan.task_line import MARKS, Box, Heading, Sentence
 
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
-_LIKE_A_TASK = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[.\][ \t]")
 _LITERAL_HTML: Final = ("<pre", "<script", "<style", "<textarea")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
@@ -72,6 +73,8 @@ class _Walk:
         if block.level <= 2 or heading.number is not None:
             line = block.first + 1
             self.sections.append(Section(heading=heading, level=block.level, line=line))
+        if block.level > 1:
+            report_task_heading(heading.written, block.first + 1, self._problems)
         for note in self._annotations(
             html_comments.find_in_paragraph(self._lines[block.first], block.first + 1)
         ):
@@ -84,6 +87,7 @@ class _Walk:
             self._report_lost(item)
             return
         self.sections[-1].tasks.append(self._task(item, title, box))
+        self._report_unindented(item, title, box)
         if item.too_deep:
             self._problems.warn(
                 (item.first + 1, 1),
@@ -101,6 +105,7 @@ class _Walk:
         else:
             for note in self._annotations(self._comments(block)):
                 self._attach(note)
+            self._report_prose(block)
 
     def _is_task(self, title: Block, box: Box) -> bool:
         if box.mark in MARKS:
@@ -137,12 +142,17 @@ class _Walk:
             words = _CONTROL.sub("�", words)
         sentence = task_line.split_sentence(words, MARKS.get(box.mark, State.WAITING))
         notes = self._annotations(comments) if comments else []
-        annotated: list[Block] = []
-        for block in item.blocks:
+        annotated: set[int] = set()  # lines that hold nothing but annotations
+        rest = Block("paragraph", last, max(title.last, last))
+        for block in [rest, *item.blocks]:
             own = self._annotations(self._comments(block))
             if own and block.type == "html":
-                annotated.append(block)
+                annotated.update(range(block.first, block.last))
             notes.extend(own)
+            for at in range(block.first, block.last) if block.type == "paragraph" else ():
+                plain = read_plain(self._lines[at], at + 1, self._problems)
+                annotated.update([at] if plain else [])
+                notes.extend(plain)
         if not sentence.text:
             self._problems.error(
                 (title.first + 1, box.end + 1),
@@ -157,15 +167,15 @@ class _Walk:
     def _end_of_text(self, title: Block) -> int:
         """Return the line behind the text; a line without indent is prose that follows it."""
         for at in range(title.first + 1, title.last):
-            if self._lines[at][:1] not in (" ", "\t"):
+            line = self._lines[at]
+            if line[:1] not in (" ", "\t") or is_plain_annotation(line):
                 return at
         return title.last
 
-    def _details(self, first: int, item: ListItem, annotated: list[Block]) -> str:
-        if item.last - first <= sum(block.last - block.first for block in annotated):
+    def _details(self, first: int, item: ListItem, annotated: set[int]) -> str:
+        if item.last - first <= len(annotated):
             return ""
-        left_out = {at for block in annotated for at in range(block.first, block.last)}
-        kept = [self._lines[at] for at in range(first, item.last) if at not in left_out]
+        kept = [self._lines[at] for at in range(first, item.last) if at not in annotated]
         return _CONTROL.sub("�", textwrap.dedent("\n".join(kept))).strip("\n").rstrip()
 
     def _comments(self, block: Block) -> list[Comment]:
@@ -210,6 +220,15 @@ class _Walk:
     def _report_lost(self, item: ListItem) -> None:
         """Report a list item that looks like a task without a mark, and annotations inside it."""
         line = self._lines[item.first]
+        code = {
+            at
+            for block in item.blocks
+            if block.type in ("fence", "html")
+            for at in range(block.first, block.last)
+        }
+        for at in range(item.first, item.last):
+            if at not in code:
+                report_lost_box(self._lines[at], at + 1, self._problems)
         bullet = _BULLET.match(line)
         if bullet and task_line.split_sentence(line[bullet.end() :], State.WAITING).number:
             self._problems.warn(
@@ -228,6 +247,23 @@ class _Walk:
                     "Write `- [ ]` before the item if it is a task.",
                 )
 
+    def _report_unindented(self, item: ListItem, title: Block, box: Box) -> None:
+        """Report boxes that Markdown counts to a task although they stand as far left as it."""
+        own = self._lines[title.first][: box.at]
+        indent = len(own) - len(own.lstrip())
+        for at in range(title.first + 1, title.last):
+            line = self._lines[at]
+            if len(line) - len(line.lstrip()) <= indent:
+                report_lost_box(line, at + 1, self._problems)
+
+    def _report_prose(self, block: Block) -> None:
+        """Report boxes and annotations that a block between tasks hides."""
+        hidden = block.type == "html" and block.content.lstrip().startswith("<!--")
+        for at in range(block.first, block.last) if not hidden else ():
+            is_box = report_lost_box(self._lines[at], at + 1, self._problems)
+            if not is_box and block.type == "paragraph" and self.sections[-1].tasks:
+                report_plain(self._lines[at], at + 1, self._problems)
+
     def _report_open_fence(self, block: Block) -> None:
         closing = self._lines[block.last - 1].strip()
         if block.last - block.first < 2 or not closing.startswith(block.markup):
@@ -240,11 +276,10 @@ class _Walk:
 
     def _report_indented(self, block: Block) -> None:
         for at in range(block.first, block.last):
-            if _LIKE_A_TASK.match(self._lines[at]):
+            if has_box(self._lines[at]):
                 self._problems.warn(
                     (at + 1, 1),
                     "indented-task",
                     "This line is indented so far that Markdown reads it as code.",
                     "Indent it by less than four columns if it is a task.",
                 )
-                return

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from weft.formats import first_sentence
 from weft.model import HUMAN, Class, Priority, State
 
 WHOLE_REPOSITORY: Final = "**"
@@ -50,6 +51,13 @@ class EdgeReason(StrEnum):
     MANUAL = "manual"  # a person checks a phase after its work, and step by step
     PART = "part"  # `before` is a part of `after`
     OVERLAP = "overlap"  # both may change the same file; a preference, not a need
+
+
+class ReaderOptions(Struct, frozen=True, kw_only=True):
+    """Choices of the person who has a plan read."""
+
+    take: frozenset[str] = frozenset()  # issues to take although they are held back
+    now: float = 0.0  # seconds since 1970; an issue deferred until a later time is not taken
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -113,6 +121,11 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     named: bool = False  # whether the author chose the id: it stays when the text changes
     kind: ItemKind = ItemKind.TASK
     parent: str | None = None  # the story a subtask belongs to, the epic of a child
+
+    @property
+    def title(self) -> str:
+        """Its first sentence, at most 80 characters."""
+        return first_sentence(self.text)
 
     @property
     def manual(self) -> bool:

@@ -18,7 +18,16 @@ from weft.plan import source, task_line
 from weft.plan.attributes import JSON_KEYS
 from weft.plan.json_document import JsonDocument, Node, NotJSON
 from weft.plan.json_fields import Fields, spellings
-from weft.plan.plan_records import ItemKind, ParsedPlan, Phase, Plan, PlanTask, Reference, Source
+from weft.plan.plan_records import (
+    ItemKind,
+    ParsedPlan,
+    Phase,
+    Plan,
+    PlanTask,
+    ReaderOptions,
+    Reference,
+    Source,
+)
 from weft.plan.problems import Problems, shorten
 
 _ALIASES: Final = {
@@ -46,7 +55,7 @@ _NO_FILES: Final = 'Add "files": […], or "files": "none" if it changes nothing
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
-def read(name: str, data: bytes) -> ParsedPlan:
+def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
     """Read a prd.json; for any bytes, return a plan and its problems."""
     problems = Problems(name)
     plan = Plan(name=name, source=Source.PRD)

@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 from weft.plan.problems import Place, Problems, shorten
 
 _NUMBER = r"([0-9]{1,9}[A-Za-z]?)"
+_PHASE_NAME = r"([0-9]{1,9}[A-Za-z]?|[A-Za-z]|[IVX]{2,5})"
 _TASK_OF_PHASE = re.compile(
-    rf"(?:phase|task)?[ _#-]*{_NUMBER}(?:[ ]*[./:][ ]*|[ ]+(?=task))(?:task)?[ _#-]*{_NUMBER}",
+    rf"(?:phase|task)?[ _#-]*{_PHASE_NAME}(?:[ ]*[./:][ ]*|[ ]+(?=task))(?:task)?[ _#-]*{_NUMBER}",
     re.IGNORECASE,
 )
 _TASK = re.compile(rf"(?:task)?[ _#-]*{_NUMBER}", re.IGNORECASE)
-_PHASE = re.compile(rf"phase[ _#-]*{_NUMBER}", re.IGNORECASE)
-_PHASE_OR_NUMBER = re.compile(rf"(?:phase)?[ _#-]*{_NUMBER}", re.IGNORECASE)
+_PHASE = re.compile(rf"phase[ _#-]*{_PHASE_NAME}", re.IGNORECASE)
+_PHASE_OR_NUMBER = re.compile(rf"(?:phase)?[ _#-]*{_PHASE_NAME}", re.IGNORECASE)
 _LONGEST: Final = 200
 _LISTED: Final = 5
 
@@ -195,7 +196,9 @@ def _plain(text: str) -> str:
 
 
 def _written(number: str) -> str:
-    """Write a number as labels are written: 01a is 1A."""
+    """Write a number as labels are written: 01a is 1A, b is B."""
+    if number.isalpha():
+        return number.upper()
     letter = number[-1].upper() if number[-1].isalpha() else ""
     return str(int(number[:-1] if letter else number)) + letter
 

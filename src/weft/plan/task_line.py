@@ -33,8 +33,10 @@ _TASK = re.compile(
     rf"{_BOLD}Task(?:[ \t]+#?{_NUMBER})?{_END_OF_BOLD}{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?",
     re.IGNORECASE,
 )
+# A phase may also be named by a letter or a Roman number.
+_PHASE_NAME = r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,9})*[A-Za-z]?|[A-Za-z]|(?-i:[IVX]{2,5}))"
 _PHASE = re.compile(
-    rf"{_BOLD}Phase[ \t]+#?{_NUMBER}{_END_OF_BOLD}{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?",
+    rf"{_BOLD}Phase[ \t]+#?{_PHASE_NAME}{_END_OF_BOLD}{_END_OF_PREFIX}(?:(?P=bold)[ \t]*)?",
     re.IGNORECASE,
 )
 _HEADING_MARK = re.compile(r"\[[^\]\[]{0,3}\][ \t]+")
@@ -46,6 +48,13 @@ _BLOCKED = re.compile(r"\[blocked(?::|(?=\]))", re.IGNORECASE)
 _LONGEST_TAIL: Final = 1000
 _PAIRS: Final = {"": "", "(": ")", "[": "]", "`": "`"}
 
+# Headings under which people tick off results, not work.
+_NO_WORK: Final = re.compile(
+    r"(?:success|acceptance|completion|exit|done|quality) criteria|definition of done|"
+    r"acceptance (?:tests?|checks?)|out of scope|non-?goals|(?:review |final )?checklist|"
+    r"prerequisites|open questions|risks",
+    re.IGNORECASE,
+)
 _MANUAL: Final = ("manual verification", "manually verify", "verify manually")
 
 
@@ -132,6 +141,11 @@ def asks_for_a_person(text: str) -> bool:
     return "manual" in words and any(phrase in " ".join(words.split()) for phrase in _MANUAL)
 
 
+def is_no_work(title: str) -> bool:
+    """Tell whether a heading is about results, not work: `Success criteria`."""
+    return _NO_WORK.fullmatch(title.strip(" \t:*_")) is not None
+
+
 def _tail(text: str, status: State) -> tuple[int, State, str | None, str]:
     """Take the commit id, `(SKIPPED)` or `[BLOCKED: why]` off the end of a task's text."""
     end = len(text.rstrip())
@@ -181,6 +195,8 @@ def _plain_number(number: str | None) -> str | None:
     """Write a number in its plain form: 01 is 1, and 2.03b is 2.3B."""
     if number is None or number.isdigit():
         return number and str(int(number))
+    if number.isalpha():
+        return number.upper()
     letter = number[-1].upper() if number[-1].isalpha() else ""
     digits = number[:-1] if letter else number
     return ".".join(str(int(part)) for part in digits.split(".")) + letter

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from weft.errors import InputError
 from weft.model import State
 from weft.plan import html_comments, markdown, source, task_line, task_match
-from weft.plan.plan_records import Phase, Plan, PlanTask
+from weft.plan.plan_records import Phase, Plan, PlanTask, ReaderOptions
 from weft.plan.problems import Problems
 from weft.plan.task_line import MARKS
 
@@ -32,7 +32,7 @@ _MARK_OF: Final[Mapping[State, str]] = {
     State.DONE: "x",
     State.BLOCKED: "!",
     State.FAILED: "!",
-    State.CANCELLED: "!",
+    State.CANCELLED: " ",  # a new run does it; only a person holds work back
     State.EVICTED: "!",
     State.SKIPPED: "-",
 }
@@ -66,7 +66,7 @@ def write_back(
     if text is None:
         gone = tuple(task for task in plan.tasks if task.id in statuses)
         return MarkedPlan(data=data, gone=gone)
-    now = markdown.read(plan.name, data).plan
+    now = markdown.read(plan.name, data, ReaderOptions()).plan
     matches = task_match.match_tasks(plan, now, statuses)
     raw = list(text.raw)
     settled = {task.id for task in now.tasks if task.settled}

@@ -5,6 +5,7 @@ Estimates come from the store, if there is one; a check makes none.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from weft.plan.plan_records import (
     ParsedPlan,
     PlanTask,
     Problem,
+    ReaderOptions,
     Severity,
 )
 from weft.process import ProgramMissing
@@ -50,6 +52,7 @@ _SIMULATED: Final = 30_000
 class PlanSource:
     name: str  # as the user wrote it, for messages
     data: bytes
+    take: tuple[str, ...] = ()  # issues to take although they are held back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +120,13 @@ class CheckedPlan:
         return forecast.savings(self.work, self.forecast.slots, tries=tries)
 
 
-def load(directory: Path, name: str) -> PlanSource:
-    return PlanSource(name=name, data=plan_file.read(directory / name))
+def load(directory: Path, name: str, take: Sequence[str] = ()) -> PlanSource:
+    return PlanSource(name=name, data=plan_file.read(directory / name), take=tuple(take))
+
+
+def read_source(source: PlanSource) -> ParsedPlan:
+    options = ReaderOptions(take=frozenset(source.take), now=time.time())
+    return plan.read(source.name, source.data, options)
 
 
 @contextmanager
@@ -196,7 +204,7 @@ def check(
     `agent` and `stages` are those of tasks that name none.
     """
     slots = slots or around.slots
-    reading = plan.read(source.name, source.data)
+    reading = read_source(source)
     compiled = plan.compile(reading.plan, capacity=slots)
     estimates = _estimate(compiled.plan.tasks, around, agent, stages)
     work = forecast.work_of(

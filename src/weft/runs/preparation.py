@@ -19,7 +19,7 @@ from weft.agents import spec
 from weft.agents.agent import Agent
 from weft.config import RunSettings
 from weft.errors import InputError
-from weft.model import HUMAN, NewRun, NewTask, Stage, TaskKind, TaskRequest
+from weft.model import HUMAN, NewRun, NewTask, Stage, State, TaskKind, TaskRequest
 from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask
 from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file
@@ -48,6 +48,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     into: str | None = None  # branch that moves to the result of a complete run
     micro_usd: int | None = None  # budget of the whole run
     tenant: str = "default"
+    take: tuple[str, ...] = ()  # tasks to run although they are held back
     done: tuple[str, ...] = ()  # tasks that landed in an earlier run of the plan
     branch: str | None = None  # the branch it counts as started from; None: that of `base`
     review: bool = False  # a person accepts every candidate before it lands
@@ -216,14 +217,16 @@ class _TaskBuilder:
             judging = tuple(stage for stage in self._stages(task) if looks(stage.name))
             request = TaskRequest(
                 kind=TaskKind.STORY,
-                title=task.text,
+                title=task.title,
                 criteria=task.criteria,
                 stages=judging,
                 review=self._is_reviewed(task),
+                held=self._held(task),
             )
             return NewTask(**common, request=request)
         if task.manual:
-            return NewTask(**common, agent=HUMAN, request=TaskRequest(title=task.text))
+            request = TaskRequest(title=task.title, held=self._held(task))
+            return NewTask(**common, agent=HUMAN, request=request)
         stages = self._stages(task)
         if common["story"] is not None:  # the story is reviewed as a whole
             stages = [stage for stage in stages if not looks(stage.name)]
@@ -237,6 +240,12 @@ class _TaskBuilder:
             demand=first.demand,
             request=self._request(task, stages),
         )
+
+    def _held(self, task: PlanTask) -> str:
+        """Return why the plan holds a task back; empty if it may start."""
+        if task.status is not State.BLOCKED or task.id in self._options.take:
+            return ""
+        return task.note or "the plan holds it back"
 
     def _stages(self, task: PlanTask) -> list[Stage]:
         stages = []
@@ -286,7 +295,8 @@ class _TaskBuilder:
         budget = task.budget or Budget()
         literal = [file for file in task.claims if paths.is_literal(file)]
         return TaskRequest(
-            title=task.text,
+            title=task.title,
+            held=self._held(task),
             plan=plan.title or plan.name,
             phase=title,
             reads=tuple(task.reads),

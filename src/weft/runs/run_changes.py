@@ -109,7 +109,9 @@ def _list_open(store: Store, run: str) -> list[Task]:
 def restart_options(project: Project, store: Store, old: Run, options: RunOptions) -> RunOptions:
     """Return the options of a run that goes on from the landed work of another run of its plan."""
     done = tuple(task.name for task in list_run(store, old.id) if task.state is State.DONE)
-    options = replace(options, done=done, branch=old.branch)
+    # The earlier run marked the tasks that failed; only those that the author held back stay so.
+    tried = tuple(task.name for task in list_run(store, old.id) if not task.request.held)
+    options = replace(options, done=done, branch=old.branch, take=(*options.take, *tried))
     if not done or options.base != "HEAD":
         return options
     trunk = trunk_ref(old.id)

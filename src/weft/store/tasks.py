@@ -65,7 +65,10 @@ def add_tasks(
     tenant: str,
     now: float,
 ) -> dict[str, int]:
-    """Write tasks and their needs, all waiting; return their numbers by name."""
+    """Write tasks and their needs; return their numbers by name.
+
+    All wait, except those that the plan holds back: these are blocked.
+    """
     first = tx.value("last_task") + 1
     numbers = {task.name or f"t{first + n}": first + n for n, task in enumerate(tasks)}
     if len(numbers) != len(tasks):
@@ -111,6 +114,11 @@ def add_tasks(
             for need in sorted({_number(tx, need, numbers, run) for need in task.needs})
         ],
     )
+    for name, task in zip(numbers, tasks, strict=True):
+        if task.request.held:
+            row = get_row(tx, numbers[name])
+            ready.leave(tx, row, State.BLOCKED, now=now, reason=task.request.held)
+            tx.event("task_held", row, now=now, reason=task.request.held)
     for name, number in numbers.items() if len(numbers) == 1 else ():
         tx.event("task_submitted", now=now, run=run, task=number, name=name)
     return numbers

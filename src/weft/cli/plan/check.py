@@ -15,9 +15,12 @@ from weft.runs import plan_check
 @click.command(name="check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @plan_text.slots_option
+@plan_text.take_option
 @json_option
 @click.pass_obj
-def command(directory: Path, files: tuple[str, ...], slots: int | None, as_json: bool) -> int:
+def command(
+    directory: Path, files: tuple[str, ...], slots: int | None, take: tuple[str, ...], as_json: bool
+) -> int:
     """Report every problem of a plan, like a compiler.
 
     Each problem has its place, a code and a suggestion; the last line says how long the plan
@@ -25,7 +28,7 @@ def command(directory: Path, files: tuple[str, ...], slots: int | None, as_json:
 
     Example: weft plan check plan.md --slots 4
     """
-    sources = [plan_check.load(directory, name) for name in files]
+    sources = [plan_check.load(directory, name, take) for name in files]
     with plan_check.setting(directory, os.environ) as around:
         checked = [plan_check.check(source, around, slots) for source in sources]
     plan_text.warn(checked[0].warning)

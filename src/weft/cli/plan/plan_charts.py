@@ -42,11 +42,11 @@ def _node(task: PlanTask, critical: bool, seconds: float) -> GraphNode:
     note = "waits for a person" if task.manual else state
     return GraphNode(
         name=task.id,
-        text=task.text,
+        text=task.title,
         note=note,
         kind=f"{task.status} person" if task.manual else str(task.status),
         critical=critical,
-        hover=(f"{task.id} {task.text} ({note})",),
+        hover=(f"{task.id} {task.title} ({note})",),
     )
 
 
@@ -125,7 +125,7 @@ def _chart(checked: CheckedPlan, rows: tuple[GanttRow, ...]) -> GanttChart:
 
 def _bars(checked: CheckedPlan) -> list[GanttBar]:
     """Return a bar for each stint of the schedule."""
-    texts = {task.id: task.text for task in checked.compiled.plan.tasks}
+    texts = {task.id: task.title for task in checked.compiled.plan.tasks}
     critical = set(checked.critical_path)
     bars = []
     for stint in checked.forecast.schedule:

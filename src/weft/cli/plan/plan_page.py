@@ -81,7 +81,7 @@ def _tasks(checked: CheckedPlan) -> Iterator[str]:
 def _words(task: PlanTask) -> str:
     person = " (waits for a person)" if task.manual else ""
     status = "" if task.status == "waiting" else f" – {task.status}"
-    return f"{task.text}{person}{status}"
+    return f"{task.title}{person}{status}"
 
 
 def _problems(checked: CheckedPlan) -> Iterator[str]:

@@ -27,6 +27,15 @@ def slots_option(command: F) -> F:
     )(command)
 
 
+def take_option(command: F) -> F:
+    return click.option(
+        "--take",
+        multiple=True,
+        metavar="ID",
+        help="Take this task although it is held back; may be repeated.",
+    )(command)
+
+
 def problem_lines(problem: Problem) -> Iterator[str]:
     """Yield a problem as a compiler prints it, with the suggestion beneath."""
     place = f"{problem.file}:{problem.line}:{problem.column}"

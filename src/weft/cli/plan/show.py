@@ -21,11 +21,17 @@ from weft.runs.plan_check import CheckedPlan
 @click.command(name="show")
 @click.argument("file", metavar="FILE")
 @plan_text.slots_option
+@plan_text.take_option
 @click.option("--html", metavar="OUT", help="Write it as one HTML page to OUT instead.")
 @json_option
 @click.pass_obj
 def command(
-    directory: Path, file: str, slots: int | None, html: str | None, as_json: bool
+    directory: Path,
+    file: str,
+    slots: int | None,
+    take: tuple[str, ...],
+    html: str | None,
+    as_json: bool,
 ) -> int | None:
     """Draw a plan: its dependencies and its predicted schedule.
 
@@ -33,7 +39,7 @@ def command(
 
     Example: weft plan show plan.md --slots 4 --html plan.html
     """
-    source = plan_check.load(directory, file)
+    source = plan_check.load(directory, file, take)
     with plan_check.setting(directory, os.environ) as around:
         checked = plan_check.check(source, around, slots)
     plan_text.warn(checked.warning)

@@ -119,7 +119,7 @@ def _branches(tasks: Sequence[PlanTask], reasons: dict[str, list[str]]) -> Itera
 def _describe(task: PlanTask) -> str:
     person = " (waits for a person)" if task.manual else ""
     note = f" ({plain(task.note)})" if task.note else ""
-    return plain(f"{task.id} {task.text}") + person + note
+    return plain(f"{task.id} {task.title}") + person + note
 
 
 def _notes(reasons: Sequence[str], lead: str) -> Iterator[str]:

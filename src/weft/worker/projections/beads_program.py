@@ -13,17 +13,15 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft.errors import WeftError
+from weft.plan.beads import OWN_ACTOR
 from weft.process.commands import run_logged
-
-WE: Final = "weft"
-"""The actor of weft's calls, the same in every run, so that claims stay weft's after a crash."""
 
 OPEN: Final = "open"
 IN_PROGRESS: Final = "in_progress"
 BLOCKED: Final = "blocked"
 CLOSED: Final = "closed"
 
-_OURS: Final = f"{WE}: "  # begins our paragraph of an issue's notes
+_OURS: Final = f"{OWN_ACTOR}: "  # begins our paragraph of an issue's notes
 _LONGEST: Final = 4000  # letters of that
 _FOLDER: Final = ".beads"
 _NOT_PASSED: Final = ("GIT_", "WEFT_")  # would point it at another repository; is not its business
@@ -98,7 +96,7 @@ def find_beads(plan: Path, environment: Mapping[str, str]) -> Beads | None:
         program=str(Path(program).absolute()),
         directory=folder.parent if folder.name == _FOLDER else folder,
         # Older versions know the second name only.
-        environment={**kept, "BEADS_ACTOR": WE, "BD_ACTOR": WE},
+        environment={**kept, "BEADS_ACTOR": OWN_ACTOR, "BD_ACTOR": OWN_ACTOR},
     )
 
 
@@ -122,14 +120,14 @@ def changes(issue: str, shown: Shown, wanted: WantedStatus) -> list[list[str]]:
 
 def _move(shown: Shown, status: str) -> list[str]:
     if status == OPEN:
-        return ["--status", status, *(["--assignee", ""] if shown.assignee == WE else [])]
+        return ["--status", status, *(["--assignee", ""] if shown.assignee == OWN_ACTOR else [])]
     if status != IN_PROGRESS:
         return ["--status", status]
-    if shown.assignee not in ("", WE):
+    if shown.assignee not in ("", OWN_ACTOR):
         return ["--status", status]  # its assignee stays
     # Only an open issue can be claimed.
     how = ["--claim"] if shown.status in ("", OPEN) else ["--status", status]
-    return [*how, "--assignee", WE]
+    return [*how, "--assignee", OWN_ACTOR]
 
 
 def _noted(notes: str, text: str) -> str:

@@ -11,7 +11,9 @@ from weft.model import State
 from weft.plan.plan_records import Plan
 from weft.plan.writeback import MarkedPlan, Status, write_back
 from weft.runs import plan_file
+from weft.runs.held_tasks import is_held, release_marked
 from weft.runs.progress import RunProgress
+from weft.store import Store
 from weft.worker.projections import News
 
 _SHORT: Final = 9  # letters of a commit id in a plan
@@ -20,13 +22,19 @@ _SHORT: Final = 9  # letters of a commit id in a plan
 class PlanMarks:
     """The marks of a plan file, compared with the run and written where they differ."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, store: Store) -> None:
         self._path = path
+        self._store = store
         self._plan: Plan | None = None  # as it was when first read: tasks may be edited later
-        self._written: object = None
+        self._written: tuple[dict[str, Status], FileIdentity] | None = None
 
     def wants(self, progress: RunProgress, changed: bool) -> bool:
-        return changed
+        """Ask for an update after a change of the run, or of the file while it holds tasks back."""
+        return changed or (
+            self._written is not None
+            and any(is_held(task) for task in progress.tasks)
+            and self._written[1] != _identity(self._path)
+        )
 
     def apply(self, news: News) -> tuple[()]:
         if self._plan is None:
@@ -38,6 +46,14 @@ class PlanMarks:
         }
         if self._written == (statuses, _identity(self._path)):
             return ()
+        for name in release_marked(
+            self._store,
+            self._path,
+            news.progress.tasks,
+            before=the_plan,
+            confirm=news.confirm,
+        ):
+            del statuses[name]  # the next update writes its new state
 
         def change(data: bytes) -> MarkedPlan:
             marked = write_back(data, the_plan, statuses, trunk=tip[:_SHORT] if tip else None)
@@ -49,7 +65,10 @@ class PlanMarks:
         return ()
 
 
-def _identity(path: Path) -> tuple[int, int, int]:
+FileIdentity = tuple[int, int, int]
+
+
+def _identity(path: Path) -> FileIdentity:
     seen = path.stat()
     return seen.st_ino, seen.st_mtime_ns, seen.st_size
 

@@ -224,7 +224,7 @@ class ProjectionLoop:
         if state.name == PLAN_MARKS:
             if not path.is_file():
                 return f"{path} is not here; its marks are left alone."
-            return PlanMarks(path)
+            return PlanMarks(path, self._store)
         if state.name == ISSUE_TRACKER:
             beads = find_beads(path, site.environment)
             if beads is None:
