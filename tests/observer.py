@@ -364,7 +364,7 @@ class Reference:
         ]
         yielding = fairness.must_yield(self._turns(), self.tuning)
         rest = [group for group in admissible if group[0]["tenant"] != yielding]
-        best = min(rest or admissible, key=lambda group: self._rank(group[0]), default=None)
+        best = min(rest or admissible, key=lambda group: self.rank(group[0]), default=None)
         return None if best is None else {row["id"] for row in best}
 
     def _turns(self) -> list[str]:
@@ -385,10 +385,10 @@ class Reference:
             if row["state"] == "ready":
                 groups.setdefault(row["gang"] or row["id"], []).append(row)
         return [
-            sorted(group, key=self._rank) for key, group in groups.items() if key not in incomplete
+            sorted(group, key=self.rank) for key, group in groups.items() if key not in incomplete
         ]
 
-    def _rank(self, row: Row) -> order.Rank:
+    def rank(self, row: Row) -> order.Rank:
         entry = order.QueueEntry(
             id=row["id"],
             klass=row["class"],
@@ -421,7 +421,7 @@ class Reference:
                     row["run"] == group[0]["run"]
                     and row["id"] not in own | holders
                     and (kin or not among_kin)
-                    and (self._rank(row)[:4], row["id"]) < turn
+                    and (self.rank(row)[:4], row["id"]) < turn
                     and any(
                         _conflict(wanted, file)
                         for wanted in json.loads(row["files"])
@@ -464,7 +464,7 @@ class Reference:
         return [] if same_run and self._turn(group) < self._turn(kept) else kept
 
     def _turn(self, group: list[Row]) -> tuple[tuple[int, ...], int]:
-        return min((self._rank(row)[:4], row["id"]) for row in group)
+        return min((self.rank(row)[:4], row["id"]) for row in group)
 
     def _fits(self, group: list[Row]) -> bool:
         if not self._has_room(group, self.worker):

@@ -106,6 +106,56 @@ def module_names() -> Counter[str]:
     return Counter(path.stem for path in files() if path.stem not in ("__init__", "__main__"))
 
 
+def private_uses(path: Path) -> list[str]:
+    """List the places at which a test uses a private name of another module, or patches weft."""
+    tree = ast.parse(path.read_text())
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "weft"
+        for alias in node.names
+    }
+    places = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.expr | ast.ImportFrom)
+        and (_reads_private_name(node) or _patches(node, imported))
+    ]
+    return [f"{path.name}:{line}" for line in sorted(places)]
+
+
+def _is_private(name: object) -> bool:
+    return isinstance(name, str) and name.startswith("_") and not name.startswith("__")
+
+
+def _reads_private_name(node: ast.expr | ast.ImportFrom) -> bool:
+    match node:
+        case ast.ImportFrom(module=str() as module, names=names):
+            return module.partition(".")[0] == "weft" and any(_is_private(a.name) for a in names)
+        case ast.Attribute(value=ast.Name(id="self" | "cls" | "os" | "sys")):
+            return False
+        case ast.Attribute(attr="_replace"):  # of a named tuple
+            return False
+        case ast.Attribute(attr=name):
+            return _is_private(name)
+        case ast.Subscript(value=ast.Call(func=ast.Name(id="vars")), slice=ast.Constant(value=key)):
+            return _is_private(key)
+    return False
+
+
+def _patches(node: ast.expr | ast.ImportFrom, imported: set[str]) -> bool:
+    match node:
+        case ast.ImportFrom(module="unittest.mock"):
+            return True
+        case ast.Call(func=ast.Attribute(attr="setattr"), args=[ast.Name(id=target), *_]):
+            return target in imported
+        case ast.Call(func=ast.Attribute(attr="setattr"), args=[ast.Constant(value=target), *_]):
+            return str(target).startswith("weft.")
+        case ast.Subscript(value=ast.Call(func=ast.Name(id="vars"), args=[ast.Name(id=target)])):
+            return target in imported and isinstance(node.ctx, ast.Store)
+    return False
+
+
 def modules_of_a_run() -> int:
     """Count the modules that `weft run` loads to bring one task from a plan to trunk."""
     with tempfile.TemporaryDirectory() as place:

@@ -209,11 +209,15 @@ def watched(store: Store, look_now: Callable[[], None]) -> Store:
 def impatient(store: Store) -> Store:
     """A store that gives up at once when somebody else is writing."""
     if isinstance(store.database, Sqlite):
-        hasty = Sqlite(store.database.path, patience=0)
-        vars(hasty)["_connection"].execute("PRAGMA busy_timeout = 0")
-        return Store(hasty, store.tuning)
+        return Store(Sqlite(store.database.path, patience=0), store.tuning)
     nowait = "SELECT 1 FROM store FOR UPDATE NOWAIT"
     return Store(Postgres(store.url, next_turn=nowait), store.tuning)
+
+
+def connection_of(store: Store) -> sqlite3.Connection:
+    """The connection of a store that is a file."""
+    assert isinstance(store.database, Sqlite)
+    return store.database.connection
 
 
 def deferred(store: Store) -> Store:

@@ -411,7 +411,7 @@ def test_help_documents_every_verb() -> None:
         text=True,
         stdin=subprocess.DEVNULL,
     ).stdout
-    for verb in [*scripted._VERBS, "answer"]:
+    for verb in [*scripted.VERBS, "answer"]:
         assert f"\n    {verb}" in text, verb
 
 

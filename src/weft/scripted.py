@@ -138,7 +138,7 @@ def _perform(script: list[str], reached: int, session: str) -> str:
         try:
             _refuse_command(verb)
             _remember(session, number + 1, script)
-            _VERBS[verb](rest.strip())
+            VERBS[verb](rest.strip())
         except (KeyError, ValueError, IndexError, OSError, Mistake) as error:
             _fail("config", f"cannot carry out {line!r}: {error!r}")
         except Refusal as refusal:  # the task is wrong, not the agent: other tasks go on using it
@@ -427,7 +427,7 @@ def _grandchild(rest: str) -> None:
         os._exit(0)
 
 
-_VERBS = {
+VERBS = {
     "write": _write_file,
     "append": _append,
     "replace": _replace,

@@ -197,17 +197,25 @@ def read_only() -> Iterator[Callable[[Path], None]]:
 
 
 def test_a_place_that_is_read_only_for_a_while_is_told_once_and_blames_no_task(
-    project: RunProject, read_only: Callable[[Path], None]
+    project: RunProject, read_only: Callable[[Path], None], tmp_path: Path
 ) -> None:
     """Weakened, every task that would start meanwhile is blocked, and so is the gate."""
-    project.plan.write_text(plan(6, 0.2))
+    go = tmp_path / "go"
+    project.plan.write_text(plan(6, 0.2).replace("sleep 0.2", f"wait {go}", 1))
     process = project.start("run", "plan.md", "--slots", "2")
     wait_until(lambda: project.rows("SELECT * FROM landings WHERE state = 'landed'"))
+    assert project.weft("limits", "set", "requests", "0").returncode == 0
+    wait_until(lambda: list(project.states().values()).count("running") == 1)
     place = project.root / ".git" / "weft"
     read_only(place)
-    time.sleep(6)
+    assert project.weft("limits", "set", "requests", "24").returncode == 0
+    said = wait_said(process, "trying again")
+    again = "SELECT * FROM attempts WHERE number >= 2"
+    wait_until(lambda: project.rows(again), "a task that could not start is tried again")
     subprocess.run(["umount", "--lazy", place], check=True)
+    go.touch()
     out, err = process.communicate(timeout=PATIENCE)
+    err = said + err
     assert process.returncode == 0, (out, err)
     assert err.count("trying again") <= 2, err  # by tasks, and by the gate
     assert "Traceback" not in err, err
@@ -315,7 +323,7 @@ def test_a_database_locked_by_somebody_else_is_waited_for(project: RunProject) -
         path = project.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)) as foreign:
             foreign.execute("BEGIN IMMEDIATE")
-            time.sleep(2.0)
+            time.sleep(1.0)  # several times as long as the pause between two tries
             foreign.execute("ROLLBACK")
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, (out, err)

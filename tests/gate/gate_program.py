@@ -56,16 +56,19 @@ async def serve(spec: dict[str, Any]) -> None:
         open_site(store, Path(spec["root"]), config, dict(os.environ)) as site,
     ):
 
+        def act() -> None:
+            tell(note, spec["action"])
+            os.kill(os.getpid(), _SIGNALS[spec["action"]])
+            time.sleep(0.2)  # it may come to the other threads first
+
         def at(point: str) -> None:
             nonlocal left
             if point == spec.get("point"):
                 left -= 1
                 if left == 0:
-                    # Stopped in mid-transaction, a process would keep everybody from SQLite.
-                    with vars(store.database)["_lock"]:
-                        tell(note, spec["action"])
-                        os.kill(os.getpid(), _SIGNALS[spec["action"]])
-                        time.sleep(0.2)  # it may come to the other threads first
+                    # A reader keeps the other threads from writing: stopped in mid-transaction,
+                    # they would keep every process from SQLite.
+                    store.database.read(lambda _: act())
 
         try:
             async with (

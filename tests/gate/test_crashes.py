@@ -170,7 +170,7 @@ def test_a_check_does_not_run_out_of_time_while_its_gate_is_stopped(
     member = processes.start(stage, gate=gate)
     wait_until((home / "begun").exists)
     member.suspend()
-    time.sleep(4)  # longer than the limit
+    time.sleep(3.1)  # longer than the limit
     (home / "go").touch()
     member.go_on()
     wait_until(lambda: stage.are(a="done"))

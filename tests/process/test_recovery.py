@@ -20,7 +20,7 @@ from forked_python import ForkedPython
 from process.supervision import Stage
 from wait_until import PATIENCE, wait_until
 from weft.process import attempt_files, process_table
-from weft.process.agent_process import StopReason, _order, attach
+from weft.process.agent_process import StopReason, attach, make_order
 from weft.process.death_proof import find_strays, is_proved_dead, prove_dead
 from weft.process.process_identity import boottime, get_place
 from weft.process.process_table import Process
@@ -325,8 +325,8 @@ def test_an_agent_whose_weft_dies_before_the_answer_keeps_its_wrapper(stage: Sta
         (stage.directory / name).touch()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        stage.launcher._hand_over(theirs)
-        ours.sendall(json.dumps(_order(spawn, boottime())).encode())
+        stage.launcher.hand_over(theirs)
+        ours.sendall(json.dumps(make_order(spawn, boottime())).encode())
     wait_until(lambda: "ready" in stage.output())
     ended = anyio.run(attach(stage.directory).stop)
     assert ended.why is StopReason.ASKED

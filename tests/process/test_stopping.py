@@ -69,7 +69,7 @@ def test_a_launcher_that_ends_leaves_no_group(tmp_path: Path) -> None:
     with Launcher(parent) as launcher:
         stage = Stage(tmp_path / "one", launcher)
         stage.start(stage.tree("leave"))
-        program = psutil.Process(vars(launcher)["_program"].pid)
+        program = psutil.Process(launcher.pid)
 
         def spares() -> list[str]:
             pids = [child.pid for child in program.children()]

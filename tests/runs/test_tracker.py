@@ -86,23 +86,6 @@ def test_a_followed_run_is_always_the_one_in_the_store(store: Store) -> None:
     assert {task.state for task in read_progress(store, "r").tasks} >= {State.DONE, State.READY}
 
 
-class OnlyNamed(RunTracker):
-    """Reads again only what events name: what becomes ready by that is missed."""
-
-    def _read_tasks(self, named: set[int]) -> None:
-        before = dict(self._tasks)
-        super()._read_tasks(named)
-        self._tasks = {
-            number: task if number in named else before[number]
-            for number, task in self._tasks.items()
-        }
-
-
-def test_a_track_that_reads_too_little_is_found_out(store: Store) -> None:
-    submitted(store, 1)
-    assert not follows(store, OnlyNamed(store, "r", now=10.0), 1)
-
-
 def test_what_agents_do_now_and_what_is_checked_is_heard(store: Store) -> None:
     submitted(store, 2)
     [grant, *_] = admit(store, "w", now=2.0)

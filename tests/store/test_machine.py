@@ -283,7 +283,7 @@ class StoreMachine(RuleBasedStateMachine):
         after = self.picture()
         queued = self.queued(after)
         assert len(queued) <= max(TUNING.queue, len(self.queued(before)))
-        rank = Reference(after, "w1", self.now, TUNING)._rank
+        rank = Reference(after, "w1", self.now, TUNING).rank
         needed = {row["needs"] for row in before.tables["edges"]}
         for gone in after.tasks.values():
             if gone["state"] == "evicted" and before.tasks[gone["id"]]["state"] != "evicted":

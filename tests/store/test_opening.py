@@ -20,7 +20,7 @@ import pytest
 
 from databases import change, fresh_database, look
 from databases import url as url
-from store_helpers import put, snapshot, somebody_writes
+from store_helpers import connection_of, put, snapshot, somebody_writes
 from wait_until import PATIENCE
 from weft.errors import ForeignStore, InputError, NewerStore, StoreError, WeftError
 from weft.store import Store, default_url, open_store, sql
@@ -260,7 +260,7 @@ def test_a_file_that_takes_the_place_of_a_closed_store_is_looked_at(tmp_path: Pa
 
 def test_the_file_is_marked_as_wefts_and_survives_a_power_cut(file: Path) -> None:
     with open_store(f"sqlite:///{file}") as store:
-        connection = vars(store.database)["_connection"]
+        connection = connection_of(store)
         pragmas = ("journal_mode", "synchronous", "application_id", "user_version")
         values = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
     assert values == ["wal", 2, APPLICATION_ID, len(sql.migrations("sqlite"))]
@@ -270,7 +270,7 @@ def test_a_writer_that_waits_asks_again_in_short_steps(tmp_path: Path) -> None:
     """SQLite's own pauses grow to 100 ms, during which others come and go."""
     tries: list[str] = []
     with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store:
-        vars(store.database)["_connection"].set_trace_callback(tries.append)
+        connection_of(store).set_trace_callback(tries.append)
         with somebody_writes(store.url, 0.3):
             put(store)
     assert tries.count("BEGIN IMMEDIATE") > 20

@@ -17,7 +17,9 @@ import pytest
 
 import weft
 from databases import fresh_database
+from store_helpers import connection_of
 from weft.store import open_store, sql
+from weft.store.postgres import Postgres
 
 SOURCES = Path(weft.__file__).parent
 QUERIES = sorted(sql.queries("sqlite"))
@@ -80,7 +82,7 @@ def test_the_two_spellings_of_a_query_differ_in_parameters_only() -> None:
 
 def test_every_query_is_understood_by_sqlite(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store:
-        connection = vars(store.database)["_connection"]
+        connection = connection_of(store)
         for text in sql.queries("sqlite").values():
             connection.execute(f"EXPLAIN {text}", dict.fromkeys(PARAMETER.findall(text)))
 
@@ -109,7 +111,8 @@ def postgres_plan(connection: psycopg.Connection[Any], query: str) -> str:
 def test_postgres_looks_given_tasks_up_by_number(postgres_server: str) -> None:
     """It would rather compare each of them with each that waits: 40 s for a plan of 20,000."""
     with fresh_database(postgres_server) as url, open_store(url) as store:
-        settings = vars(type(store.database))["_settings"](store.database)
+        assert isinstance(store.database, Postgres)
+        settings = store.database.connection_settings()
         with psycopg.connect(url, autocommit=True, **settings) as connection:
             for name in QUERIES:
                 if "json_each(:ids)" in sql.queries("sqlite")[name]:
@@ -125,7 +128,8 @@ def test_what_was_spent_is_not_summed_at_each_admission(
         "SEARCH s USING PRIMARY KEY (resource=?)"
     ] * 2
     with fresh_database(postgres_server) as url, open_store(url) as store:
-        settings = vars(type(store.database))["_settings"](store.database)
+        assert isinstance(store.database, Postgres)
+        settings = store.database.connection_settings()
         with psycopg.connect(url, autocommit=True, **settings) as connection:
             plan = postgres_plan(connection, "ledger")
     reads = [line for line in plan.splitlines() if "spending" in line]
@@ -138,7 +142,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """How SQLite would go about each query, step by step."""
     path = tmp_path_factory.mktemp("plans") / "weft.db"
     with open_store(f"sqlite:///{path}") as store:
-        connection = vars(store.database)["_connection"]
+        connection = connection_of(store)
         return {
             name: [
                 row[3]
@@ -180,7 +184,7 @@ def test_tasks_are_counted_and_listed_by_state_without_reading_the_others(
 def test_the_indexes_that_may_be_scanned_leave_most_rows_out(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path / 'weft.db'}") as store:
         rows = (
-            vars(store.database)["_connection"]
+            connection_of(store)
             .execute("SELECT name, sql FROM sqlite_master WHERE type = 'index'")
             .fetchall()
         )

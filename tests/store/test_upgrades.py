@@ -31,7 +31,7 @@ from weft.config import Tuning
 from weft.errors import NewerStore, StoreError, UnknownSchema
 from weft.store import Store, open_store, sql
 from weft.store.limit_table import list_limits
-from weft.store.postgres import _MIGRATION_LOCK, Postgres
+from weft.store.postgres import MIGRATION_LOCK, Postgres
 from weft.store.sqlite import Sqlite
 
 PROGRAM = Path(__file__).with_name("upgrade_program.py")
@@ -94,7 +94,7 @@ def nobody_upgrades(url: str) -> Iterator[Any]:
         connection.execute("BEGIN IMMEDIATE")
     else:
         connection = psycopg.connect(url, autocommit=True)
-        connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
+        connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
     with closing(connection):
         yield connection
         if url.startswith("sqlite"):

@@ -61,7 +61,7 @@ class CountingConnection(psycopg.Connection[Any]):
 class CountingPostgres(Postgres):
     def _connect(self) -> psycopg.Connection[DictRow]:
         return CountingConnection.connect(
-            self.url, autocommit=True, row_factory=dict_row, **self._settings()
+            self.url, autocommit=True, row_factory=dict_row, **self.connection_settings()
         )
 
 

@@ -60,8 +60,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def waiting(room: Room) -> int:
-    """How many wait whom the room has looked at."""
-    return sum(not one.fresh for one in vars(room)["_waiters"])
+    """The number of polls that the room has included in a query; 0 while it makes one."""
+    return room.waiting if room.at_rest else 0
 
 
 def are_waiting(room: Room, count: int) -> bool:

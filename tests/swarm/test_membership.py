@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from weft.errors import Forbidden, InputError, NotFound
 from weft.model import Capacity, Lease, Worker
 from weft.store import Store
 from weft.store.limit_table import list_limits
+from weft.store.sqlite import Sqlite
 from weft.store.tasks import get_task
 from weft.swarm import member_work, membership, poll
 from weft.swarm.access import find_own_members
@@ -277,10 +277,10 @@ def counted_steps(store: Store) -> Iterator[list[int]]:
         steps[0] += 1
         return 0
 
-    connection = vars(store.database).get("_connection")
-    if not isinstance(connection, sqlite3.Connection):
+    if not isinstance(store.database, Sqlite):
         yield steps
         return
+    connection = store.database.connection
     connection.set_progress_handler(step, 1)
     try:
         yield steps

@@ -13,6 +13,7 @@ from weft import workspace
 from weft.config import WorkspaceSettings
 from weft.errors import WorkspaceError
 from weft.git.disk import delete_tree
+from weft.git.trees import Differences
 from weft.workspace import (
     Terms,
     Unkeepable,
@@ -85,21 +86,21 @@ def test_a_pipe_that_git_would_open_is_named_and_goes(
     assert not pipe.is_fifo()
 
 
-def test_what_is_nested_too_deep_is_not_taken_up_and_stays(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inspection, "DEPTH", 4)
+def test_what_is_nested_too_deep_is_not_taken_up_and_stays(root: Path) -> None:
     place = prepare(root)
-    write(place.path, d__d__d__d__file="4\n")
-    assert changes(place).paths == ("d/d/d/d/file",)
-    write(place.path, d__d__d__d__d__file="5\n")
-    with pytest.raises(Unkeepable, match="d/d/d/d/d is nested more than 4 directories deep"):
+    deepest = "d/" * inspection.DEPTH
+    (place.path / deepest).mkdir(parents=True)
+    (place.path / deepest / "file").write_text("200\n")
+    assert changes(place).paths == (f"{deepest}file",)
+    (place.path / deepest / "d").mkdir()
+    (place.path / deepest / "d" / "file").write_text("201\n")
+    with pytest.raises(Unkeepable, match=r"d/d/d/.* is nested more than 200 directories deep"):
         changes(place)
     with pytest.raises(Unkeepable, match="nested"):
         release(place)
     [kept] = clean(root).kept
-    assert "nested more than 4" in kept.why
-    assert (place.path / "d/d/d/d/d/file").read_text() == "5\n"
+    assert "nested more than 200" in kept.why
+    assert (place.path / deepest / "d" / "file").read_text() == "201\n"
 
 
 def test_a_file_above_max_file_mb_is_not_taken_up_and_stays(root: Path) -> None:
@@ -120,16 +121,16 @@ def test_a_file_above_max_file_mb_is_not_taken_up_and_stays(root: Path) -> None:
     assert [report.kept, len(report.archived)] == [(), 1]
 
 
-def test_more_files_than_can_be_taken_up_are_refused(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inspection, "CHANGED", 3)
+def differences(names: tuple[str, ...]) -> Differences:
+    return Differences(modified=(), deleted=(), untracked=names, nested=())
+
+
+def test_more_files_than_can_be_taken_up_are_refused(root: Path) -> None:
+    names = tuple(f"x{number}" for number in range(inspection.CHANGED + 1))
     with prepare(root) as place:
-        write(place.path, built__ignored="1\n", x1="1\n", x2="2\n", x3="3\n")
-        assert len(changes(place).paths) == 3
-        write(place.path, x4="4\n")
-        with pytest.raises(Unkeepable, match=r"4 files differ .* \.gitignore"):
-            changes(place)
+        inspection.refuse_too_large(place, differences(names[:3]))
+        with pytest.raises(Unkeepable, match=r"100001 files differ .* \.gitignore"):
+            inspection.refuse_too_large(place, differences(names))
 
 
 @ROOT_ONLY

@@ -102,7 +102,7 @@ def start(spawn: Spawn, launcher: Launcher, *, renewed: float) -> Running:
     for name in (attempt_files.STDOUT, attempt_files.STDERR):
         (directory / name).touch(mode=0o600)
     try:
-        launcher.launch(_order(spawn, renewed))
+        launcher.launch(make_order(spawn, renewed))
     except LaunchFailed:
         if not (directory / attempt_files.WRAPPER).exists():
             (directory / attempt_files.STDOUT).touch()  # raises a fault of the directory
@@ -222,7 +222,8 @@ class Running:
             return False  # the proof could not be written
 
 
-def _order(spawn: Spawn, renewed: float) -> attempt_files.Record:
+def make_order(spawn: Spawn, renewed: float) -> attempt_files.Record:
+    """Return the order for a wrapper; `renewed` is the boot time of the last renewal."""
     return {
         "argv": list(spawn.argv),
         "environment": dict(spawn.environment),

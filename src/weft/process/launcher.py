@@ -60,15 +60,20 @@ class Launcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the launcher's process; None while there is none."""
+        return None if self._program is None else self._program.pid
+
     def launch(self, order: Record) -> Process:
         """Start a wrapper; returns once it holds the attempt's lock."""
         data = json.dumps(order).encode()
-        answer = self._ask(data)
+        answer = self.ask(data)
         if not answer:
             # The launcher was killed, and may not look dead yet. A second order is safe: a wrapper
             # refuses an attempt that has begun.
             self.close()
-            answer = self._ask(data)
+            answer = self.ask(data)
         if not answer or answer == wrapper.REFUSED:
             raise LaunchFailed
         pid, start = answer.split()
@@ -79,11 +84,12 @@ class Launcher:
         with self._lock:
             self._close()
 
-    def _ask(self, data: bytes) -> bytes:
+    def ask(self, data: bytes) -> bytes:
+        """Send an order; return the wrapper's answer, b"" if the launcher died before it."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.settimeout(_SECONDS)
-            self._hand_over(theirs)
+            self.hand_over(theirs)
             theirs.close()
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 ours.sendall(data)
@@ -91,7 +97,8 @@ class Launcher:
                 return ours.recv(64)
         return b""
 
-    def _hand_over(self, theirs: socket.socket) -> None:
+    def hand_over(self, theirs: socket.socket) -> None:
+        """Give a wrapper its end of the socket on which it reads its order and answers."""
         with self._lock:
             if self._program is None or self._program.poll() is not None:
                 self._close()

@@ -34,7 +34,7 @@ _CHANNELS: Final[Mapping[Topic, str]] = {"work": "weft_work", "events": "weft_ev
 _ABSENT: Final = 5.0  # seconds of silence after which the server may have dropped a writer
 _REPEATABLE: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 _POOL: Final = "weft"
-_MIGRATION_LOCK: Final = 0x77656674
+MIGRATION_LOCK: Final = 0x77656674
 _PATIENCE: Final = 30.0
 _NEXT_TURN: Final = "UPDATE store SET writes = writes + 1"
 _NO_JIT: Final = "SET LOCAL jit = off"
@@ -78,7 +78,7 @@ class Postgres:
             url,
             name=_POOL,
             connection_class=psycopg.Connection[DictRow],
-            kwargs={"autocommit": True, "row_factory": dict_row, **self._settings()},
+            kwargs={"autocommit": True, "row_factory": dict_row, **self.connection_settings()},
             configure=_bound_transactions,
             min_size=0,
             max_size=8,
@@ -87,7 +87,7 @@ class Postgres:
         )
         logging.getLogger("psycopg.pool").addFilter(_concerns_others)
 
-    def _settings(self) -> dict[str, Any]:
+    def connection_settings(self) -> dict[str, Any]:
         """Combine the options of the URL with weft's; the last setting of an option wins."""
         asked = psycopg.conninfo.conninfo_to_dict(self.url)
         return {
@@ -97,7 +97,7 @@ class Postgres:
 
     def _connect(self) -> psycopg.Connection[DictRow]:
         return psycopg.Connection.connect(
-            self.url, autocommit=True, row_factory=dict_row, **self._settings()
+            self.url, autocommit=True, row_factory=dict_row, **self.connection_settings()
         )
 
     def read(self, work: Callable[[Cursor], T]) -> T:
@@ -311,12 +311,12 @@ def _bound_transactions(connection: psycopg.Connection[DictRow]) -> None:
 def _migrate(connection: psycopg.Connection[DictRow], steps: texts.Steps) -> None:
     if _version(connection, steps) == steps[-1][0]:
         return
-    connection.execute("SELECT pg_advisory_lock(%s)", (_MIGRATION_LOCK,))
+    connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
     try:
         # A new statement, hence a new snapshot: another process may have been faster.
         _apply(connection, _version(connection, steps), steps)
     finally:
-        connection.execute("SELECT pg_advisory_unlock(%s)", (_MIGRATION_LOCK,))
+        connection.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
 
 
 def _apply(

@@ -50,7 +50,7 @@ class Sqlite:
         try:
             if not self._file.is_new and Path(f"{path}-wal").exists():
                 self._refuse_damaged()
-            self._connection = self._open()
+            self.connection = self._open()
         except BaseException:
             self._file.close()
             raise
@@ -142,24 +142,24 @@ class Sqlite:
 
     def read(self, work: Callable[[Cursor], T]) -> T:
         def body() -> T:
-            self._connection.execute("BEGIN")
+            self.connection.execute("BEGIN")
             try:
-                return work(_SqliteCursor(self._connection, self._queries))
+                return work(_SqliteCursor(self.connection, self._queries))
             finally:
-                self._connection.execute("COMMIT")
+                self.connection.execute("COMMIT")
 
         with self._lock, self._explained():
             return self._retry_busy(body)
 
     def write(self, work: Callable[[Cursor], tuple[T, Outward]]) -> T:
         with self._lock, self._explained():
-            self._begin(self._connection)
+            self._begin(self.connection)
             try:
-                result, outward = work(_SqliteCursor(self._connection, self._queries))
-                self._connection.execute("COMMIT" if outward.changed else "ROLLBACK")
+                result, outward = work(_SqliteCursor(self.connection, self._queries))
+                self.connection.execute("COMMIT" if outward.changed else "ROLLBACK")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
                 raise
         # Outside the transaction: a process that wakes up must find the change.
         self.bells.ring(outward)
@@ -173,12 +173,12 @@ class Sqlite:
 
     def check(self) -> str | None:
         with self._lock, self._explained():
-            [answer] = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+            [answer] = self.connection.execute("PRAGMA quick_check(1)").fetchone()
         return None if answer == "ok" else f"The store {self.path} is damaged: {answer}."
 
     def close(self) -> None:
         with self._lock:
-            self._connection.close()
+            self.connection.close()
             self._file.close()
         self.bells.close()
 
