@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import stat
 import time
@@ -22,7 +23,8 @@ from weft import git
 from weft.errors import Refused
 from weft.gate.trunk import CrashPoint
 from weft.git import ChangeKind, FileChange
-from weft.git.git_command import LONG, check_output, join_nul, run, split_nul
+from weft.git.git_command import LONG, check_output, failure_reason, join_nul, run, split_nul
+from weft.git.trees import SUBMODULE
 from weft.workspace.worktree import list_checkouts
 
 _NAMED: Final = 10  # files that a refusal names
@@ -84,6 +86,39 @@ def require_clean(
             f"{branch} is checked out in {checkout}, where files that git does not track are in "
             f"the way: {_names(in_the_way)}. Move them away, then land."
         )
+    _require_empty_submodules(checkout, changes)
+    _rehearse(checkout, directory, branch, old, new)
+
+
+def _require_empty_submodules(checkout: Path, changes: Iterable[FileChange]) -> None:
+    """Refuse to replace a submodule with files: git would delete all that its directory holds."""
+    replaced = [
+        change.path
+        for change in changes
+        if change.kind is not ChangeKind.DELETED
+        and change.old_mode == SUBMODULE != change.new_mode
+        and any((checkout / change.path).glob("*"))
+    ]
+    if replaced:
+        raise Refused(
+            f"In {checkout}, a file takes the place of {_names(replaced)}, a submodule with files. "
+            f"Empty it (`git submodule deinit {shlex.quote(replaced[0])}`), then land."
+        )
+
+
+def _rehearse(checkout: Path, directory: Path, branch: str, old: str, new: str) -> None:
+    """Ask git whether it would move the files: `git status` hides changes of marked files."""
+    with _copied_index(directory) as index:
+        variables = _with(index)
+        run(checkout, "update-index", "-q", "--refresh", variables=variables, seconds=LONG)
+        rehearsal = ("read-tree", "--dry-run", "-m", "-u", old, new)
+        done = run(checkout, *rehearsal, variables=variables, seconds=LONG)
+    if done.status != 0:
+        raise Refused(
+            f"{branch} is checked out in {checkout}, where git does not move the files: "
+            f"{failure_reason(done)}. `git ls-files -v` shows files marked as unchanged (h) or "
+            "skipped (S), whose changes `git status` hides."
+        )
 
 
 def follow(
@@ -100,17 +135,27 @@ def follow(
         return
     changes = _compare(checkout, old, new)
     directory = git.git_directory(checkout)
-    with _locked_index(directory, checkout):
-        index = directory / "weft-land.index"
+    with _locked_index(directory, checkout), _copied_index(directory) as index:
+        if _is_behind(checkout, index, changes, old, new):
+            at("locked")
+            _write_files(checkout, index, changes, old, new, holds)
+            at("written")
+            os.replace(index, directory / "index")
+
+
+@contextlib.contextmanager
+def _copied_index(directory: Path) -> Iterator[Path]:
+    """Copy the index for the time of a landing; delete the copy, and a lock of it that a killed git
+    left."""
+    index = directory / "weft-land.index"
+    lock = directory / "weft-land.index.lock"
+    lock.unlink(missing_ok=True)
+    try:
         shutil.copyfile(directory / "index", index)
-        try:
-            if _is_behind(checkout, index, changes, old, new):
-                at("locked")
-                _write_files(checkout, index, changes, old, new, holds)
-                at("written")
-                os.replace(index, directory / "index")
-        finally:
-            index.unlink(missing_ok=True)
+        yield index
+    finally:
+        index.unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -167,8 +212,10 @@ def _write_files(
     new: str,
     holds: Sequence[int],
 ) -> None:
+    _require_empty_submodules(checkout, changes)
     variables = _with(index)
-    run(checkout, "update-index", "-q", "--refresh", variables=variables, seconds=LONG)
+    refresh = ("update-index", "-q", "--refresh")
+    run(checkout, *refresh, variables=variables, seconds=LONG, holds=holds)
     listed = check_output(checkout, "diff-files", "-z", "--name-only", variables=variables)
     differing = set(split_nul(listed))
     half_done = [change for change in changes if change.path in differing]
@@ -178,6 +225,7 @@ def _write_files(
     strange = [
         change.path for change in half_done if not _is_ours(checkout, change, new, added=names)
     ]
+    strange += [path for path in _find_untracked(checkout, changes) if path not in names]
     if strange:
         raise Refused(
             f"{_names(strange)} in {checkout} changed since `weft land` began; the file is left "
@@ -260,8 +308,9 @@ def _find_untracked(checkout: Path, changes: Sequence[FileChange]) -> list[str]:
 
 
 def _list_files(checkout: Path, directory: Path, tracked: set[str]) -> Iterator[str]:
-    for place, _, names in os.walk(directory):
-        for name in names:
+    for place, directories, names in os.walk(directory):
+        links = [name for name in directories if os.path.islink(os.path.join(place, name))]
+        for name in (*names, *links):
             path = str(Path(place, name).relative_to(checkout))
             if path not in tracked:
                 yield path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -218,6 +219,12 @@ def choose_branch(root: Path, run: Run, onto: str | None) -> str:
         raise InputError(f"--onto {branch}: no branch can be called that.")
     if f"refs/heads/{branch}".startswith((TRUNKS, OLD_BRANCHES)):
         raise InputError(f"--onto {branch}: branches that begin so are weft's own.")
+    if target := git.find_symbolic_target(root, f"refs/heads/{branch}"):
+        name = target.removeprefix("refs/heads/")
+        raise InputError(
+            f"{branch} only stands for {name}; land there: "
+            f"`weft land {run.id} --onto {shlex.quote(name)}`."
+        )
     return branch
 
 

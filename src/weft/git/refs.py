@@ -135,6 +135,12 @@ def is_branch_name(repository: Path, name: str) -> bool:
     return done.status == 0 and done.output.strip() == name
 
 
+def find_symbolic_target(repository: Path, ref: str) -> str | None:
+    """Return the reference that a symbolic reference stands for; None for any other reference."""
+    done = run(repository, "symbolic-ref", "--quiet", ref)
+    return done.output.strip() if done.status == 0 else None
+
+
 def find_branch(repository: Path, name: str) -> str | None:
     """Return the branch that a name stands for: `HEAD` for the branch that is checked out."""
     if name.startswith("-"):
