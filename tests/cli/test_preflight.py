@@ -132,6 +132,26 @@ def test_a_pass_is_known_by_tree_command_and_what_the_workspace_brings(
     assert runs_since(6) == 2, "the tree is another"
 
 
+def test_a_pass_with_files_that_changed_meanwhile_is_not_known(
+    project: Project, tell: Tell, tmp_path: Path
+) -> None:
+    """Weakened, the pass is kept under the name of files that the check did not see."""
+    count = tmp_path / "count"
+    env = project.root / ".env"
+    env.write_text("broken\n")
+    setup = f"sh -c 'echo fine > {env}; cp {env} .env'"
+    project.settings(
+        f'[gate]\nrun = "echo x >> {count}; grep -q fine .env"\n'
+        f'[workspace]\ncopy = [".env"]\nsetup = """{setup}"""\n'
+    )
+    project.write(ONE)
+    tell("run", "plan.md", "--no-write")
+    env.write_text("broken\n")
+    before = len(count.read_text().split())
+    tell("run", "plan.md", "--no-write")
+    assert len(count.read_text().split()) > before
+
+
 def test_the_check_of_a_task_must_start_but_need_not_pass(project: Project, tell: Tell) -> None:
     annotated = ONE.replace("files: one.txt", "files: one.txt; check: test -e one.txt")
     project.write(annotated)

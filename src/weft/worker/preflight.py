@@ -217,6 +217,9 @@ def _record(
     ids: BaseIds,
     result: BaseResult,
 ) -> None:
+    files = SetupFiles(site.root, site.config.workspace).name()
+    if base_ids(commands, site.config, site.environment, files) != ids:
+        return  # the set-up files changed meanwhile: the check may have seen the old ones
     gate = (commands.gate,) if commands.gate else ()
     for check_id, lines in ((ids.gate, gate), (ids.own, commands.own)):
         if check_id != UNCHECKED:
