@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from databases import change
 from forge.conftest import TOKEN, Forge
 from gate.gate_run import Stage, candidate, drive, run_git
 from gate.land_stage import commit_on_main, finish_run, land, land_context
@@ -192,6 +193,24 @@ def test_hooks_that_an_agent_may_have_written_do_not_run_in_a_push(
     hook.chmod(0o755)
     publish(project, stage)
     assert not (forge.home / "stolen").exists()
+
+
+def test_a_hostile_title_is_no_option_of_the_command_and_a_long_text_is_cut(
+    stage: Stage, forge: Forge, project: Project
+) -> None:
+    """A text of many bytes per character, which Linux would not take as an argument."""
+    finish_run(stage, {"src/a": "a = 2\n"})
+    change(stage.store.url, "UPDATE tasks SET text = '--repo=evil/x $(touch x)'")
+    long = "\n".join(["echo " + "€" * 100] * 600)
+    request = f"json_set(request, '$.check', '{long}')"
+    change(stage.store.url, f"UPDATE tasks SET request = {request}")
+    program = forge.home / "my-forge"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$2" > {forge.home}/title\n')
+    program.chmod(0o755)
+    settings = Config(publish=PublishSettings(command=(str(program), "open")))
+    done = publish(replace(project, config=settings), stage)
+    assert done.kind is PublishKind.HANDED_OVER
+    assert (forge.home / "title").read_text() == "Run r1: --repo=evil/x $(touch x)\n"
 
 
 def test_a_command_for_the_shell_is_refused() -> None:

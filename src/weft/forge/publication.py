@@ -123,7 +123,9 @@ def _hand_over(publisher: _Publisher, command: tuple[str, ...]) -> Publication:
     """Push, and give title, body, base and head to the command of [publish] as arguments."""
     publisher.push()
     new = publisher.proposal
-    output = publisher.call(ToolCall(argv=(*command, new.title, new.body, new.base, new.head)))
+    # A title comes from a plan or an issue; with a dash in front the command would read an option.
+    title = f"Run {publisher.run}: {new.title}" if new.title.startswith("-") else new.title
+    output = publisher.call(ToolCall(argv=(*command, title, new.body, new.base, new.head)))
     return replace(publisher.publication(PublishKind.HANDED_OVER), output=output)
 
 

@@ -12,7 +12,7 @@ from weft.gate.proof import Proof, state_proof
 from weft.model import Attempt, State, Task
 from weft.runs.progress import RunProgress
 
-_MOST: Final = 60_000  # characters; GitHub refuses more than 65,536
+_MOST: Final = 60_000  # bytes; GitHub takes 65,536 characters, an argument on Linux 128 KiB
 
 
 def make_title(progress: RunProgress) -> str:
@@ -40,7 +40,10 @@ def make_body(progress: RunProgress, proof: Proof) -> str:
         *(f"- ✗ {problem}" for problem in proof.problems),
     ]
     text = "\n".join(parts) + "\n"
-    return text if len(text) <= _MOST else text[: text.rfind("\n", 0, _MOST)] + "\n…\n"
+    if len(text.encode(errors="replace")) <= _MOST:
+        return text
+    kept = text.encode(errors="replace")[:_MOST].decode(errors="ignore")
+    return kept[: kept.rfind("\n")] + "\n…\n"
 
 
 def _tasks(progress: RunProgress) -> Iterator[str]:
