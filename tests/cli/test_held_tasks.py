@@ -1,4 +1,4 @@
-"""Work that a plan holds back is not done until a person lets it go on."""
+"""Work that a plan holds back, and plans of other formats, from the file to the marks."""
 
 from __future__ import annotations
 
@@ -44,3 +44,18 @@ def test_a_held_task_that_is_taken_by_name_runs(project: Project) -> None:
     done = project.weft("run", "plan.md", "--take", "1.2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert project.states() == {"1.1": "done", "1.2": "done"}
+
+
+def test_a_kiro_plan_runs_and_its_boxes_follow(project: Project) -> None:
+    path = project.root / "tasks.md"
+    text = (
+        "- [ ] 1. Write\n"
+        "  - [ ] 1.1 Write one\n    - script: write one.txt 1\n"
+        "  - [ ]* 1.2 Write two\n    - script: write two.txt 2\n"
+        "- [ ] 2. Write three\n  - script: write three.txt 3\n"
+    )
+    path.write_text(text)
+    done = project.weft("run", "tasks.md", "--take", "1.2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert path.read_text() == text.replace("[ ]", "[x]")
+    assert project.content("two.txt") == "2\n"

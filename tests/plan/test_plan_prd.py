@@ -170,7 +170,7 @@ def test_a_story_that_passed_has_passed_with_all_its_parts() -> None:
 @pytest.mark.parametrize(
     ("text", "code", "pointer"),
     [
-        ("[]", "bad-value", ""),
+        ("[]", "no-tasks", ""),
         ("{}", "bad-value", ""),
         ('{"stories": 3}', "bad-value", "/stories"),
         ('{"stories": []}', "no-tasks", "/stories"),

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from weft import bounds
 from weft.cli.output import json_option, print_json, printable, say
-from weft.cli.plan.plan_text import take_option
+from weft.cli.plan.plan_text import format_option, take_option
 from weft.cli.run_follower import Follow, follow
 from weft.cli.run_list import difference_lines
 from weft.cli.run_preview import Ahead, as_dict, dry_run_lines, head_lines, prepare_plan
@@ -24,6 +24,7 @@ from weft.config import command_line
 from weft.errors import InputError
 from weft.formats import count, listed, micro_dollars
 from weft.model import Run, State, TargetState
+from weft.plan.plan_records import Source
 from weft.project.project import Project, get_project
 from weft.project.warning_log import show_warnings
 from weft.runs.agent_readiness import require_agents
@@ -46,7 +47,16 @@ from weft.store.gate import list_check_spans
 from weft.store.tasks import list_run
 from weft.worker.preflight import ask_about, find_known_red, require_base
 
-_OF_NEW_RUNS: Final = ("stages", "base", "review", "take", "dry_run", "allow_red", "restart")
+_OF_NEW_RUNS: Final = (
+    "stages",
+    "base",
+    "review",
+    "take",
+    "plan_format",
+    "dry_run",
+    "allow_red",
+    "restart",
+)
 
 
 @click.command(name="run")
@@ -89,6 +99,7 @@ _OF_NEW_RUNS: Final = ("stages", "base", "review", "take", "dry_run", "allow_red
     help="Move this branch to the result when all landed; with --resume too.",
 )
 @take_option
+@format_option
 @click.option(
     "--review", is_flag=True, help="Nothing lands before you have accepted it with weft review."
 )
@@ -126,6 +137,7 @@ def command(
     into: str | None,
     review: bool,
     take: tuple[str, ...],
+    plan_format: Source | None,
     budget: str | None,
     dry_run: bool,
     allow_red: bool,
@@ -165,6 +177,7 @@ def command(
             into=into,
             review=review,
             take=take,
+            format=plan_format,
             micro_usd=_budget(budget),
             preflight=not no_preflight,
         )

@@ -51,7 +51,7 @@ def prepare_plan(
         _refuse_second(project, path, file)
     with plan_check.setting(directory, project.environment) as around:
         checked = plan_check.check(
-            plan_check.load(directory, file, options.take),
+            plan_check.load(directory, file, options.take, options.format),
             around,
             options.slots,
             agent=options.agent,

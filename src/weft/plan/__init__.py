@@ -1,4 +1,4 @@
-"""Plans: readers of plan.md, prd.json and beads exports, and their compilation into a graph.
+"""Plans: readers of plan.md and the other formats, and their compilation into a graph.
 
 Pure: bytes in, records out; callers read and write the files. The entry points are `read` and
 `compile`; `writeback`, `annotator`, `parallel_state` and `plan_json` each serve a command.
@@ -7,10 +7,12 @@ Pure: bytes in, records out; callers read and write the files. The entry points 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
-from weft.plan import beads, markdown, prd
+from weft.plan import beads, checklist, markdown, prd, superpowers
 from weft.plan.compiler import collector_paused, compile
+from weft.plan.plan_format import detect
 from weft.plan.plan_json import as_json
 from weft.plan.plan_records import (
     Compiled,
@@ -34,41 +36,32 @@ __all__ = [
     "Source",
     "as_json",
     "compile",
+    "detect",
     "read",
     "suffix_for",
 ]
 
-_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 Reader = Callable[[str, bytes, ReaderOptions], ParsedPlan]
 
-_READERS: Final[Mapping[str, Reader]] = {
-    "md": markdown.read,
-    "markdown": markdown.read,
-    "json": prd.read,
-    "jsonl": beads.read,
+_READERS: Final[Mapping[Source, Reader]] = {
+    Source.MARKDOWN: markdown.read,
+    Source.PRD: prd.read,
+    Source.BEADS: beads.read,
+    Source.SUPERPOWERS: superpowers.read,
+    Source.SPEC_KIT: partial(checklist.read_as, Source.SPEC_KIT),
+    Source.KIRO: partial(checklist.read_as, Source.KIRO),
+    Source.OPENSPEC: partial(checklist.read_as, Source.OPENSPEC),
 }
-
-
 _PLAIN: Final = ReaderOptions()
 
 
 def read(name: str, data: bytes, options: ReaderOptions = _PLAIN) -> ParsedPlan:
-    """Read a plan of any kind, told by the name of its file or, failing that, by its first line."""
+    """Read a plan of any kind, in the format that `detect` finds unless the options name it."""
     with collector_paused():
-        return _reader(name, data)(name, data, options)
-
-
-def _reader(name: str, data: bytes) -> Reader:
-    suffix = name.lower().rpartition(".")[2]
-    return _READERS.get(suffix) or _READERS[suffix_for(data)]
+        return _READERS[options.format or detect(name, data)](name, data, options)
 
 
 def suffix_for(data: bytes) -> str:
     """Return the suffix for a file with this plan: md, json or jsonl."""
-    start = data[:4096].lstrip(_BLANK)
-    if not start.startswith((b"{", b"[")):
-        return "md"
-    # In a beads export each object ends with its line.
-    first_line = data.lstrip(_BLANK).partition(b"\n")[0].rstrip()
-    is_beads = first_line.endswith(b"}") and b'"stories"' not in first_line
-    return "jsonl" if is_beads else "json"
+    kind = detect("", data)
+    return {Source.PRD: "json", Source.BEADS: "jsonl"}.get(kind, "md")

@@ -31,6 +31,10 @@ class Source(StrEnum):
     MARKDOWN = "plan.md"
     PRD = "prd.json"
     BEADS = "beads"
+    SPEC_KIT = "spec-kit"
+    KIRO = "kiro"
+    OPENSPEC = "openspec"
+    SUPERPOWERS = "superpowers"
 
 
 class ItemKind(StrEnum):
@@ -56,6 +60,7 @@ class EdgeReason(StrEnum):
 class ReaderOptions(Struct, frozen=True, kw_only=True):
     """Choices of the person who has a plan read."""
 
+    format: Source | None = None  # None: found by the name and content of the file
     take: frozenset[str] = frozenset()  # issues to take although they are held back
     now: float = 0.0  # seconds since 1970; an issue deferred until a later time is not taken
 

@@ -87,7 +87,11 @@ class _StoryDraft(Struct, frozen=True, kw_only=True):
 def _plan(fields: Fields, empty: Plan) -> Plan:
     for node in fields.document.doubled:
         fields.error(node, "repeated-key", "This key was given before.", "Keep one of the two.")
-    root = fields.object(fields.document.root, _ROOT, "the document")
+    top = fields.document.root
+    if isinstance(top.value, list):  # ralph's plans may be the bare list of stories
+        root: dict[str, Node] = {"stories": top}
+    else:
+        root = fields.object(top, _ROOT, "the document")
     stories = root.get("stories")
     if stories is None or not isinstance(stories.value, list):
         fields.error(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.model import State
-from weft.plan import html_comments, markdown, source, task_line, task_match
+from weft.plan import box_marks, html_comments, markdown, source, task_line, task_match
 from weft.plan.plan_records import Phase, Plan, PlanTask, ReaderOptions
 from weft.plan.problems import Problems
 from weft.plan.task_line import MARKS
@@ -66,6 +66,8 @@ def write_back(
     if text is None:
         gone = tuple(task for task in plan.tasks if task.id in statuses)
         return MarkedPlan(data=data, gone=gone)
+    if plan.source in box_marks.FORMATS:
+        return _write_boxes(text, plan, statuses)
     now = markdown.read(plan.name, data, ReaderOptions()).plan
     matches = task_match.match_tasks(plan, now, statuses)
     raw = list(text.raw)
@@ -85,6 +87,15 @@ def write_back(
         data=source.encode(replace(text, raw=tuple(raw))),
         gone=tuple(task for task in plan.tasks if task.id in statuses and task.id not in matches),
     )
+
+
+def _write_boxes(text: source.SourceText, plan: Plan, statuses: Mapping[str, Status]) -> MarkedPlan:
+    """Change the marks of a format whose tasks carry their own numbers."""
+    raw = list(text.raw)
+    states = {id: status.state for id, status in statuses.items()}
+    there = box_marks.write_marks(plan.source, raw, text.lines, states)
+    gone = tuple(task for task in plan.tasks if task.id in statuses and task.id not in there)
+    return MarkedPlan(data=source.encode(replace(text, raw=tuple(raw))), gone=gone)
 
 
 def _complete(plan: Plan, settled: set[str]) -> dict[str, Phase]:

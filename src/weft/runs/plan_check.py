@@ -28,6 +28,7 @@ from weft.plan.plan_records import (
     Problem,
     ReaderOptions,
     Severity,
+    Source,
 )
 from weft.process import ProgramMissing
 from weft.project.project import Project, get_project
@@ -53,6 +54,7 @@ class PlanSource:
     name: str  # as the user wrote it, for messages
     data: bytes
     take: tuple[str, ...] = ()  # issues to take although they are held back
+    format: Source | None = None  # None: found by its name and content
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +122,15 @@ class CheckedPlan:
         return forecast.savings(self.work, self.forecast.slots, tries=tries)
 
 
-def load(directory: Path, name: str, take: Sequence[str] = ()) -> PlanSource:
-    return PlanSource(name=name, data=plan_file.read(directory / name), take=tuple(take))
+def load(
+    directory: Path, name: str, take: Sequence[str] = (), format: Source | None = None
+) -> PlanSource:
+    data = plan_file.read(directory / name)
+    return PlanSource(name=name, data=data, take=tuple(take), format=format)
 
 
 def read_source(source: PlanSource) -> ParsedPlan:
-    options = ReaderOptions(take=frozenset(source.take), now=time.time())
+    options = ReaderOptions(format=source.format, take=frozenset(source.take), now=time.time())
     return plan.read(source.name, source.data, options)
 
 

@@ -20,7 +20,7 @@ from weft.agents.agent import Agent
 from weft.config import RunSettings
 from weft.errors import InputError
 from weft.model import HUMAN, NewRun, NewTask, Stage, State, TaskKind, TaskRequest
-from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask
+from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask, Source
 from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file
 from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource, list_stages
@@ -48,6 +48,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     into: str | None = None  # branch that moves to the result of a complete run
     micro_usd: int | None = None  # budget of the whole run
     tenant: str = "default"
+    format: Source | None = None  # of the plan; None: found by its name and content
     take: tuple[str, ...] = ()  # tasks to run although they are held back
     done: tuple[str, ...] = ()  # tasks that landed in an earlier run of the plan
     branch: str | None = None  # the branch it counts as started from; None: that of `base`

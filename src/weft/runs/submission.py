@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from weft import plan
 from weft.errors import InputError
 from weft.project.project import Project
 from weft.runs.agent_readiness import require_agents
@@ -54,7 +55,9 @@ def draft_run(project: Project, checked: CheckedPlan, path: Path, options: RunOp
     )
     prepared = prepare(project, checked, upload, options) if here else None
     source = checked.reading.plan.source
-    plan_file = find_file_projection(path, source) if here else None
+    # The projection finds the format by content, so a format that was forced gets no marks.
+    is_plain = plan.detect(path.name, checked.source.data) is source
+    plan_file = find_file_projection(path, source) if here and is_plain else None
     return RunDraft(upload=upload, options=options, prepared=prepared, plan_file=plan_file)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from weft import plan
 from weft.model import TargetState
+from weft.plan import box_marks
 from weft.plan.plan_records import Source
 from weft.project.project import Project
 from weft.runs import plan_file
@@ -22,7 +23,11 @@ from weft.store.projections import (
 )
 from weft.store.runs import get_run
 
-_OF_SOURCE = {Source.MARKDOWN: PLAN_MARKS, Source.BEADS: ISSUE_TRACKER}
+_OF_SOURCE = {
+    Source.MARKDOWN: PLAN_MARKS,
+    Source.BEADS: ISSUE_TRACKER,
+    **dict.fromkeys(box_marks.FORMATS, PLAN_MARKS),
+}
 
 
 def find_file_projection(path: Path, source: Source) -> NewProjection | None:

@@ -9,6 +9,7 @@ import click
 
 from weft.cli.output import json_option, print_json
 from weft.cli.plan import plan_text
+from weft.plan.plan_records import Source
 from weft.runs import plan_check
 
 
@@ -16,10 +17,16 @@ from weft.runs import plan_check
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @plan_text.slots_option
 @plan_text.take_option
+@plan_text.format_option
 @json_option
 @click.pass_obj
 def command(
-    directory: Path, files: tuple[str, ...], slots: int | None, take: tuple[str, ...], as_json: bool
+    directory: Path,
+    files: tuple[str, ...],
+    slots: int | None,
+    take: tuple[str, ...],
+    plan_format: Source | None,
+    as_json: bool,
 ) -> int:
     """Report every problem of a plan, like a compiler.
 
@@ -28,7 +35,7 @@ def command(
 
     Example: weft plan check plan.md --slots 4
     """
-    sources = [plan_check.load(directory, name, take) for name in files]
+    sources = [plan_check.load(directory, name, take, plan_format) for name in files]
     with plan_check.setting(directory, os.environ) as around:
         checked = [plan_check.check(source, around, slots) for source in sources]
     plan_text.warn(checked[0].warning)

@@ -10,7 +10,7 @@ import click
 from weft import plan
 from weft.formats import count, duration, listed, plain
 from weft.plan import plan_json
-from weft.plan.plan_records import ParsedPlan, Plan, Problem, Severity
+from weft.plan.plan_records import ParsedPlan, Plan, Problem, Severity, Source
 from weft.runs.plan_check import CheckedPlan
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +33,15 @@ def take_option(command: F) -> F:
         multiple=True,
         metavar="ID",
         help="Take this task although it is held back; may be repeated.",
+    )(command)
+
+
+def format_option(command: F) -> F:
+    return click.option(
+        "--format",
+        "plan_format",
+        type=click.Choice(Source),
+        help="Read the file in this format. Default: found by its name and content.",
     )(command)
 
 

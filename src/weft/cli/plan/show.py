@@ -14,6 +14,7 @@ from weft.charts.text_gantt import MOST_LINES, draw_bars, draw_load
 from weft.cli.output import json_option, print_json
 from weft.cli.plan import plan_charts, plan_page, plan_text, text_tree
 from weft.formats import count, duration, listed, plain
+from weft.plan.plan_records import Source
 from weft.runs import plan_check, plan_file
 from weft.runs.plan_check import CheckedPlan
 
@@ -22,6 +23,7 @@ from weft.runs.plan_check import CheckedPlan
 @click.argument("file", metavar="FILE")
 @plan_text.slots_option
 @plan_text.take_option
+@plan_text.format_option
 @click.option("--html", metavar="OUT", help="Write it as one HTML page to OUT instead.")
 @json_option
 @click.pass_obj
@@ -30,6 +32,7 @@ def command(
     file: str,
     slots: int | None,
     take: tuple[str, ...],
+    plan_format: Source | None,
     html: str | None,
     as_json: bool,
 ) -> int | None:
@@ -39,7 +42,7 @@ def command(
 
     Example: weft plan show plan.md --slots 4 --html plan.html
     """
-    source = plan_check.load(directory, file, take)
+    source = plan_check.load(directory, file, take, plan_format)
     with plan_check.setting(directory, os.environ) as around:
         checked = plan_check.check(source, around, slots)
     plan_text.warn(checked.warning)

@@ -1,0 +1,62 @@
+"""The format of a plan, found by the name and the content of its file, in a fixed order.
+
+1. `.jsonl`, or a file whose first line is a whole JSON object: a beads export.
+2. `.json`, or a file that begins with a bracket or brace: a prd.json.
+3. `### Task N` headings with `**Files:**` lists: superpowers.
+4. Boxes that begin with T and a number: spec-kit.
+5. Boxes with numbers under headings with the same numbers (`## 1.`, `- [ ] 1.1`): OpenSpec.
+6. Boxes with numbers, at least one of them nested, optional or with `_Requirements: …_`: Kiro.
+7. Everything else: plan.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from weft.plan.plan_records import Source
+
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_LONGEST: Final = 1_000_000  # bytes that are looked at
+_SUFFIXES: Final = {"jsonl": Source.BEADS, "json": Source.PRD}
+_BOX = r"^[ \t]*[-*+][ \t]+\[.\]\*?[ \t]+"
+_FENCED = re.compile(r"^[ \t]*(```+|~~~+).*?^[ \t]*\1[^\n]*$", re.MULTILINE | re.DOTALL)
+_TASK_HEADING = re.compile(r"^#{2,4}[ \t]+Task[ \t]+[0-9]", re.MULTILINE)
+_FILES_LIST = re.compile(r"^[ \t]*\*\*Files:?\*\*", re.MULTILINE)
+_SPEC_KIT = re.compile(_BOX + r"T[0-9]{2,6}[ \t:.]", re.MULTILINE)
+_NUMBERED_HEADING = re.compile(r"^##[ \t]+([0-9]{1,4})\.?[ \t]", re.MULTILINE)
+_NUMBERED = re.compile(_BOX + r"([0-9]{1,4})(?:\.[0-9]{1,4})*\.?[ \t]+\S", re.MULTILINE)
+_SUB_NUMBERED = re.compile(_BOX + r"([0-9]{1,4})\.[0-9]{1,4}", re.MULTILINE)
+_KIRO = re.compile(
+    r"^[ \t]+[-*+][ \t]+\[.\]\*?[ \t]+[0-9]+\.[0-9]|_Requirements:|\[.\]\*[ \t]+[0-9]",
+    re.MULTILINE,
+)
+
+
+def detect(name: str, data: bytes) -> Source:
+    """Return the format of a plan."""
+    suffix = name.lower().rpartition(".")[2]
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if suffix not in ("md", "markdown") and data[:4096].lstrip(_BLANK).startswith((b"{", b"[")):
+        # In a beads export each object ends with its line.
+        first_line = data.lstrip(_BLANK).partition(b"\n")[0].rstrip()
+        is_beads = first_line.endswith(b"}") and b'"stories"' not in first_line
+        return Source.BEADS if is_beads else Source.PRD
+    return _detect_markdown(data[:_LONGEST].decode("utf-8", "replace").replace("\r\n", "\n"))
+
+
+def _detect_markdown(text: str) -> Source:
+    if "```" in text or "~~~" in text:
+        text = _FENCED.sub("", text)
+    if _TASK_HEADING.search(text) and _FILES_LIST.search(text):
+        return Source.SUPERPOWERS
+    if _SPEC_KIT.search(text):
+        return Source.SPEC_KIT
+    headings = set(_NUMBERED_HEADING.findall(text))
+    groups = set(_SUB_NUMBERED.findall(text))
+    if headings and groups and groups <= headings:
+        return Source.OPENSPEC
+    if _NUMBERED.search(text) and _KIRO.search(text):
+        return Source.KIRO
+    return Source.MARKDOWN
