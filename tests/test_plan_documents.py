@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from weft import plan
+from weft.cli.plan import command
 from weft.model import State
 from weft.plan.annotations import LIST_KEYS, PHASE_KEYS
 from weft.plan.attributes import ATTRIBUTES
@@ -42,3 +45,11 @@ def test_the_page_explains_every_key_and_format() -> None:
     rows = {key for row in re.findall(r"^\| (`[^|]+) \|", PAGE, re.M) for key in row.split(", ")}
     assert {key for key in documented if f"`{key}`" not in rows} == set()
     assert {str(kind) for kind in Source if str(kind).lower() not in PAGE.lower()} == set()
+
+
+def test_the_help_of_weft_plan_ends_with_an_example_and_every_key() -> None:
+    shown = CliRunner().invoke(command, ["--help"], prog_name="weft plan", terminal_width=80).output
+    behind = shown[shown.index("Example of a plan.md") :]
+    documented = ATTRIBUTES.keys() - {"team", "review"} | LIST_KEYS | PHASE_KEYS
+    assert {key for key in documented if key not in behind} == set()
+    assert max(len(line) for line in shown.splitlines()) <= 80

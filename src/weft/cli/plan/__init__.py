@@ -17,10 +17,40 @@ COMMANDS: Final[CommandTable] = {
 }
 
 
-@click.group(name="plan", cls=CommandGroup, table=COMMANDS)
+_EXAMPLE: Final = """\b
+Example of a plan.md:
+  ## Phase 1: Setup
+  <!-- execution: parallel -->
+  - [ ] Task 1: Create the auth module
+    <!-- files: src/auth.ts, src/auth.test.ts -->
+  - [ ] Task 2: Log in
+    <!-- files: src/login.ts; depends: task1 -->
+
+\b
+Keys of a phase:
+  execution       parallel or sequential (default)
+  depends         phases; empty: may start at once
+Keys of a task:
+  files, writes   paths and globs that it changes; none
+  depends         task2, phase1/task2, 1.2, an id
+  reads           files to read first
+  check           a command that its work has to pass
+  agent, stages   its agent file; test, implement, review, judge
+  priority        critical, high, normal, low, background
+  class           interactive, standard, batch
+  budget, uses    $3, 30m; port=1, ram_gb=2
+  parallel-group  tasks that start together or not at all
+  id              a name of your own
+
+docs/plans.md has all of it, and the other formats that weft reads.
+"""
+
+
+@click.group(name="plan", cls=CommandGroup, table=COMMANDS, epilog=_EXAMPLE)
 def command() -> None:
     """Check, draw and annotate plans.
 
-    A plan is a plan.md, a prd.json or a beads export. Nothing is run, and no file is changed unless
+    A plan is a plan.md, a prd.json, a beads export, or a spec-kit, Kiro, OpenSpec or superpowers
+    plan. Nothing is run, and no file is changed unless
     you ask for it.
     """
