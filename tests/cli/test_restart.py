@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.in_process import Tell, teller
+from cli.in_process import Tell, teller, told
 from cli.plan_project import Project, plan
 from repositories import git
 from weft.errors import InputError
+from weft.store import open_store
+from weft.store.limit_table import stop_agent
 
 HALF = plan(
     "Good: one.txt: write one.txt 1",
@@ -97,6 +99,51 @@ def test_a_resumed_run_refuses_an_agent_that_is_not_installed(project: Project, 
     tell("run", "plan.md")
     with pytest.raises(InputError, match="no-such-program is not installed"):
         tell("run", "--resume", "--agent", "gone")
+
+
+def interrupt(project: Project, tell: Tell) -> int:
+    """Run a plan whose tasks fail, retry the second task; return the number of attempts."""
+    project.write(HALF)
+    tell("run", "plan.md")
+    tell("retry", f"{project.run_id()}/1.2", "--json")
+    return len(project.rows("SELECT * FROM attempts"))
+
+
+@pytest.mark.parametrize("cause", ["uninstalled", "stopped"])
+def test_a_resumed_run_whose_agent_cannot_start_any_more_starts_nothing(
+    project: Project, tell: Tell, tmp_path: Path, cause: str
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    project.agent("implement", runs=f"[{program}]")
+    project.agent("other")
+    before = interrupt(project, tell)
+    if cause == "uninstalled":
+        program.unlink()
+        sentence = f"Agent implement cannot start: {program} is not installed"
+    else:
+        with open_store(project.url) as store:
+            store.write(lambda tx: stop_agent(tx, "implement", "not logged in", now=1))
+        sentence = "Agent implement is stopped (not logged in)"
+    done = project.weft("run", "--resume")
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Agents that can start: other (scripted)" in done.stderr
+    assert len(project.rows("SELECT * FROM attempts")) == before
+    assert not project.rows("SELECT * FROM workers WHERE departed IS NULL")
+    tell("run", "--resume", "--agent", "other")
+    assert project.states() == {"1.1": "blocked", "1.2": "done"}
+
+
+def test_a_run_without_a_task_to_start_is_resumed_without_its_agents(
+    project: Project, tell: Tell
+) -> None:
+    project.write(HALF)
+    tell("run", "plan.md")
+    with open_store(project.url) as store:
+        store.write(lambda tx: stop_agent(tx, "implement", "not logged in", now=1))
+    assert len(told(tell, "run", "--resume")["needs_you"]) == 1
 
 
 def test_git_branch_shows_trunk_and_no_attempt(project: Project, tell: Tell) -> None:

@@ -33,7 +33,13 @@ from weft.runs.held_tasks import release_marked
 from weft.runs.plan_check import usual_slots
 from weft.runs.preparation import USUAL_AGENT, RunOptions
 from weft.runs.progress import find_plan, find_unfinished, get_resumable, read_progress, summary
-from weft.runs.run_changes import restart_options, set_agent, set_budget, set_slots
+from weft.runs.run_changes import (
+    require_agents_of_run,
+    restart_options,
+    set_agent,
+    set_budget,
+    set_slots,
+)
 from weft.runs.run_figures import measure_run
 from weft.runs.run_settings import list_differences
 from weft.runs.run_target import choose_target
@@ -266,7 +272,7 @@ def _cancel_restarted(store: Store, ahead: Ahead) -> None:
 
 
 def _change(ctx: click.Context, project: Project, store: Store, run: str) -> None:
-    """Apply the options that a resumed run takes."""
+    """Apply the options that a resumed run takes; refuse it if its agents cannot start."""
     given = ctx.params
     if ctx.get_parameter_source("agent") is ParameterSource.COMMANDLINE:
         moved = set_agent(project, run, given["agent"])
@@ -277,6 +283,8 @@ def _change(ctx: click.Context, project: Project, store: Store, run: str) -> Non
         set_slots(store, run, given["slots"])
     if given["no_preflight"]:
         skip_base_check(store, run)
+    else:
+        require_agents_of_run(project, run)
 
 
 def _resume(

@@ -23,6 +23,9 @@ from weft.store.server_operations import hosted
 from weft.store.tasks import change_stages, list_run
 from weft.workspace.names import trunk_ref
 
+_SETTLED: Final = TERMINAL | {State.BLOCKED, State.GATING}
+"""States of tasks that start no agent by themselves."""
+
 _SLOT_LIMITS: Final = ("run:{}/agents", "stage:{}/test", "stage:{}/implement")
 
 
@@ -85,6 +88,21 @@ def set_agent(project: Project, run: str, agent: str) -> int:
                 change_stages(store, task.id, stages, now=time.time())
                 moved += 1
     return moved
+
+
+@hosted("read")
+def require_agents_of_run(project: Project, run: str) -> None:
+    """Raise an `InputError` if an agent of a task that is still to start cannot start."""
+    with project.open_store() as store:
+        files = get_settings(store, run).agents
+        names = {
+            step.agent
+            for task in list_run(store, run)
+            if task.state not in _SETTLED
+            for step in task.request.stages
+        }
+        agents = {name: parse_agent(files[name], name) for name in sorted(names & files.keys())}
+        require_agents(project, store, agents)
 
 
 def _moved(step: Stage, task: Task, before: str, agent: str, provider: str | None) -> Stage:
