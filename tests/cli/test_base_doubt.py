@@ -166,3 +166,35 @@ def test_a_set_up_that_fails_in_an_untested_run_is_one_need(project: Project, te
     [need] = needs(tell)
     assert "cannot be set up" in need["text"]
     assert attempts(project) == 0
+
+
+def test_a_set_up_that_stops_working_is_one_need_and_charges_nobody(
+    project: Project, tell: Tell, tmp_path: Path
+) -> None:
+    service = tmp_path / "service"
+    service.touch()
+    project.settings(f"[workspace]\nsetup = 'test -e {service}'\n")
+    project.write(breaking(service))
+    [need] = run_plan(tell, "--slots", "1")["needs_you"]
+    assert "cannot be set up" in need["text"]
+    assert project.rows("SELECT * FROM failures") == []
+    assert "blocked" not in project.states().values()
+    run = project.run_id()
+    service.mkdir()  # the agents' `rm -f` leaves it
+    tell("resume", run)
+    assert told(tell, "run", "--resume")["state"] == "ended"
+
+
+def test_a_set_up_that_fails_for_a_task_and_not_on_the_base_blocks_the_task(
+    project: Project, tell: Tell, tmp_path: Path
+) -> None:
+    """The set-ups: of the preflight, of the first attempt, of the base, of the second attempt."""
+    count = tmp_path / "count"
+    line = f"echo x >> {count}; case $(grep -c x {count}) in 2|4) exit 3;; esac"
+    project.settings(f"[workspace]\nsetup = '{line}'\n")
+    project.write(plan(FOUR[0]))
+    [need] = run_plan(tell)["needs_you"]
+    assert "The set-up command" in need["text"]
+    assert project.states() == {"1.1": "blocked"}
+    assert attempts(project) == 2
+    assert len(count.read_text().split()) == 4

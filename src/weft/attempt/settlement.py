@@ -27,12 +27,20 @@ from weft.attempt.leaked_secrets import SecretFound, refuse_secrets
 from weft.attempt.outcome import AttemptWork, NextState
 from weft.attempt.output_reader import OutputReader
 from weft.attempt.start_record import Order
-from weft.errors import InputError, Refused, StoreError, WeftError, find_passing_fault
+from weft.errors import (
+    InputError,
+    Refused,
+    SetUpFailed,
+    StoreError,
+    WeftError,
+    find_passing_fault,
+)
 from weft.formats import listed
 from weft.model import ErrorClass, Grant, Outcome, Stage, State, TaskRequest
 from weft.process import BrokenOff
 from weft.process.agent_process import Exit, StopReason
 from weft.project.site import Site
+from weft.store.base_checks import doubt_set_up
 from weft.store.leases import count_failures, extend, finish, release
 from weft.store.tasks import get_task
 from weft.words import task_label
@@ -414,9 +422,13 @@ def start_failure(error: Exception) -> Failure:
 
 
 def fail_to_start(site: Site, grant: Grant, error: Exception) -> None:
-    """End an attempt that could not start: block its task, or stop its agent."""
+    """End an attempt that could not start: block its task, stop its agent, or doubt the base."""
     failure = start_failure(error)
     now = time.time()
+    if isinstance(error, SetUpFailed) and doubt_set_up(
+        site.store, grant.fence, str(error), now=now, spent=_nothing(grant)
+    ):
+        return
     next_ = outcome.after_failure(
         failure,
         earlier=count_failures(site.store, grant.task, failure.kind),

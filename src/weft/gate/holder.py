@@ -51,7 +51,8 @@ from weft.git.object_store import ObjectStore
 from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task
 from weft.process.process_identity import boottime
 from weft.project.site import Site
-from weft.store.base_checks import accept_base, doubt_base, refuse_base
+from weft.store.base_checks import DOUBTED, accept_base, doubt_base, refuse_base
+from weft.store.event_log import list_of_kind
 from weft.store.gate import (
     find_pass,
     get_output,
@@ -177,7 +178,9 @@ class GateHolder:
         commands = BaseCommands(gate=config.gate.run, own=own)
         ids = base_ids(commands, config, self._site.environment, view.files)
         tree = git.get_commit(self._site.root, view.tip).tree
-        doubted = any(not verdict.passed for verdict in view.rows.verdicts)
+        doubted = any(not verdict.passed for verdict in view.rows.verdicts) or bool(
+            list_of_kind(store, self._run, DOUBTED)  # by attempts that could not be set up
+        )
         if not doubted and is_base_known(store, tree, ids):
             accept_base(store, self._fence, self._run)
             return None
