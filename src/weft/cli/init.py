@@ -32,7 +32,9 @@ def command(directory: Path, yes: bool, as_json: bool) -> None:
 
     weft looks for installed agents, the test command, ignored files that tests need, and a
     sandbox, writes them down, and tries the result on HEAD as `weft run` would. It overwrites no
-    file, so it is safe to run again. `weft doctor --check` repeats the trial alone.
+    file, so it is safe to run again. A problem of the trial is printed and the exit code stays 0,
+    since the files are written: `weft run` refuses to start until the problem is solved.
+    `weft doctor --check` repeats the trial alone, and its exit code tells the result.
     """
     root = git.top_level(directory)
     detection = detect(root, os.environ)
