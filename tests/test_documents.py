@@ -11,7 +11,7 @@ import click
 import pytest
 
 from disk_directory import tmp_path as tmp_path
-from documents import BLOCK, DOCUMENTS, ROOT, blocks, make_project, programs, run_blocks
+from documents import BLOCK, DOCUMENTS, ROOT, blocks, make_project, programs, run_block, run_blocks
 from repositories import git
 from weft.agents.adapters import ADAPTERS
 from weft.agents.adapters.adapter import Start
@@ -35,6 +35,15 @@ def test_the_shell_blocks_of_a_document_run_in_a_fresh_repository(
     run_blocks(document, root, environment)
     if document.name == "README.md":
         assert {"USAGE.md", "QUESTIONS.md", "INDEX.md"} <= {*git(root, "ls-files").split()}
+
+
+def test_init_ends_with_the_commands_that_come_next(tmp_path: Path) -> None:
+    root, environment = make_project(tmp_path / "project"), programs(tmp_path / "bin")
+    done = run_block("weft init --yes", root, environment)
+    work, commit, plan = done.stdout.splitlines()[-3:]
+    assert work.startswith("ok "), done.stdout
+    assert commit.startswith("next: commit these files.")
+    assert "`weft run plan.md`" in plan
 
 
 def mentions() -> Iterator[tuple[str, str]]:

@@ -18,9 +18,11 @@ from weft.process.sandbox import SandboxKind
 from weft.project.agent_list import WITHOUT_SANDBOX
 from weft.project.project import get_project
 
-_NEXT = """\
-Next: commit these files, then `weft do "Say hello" --agent try` (no model, no key), or write
-a plan.md and `weft run plan.md`."""
+_NEXT = (
+    "ok       the set-up and the check work on HEAD",
+    'next: commit these files. Then try `weft do "Say hello" --agent try`, which',
+    "needs no model and no key, or write a plan.md and `weft run plan.md`.",
+)
 
 
 @click.command(name="init")
@@ -113,7 +115,9 @@ def _try(root: Path, *, as_json: bool) -> list[str]:
         for fault in faults:
             for number, line in enumerate(fault.splitlines()):
                 say(f"{'' if number else 'PROBLEM  '}{line}")
-        say("`weft init` or `weft doctor --check` tries it again." if faults else f"works\n{_NEXT}")
+        again = "`weft init` or `weft doctor --check` tries it again."
+        for line in (again,) if faults else _NEXT:
+            say(line)
     return faults
 
 
