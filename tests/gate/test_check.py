@@ -70,6 +70,7 @@ def test_falsy_error_counted_as_success() -> None:
         ("It ended with 1.", "It ended with 1."),
         ("a = 3\n===== 1 failed in 0.1s =====\nIt ended with 1.", "===== 1 failed in 0.1s ====="),
         ("x.py: bad\n-----\nmake: *** [test] Error 1\nIt ended with 2.", "x.py: bad"),
+        ("not ok 1\n# fail 1\n# todo 0\n# duration_ms 48.1\nIt ended with 1.", "# fail 1"),
         ("starting\nIt took too long and was ended.", "It took too long and was ended."),
         ("x" * 1000, "x" * 119 + "…"),
     ],
