@@ -62,7 +62,7 @@ def test_a_task_is_named_by_number_by_run_and_by_the_plans_id(store: Store, tell
         tell("why", "11.1")
     with pytest.raises(InputError, match=r"Did you mean plan-2/1\.2\?"):
         tell("why", "pln-2/1.2")
-    with pytest.raises(InputError, match="`weft ps` lists"):
+    with pytest.raises(InputError, match="list the names"):
         tell("why", "99999999999999999999999999")
     # A number goes before an id that looks like one.
     assert told(tell, "why", "2")["name"] == "1.2"

@@ -41,7 +41,9 @@ def problems(stage: Stage) -> str:
 def test_the_command_tells_what_was_proved(landed: Stage) -> None:
     proved = weft(landed.root, "verify", RUN)
     [line] = proved.stdout.splitlines()
-    assert line.startswith("✓ run r1: 1 task in 1 landing, each one exactly what was checked by ")
+    assert line.startswith(
+        "✓ run r1: 1 task in 1 landing, each with exactly the tree that was checked by "
+    )
     assert "! grep -rn broken src" in line
     assert proved.returncode == 0
     run_git(landed.root, "update-ref", "refs/heads/weft/r1", landed.base)

@@ -111,7 +111,7 @@ def lines(result: dict[str, Any]) -> list[str]:
         shown += [f"  {line}" for line in result["reason"].splitlines()[1:][-_LINES:]]
     if result["commit"]:
         base = result["base"][:12]
-        shown.append(f"commit {result['commit'][:12]} on branch {result['branch']}")
+        shown.append(f"commit {result['commit'][:12]} at {result['branch']}")
         shown.append(f"  look:  git diff {base} {result['branch']}")
         anyway = "" if result["state"] == "done" else " anyway"
         shown.append(f"  take{anyway}:  git cherry-pick {result['branch']}")

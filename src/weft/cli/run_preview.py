@@ -82,15 +82,16 @@ def _refuse_second(project: Project, path: Path, file: str) -> None:
 def head_lines(ahead: Ahead, run: str, preview: Preview) -> Iterator[str]:
     """Describe a run that was just submitted."""
     then = f", then {preview.into}" if preview.into else ""
-    agents = ", ".join(f"{agent.agent} ({agent.program})" for agent in preview.agents) or "nobody"
-    yield _forecast(ahead.checked)
-    yield f"{preview.base[:_SHORT]} → weft/{run}{then}; by {agents}; checked by {_check(preview)}"
+    agents = ", ".join(f"{agent.agent} ({agent.program})" for agent in preview.agents) or "no agent"
+    yield from _forecast(ahead.checked)
+    yield f"{preview.base[:_SHORT]} → weft/{run}{then}; by {agents}"
+    yield f"checked by {_check(preview)}"
     yield from _warnings(ahead.checked, preview)
 
 
 def dry_run_lines(ahead: Ahead, preview: Preview) -> Iterator[str]:
     options = ahead.draft.options
-    yield _forecast(ahead.checked)
+    yield from _forecast(ahead.checked)
     yield f"  from    {options.base}, commit {preview.base[:_SHORT]}"
     then = f"; {preview.into} moves there when everything has landed" if preview.into else ""
     yield f"  to      a new branch {preview.branch}{then}"
@@ -127,24 +128,22 @@ def as_dict(ahead: Ahead, preview: Preview) -> dict[str, Any]:
     }
 
 
-def _forecast(checked: CheckedPlan) -> str:
+def _forecast(checked: CheckedPlan) -> Iterator[str]:
     left = [task for task in checked.compiled.plan.tasks if not task.settled]
     ahead = checked.forecast
     why = explain_bound(ahead.bounds, checked.critical_path)
-    return (
+    yield (
         f"{plain(checked.name)}: {_tasks(len(left))}, up to {ahead.at_once} at once, "
-        f"{count(ahead.slots, 'slot')}; about {duration(ahead.seconds)}, at best "
-        f"{duration(ahead.bounds.lower)} ({why}){_guess(checked)}"
+        f"{count(ahead.slots, 'slot')}"
     )
-
-
-def _guess(checked: CheckedPlan) -> str:
-    return f"; a guess: {listed(checked.guesses)}" if checked.guesses else ""
+    yield f"about {duration(ahead.seconds)}, at best {duration(ahead.bounds.lower)} ({why})"
+    if checked.guesses:
+        yield f"a guess: {listed(checked.guesses)}"
 
 
 def _check(preview: Preview) -> str:
-    own = f"{_tasks(preview.own_checks)} by their own" if preview.own_checks else ""
-    return ", ".join(check for check in (preview.check, own) if check) or "nothing"
+    own = f"the own check of {_tasks(preview.own_checks)}" if preview.own_checks else ""
+    return " and ".join(check for check in (preview.check, own) if check) or "nothing"
 
 
 def _warnings(checked: CheckedPlan, preview: Preview) -> Iterator[str]:

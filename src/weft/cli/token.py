@@ -131,7 +131,7 @@ def list_command(store: Store, as_json: bool) -> None:
 @json_option
 @pass_store
 def revoke(store: Store, id: str, as_json: bool) -> None:
-    """Let the token ID be good for nothing from now on."""
+    """Revoke a token: the server refuses it from now on."""
     changed = revoke_token(store, id, now=time.time())
     if as_json:
         print_json({"id": id, "revoked": changed})

@@ -35,6 +35,7 @@ _CURES: Final = {
     "cancelled": ("weft retry",),
     "evicted": ("weft retry",),
 }
+_PURPOSES: Final = {"retry": "repeated check", "blame": "check for the cause"}
 _LINES: Final = 20  # of a conflict's or a failed check's report
 
 
@@ -123,7 +124,8 @@ def _verdict_lines(gate: AtGate, verdict: CheckVerdict) -> Iterator[str]:
         return
     had = "failed" if verdict.passed else "passed"
     flaky = f": flaky, the same check {had} before" if verdict.number in gate.flaky else ""
-    yield f"  {mark} check ({verdict.purpose}) of {tasks}{took}{flaky}"
+    purpose = _PURPOSES.get(verdict.purpose, "check")
+    yield f"  {mark} {purpose} of {tasks}{took}{flaky}"
     if verdict.passed:
         return
     again = gate.reproductions.get(verdict.number)

@@ -314,7 +314,7 @@ class GateHolder:
         )
 
     def _strand(self, entry: str) -> None:
-        self._send_back([entry], RejectionReason.CONFLICT, "What it was built on is not there.")
+        self._send_back([entry], RejectionReason.CONFLICT, "The commit it was built on is missing.")
 
     def _send_back(self, combination: Sequence[str], kind: RejectionReason, reason: str) -> None:
         store = self._site.store

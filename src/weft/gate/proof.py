@@ -57,11 +57,11 @@ def _claim(proof: Proof) -> str:
     commands = [command_line(check) for check in proof.checks if check]
     by = f" by {', then '.join(f'`{command}`' for command in commands)}" if commands else ""
     if not proof.unchecked:
-        return f"each one exactly what was checked{by}"
+        return f"each with exactly the tree that was checked{by}"
     if proof.unchecked == proof.landings:
-        return "each one exactly what was merged; nothing was checked: no check was configured"
+        return "each with exactly the tree that was merged; nothing was checked: no check is set"
     return (
-        f"each one exactly what was checked{by}, but for {proof.unchecked} for which no check was "
+        f"each with exactly the tree that was checked{by}, but {proof.unchecked} had no check "
         "configured"
     )
 

@@ -29,7 +29,7 @@ from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.server_operations import hosted
 from weft.store.tasks import list_attempts, list_tasks
-from weft.words import full_label, task_state
+from weft.words import full_label, task_clause
 from weft.workspace.leftovers import Leftover, LeftoverReport
 from weft.workspace.names import BRANCHES, OLD_BRANCHES
 from weft.workspace.workspace_records import WorkspacePool
@@ -144,7 +144,7 @@ def _staying(
         if task is None:
             why = _without_task(root, tips.get(name), branches)
         elif task.state not in TERMINAL:
-            why = f"task {full_label(task)} is {task_state(task)}"
+            why = f"task {full_label(task)} {task_clause(task)}"
         elif _is_result(store, task, number):
             why = _untaken(root, tips.get(name), branches, f"the result of task {full_label(task)}")
         else:

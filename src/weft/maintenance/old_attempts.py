@@ -25,7 +25,7 @@ from weft.project.site import home
 from weft.store import Store
 from weft.store.leases import list_open
 from weft.store.limit_table import identity
-from weft.words import task_state
+from weft.words import task_clause
 from weft.workspace.leftovers import size
 
 _NAME: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
@@ -117,7 +117,7 @@ def _stays(task: Task | None, older_than: float) -> str | None:
     if task is None:
         return "no task of this repository knows it"
     if task.state not in TERMINAL:
-        return f"the task is {task_state(task)}"
+        return f"the task {task_clause(task)}"
     return None if time.time() - task.since >= older_than else "the task ended not long ago"
 
 

@@ -24,8 +24,8 @@ def require_target(root: Path, branch: str, base: str) -> None:
         raise InputError(f"--into {branch}: branches that begin so are weft's own.")
     if place := find_checkout(root, ref):
         raise InputError(
-            f"--into {branch}: it is checked out in {place}, where it must not move under "
-            f"anybody's feet; name another branch, or none and merge the result there."
+            f"--into {branch}: it is checked out in {place}, and its files would not follow; name "
+            "another branch, or leave --into away and `weft land` when the run has ended."
         )
     where = git.find_ref(root, ref)
     if where is None:

@@ -110,10 +110,12 @@ def _task_names(store: Store) -> list[str]:
     ]
 
 
-def _hint(text: str, known: Iterable[str]) -> str:
+def _hint(text: str, names: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    words = list(dict.fromkeys(known))
+    words = list(dict.fromkeys(names))
     same = [word for word in words if word.endswith(f"/{text}")]
     close = same or get_close_matches(text, words, n=1, cutoff=0.5)
-    return f" Did you mean {close[0]}?" if close else " `weft ps` lists what there is."
+    return (
+        f" Did you mean {close[0]}?" if close else " `weft tasks` and `weft runs` list the names."
+    )

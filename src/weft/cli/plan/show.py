@@ -107,7 +107,7 @@ def schedule_lines(checked: CheckedPlan, width: int) -> Iterator[str]:
         yield from draw_load(plan_charts.chart_slots(checked), width)
     elif checked.forecast.schedule:
         yield from draw_bars(plan_charts.chart_tasks(checked), width)
-        yield "█ critical path  ▒ others"
+        yield "█ critical path  ▒ other tasks"
 
 
 def _words(checked: CheckedPlan) -> Iterator[str]:
