@@ -257,7 +257,7 @@ def test_why_shows_the_gate_with_verdicts_and_conflicts(store: Store, tell: Tell
     record_conflict(store, fence, "plan-1", conflict, now=time.time())
     shown = tell("why", "1.2")
     assert "gate: waiting for its tests, place 2 of 2" in shown
-    assert "  ✗ check (ladder) of 1.1, 1.2 in 2 s" in shown
+    assert "  ✗ check of 1.1, 1.2 in 2 s" in shown
     assert "      AssertionError: two" in shown
     assert "  ✗ does not merge after 1.1\n      both changed x.py" in shown
     gate = told(tell, "why", "1.2")["gate"]

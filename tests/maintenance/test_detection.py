@@ -149,5 +149,5 @@ def test_a_project_that_is_in_order_ends_with_the_next_step(tmp_path: Path) -> N
     programs = install(tmp_path / "bin", "claude")
     done = weft(root, "init", **programs)
     assert "PROBLEM" not in done.stdout
-    assert "Next: " in done.stdout
+    assert "next: commit these files." in done.stdout
     assert json.loads(weft(root, "init", "--json", **programs).stdout)["problems"] == []
