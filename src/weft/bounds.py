@@ -15,6 +15,7 @@ TASKS: Final = 20  # of a member at once
 TITLE: Final = 100  # characters
 TEXT: Final = 1 << 20  # characters of a task, a report or a result
 MESSAGE: Final = 100_000  # characters
+COMMENT: Final = 10_000  # characters of a comment in a review
 REASON: Final = 1000  # characters
 ACK: Final = 100  # characters
 NEEDS: Final = 1000  # tasks that a task needs

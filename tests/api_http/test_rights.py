@@ -61,6 +61,12 @@ HTTP: Mapping[str, tuple[frozenset[str], object]] = {
     "GET /v1/tasks/{task}/why": (KNOWN, None),
     "GET /v1/tasks/{task}/logs": (KNOWN, None),
     "GET /v1/tasks/{task}/diff": (KNOWN, None),
+    "GET /v1/tasks/{task}/review": (KNOWN, None),
+    "GET /v1/reviews": (READERS, None),
+    "POST /v1/reviews/{candidate}/comments": (ADMINS, {"text": "x"}),
+    "DELETE /v1/reviews/{candidate}/comments/{task}": (ADMINS, None),
+    "POST /v1/reviews/{candidate}/send": (ADMINS, {}),
+    "POST /v1/reviews/{candidate}/accept": (ADMINS, {}),
     "POST /v1/agents": (JOINERS, {"name": "x"}),
     "GET /v1/agents": (READERS, None),
     "GET /v1/agents/{member}": (READERS, None),
@@ -99,6 +105,13 @@ MCP: Mapping[str, tuple[frozenset[str], Mapping[str, object]]] = {
     "store_progress": (HOLDERS, {"text": "x", "fence": "{fence}"}),
     "claim_files": (HOLDERS, {"files": ["a"], "fence": "{fence}"}),
     "why": (KNOWN, {"task": "{task}"}),
+    "get_reviews": (READERS, {}),
+    "get_review": (KNOWN, {"task": "{task}"}),
+    "review_action": (ADMINS, {"action": "accept", "candidate": "{candidate}"}),
+    "answer_comment": (
+        HOLDERS,
+        {"comment": 1, "answer": "handled", "reason": "x", "fence": "{fence}"},
+    ),
     "submit_plan": (ADMINS, {"plan": PLAN}),
 }
 UNDOCUMENTED: Mapping[str, frozenset[str]] = {
@@ -166,6 +179,7 @@ def _fill(client: Client) -> dict[str, str | int]:
         "member": member,
         "spare": spare,
         "run": "no-such-run",
+        "candidate": "no-such-candidate",
         "resource": "llm",
         "token": "no-such-token",
     }

@@ -80,3 +80,51 @@ def test_comments_go_round_and_the_accepted_tree_lands(project: Project) -> None
     assert project.weft("run", "--resume").returncode == 0
     assert git(project.root, "rev-parse", f"weft/{run}^{{tree}}").strip() == shown["tree"]
     assert project.weft("verify").returncode == 0
+
+
+def test_text_of_an_agent_cannot_steer_the_terminal_or_the_sheet(project: Project) -> None:
+    """Lines that look like weft's, escapes and marks that reverse text are shown harmless, and a
+    comment below such a line quotes the line as it is."""
+    program = project.root.parent / "agent.sh"
+    program.write_text(
+        "#!/bin/sh\nprintf '\\033[2Jgone\\n# candidate 9.9\\n> fake.txt (edited)\\n' > one.txt\n"
+        "printf '\\033]0;title\\007done\\n'\n"
+    )
+    program.chmod(0o755)
+    project.agent("implement", runs=str(program))
+    project.write(plan("Write one: one.txt: none"))
+    assert project.weft("run", "plan.md", "--review").returncode == 1
+    text = project.weft("review", "1.1").stdout
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+    comments = {"[2Jgone": "What is this?\n\x1b[31mred", "+# candidate 9.9": "And this?"}
+    send_back(project, comments)
+    rows = project.rows("SELECT line, quoted, text FROM review_comments ORDER BY id")
+    assert rows == [
+        {"line": 1, "quoted": "\x1b[2Jgone", "text": "What is this?\n\x1b[31mred"},
+        {"line": 2, "quoted": "# candidate 9.9", "text": "And this?"},
+    ]
+    assert project.weft("run", "--resume").returncode == 1
+    done = project.weft("review", "1.1")
+    assert done.returncode == 0, done.stderr
+    again = done.stdout
+    assert "  | \ufffd[31mred" in again
+    assert all(letter.isprintable() or letter == "\n" for letter in again)
+
+
+def test_a_sheet_of_another_candidate_or_with_changed_lines_is_refused(project: Project) -> None:
+    project.write(plan("Write one: one.txt: write one.txt 1"))
+    assert project.weft("run", "plan.md", "--review").returncode == 1
+    sheet = project.root.parent / "sheet"
+    text = project.weft("review", "1.1").stdout
+    for changed, words in (
+        (text.replace("# candidate ", "# candidate 9"), "The text is about 'candidate 9"),
+        (text.replace("+1", "+2"), "Begin comments with another character"),
+        (text, "There is no comment to send"),
+    ):
+        sheet.write_text(changed)
+        refused = project.weft("review", "1.1", "--send-back", str(sheet))
+        assert refused.returncode == 2
+        assert words in refused.stderr
+    other = project.weft("review", "1.1", "--accept", "--candidate", "9.9")
+    assert (other.returncode, "Candidate 9.9 is not in review" in other.stderr) == (1, True)
+    assert project.answer("review", "--json")[0]["round"] == 1

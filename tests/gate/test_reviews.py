@@ -203,3 +203,20 @@ def test_a_person_reviews_after_the_agents(stage: Stage) -> None:
     drive(stage, lambda: stage.are(a="done"))
     assert stage.check_runs() == 1
     stage.judge()
+
+
+def test_the_interdiff_leaves_out_work_that_landed_in_between(stage: Stage) -> None:
+    stage.submit([reviewed("a"), task("b")])
+    stage.bring("a", {"src/a": "a = 2\nkept\n"})
+    send_back(stage, show(stage, "a"))
+    stage.bring("b", {"src/b": "b = 2\n"})
+    drive(stage, lambda: stage.are(b="done"))
+    stage.bring("a", {"src/a": "a = 3\nkept\n"})
+    show(stage, "a")
+    view = read_review(get_project(stage.root, {"WEFT_STORE": stage.store.url}), "r1/a")
+    [file] = view.since_last_round
+    assert file.path == "src/a"
+    lines = [f"{line.sign}{line.text}" for hunk in file.hunks for line in hunk.lines]
+    assert lines == ["-a = 2", "+a = 3", " kept"]
+    [earlier] = view.earlier
+    assert earlier.line is None, "no line has the text of the commented line any more"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -52,7 +53,7 @@ def read_patch(patch: bytes, changes: Iterable[FileChange]) -> tuple[DiffFile, .
 def _split(text: str) -> list[str]:
     """Split a patch at its files; lines of contents never start with `diff`."""
     starts = [match.start() for match in _START.finditer(text)]
-    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return [text[start:end] for start, end in pairwise([*starts, len(text)])]
 
 
 def _count_parts(change: FileChange) -> int:

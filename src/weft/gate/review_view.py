@@ -33,6 +33,7 @@ class ReviewItem(Struct, frozen=True, kw_only=True):
     name: str  # as people call it
     title: str
     run: str
+    tenant: str
     candidate: str
     round: int
     since: float
@@ -119,6 +120,7 @@ def _item(store: Store, review: Review) -> ReviewItem:
         name=full_label(task),
         title=task.request.title or task.text.partition("\n")[0],
         run=review.run,
+        tenant=task.tenant,
         candidate=review.entry,
         round=review.round,
         since=review.opened,

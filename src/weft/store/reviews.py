@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from weft.errors import InputError, NotFound, Refused
+from weft import bounds
+from weft.errors import InputError, NotFound, Refused, StaleFence
 from weft.model import CommentAnswer, CommentDraft, Review, ReviewComment, ReviewRound
 from weft.paths import conflicts, quote
 from weft.store import ready, row_records
@@ -20,7 +21,6 @@ from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 
 _MOST_COMMENTS = 500
-_LONGEST = 10_000  # characters of a comment
 
 
 @reads
@@ -73,8 +73,8 @@ def replace_comments(
 def _add(tx: Transaction, entry: str, draft: CommentDraft, *, now: float) -> None:
     if not draft.text.strip():
         raise InputError("A comment needs words.")
-    if len(draft.text) > _LONGEST:
-        raise InputError(f"A comment has at most {_LONGEST:,} characters.")
+    if len(draft.text) > bounds.COMMENT:
+        raise InputError(f"A comment has at most {bounds.COMMENT:,} characters.")
     text, quoted = tx.redact(draft.text.strip()), tx.redact(draft.quoted)
     tx.run("add_comment", draft, entry=entry, text=text, quoted=quoted, at=now)
 
@@ -148,15 +148,33 @@ def find_round(tx: Transaction, task: int) -> ReviewRound | None:
     )
 
 
-def record_answers(tx: Transaction, task: int, answers: Sequence[CommentAnswer]) -> None:
-    """Record an agent's answers to the comments of its round; unknown numbers are ignored."""
+@writes
+def answer_comment(tx: Transaction, fence: int, answer: CommentAnswer) -> bool:
+    """Record the answer of a running attempt; return False if its round has no such comment."""
+    lease = tx.one("lease", fence=fence)
+    if lease is None or lease["task"] is None or lease["state"] == "released":
+        raise StaleFence(f"Fence {fence} does not belong to a running attempt.")
+    return record_answers(tx, lease["task"], [answer]) > 0
+
+
+def record_answers(tx: Transaction, task: int, answers: Sequence[CommentAnswer]) -> int:
+    """Record an agent's answers to the comments of its round; return the number of comments that
+    it has."""
     row = get_row(tx, task)
     reviews = list_reviews(tx, task if row["story"] is None else row["story"])
     if not reviews or reviews[-1].state != "sent_back":
-        return
-    for answer in answers:
-        reason = tx.redact(answer.reason[:_LONGEST])
-        tx.run("answer_comment", answer, entry=reviews[-1].entry, reason=reason)
+        return 0
+    entry = reviews[-1].entry
+    return sum(
+        tx.count(
+            "answer_comment",
+            entry=entry,
+            id=answer.id,
+            answer=answer.answer,
+            reason=tx.redact(answer.reason[: bounds.COMMENT]),
+        )
+        for answer in answers
+    )
 
 
 def _tasks_of(tx: Transaction, review: Review) -> list[Row]:

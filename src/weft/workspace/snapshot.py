@@ -38,10 +38,10 @@ def take(workspace: Workspace) -> Snapshot:
     if not view.index.exists():
         reset_index(view, workspace.base_tree)
     changed = compare_to_index(view)
-    if not (changed.modified or changed.deleted or changed.untracked):
-        return Snapshot(tree=workspace.base_tree, changed=changed)
-    inspection.refuse_too_large(workspace, changed)
-    add_to_index(view, changed)
+    if changed.modified or changed.deleted or changed.untracked:
+        inspection.refuse_too_large(workspace, changed)
+        add_to_index(view, changed)
+    # Also without a change: an attempt that goes on from earlier work does not start at its base.
     return Snapshot(tree=write_tree(view), changed=changed)
 
 

@@ -25,6 +25,7 @@ from weft.api.http.routes import (
     event_routes,
     health_routes,
     member_routes,
+    review_routes,
     run_routes,
     store_routes,
     task_routes,
@@ -44,6 +45,7 @@ _STREAM_THREADS: Final = 2  # for followers of events
 
 _ROUTERS: Final = (
     task_routes,
+    review_routes,
     member_routes,
     run_routes,
     store_routes,

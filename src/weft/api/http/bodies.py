@@ -11,6 +11,7 @@ from weft import bounds
 from weft.api.fields import (
     AckText,
     ClaimedPaths,
+    CommentFields,
     MemberFields,
     Name,
     Number,
@@ -81,6 +82,12 @@ class NewTaskBody(TaskFields):
 
 class ReasonBody(Body):
     reason: Reason = ""
+
+
+class NewComment(CommentFields):
+    """A comment on a line, on a file (line 0), or on the whole candidate (no path)."""
+
+    model_config = _STRICT
 
 
 class Release(Body):

@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from weft import model
 from weft.api.shapes import Face, Shape
+from weft.gate.review_view import ReviewItem
 from weft.runs import explanation, queue_view, run_costs
 from weft.runs.attempt_output import LogLine
 from weft.runs.task_diff import TaskDiff
@@ -133,6 +134,14 @@ class Revoked(TypedDict):
 class LogLines(TypedDict):
     lines: list[LogLine]
     truncated: bool  # there was more before these
+
+
+class ReviewList(TypedDict):
+    reviews: list[ReviewItem]
+
+
+class RemovedComment(TypedDict):
+    comment: int
 
 
 class Health(TypedDict):

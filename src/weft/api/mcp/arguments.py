@@ -13,6 +13,7 @@ from weft import bounds
 from weft.api.fields import (
     AckText,
     ClaimedPaths,
+    CommentFields,
     MemberFields,
     Name,
     Number,
@@ -113,6 +114,32 @@ class StoreProgress(SentFields):
 
 class ClaimFiles(SentFields):
     files: ClaimedPaths
+    fence: Fence = None
+
+
+class GetReviews(SentFields):
+    pass
+
+
+class GetReview(SentFields):
+    task: Annotated[Number, Field(description="Its number.")]
+
+
+class ReviewAction(CommentFields):
+    action: Annotated[
+        Literal["comment", "send", "accept"],
+        Field(description="Add a draft of a comment; send the drafts to the agent; let it land."),
+    ]
+    candidate: Annotated[str, Field(min_length=1, max_length=100, description="From get_review.")]
+
+
+class AnswerComment(SentFields):
+    comment: Annotated[Number, Field(description="Its number, from your prompt.")]
+    answer: Annotated[
+        Literal["handled", "answered"],
+        Field(description="handled: you changed the work; answered: you left it, and say why."),
+    ]
+    reason: Annotated[str, Field(min_length=1, max_length=bounds.COMMENT)]
     fence: Fence = None
 
 

@@ -54,6 +54,10 @@ TOOLS: Final = {
         _tool("Tell progress or end", tools.store_progress),
         _tool("Ask for more files", tools.claim_files),
         _tool("Why a task waits", tools.why, looks_only=True),
+        _tool("List work in review", tools.get_reviews, looks_only=True),
+        _tool("Show work in review", tools.get_review, looks_only=True),
+        _tool("Comment or decide on work", tools.review_action),
+        _tool("Answer a comment", tools.answer_comment),
         _tool("Submit a plan", tools.submit_plan),
     )
 }

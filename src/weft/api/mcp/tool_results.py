@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from weft.api.shapes import Face, Shape
-from weft.model import MET, Held, Message, Notice, State, Summary, Task, Wait
+from weft.gate.review_view import ReviewItem
+from weft.model import MET, Held, Message, Notice, ReviewComment, State, Summary, Task, Wait
 from weft.swarm.sent_plan import PlanSent
 from weft.swarm.swarm_records import Claimed, Member, Offer, Page
 
@@ -61,6 +62,21 @@ class Reasons(Struct, frozen=True, kw_only=True):
     state: State
     reason: str
     waits: tuple[Wait, ...]
+
+
+class InReview(Struct, frozen=True, kw_only=True):
+    reviews: tuple[ReviewItem, ...]
+
+
+class ReviewResult(Struct, frozen=True, kw_only=True):
+    candidate: str
+    action: str
+    comment: ReviewComment | None
+
+
+class AnsweredResult(Struct, frozen=True, kw_only=True):
+    task: int
+    comment: int
 
 
 def _current(member: Member) -> int:

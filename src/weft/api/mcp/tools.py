@@ -12,19 +12,24 @@ from typing import Final
 import anyio
 from anyio.to_thread import run_sync
 
+from weft.api import review_rights
 from weft.api.mcp import arguments
 from weft.api.mcp.caller import Call
 from weft.api.mcp.tool_results import (
     ActionResult,
+    AnsweredResult,
     FilesResult,
+    InReview,
     MyMembers,
     PollResult,
     ProgressResult,
     Reasons,
+    ReviewResult,
     SwarmMembers,
 )
 from weft.errors import Forbidden, InputError
-from weft.model import Filter, State, Task
+from weft.gate.review_view import ReviewView
+from weft.model import CommentAnswer, Filter, State, Task
 from weft.project.site import agent_names
 from weft.store.ring import wait_rung
 from weft.swarm import dispatch, inbox, member_work, membership, sent_plan, views
@@ -231,6 +236,50 @@ async def why(call: Call, given: arguments.GetTask) -> tuple[str, Reasons]:
     causes = "; ".join(wait.text for wait in explained.waits[:5])
     return f"Task {task.id} is {task.state}: {causes or task.reason or 'nothing holds it up'}.", (
         Reasons(task=task.id, state=task.state, reason=task.reason, waits=explained.waits)
+    )
+
+
+async def get_reviews(call: Call, _given: arguments.GetReviews) -> tuple[str, InReview]:
+    """List the candidates that wait for a person's review."""
+    items = await call.ask(review_rights.list_visible, call.project)
+    return f"{len(items)} candidate(s) in review.", InReview(reviews=items)
+
+
+async def get_review(call: Call, given: arguments.GetReview) -> tuple[str, ReviewView]:
+    """Show the candidate of a task in review: its changes as hunks, the changes since the last
+    round, the comments of that round with their answers, and the drafts."""
+    view = await call.ask(review_rights.read_visible, call.project, given.task)
+    item = view.item
+    return f"Candidate {item.candidate} of {item.name}, round {item.round}.", view
+
+
+async def review_action(call: Call, given: arguments.ReviewAction) -> tuple[str, ReviewResult]:
+    """Comment on a candidate in review, send the comments to its agent as one round, or accept it.
+
+    Only an admin may. The action is refused if another candidate of the task is in review by now.
+    """
+    comment = None
+    match given.action:
+        case "comment":
+            draft = given.draft()
+            comment = await call.ask(review_rights.comment, call.project, given.candidate, draft)
+            sentence = f"Comment {comment.id} is kept until you send the round."
+        case "send":
+            sent = await call.ask(review_rights.send_round, given.candidate)
+            sentence = f"Round {sent.round} is sent to the agent."
+        case "accept":
+            await call.ask(review_rights.accept, given.candidate)
+            sentence = f"Candidate {given.candidate} queues to land."
+    result = ReviewResult(candidate=given.candidate, action=given.action, comment=comment)
+    return sentence, result
+
+
+async def answer_comment(call: Call, given: arguments.AnswerComment) -> tuple[str, AnsweredResult]:
+    """Mark a person's comment on your work as handled, or answer it with a reason."""
+    answer = CommentAnswer(id=given.comment, answer=given.answer, reason=given.reason)
+    task = await call.ask(review_rights.answer, _fence(call, given.fence), answer)
+    return f"Comment {given.comment} is {given.answer}.", AnsweredResult(
+        task=task, comment=given.comment
     )
 
 
