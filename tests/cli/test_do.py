@@ -110,7 +110,7 @@ def test_a_reader_that_goes_away_does_not_end_the_work(project: Path) -> None:
 
 
 def test_an_interrupted_agent_gets_its_time_and_its_work_counts(project: Path) -> None:
-    text = "x\nscript: say here\nscript: sleep 0.5\nscript: write x x"
+    text = "x\nscript: say here\nscript: sleep 5\nscript: write x x"
     with started(project, "do", text, "--agent", "try", "--json") as process:
         wait_until(lambda: agents_of(project))
         process.send_signal(signal.SIGINT)
