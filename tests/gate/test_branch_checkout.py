@@ -113,3 +113,22 @@ def test_a_branch_that_stands_for_another_is_refused(stage: Stage) -> None:
     assert run_git(stage.root, "symbolic-ref", "refs/heads/main") == "refs/heads/real"
     assert land(stage.root, stage.store, onto="real").checkout == str(stage.root)
     assert (stage.root / "src/a").read_text() == "a = 2\n"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_branch_that_a_person_rebases_is_refused(
+    stage: Stage, home: Path, elsewhere: bool
+) -> None:
+    """Its working tree counts as detached. Weakened, the branch moves and the rebase is lost."""
+    commit_on_main(stage.root, {"src/c": "c\n"})
+    finish_run(stage, {"src/a": "a = 2\n"})
+    place = stage.root
+    if elsewhere:
+        place = home / "elsewhere"
+        run_git(stage.root, "switch", "-qc", "other")
+        run_git(stage.root, "worktree", "add", "-q", str(place), "main")
+    edit = ("-c", "sequence.editor=sed -i s/^pick/edit/")
+    run_git(place, *edit, "rebase", "-qi", "HEAD~1")
+    assert is_refused(stage, f"A rebase of main is under way in {place}")
+    run_git(place, "rebase", "--continue")
+    assert land(place, stage.store).landed

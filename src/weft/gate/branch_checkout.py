@@ -25,7 +25,7 @@ from weft.gate.trunk import CrashPoint
 from weft.git import ChangeKind, FileChange
 from weft.git.git_command import LONG, check_output, failure_reason, join_nul, run, split_nul
 from weft.git.trees import SUBMODULE
-from weft.workspace.worktree import list_checkouts
+from weft.workspace.worktree import find_rebase, list_checkouts
 
 _NAMED: Final = 10  # files that a refusal names
 _PAUSES: Final = (0.05, 0.2, 0.5, 1.0)  # seconds; another git seldom locks the index for longer
@@ -44,7 +44,10 @@ def find_own_checkout(root: Path, branch: str) -> Path | None:
 
     Raise `Refused` if another working tree has: its files are not moved from here.
     """
-    checkouts = list_checkouts(root, f"refs/heads/{branch}")
+    ref = f"refs/heads/{branch}"
+    if place := find_rebase(root, ref):
+        raise Refused(f"A rebase of {branch} is under way in {place}; end it first.")
+    checkouts = list_checkouts(root, ref)
     for checkout in checkouts:
         if checkout.resolve() != root.resolve():
             raise Refused(

@@ -151,11 +151,15 @@ def find_branch(repository: Path, name: str) -> str | None:
 
 def find_checkouts(repository: Path, ref: str) -> list[Path]:
     """Return the working trees that have a branch checked out, even a branch without a commit."""
+    trees = list_working_trees(repository).items()
+    return [path for path, lines in trees if f"branch {ref}" in lines]
+
+
+def list_working_trees(repository: Path) -> dict[Path, list[str]]:
+    """Return the working trees with the lines that `git worktree list` prints about each."""
     entries = check_output(repository, "worktree", "list", "--porcelain", "-z").split("\0\0")
-    worktrees = [entry.split("\0") for entry in entries]
-    return [
-        Path(lines[0].removeprefix("worktree ")) for lines in worktrees if f"branch {ref}" in lines
-    ]
+    trees = [entry.split("\0") for entry in entries if entry]
+    return {Path(lines[0].removeprefix("worktree ")): lines for lines in trees}
 
 
 def find_commits(repository: Path, ids: Iterable[str]) -> dict[str, str]:

@@ -21,7 +21,8 @@ from weft.git import GitFailed, GitView
 from weft.git.disk import delete_tree, write_whole
 from weft.git.git_command import check_output, failure_reason, has_died, run, tries
 from weft.git.git_view import write_git_directory
-from weft.git.refs import Update, find_checkouts, update_refs
+from weft.git.refs import Update, find_checkouts, list_working_trees, update_refs
+from weft.git.repository import git_directory
 from weft.git.trees import check_out, list_submodules, remove_untracked, switch_tree
 from weft.workspace import dependencies, inspection
 from weft.workspace.workspace_records import Record, Slot, WorkspacePool
@@ -73,6 +74,20 @@ def list_checkouts(repository: Path, ref: str) -> list[Path]:
     count: agents may check out any branch there."""
     ours = WorkspacePool.of(repository).directory
     return [path for path in find_checkouts(repository, ref) if not path.is_relative_to(ours)]
+
+
+def find_rebase(repository: Path, ref: str) -> Path | None:
+    """Return the working tree in which a person rebases a branch; git counts it as detached."""
+    ours = WorkspacePool.of(repository).directory
+    for path in list_working_trees(repository):
+        if path.is_relative_to(ours) or not path.is_dir():
+            continue
+        directory = git_directory(path)
+        for name in ("rebase-merge", "rebase-apply"):
+            with contextlib.suppress(FileNotFoundError):
+                if (directory / name / "head-name").read_text().strip() == ref:
+                    return path
+    return None
 
 
 def write_view(
