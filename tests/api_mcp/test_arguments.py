@@ -40,7 +40,7 @@ def bounds_of(schema: dict[str, Any]) -> dict[str, Any]:
         (arguments.SendTask, bodies.NewTaskBody, 9),
         (arguments.ClaimFiles, bodies.FilesBody, 2),
         (arguments.TaskAction, bodies.ReasonBody, 1),
-        (arguments.SubmitPlan, bodies.NewRunBody, 6),
+        (arguments.SubmitPlan, bodies.NewRunBody, 7),
     ],
 )
 def test_a_field_of_both_faces_has_the_same_bounds_in_both(
