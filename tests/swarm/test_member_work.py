@@ -379,8 +379,8 @@ def test_a_full_queue_refuses_the_newcomer(store: Store) -> None:
     [
         ({"text": " "}, "text is empty"),
         ({"title": "a\nb"}, "title"),
-        ({"how": "assign"}, "sent to nobody"),
-        ({"to": "m"}, "sent to nobody"),
+        ({"how": "assign"}, "all other work names a member"),
+        ({"to": "m"}, "all other work names a member"),
         ({"uses": {"llm": 0}}, "ask for 1 or more"),
         ({"files": ("/etc/passwd",)}, "passwd"),
     ],
