@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.plan_project import Project, plan
+from cli.terminal import Terminal
 from repositories import git
 
 ANSWERS = r"done\n```weft-review\n1 handled: renamed\n2 answered: it is right\n3 handled: gone\n```"
@@ -80,6 +82,49 @@ def test_comments_go_round_and_the_accepted_tree_lands(project: Project) -> None
     assert project.weft("run", "--resume").returncode == 0
     assert git(project.root, "rev-parse", f"weft/{run}^{{tree}}").strip() == shown["tree"]
     assert project.weft("verify").returncode == 0
+
+
+def review_on_terminal(project: Project, **editor: str) -> Terminal:
+    command = [sys.executable, "-m", "weft", "review", "1.1"]
+    environment = {**project.environment, "VISUAL": "", "EDITOR": "", "PAGER": "cat", **editor}
+    return Terminal(command, directory=project.root, environment=environment)
+
+
+def test_a_person_comments_in_an_editor_and_decides_on_a_terminal(project: Project) -> None:
+    editor = project.root.parent / "editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i 's/^>.*+second$/&\\nrename it/' \"$1\"\n")
+    editor.chmod(0o755)
+    project.write(ROUNDS)
+    assert project.weft("run", "plan.md", "--review").returncode == 1
+    with review_on_terminal(project, EDITOR=str(editor)) as screen:
+        screen.wait_for("1 comment kept", "[a]ccept, [s]end back or [l]ater? [s]:")
+        screen.type(b"l\n")
+        assert screen.wait_end() == 0
+    assert "stays in review" in screen.text()
+    with review_on_terminal(project) as screen:  # the pager shows the kept comment
+        screen.wait_for("rename it", "[l]ater? [s]:")
+        screen.type(b"\n")
+        assert screen.wait_end() == 0
+    assert "sent back" in screen.text()
+    assert [row["quoted"] for row in project.rows("SELECT quoted FROM review_comments")] == [
+        "second"
+    ]
+    assert project.weft("run", "--resume").returncode == 1
+    with review_on_terminal(project) as screen:
+        screen.wait_for("[l]ater? [l]:")
+        screen.type(b"a\n")
+        assert screen.wait_end() == 0
+    assert project.weft("run", "--resume").returncode == 0
+    assert project.states() == {"1.1": "done"}
+
+
+def test_an_editor_that_fails_decides_nothing(project: Project) -> None:
+    project.write(ROUNDS)
+    assert project.weft("run", "plan.md", "--review").returncode == 1
+    with review_on_terminal(project, EDITOR="false") as screen:
+        assert screen.wait_end() == 2
+    assert "ended with 1; nothing was decided" in " ".join(screen.text().split())
+    assert show(project)["item"]["round"] == 1
 
 
 def test_text_of_an_agent_cannot_steer_the_terminal_or_the_sheet(project: Project) -> None:
