@@ -76,7 +76,7 @@ STEERING = (
     ("cancel", "{run}"),
 )
 ELSEWHERE = {
-    *("do", "drain", "init", "land", "mcp", "open", "publish", "run", "serve", "worker"),
+    *("do", "drain", "init", "land", "mcp", "open", "publish", "review", "run", "serve", "worker"),
     *("completion", "demo", "help", "schema"),
 }
 """Commands that have tests of their own, below or in tests/mcp, and those that ask no server."""
@@ -226,15 +226,15 @@ def test_a_server_does_not_choose_the_file_that_marks_are_written_to(remote: Ser
         with open_store(remote.project.url) as store:
             new = NewRun(id=run, repo="nowhere", plan=str(path))
             submit_run(store, new, [NewTask(name="1.1", agent=HUMAN)], now=1.0)
-        assert remote.here("skip", f"{run}/1.1").returncode == 0
+        assert remote.here("reject", f"{run}/1.1", "no").returncode == 0
     done = remote.weft("run", "--resume", "chosen-1", "--no-tty")
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert other.read_text() == text
     assert "weft run FILE --resume chosen-1" in done.stderr
     refused = remote.weft("run", "named.md", "--resume", "chosen-1")
     assert_one_sentence(refused, 2, "chosen-1", "other.md", "named.md")
     done = remote.weft("run", "named.md", "--resume", "chosen-2", "--no-tty")
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert named.read_text() != text
     assert without_marks(named.read_text()) == text
     assert other.read_text() == text

@@ -20,6 +20,8 @@ SOURCES = Path(weft.__file__).parent
 COMPUTED = {
     ("store/ready.py", "wake_due"): {"task_unparked", "offer_withdrawn"},
     ("store/tasks.py", "_end"): {"task_cancelled", "task_evicted", "task_skipped"},
+    ("store/base_checks.py", "doubt_base"): {"base_doubted"},
+    ("store/base_checks.py", "doubt_set_up"): {"base_doubted"},
     ("store/database.py", "event"): set[str](),
 }
 """Where a kind is worked out, and what it can be."""

@@ -45,7 +45,9 @@ def test_a_trunk_that_somebody_moves_is_not_overwritten(stage: Stage, point: str
     drive(stage, lambda: blocked(stage) != "", at=meddle)
     assert stage.trunk == theirs
     assert stage.are(a="gating")
-    assert f"not at {stage.base[:12]} where weft left it: another program moved it" in blocked(stage)
+    assert f"not at {stage.base[:12]} where weft left it: another program moved it" in blocked(
+        stage
+    )
     assert f"git branch -f weft/r1 {stage.base[:12]}" in blocked(stage)
     assert "weft resume r1" in blocked(stage)
     drive(stage, lambda: True)

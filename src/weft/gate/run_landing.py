@@ -222,7 +222,7 @@ def choose_branch(root: Path, run: Run, onto: str | None) -> str:
     if target := git.find_symbolic_target(root, f"refs/heads/{branch}"):
         name = target.removeprefix("refs/heads/")
         raise InputError(
-            f"{branch} only stands for {name}; land there: "
+            f"{branch} is another name for {name}; land there: "
             f"`weft land {run.id} --onto {shlex.quote(name)}`."
         )
     return branch

@@ -52,6 +52,7 @@ _SECRET: Final = ("tokens.", "replies.")  # verbs for admins only, whose answers
 MODULES: Final = (
     "weft.gate.run_landing",
     "weft.gate.proof",
+    "weft.gate.review_view",
     "weft.project.agent_list",
     "weft.maintenance.agent_trial",
     "weft.maintenance.cleanup",
