@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 SECONDS: Final = 60.0
 LONG: Final = 600.0  # for commands that touch every file of a working tree
 
-_PAUSES: Final = (0.1, 0.5, 2.0)
+_PAUSES: Final = (0.1, 0.3, 0.7, 1.5, 3.0)
 """Seconds before a git that died is started again. Memory is seldom short for longer."""
 
 _OWN_FAULTS: Final = frozenset({SIGABRT, SIGFPE, SIGILL, SIGSEGV, SIGTRAP})
