@@ -238,6 +238,8 @@ def test_a_server_does_not_choose_the_file_that_marks_are_written_to(remote: Ser
     assert named.read_text() != text
     assert without_marks(named.read_text()) == text
     assert other.read_text() == text
+    for run in ("chosen-1", "chosen-2"):
+        assert remote.here("cancel", run).returncode == 0
 
 
 @contextmanager

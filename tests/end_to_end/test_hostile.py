@@ -198,4 +198,4 @@ def test_a_line_of_many_kilobytes_is_shown_short(project: RunProject) -> None:
     told = project.weft("why", "one")
     assert told.returncode == 0
     assert max(map(len, told.stdout.splitlines())) < 4_000
-    assert "x" * 50_000 in project.weft("why", "one", "--json").stdout
+    assert told.stdout.splitlines()[0].endswith("x…")

@@ -334,7 +334,7 @@ def end_orphaned_check(site: Site, run: str, fence: int) -> str | None:
         places = [*(place for place in commands if place.is_dir()), directory]
         if not all(_is_ended(place, marker) for place in places):
             return None
-    except FileNotFoundError:  # another worker has just cleared it away
+    except (FileNotFoundError, FileExistsError):  # another worker clears it away meanwhile
         return None
     workspace.discard_abandoned(site.root, workspace.check_ref(run, fence), terms=site.terms())
     shutil.rmtree(directory, ignore_errors=True)
