@@ -495,3 +495,17 @@ def test_a_page_of_thousands_of_tasks_stays_small() -> None:
     assert "too many to draw" in text
     assert len(text) < 1_000_000
     Tags(text)
+
+
+def test_a_new_plan_has_no_problems_and_overwrites_nothing(weft: Weft) -> None:
+    done = weft("plan", "new")
+    assert (done.status, done.err) == (0, "")
+    assert "next: weft plan check plan.md" in done.out
+    checked = weft("plan", "check", "plan.md")
+    assert "2 tasks in 1 phase, no problems" in checked.out
+    before = Path("plan.md").read_text()
+    assert max(map(len, before.splitlines())) <= 100
+    assert_one_sentence(weft("plan", "new"), "there already")
+    assert Path("plan.md").read_text() == before
+    assert weft("plan", "new", "--output", "b.md", "--json").json == {"file": "b.md"}
+    assert_one_sentence(weft("plan", "new", "-o", "no/such/b.md"), "No such file")

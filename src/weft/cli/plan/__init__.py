@@ -12,6 +12,7 @@ COMMANDS: Final[CommandTable] = {
     "annotate": ("weft.cli.plan.annotate", "Find tasks of a plan.md that could run in parallel."),
     "check": ("weft.cli.plan.check", "Report every problem of a plan, like a compiler."),
     "from-issues": ("weft.cli.plan.from_issues", "Write a plan.md from open issues of the forge."),
+    "new": ("weft.cli.plan.new", "Write a plan.md to start from, with comments."),
     "show": ("weft.cli.plan.show", "Draw a plan: its dependencies and its predicted schedule."),
     "state": ("weft.cli.plan.state", "Write a phase of a plan.md as parallel_state.json."),
 }
