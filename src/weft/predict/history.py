@@ -1,0 +1,223 @@
+"""The history of a repository as numbers: the words and files of its commits, oldest first.
+
+A commit is the number of its place, a file the number of its first mention. Lists of numbers are
+packed, so that a history of 50,000 commits is read from its file in a moment. A renamed file keeps
+its number. Commits of more than 30 files say little about files that belong together and are left
+out.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from weft.predict.telling_words import distinct_words
+
+MOST_FILES: Final = 30
+"""A commit of more files does not count."""
+
+LEAST_TOGETHER: Final = 3
+"""Files that changed together less often are not known to belong together."""
+
+HUB_SHARE: Final = 0.1
+"""A file in a larger share of all commits is a hub: a task may touch it and never claims it."""
+
+LEAST_COMMITS: Final = 20
+"""Below so many commits no file is called a hub."""
+
+_HALF_LIFE: Final = 400.0  # commits after which a commit counts half
+_LONGEST_PATH: Final = 1_000
+_MOST_READ: Final = 2_000  # commits of a single file that are looked at
+_NUMBER: Final = struct.Struct("=I")
+
+
+class CoChange(Struct, frozen=True, kw_only=True):
+    """A file that changes together with another."""
+
+    path: str
+    count: int  # commits that changed both
+    of: int  # commits that changed the first file
+    weight: float  # share of those commits, in which recent commits count more
+
+
+class History(Struct, kw_only=True):
+    """Commits that were added, oldest first; equal if the same commits were added."""
+
+    paths: list[str] = field(default_factory=list)  # of each file, under its newest name
+    commits: list[bytes] = field(default_factory=list)  # the files of each commit
+    words: dict[str, bytearray] = field(default_factory=dict)  # commits that mention a word
+    touched: list[bytearray] = field(default_factory=list)  # commits that changed each file
+    named: dict[str, bytearray] = field(default_factory=dict)  # files with a word in their path
+    numbers: dict[str, int] = field(default_factory=dict)  # of files, also by their old names
+
+    @property
+    def size(self) -> int:
+        """The number of commits that count."""
+        return len(self.commits)
+
+    def add(
+        self, message: str, files: Sequence[str], renames: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """Add the next commit; names that are no text are left out."""
+        for old, new in renames:
+            self._rename(old, new)
+        kept = [path for path in dict.fromkeys(files) if _is_kept(path)]
+        if not kept or len(files) > MOST_FILES:
+            return
+        commit = len(self.commits)
+        numbers = sorted({self._number(path) for path in kept})
+        self.commits.append(b"".join(map(_NUMBER.pack, numbers)))
+        for number in numbers:
+            self.touched[number] += _NUMBER.pack(commit)
+        for word in distinct_words(message):
+            self.words.setdefault(word, bytearray()).extend(_NUMBER.pack(commit))
+
+    def files_of(self, commit: int) -> Sequence[int]:
+        return _unpack(self.commits[commit])
+
+    def mentioning(self, word: str, *, before: int | None = None) -> Sequence[int]:
+        """List the commits whose message has a word (see `distinct_words`)."""
+        return _cut(_unpack(self.words.get(word, b"")), before)
+
+    def changing(self, file: int, *, before: int | None = None) -> Sequence[int]:
+        """List the commits that changed a file."""
+        return _cut(_unpack(self.touched[file]), before)
+
+    def named_with(self, word: str) -> Sequence[int]:
+        """List the files with a word in their path."""
+        return _unpack(self.named.get(word, b""))
+
+    def find(self, path: str) -> int | None:
+        """Return the number of a file by its newest name or an earlier name."""
+        return self.numbers.get(path)
+
+    def share(self, path: str, *, before: int | None = None) -> float:
+        """Return the share of all commits that changed a file."""
+        number, size = self.numbers.get(path), self.size if before is None else before
+        return (
+            len(self.changing(number, before=before)) / size if number is not None and size else 0
+        )
+
+    def is_hub(self, path: str, *, before: int | None = None) -> bool:
+        """Tell whether more than a tenth of all commits change a file."""
+        size = self.size if before is None else before
+        return size >= LEAST_COMMITS and self.share(path, before=before) > HUB_SHARE
+
+    def list_hubs(self) -> tuple[str, ...]:
+        """List the files that more than a tenth of all commits change, busiest first."""
+        busiest = sorted(range(len(self.paths)), key=lambda file: -len(self.touched[file]))
+        return tuple(self.paths[file] for file in busiest if self.is_hub(self.paths[file]))
+
+    def weigh(self, commit: int, *, before: int | None = None) -> float:
+        """Return the weight of a commit: recent commits count more."""
+        size = self.size if before is None else before
+        return float(0.5 ** ((size - commit) / _HALF_LIFE))
+
+    def list_together(self, path: str, *, before: int | None = None) -> tuple[CoChange, ...]:
+        """List the files that changed together with a file at least three times, closest first."""
+        file = self.numbers.get(path)
+        if file is None:
+            return ()
+        commits = self.changing(file, before=before)[-_MOST_READ:]
+        counts: Counter[int] = Counter()
+        weights: dict[int, float] = {}
+        total = 0.0
+        for commit in commits:
+            weight = self.weigh(commit, before=before)
+            total += weight
+            for neighbour in self.files_of(commit):
+                counts[neighbour] += 1
+                weights[neighbour] = weights.get(neighbour, 0.0) + weight
+        close = [
+            CoChange(
+                path=self.paths[neighbour],
+                count=count,
+                of=len(commits),
+                weight=weights[neighbour] / total,
+            )
+            for neighbour, count in counts.items()
+            if neighbour != file and count >= LEAST_TOGETHER
+        ]
+        return tuple(sorted(close, key=lambda neighbour: (-neighbour.weight, neighbour.path)))
+
+    def bind(self, first: str, second: str) -> float:
+        """Return how closely two files belong together, from 0 to 1.
+
+        The share of the commits of the less busy file that changed both; 0 below three commits.
+        """
+        a, b = self.numbers.get(first), self.numbers.get(second)
+        if a is None or b is None:
+            return 0.0
+        ours, theirs = set(self.changing(a)), set(self.changing(b))
+        both = len(ours & theirs)
+        return both / min(len(ours), len(theirs)) if both >= LEAST_TOGETHER else 0.0
+
+    def _number(self, path: str) -> int:
+        number = self.numbers.get(path)
+        if number is None:
+            number = self.numbers[path] = len(self.paths)
+            self.paths.append(path)
+            self.touched.append(bytearray())
+            self._name(number, path)
+        return number
+
+    def _name(self, number: int, path: str) -> None:
+        for word in distinct_words(path):
+            self.named.setdefault(word, bytearray()).extend(_NUMBER.pack(number))
+
+    def _rename(self, old: str, new: str) -> None:
+        number = self.numbers.get(old)
+        if number is not None and new not in self.numbers and _is_kept(new):
+            self.numbers[new] = number
+            self.paths[number] = new
+            self._name(number, new)
+
+
+def group_files(
+    history: History, files: Sequence[str], *, closeness: float = 0.25
+) -> tuple[tuple[str, ...], ...]:
+    """Divide files into groups that rarely change together.
+
+    Two files are in the same group if a chain of files connects them in which each changes with the
+    next in at least `closeness` of its commits. Hubs connect no files; each is a group of its own.
+    """
+    left = dict.fromkeys(files)
+    hubs = {path for path in left if history.is_hub(path)}
+    groups: list[tuple[str, ...]] = []
+    while left:
+        reached = [next(iter(left))]
+        del left[reached[0]]
+        for path in reached:
+            if path in hubs:
+                continue
+            near = [
+                neighbour
+                for neighbour in left
+                if neighbour not in hubs and history.bind(path, neighbour) >= closeness
+            ]
+            reached += near
+            for neighbour in near:
+                del left[neighbour]
+        groups.append(tuple(reached))
+    return tuple(groups)
+
+
+def _is_kept(path: str) -> bool:
+    return (
+        0 < len(path) <= _LONGEST_PATH
+        and path.isprintable()
+        and not any("\ud800" <= char <= "\udfff" for char in path)
+    )
+
+
+def _unpack(packed: bytes | bytearray) -> Sequence[int]:
+    return memoryview(packed).cast("I").tolist()
+
+
+def _cut(commits: Sequence[int], before: int | None) -> Sequence[int]:
+    return commits if before is None else commits[: bisect_left(commits, before)]
