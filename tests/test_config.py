@@ -268,3 +268,10 @@ def test_any_input_at_all_gives_a_configuration_or_one_sentence(
     stated = {name: limit.value for name, limit in config.stated.items()}
     assert config.limits == {**DEFAULT_LIMITS, **stated}
     assert all(getattr(config.tuning, setting.name) > 0 for setting in fields(Tuning))
+
+
+def test_prediction_of_files_is_on_and_can_be_turned_off() -> None:
+    assert config.parse("", {}).plan.predict
+    assert not config.parse("[plan]\npredict = false\n", {}).plan.predict
+    with pytest.raises(InputError, match="predict of .* must be true or false"):
+        config.parse('[plan]\npredict = "no"\n', {})

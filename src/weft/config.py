@@ -137,6 +137,12 @@ class PublishSettings(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] | None = None  # words; title, body, base and head follow
 
 
+class PlanSettings(Struct, frozen=True, kw_only=True):
+    """Choices for the tasks of plans."""
+
+    predict: bool = True  # the files of tasks that name none are predicted
+
+
 class Stated(Struct, frozen=True, kw_only=True):
     """A limit of a configuration, and its source."""
 
@@ -155,6 +161,7 @@ class Config(Struct, frozen=True, kw_only=True):
     gate: GateSettings = field(default_factory=GateSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     publish: PublishSettings = field(default_factory=PublishSettings)
+    plan: PlanSettings = field(default_factory=PlanSettings)
     known_red: tuple[str, ...] = ()  # of a run: tests that fail on its base
 
     def with_run(self, settings: RunSettings) -> Config:
@@ -189,6 +196,7 @@ SECTIONS: Final[Mapping[str, type[Struct] | None]] = {
     "workspace": WorkspaceSettings,
     "notify": NotifySettings,
     "publish": PublishSettings,
+    "plan": PlanSettings,
     "tuning": Tuning,
 }
 """The tables of weft.toml, with the records that hold their keys."""
@@ -220,6 +228,7 @@ def parse(text: str, environment: Mapping[str, str]) -> Config:
         gate=_gate(_section(table, "gate")),
         notify=_notify(_section(table, "notify")),
         publish=_publish(_section(table, "publish")),
+        plan=_plan(_section(table, "plan")),
     )
 
 
@@ -355,9 +364,7 @@ def _gate(section: Mapping[str, Any]) -> GateSettings:
     review = section.get("review", GateSettings().review)
     if review not in ("", "you"):
         raise InputError(f'review of {where} must be "you" or "", not {review!r}.')
-    every_commit = section.get("every_commit", False)
-    if not isinstance(every_commit, bool):
-        raise InputError(f"every_commit of {where} must be true or false, not {every_commit!r}.")
+    every_commit = _switch(section.get("every_commit", False), f"every_commit of {where}")
     slots = _count(section.get("slots", GateSettings().slots), f"slots of {where}")
     if not 1 <= slots <= 256:
         raise InputError(f"slots of {where} must be between 1 and 256, not {slots}.")
@@ -391,6 +398,18 @@ def _publish(section: Mapping[str, Any]) -> PublishSettings:
             f'command = ["my-forge", "open"].'
         )
     return PublishSettings(command=_command(command, f"command of {where}"))
+
+
+def _plan(section: Mapping[str, Any]) -> PlanSettings:
+    where = f"[plan] in {FILE}"
+    _reject_unknown(section, (setting.name for setting in fields(PlanSettings)), where)
+    return PlanSettings(predict=_switch(section.get("predict", True), f"predict of {where}"))
+
+
+def _switch(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{what} must be true or false, not {value!r}.")
+    return value
 
 
 def _command(value: object, what: str) -> tuple[str, ...] | None:
