@@ -271,7 +271,7 @@ def test_any_input_at_all_gives_a_configuration_or_one_sentence(
 
 
 def test_prediction_of_files_is_on_and_can_be_turned_off() -> None:
-    assert config.parse("", {}).plan.predict
-    assert not config.parse("[plan]\npredict = false\n", {}).plan.predict
-    with pytest.raises(InputError, match="predict of .* must be true or false"):
-        config.parse('[plan]\npredict = "no"\n', {})
+    assert parse("", {}).plan.predict
+    assert not parse("[plan]\npredict = false\n", {}).plan.predict
+    with pytest.raises(InputError, match="must be true or false"):
+        parse('[plan]\npredict = "no"\n', {})
