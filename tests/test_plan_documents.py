@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner
 
@@ -17,9 +18,9 @@ from weft.plan.plan_records import Severity, Source
 PAGE = (Path(__file__).parent.parent / "docs" / "plans.md").read_text()
 
 
-def example(language: str) -> bytes:
-    [text] = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    return str(text).encode()
+def example(language: str, number: int = 0) -> bytes:
+    texts = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(texts[number]).encode()
 
 
 def test_the_example_of_a_plan_is_read_as_the_page_says() -> None:
@@ -40,6 +41,17 @@ def test_the_example_of_a_prd_has_no_problems() -> None:
     assert (len(parsed.plan.tasks), parsed.problems) == (2, ())
 
 
+def test_the_example_of_task_master_is_read_as_the_page_says() -> None:
+    parsed = plan.read("tasks.json", example("json", 1))
+    assert parsed.plan.source is Source.TASK_MASTER
+    assert [(task.id, task.status) for task in parsed.plan.tasks] == [
+        ("1.1", State.DONE),
+        ("1.2", State.WAITING),
+        ("1", State.WAITING),
+    ]
+    assert parsed.problems == ()
+
+
 def test_the_page_explains_every_key_and_format() -> None:
     documented = ATTRIBUTES.keys() - {"team", "review"} | LIST_KEYS | PHASE_KEYS
     rows = {key for row in re.findall(r"^\| (`[^|]+) \|", PAGE, re.M) for key in row.split(", ")}
@@ -48,7 +60,9 @@ def test_the_page_explains_every_key_and_format() -> None:
 
 
 def test_the_help_of_weft_plan_ends_with_an_example_and_every_key() -> None:
-    shown = CliRunner().invoke(command, ["--help"], prog_name="weft plan", terminal_width=80).output
+    # click remembers the options of the first call for all later calls.
+    options: dict[str, Any] = {"help_option_names": ["-h", "--help"], "terminal_width": 80}
+    shown = CliRunner().invoke(command, ["--help"], prog_name="weft plan", **options).output
     behind = shown[shown.index("Example of a plan.md") :]
     documented = ATTRIBUTES.keys() - {"team", "review"} | LIST_KEYS | PHASE_KEYS
     assert {key for key in documented if key not in behind} == set()

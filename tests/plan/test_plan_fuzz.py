@@ -15,7 +15,8 @@ from weft.model import State
 from weft.plan.annotator import annotate
 from weft.plan.parallel_state import build_parallel_state
 from weft.plan.plan_records import ParsedPlan
-from weft.plan.writeback import Status, write_back
+from weft.plan.task_status import Status
+from weft.plan.writeback import write_back
 
 CORPUS = sorted(
     path

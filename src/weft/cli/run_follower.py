@@ -25,7 +25,6 @@ from weft.cli.view import LiveView, open_view
 from weft.cli.worker_loops import attend, look_on_there
 from weft.errors import WeftError
 from weft.model import MET, Event
-from weft.plan.box_marks import FORMATS
 from weft.plan.plan_records import Source
 from weft.process import start_detached
 from weft.project.project import Project
@@ -284,10 +283,8 @@ def _client_projection(project: Project, store: Store, what: Follow) -> Projecti
         )
         return None
     source = plan.read(path.name, plan_file.read(path)).plan.source
-    if source is Source.MARKDOWN or source in FORMATS:
-        return PlanMarks(path, store)
     if source is not Source.BEADS:
-        return None
+        return PlanMarks(path, store)
     beads = find_beads(path, project.environment)
     if beads is None:
         _warn("bd is not on the PATH; its issues are left as they are.")

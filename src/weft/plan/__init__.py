@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from weft.plan import beads, checklist, markdown, prd, superpowers
+from weft.plan import beads, checklist, markdown, prd, superpowers, task_master
 from weft.plan.compiler import collector_paused, compile
 from weft.plan.plan_format import detect
 from weft.plan.plan_json import as_json
@@ -47,6 +47,7 @@ _READERS: Final[Mapping[Source, Reader]] = {
     Source.MARKDOWN: markdown.read,
     Source.PRD: prd.read,
     Source.BEADS: beads.read,
+    Source.TASK_MASTER: task_master.read,
     Source.SUPERPOWERS: superpowers.read,
     Source.SPEC_KIT: partial(checklist.read_as, Source.SPEC_KIT),
     Source.KIRO: partial(checklist.read_as, Source.KIRO),
@@ -64,4 +65,4 @@ def read(name: str, data: bytes, options: ReaderOptions = _PLAIN) -> ParsedPlan:
 def suffix_for(data: bytes) -> str:
     """Return the suffix for a file with this plan: md, json or jsonl."""
     kind = detect("", data)
-    return {Source.PRD: "json", Source.BEADS: "jsonl"}.get(kind, "md")
+    return {Source.PRD: "json", Source.TASK_MASTER: "json", Source.BEADS: "jsonl"}.get(kind, "md")

@@ -13,9 +13,9 @@ from weft.model import State
 from weft.plan import checklist, superpowers
 from weft.plan.plan_records import Source
 from weft.plan.problems import Problems
+from weft.plan.task_status import RUNNING
 
 FORMATS: Final = frozenset({Source.SPEC_KIT, Source.KIRO, Source.OPENSPEC, Source.SUPERPOWERS})
-_RUNNING: Final = frozenset({State.RUNNING, State.PARKED, State.PAUSED, State.GATING})
 
 
 def write_marks(
@@ -43,7 +43,7 @@ def _mark(kind: Source, state: State, present: str) -> str:
         return present if present in "xX" else "x"
     if state is State.SKIPPED:
         return present
-    return "-" if kind is Source.KIRO and state in _RUNNING else " "
+    return "-" if kind is Source.KIRO and state in RUNNING else " "
 
 
 def _tick_steps(raw: list[str], lines: tuple[str, ...], states: Mapping[str, State]) -> set[str]:

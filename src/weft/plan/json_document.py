@@ -13,8 +13,8 @@ from typing import Any, Final
 from weft.plan.source import Positions, without_surrogates
 
 _BLANKS = re.compile(r"[ \t\n\r]*")
-_DEEP: Final = 7
-"""root, stories, story, subtasks, subtask, files, path."""
+_DEEP: Final = 8
+"""root, tag, tasks, task, subtasks, subtask, metadata, files."""
 
 MOST_VALUES: Final = 300_000
 _LONGEST_KEY: Final = 60
@@ -32,10 +32,11 @@ class NotJSON(Exception):
 class Node:
     """A value and its place; objects and lists hold nodes."""
 
-    __slots__ = ("at", "key", "parent", "value")
+    __slots__ = ("at", "end", "key", "parent", "value")
 
     def __init__(self, at: int, parent: Node | None, key: str | int) -> None:
         self.at = at  # offset into the text
+        self.end = at  # offset behind the value
         self.parent = parent
         self.key = key
         self.value: Any = None
@@ -81,6 +82,7 @@ class JsonDocument:
             node.value, end = self._array(at, node, depth)
         else:
             node.value, end = self._plain(at)
+        node.end = end
         return node, end
 
     def _object(self, at: int, node: Node, depth: int) -> tuple[dict[str, Node], int]:

@@ -1,7 +1,8 @@
 """The format of a plan, found by the name and the content of its file, in a fixed order.
 
 1. `.jsonl`, or a file whose first line is a whole JSON object: a beads export.
-2. `.json`, or a file that begins with a bracket or brace: a prd.json.
+2. `.json`, or a file that begins with a bracket or brace: task-master if the document or an object
+   in it has `tasks` and the document no stories; otherwise a prd.json.
 3. `### Task N` headings with `**Files:**` lists: superpowers.
 4. Boxes that begin with T and a number: spec-kit.
 5. Boxes with numbers under headings with the same numbers (`## 1.`, `- [ ] 1.1`): OpenSpec.
@@ -14,11 +15,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import msgspec
+
 from weft.plan.plan_records import Source
 
+_BOM: Final = b"\xef\xbb\xbf"
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STORIES: Final = frozenset({"stories", "userstories"})
+_WHOLE_PLAN: Final = re.compile(rb'"(?:stories|userStories|tasks)"\s*:\s*\[')
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _LONGEST: Final = 1_000_000  # bytes that are looked at
-_SUFFIXES: Final = {"jsonl": Source.BEADS, "json": Source.PRD}
 _BOX = r"^[ \t]*[-*+][ \t]+\[.\]\*?[ \t]+"
 _FENCED = re.compile(r"^[ \t]*(```+|~~~+).*?^[ \t]*\1[^\n]*$", re.MULTILINE | re.DOTALL)
 _TASK_HEADING = re.compile(r"^#{2,4}[ \t]+Task[ \t]+[0-9]", re.MULTILINE)
@@ -36,14 +42,33 @@ _KIRO = re.compile(
 def detect(name: str, data: bytes) -> Source:
     """Return the format of a plan."""
     suffix = name.lower().rpartition(".")[2]
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
+    if suffix == "jsonl":
+        return Source.BEADS
+    if suffix == "json":
+        return _detect_json(data)
     if suffix not in ("md", "markdown") and data[:4096].lstrip(_BLANK).startswith((b"{", b"[")):
         # In a beads export each object ends with its line.
         first_line = data.lstrip(_BLANK).partition(b"\n")[0].rstrip()
-        is_beads = first_line.endswith(b"}") and b'"stories"' not in first_line
-        return Source.BEADS if is_beads else Source.PRD
+        is_beads = (
+            first_line.endswith(b"}")
+            and b'"stories"' not in first_line
+            and b'"tasks"' not in first_line
+        )
+        return Source.BEADS if is_beads else _detect_json(data)
     return _detect_markdown(data[:_LONGEST].decode("utf-8", "replace").replace("\r\n", "\n"))
+
+
+def _detect_json(data: bytes) -> Source:
+    """Tell the two kinds of document apart; leave a document that is no JSON to its reader."""
+    try:
+        root = _MEMBERS.decode(data.removeprefix(_BOM).decode("utf-8", "replace"))
+        if not any(key.replace("_", "").lower() in _STORIES for key in root):
+            tags = [value for value in root.values() if bytes(value).startswith(b"{")]
+            if "tasks" in root or any("tasks" in _MEMBERS.decode(tag) for tag in tags):
+                return Source.TASK_MASTER
+    except (msgspec.DecodeError, RecursionError):
+        return Source.PRD
+    return Source.PRD
 
 
 def _detect_markdown(text: str) -> Source:

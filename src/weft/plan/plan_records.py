@@ -31,6 +31,7 @@ class Source(StrEnum):
     MARKDOWN = "plan.md"
     PRD = "prd.json"
     BEADS = "beads"
+    TASK_MASTER = "task-master"
     SPEC_KIT = "spec-kit"
     KIRO = "kiro"
     OPENSPEC = "openspec"

@@ -1,8 +1,7 @@
 """Reader of prd.json: stories and their subtasks.
 
-A malformed file is refused as a whole, with a JSON pointer to each problem. A story without
-subtasks is a task. A story with subtasks stands for them: it comes after them, holds all their
-files, and lands them together.
+A story without subtasks is a task. A story with subtasks stands for them: it comes after them,
+holds all their files, and lands them together.
 """
 
 from __future__ import annotations
@@ -10,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.model import HUMAN, State
-from weft.plan import source, task_line
+from weft.plan import task_line
 from weft.plan.attributes import JSON_KEYS
-from weft.plan.json_document import JsonDocument, Node, NotJSON
+from weft.plan.json_document import Node
 from weft.plan.json_fields import Fields, spellings
+from weft.plan.json_plan import ALL_AT_ONCE, TaskDraft, list_tasks, read_json_plan
 from weft.plan.plan_records import (
     ItemKind,
     ParsedPlan,
-    Phase,
     Plan,
     PlanTask,
     ReaderOptions,
-    Reference,
     Source,
 )
-from weft.plan.problems import Problems, shorten
 
 _ALIASES: Final = {
     "dependencies": "depends_on",
@@ -45,6 +41,7 @@ _SUBTASK_KEYS: Final = (
     "depends_on",
     "passes",
     "skipped",
+    "notes",
     *JSON_KEYS,
 )
 _SUBTASK: Final = spellings(_SUBTASK_KEYS, _ALIASES)
@@ -52,46 +49,46 @@ _STORY: Final = spellings(
     (*_SUBTASK_KEYS, "acceptance_criteria", "priority", "subtasks", "parallel_group"), _ALIASES
 )
 _NO_FILES: Final = 'Add "files": […], or "files": "none" if it changes nothing.'
+_OURS: Final = "weft: "  # begins weft's own line of a story's notes
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
     """Read a prd.json; for any bytes, return a plan and its problems."""
-    problems = Problems(name)
-    plan = Plan(name=name, source=Source.PRD)
-    text = source.decode(data, problems)
-    if text is not None:
-        joined = "\n".join(text.lines)
-        try:
-            fields = Fields(JsonDocument(joined), problems)
-        except NotJSON as wrong:
-            line, column = source.Positions(joined).of(wrong.offset)
-            problems.error(
-                (line, column), "not-json", f"{wrong.message}.", "Write one JSON object.", ""
-            )
-        else:
-            plan = _plan(fields, plan)
-    if problems.failed:
-        plan = Plan(name=name, source=Source.PRD, title=plan.title)
-    return ParsedPlan(plan=plan, problems=problems.sorted())
+    return read_json_plan(Source.PRD, name, data, _plan)
 
 
-class _StoryDraft(Struct, frozen=True, kw_only=True):
-    """A task with its id; its references are not resolved yet."""
+def find_objects(fields: Fields) -> dict[str, Node]:
+    """Return the objects of the stories and subtasks, by id."""
+    return {draft.task.id: draft.node for draft in _drafts(fields, _root(fields).get("stories"))}
 
-    task: PlanTask
-    node: Node
-    depends: Sequence[Node]
+
+def join_notes(notes: str, own: str) -> str:
+    """Replace weft's line of the notes of a story; the author's lines stay."""
+    ours = [line for line in notes.split("\n") if line.startswith(_OURS)]
+    if ours == ([_OURS + own] if own else []):
+        return notes
+    kept = notes if not ours else _author_notes(notes)
+    return "\n".join(line for line in (kept, own and _OURS + own) if line)
+
+
+def _author_notes(notes: str) -> str:
+    return "\n".join(line for line in notes.split("\n") if not line.startswith(_OURS))
+
+
+def _root(fields: Fields) -> dict[str, Node]:
+    top = fields.document.root
+    if isinstance(top.value, list):  # ralph's plans may be the bare list of stories
+        return {"stories": top}
+    return fields.object(top, _ROOT, "the document")
+
+
+def _drafts(fields: Fields, stories: Node | None) -> list[TaskDraft]:
+    return [draft for node in fields.listed(stories) for draft in _story(fields, node)]
 
 
 def _plan(fields: Fields, empty: Plan) -> Plan:
-    for node in fields.document.doubled:
-        fields.error(node, "repeated-key", "This key was given before.", "Keep one of the two.")
-    top = fields.document.root
-    if isinstance(top.value, list):  # ralph's plans may be the bare list of stories
-        root: dict[str, Node] = {"stories": top}
-    else:
-        root = fields.object(top, _ROOT, "the document")
+    root = _root(fields)
     stories = root.get("stories")
     if stories is None or not isinstance(stories.value, list):
         fields.error(
@@ -103,27 +100,20 @@ def _plan(fields: Fields, empty: Plan) -> Plan:
         return empty
     if not stories.value:
         fields.error(stories, "no-tasks", "There is no story in this file.", "Add one.")
-    drafts = [draft for node in stories.value for draft in _story(fields, node)]
-    by_id: dict[str, PlanTask] = {}
-    for draft in drafts:
-        if draft.task.id in by_id and draft.task.id:
-            fields.error(
-                draft.node,
-                "duplicate-id",
-                f"The id {shorten(draft.task.id)!r} is taken, on line {by_id[draft.task.id].line}.",
-                "Give each story and subtask its own id.",
-            )
-        by_id.setdefault(draft.task.id, draft.task)
     return replace(
         empty,
         title=fields.text(root.get("title")),
         description=fields.text(root.get("description")),
-        phases=(Phase(label="", title="", line=1, parallel=True, depends=()),),
-        tasks=tuple(_resolved(fields, draft, by_id) for draft in drafts),
+        phases=ALL_AT_ONCE,
+        tasks=list_tasks(
+            fields,
+            _drafts(fields, stories),
+            lambda draft, word: (word, f"{draft.task.parent}.{word}"),
+        ),
     )
 
 
-def _story(fields: Fields, node: Node) -> list[_StoryDraft]:
+def _story(fields: Fields, node: Node) -> list[TaskDraft]:
     """Return a story, or its subtasks and the story after them."""
     story = fields.object(node, _STORY, "a story")
     id = fields.word(story["id"]) if "id" in story else ""
@@ -151,7 +141,7 @@ def _whole(story: PlanTask, parts: Sequence[PlanTask]) -> PlanTask:
     return replace(story, kind=ItemKind.STORY, files=files)
 
 
-def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> _StoryDraft:
+def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> TaskDraft:
     part = fields.object(node, _SUBTASK, "a subtask")
     id = fields.word(part["id"]) if "id" in part else _letters(place)
     if not id.startswith(story.id + "."):
@@ -174,10 +164,14 @@ def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> _StoryD
     )
 
 
-def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _StoryDraft:
+def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> TaskDraft:
     line, column = fields.place(node)
     title = fields.text(given.get("title"))
     description = fields.text(given.get("description"))
+    rest = description if title else description.partition("\n")[2]
+    notes = given.get("notes")
+    if notes is not None and isinstance(notes.value, str):
+        rest = f"{rest.strip()}\n\n{_author_notes(fields.text(notes))}"
     text = " ".join((title or description.partition("\n")[0]).split())
     if not text and given:
         fields.error(node, "empty-task", "It has no title.", "Say in `title` what is to be done.")
@@ -191,7 +185,7 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
         text=text,
         line=line,
         column=column,
-        details=(description if title else description.partition("\n")[2]).strip(),
+        details=rest.strip(),
         criteria=tuple(fields.strings(given.get("acceptance_criteria"))),
         status=_status(fields, given),
         files=() if attributes.get("agent") == HUMAN else fields.files(given.get("files")),
@@ -200,26 +194,7 @@ def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> _S
         named=True,
         **attributes,
     )
-    return _StoryDraft(task=task, node=node, depends=fields.listed(given.get("depends_on")))
-
-
-def _resolved(fields: Fields, draft: _StoryDraft, by_id: Mapping[str, PlanTask]) -> PlanTask:
-    references = []
-    for node in draft.depends:
-        word = fields.word(node)
-        sibling = f"{draft.task.parent}.{word}"
-        meant = word if word in by_id else sibling if sibling in by_id else None
-        if meant is not None:
-            line, column = fields.place(node)
-            references.append(Reference(to=meant, line=line, column=column))
-        elif word:
-            fields.error(
-                node,
-                "unknown-task",
-                f"There is no story or subtask {shorten(word)!r}.",
-                fields.problems.suggest(word, by_id, "Write the id of a story."),
-            )
-    return replace(draft.task, depends=tuple(references))
+    return TaskDraft(task=task, node=node, depends=fields.listed(given.get("depends_on")))
 
 
 def _status(fields: Fields, given: Mapping[str, Node]) -> State:

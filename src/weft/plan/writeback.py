@@ -1,4 +1,4 @@
-"""Write-back of task states into a plan.md (ruling 10).
+"""Write-back of task states into a plan (ruling 10), and into a plan.md above all.
 
 Changes the mark, the commit id and the note of a task, and the checkpoint of a complete phase; all
 other bytes stay. The file may have been edited since the plan was read: `task_match` finds the
@@ -8,7 +8,7 @@ tasks again, and missing tasks are reported, never put back.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -16,10 +16,11 @@ from msgspec.structs import replace
 
 from weft.errors import InputError
 from weft.model import State
-from weft.plan import box_marks, html_comments, markdown, source, task_line, task_match
+from weft.plan import box_marks, html_comments, json_marks, markdown, source, task_line, task_match
 from weft.plan.plan_records import Phase, Plan, PlanTask, ReaderOptions
 from weft.plan.problems import Problems
 from weft.plan.task_line import MARKS
+from weft.plan.task_status import Status
 
 _MARK_OF: Final[Mapping[State, str]] = {
     State.WAITING: " ",
@@ -37,17 +38,6 @@ _MARK_OF: Final[Mapping[State, str]] = {
     State.SKIPPED: "-",
 }
 _COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
-_LONGEST_NOTE: Final = 200
-# Characters that would end the note, open a comment or hide the text behind it.
-_UNSAFE: Final = str.maketrans({"[": "(", "]": ")", "`": "'", "<": "‹", ">": "›"})
-
-
-class Status(Struct, frozen=True, kw_only=True):
-    """The state of a task to write into the plan."""
-
-    state: State
-    commit: str | None = None  # written as it is given: shorten it first
-    note: str = ""  # why it is blocked or failed
 
 
 class MarkedPlan(Struct, frozen=True, kw_only=True):
@@ -64,8 +54,10 @@ def write_back(
     """
     text = source.decode(data, Problems(plan.name))
     if text is None:
-        gone = tuple(task for task in plan.tasks if task.id in statuses)
-        return MarkedPlan(data=data, gone=gone)
+        return MarkedPlan(data=data, gone=_list_gone(plan, statuses, ()))
+    if plan.source in json_marks.FORMATS:
+        changed, there = json_marks.write_values(plan.source, plan.name, data, statuses)
+        return MarkedPlan(data=changed, gone=_list_gone(plan, statuses, there))
     if plan.source in box_marks.FORMATS:
         return _write_boxes(text, plan, statuses)
     now = markdown.read(plan.name, data, ReaderOptions()).plan
@@ -85,8 +77,14 @@ def write_back(
                 _write_checkpoint(raw, phase, _checked(trunk))
     return MarkedPlan(
         data=source.encode(replace(text, raw=tuple(raw))),
-        gone=tuple(task for task in plan.tasks if task.id in statuses and task.id not in matches),
+        gone=_list_gone(plan, statuses, matches),
     )
+
+
+def _list_gone(
+    plan: Plan, statuses: Mapping[str, Status], there: Collection[str]
+) -> tuple[PlanTask, ...]:
+    return tuple(task for task in plan.tasks if task.id in statuses and task.id not in there)
 
 
 def _write_boxes(text: source.SourceText, plan: Plan, statuses: Mapping[str, Status]) -> MarkedPlan:
@@ -94,8 +92,9 @@ def _write_boxes(text: source.SourceText, plan: Plan, statuses: Mapping[str, Sta
     raw = list(text.raw)
     states = {id: status.state for id, status in statuses.items()}
     there = box_marks.write_marks(plan.source, raw, text.lines, states)
-    gone = tuple(task for task in plan.tasks if task.id in statuses and task.id not in there)
-    return MarkedPlan(data=source.encode(replace(text, raw=tuple(raw))), gone=gone)
+    return MarkedPlan(
+        data=source.encode(replace(text, raw=tuple(raw))), gone=_list_gone(plan, statuses, there)
+    )
 
 
 def _complete(plan: Plan, settled: set[str]) -> dict[str, Phase]:
@@ -138,7 +137,7 @@ def _tail(status: Status, present: task_line.Sentence) -> str | None:
             return "" if changed else None
         return f" {_readable_commit(_checked(status.commit))}"
     if mark == "!":
-        note = _safe(status.note or _WITHOUT_A_NOTE.get(status.state, ""))
+        note = status.safe_note or _WITHOUT_A_NOTE.get(status.state, "")
         if not changed and note == present.note:
             return None
         return f" [BLOCKED: {note}]" if note else ""
@@ -146,13 +145,6 @@ def _tail(status: Status, present: task_line.Sentence) -> str | None:
 
 
 _WITHOUT_A_NOTE: Final = {State.CANCELLED: "cancelled", State.EVICTED: "evicted"}
-
-
-def _safe(note: str) -> str:
-    """Return a note as a single safe line, for any text of an agent."""
-    note = source.without_surrogates(note[: 4 * _LONGEST_NOTE])
-    printable = "".join(letter if letter.isprintable() else " " for letter in note)
-    return " ".join(printable.translate(_UNSAFE).split())[:_LONGEST_NOTE].rstrip()
 
 
 def _checked(commit: str) -> str:

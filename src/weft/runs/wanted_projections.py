@@ -7,7 +7,6 @@ from pathlib import Path
 
 from weft import plan
 from weft.model import TargetState
-from weft.plan import box_marks
 from weft.plan.plan_records import Source
 from weft.project.project import Project
 from weft.runs import plan_file
@@ -23,18 +22,12 @@ from weft.store.projections import (
 )
 from weft.store.runs import get_run
 
-_OF_SOURCE = {
-    Source.MARKDOWN: PLAN_MARKS,
-    Source.BEADS: ISSUE_TRACKER,
-    **dict.fromkeys(box_marks.FORMATS, PLAN_MARKS),
-}
-
 
 def find_file_projection(path: Path, source: Source) -> NewProjection | None:
-    """Return the projection for a plan file of this machine; None if that kind has no marks."""
-    if source not in _OF_SOURCE or not path.is_file():  # a pipe
+    """Return the projection for a plan file of this machine; None for a pipe."""
+    if not path.is_file():
         return None
-    name = _OF_SOURCE[source]
+    name = ISSUE_TRACKER if source is Source.BEADS else PLAN_MARKS
     return NewProjection(name=name, host=socket.gethostname(), path=str(path.absolute()))
 
 

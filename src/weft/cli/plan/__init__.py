@@ -51,7 +51,6 @@ docs/plans.md has all of it, and the other formats that weft reads.
 def command() -> None:
     """Check, draw and annotate plans.
 
-    A plan is a plan.md, a prd.json, a beads export, or a spec-kit, Kiro, OpenSpec or superpowers
-    plan. Nothing is run, and no file is changed unless
-    you ask for it.
+    A plan is a plan.md, a prd.json, a beads export, a task-master tasks.json, or a spec-kit, Kiro,
+    OpenSpec or superpowers plan. Nothing is run, and no file is changed unless you ask for it.
     """

@@ -9,7 +9,8 @@ from weft import plan
 from weft.formats import first_line
 from weft.model import State
 from weft.plan.plan_records import Plan
-from weft.plan.writeback import MarkedPlan, Status, write_back
+from weft.plan.task_status import Status
+from weft.plan.writeback import MarkedPlan, write_back
 from weft.runs import plan_file
 from weft.runs.held_tasks import is_held, release_marked
 from weft.runs.progress import RunProgress
