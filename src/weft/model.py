@@ -27,6 +27,7 @@ so that the claims of tenants do not conflict."""
 
 
 LEAD: Final = "lead"
+PLAN: Final = "plan"
 """The stage of an agent that sends tasks to other agents."""
 
 
@@ -158,6 +159,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     depth: int = 0  # tasks between it and a person, along the senders
     confined: bool = False  # a change outside its files is refused, not claimed
     held: str = ""  # why the plan holds it back; it is blocked until a person lets it go on
+    continues: int | None = None  # the task whose session its agent goes on with
 
 
 class NewTask(Struct, frozen=True, kw_only=True):

@@ -505,7 +505,7 @@ def test_a_new_plan_has_no_problems_and_overwrites_nothing(weft: Weft) -> None:
     assert "2 tasks in 1 phase, no problems" in checked.out
     before = Path("plan.md").read_text()
     assert max(map(len, before.splitlines())) <= 100
-    assert_one_sentence(weft("plan", "new"), "there already")
+    assert_one_sentence(weft("plan", "new"), "exists already", "--overwrite")
     assert Path("plan.md").read_text() == before
     assert weft("plan", "new", "--output", "b.md", "--json").json == {"file": "b.md"}
     assert_one_sentence(weft("plan", "new", "-o", "no/such/b.md"), "No such file")

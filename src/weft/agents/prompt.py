@@ -17,7 +17,7 @@ from msgspec import Struct
 from weft.agents import template
 from weft.agents.agent import Agent
 from weft.agents.comment_answers import write_comments
-from weft.model import LEAD, ReviewRound
+from weft.model import LEAD, PLAN, ReviewRound
 
 _LONGEST_REPORT: Final = 16_000
 _LONGEST_SUMMARY: Final = 2_000
@@ -156,6 +156,13 @@ def environment(briefing: Briefing) -> dict[str, str]:
 
 
 def write_rules(briefing: Briefing) -> str:
+    if briefing.stage == PLAN and not briefing.files:
+        return _bullets(
+            [
+                "Change no file. Your last message is the plan, whole and alone.",
+                "You get no answers while you work: decide, and write the decision down.",
+            ]
+        )
     if briefing.files:
         scope = "Change only the files you own. If the task needs another file, say so and stop."
     else:
@@ -214,7 +221,7 @@ def _paths(items: Iterable[str]) -> str:
     return _bullets(f"`{path}`" for path in items)
 
 
-def _fenced(text: str) -> str:
+def write_fenced(text: str) -> str:
     text = _cut(text.strip("\n"), _LONGEST_REPORT)
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
@@ -256,7 +263,7 @@ def _needs(briefing: Briefing) -> str:
 def _refusal(briefing: Briefing) -> str:
     if not briefing.refusal.strip():
         return ""
-    return f"This is attempt {briefing.attempt}.\n\n{_fenced(briefing.refusal)}"
+    return f"This is attempt {briefing.attempt}.\n\n{write_fenced(briefing.refusal)}"
 
 
 def _review(briefing: Briefing) -> str:
@@ -296,9 +303,9 @@ _SECTIONS: Final[tuple[Section, ...]] = (
     ("Files to read", frozenset({"task.reads"}), lambda b: _paths(b.reads)),
     ("Test files you may not edit", frozenset({"tests"}), lambda b: _paths(b.tests)),
     ("Acceptance criteria", frozenset({"criteria"}), lambda b: _bullets(b.criteria)),
-    ("From the specification", frozenset({"spec"}), lambda b: _fenced(b.spec)),
+    ("From the specification", frozenset({"spec"}), lambda b: write_fenced(b.spec)),
     ("What the tasks before this one did", frozenset({"needs"}), _needs),
-    ("What was found", frozenset({"findings"}), lambda b: _fenced(b.findings)),
+    ("What was found", frozenset({"findings"}), lambda b: write_fenced(b.findings)),
     ("Why the last attempt was refused", frozenset({"refusal"}), _refusal),
     ("Comments on your work", frozenset({"review"}), _review),
     ("Tasks you have sent", frozenset({"sent"}), _sent),

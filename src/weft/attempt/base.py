@@ -35,6 +35,7 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
     attempts = list_attempts(site.store, task.id)
     earlier = [attempt for attempt in attempts if attempt.number < grant.attempt]
     resumed = _resumed(site, earlier, grant)
+    resumed = resumed or _continued(site, task, grant, earlier)
     if resumed is not None and resumed.base is not None:
         return Beginning(
             base=resumed.base, start=resumed.candidate or resumed.base, resumed=resumed
@@ -59,12 +60,24 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
 def _resumed(site: Site, earlier: Sequence[Attempt], grant: Grant) -> Attempt | None:
     """Return the attempt before this attempt, if its session can be resumed here."""
     last = earlier[-1] if earlier else None
-    if last is None or last.outcome not in RESUMED or last.agent != grant.agent:
+    return last if last and last.outcome in RESUMED and _can_resume(site, last, grant) else None
+
+
+def _continued(site: Site, task: Task, grant: Grant, earlier: Sequence[Attempt]) -> Attempt | None:
+    """Return the last attempt of the task that this task continues, if this is the first attempt
+    and that session can be resumed here."""
+    if task.request.continues is None or earlier:
         return None
+    attempts = list_attempts(site.store, task.request.continues)
+    return attempts[-1] if attempts and _can_resume(site, attempts[-1], grant) else None
+
+
+def _can_resume(site: Site, last: Attempt, grant: Grant) -> bool:
+    if not last.session or last.agent != grant.agent:
+        return False
     wanted = [commit for commit in (last.base, last.candidate) if commit is not None]
-    if len(find_commits(site.common, wanted)) < len(set(wanted)):
-        return None  # it ran on another machine
-    return last if last.session else None
+    # Without its commits, the attempt ran on another machine.
+    return len(find_commits(site.common, wanted)) == len(set(wanted))
 
 
 def _sent_back(

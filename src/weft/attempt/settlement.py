@@ -27,6 +27,7 @@ from weft.attempt.leaked_secrets import SecretFound, refuse_secrets
 from weft.attempt.outcome import AttemptWork, NextState
 from weft.attempt.output_reader import OutputReader
 from weft.attempt.start_record import Order
+from weft.bounds import TEXT
 from weft.errors import (
     InputError,
     Refused,
@@ -36,7 +37,8 @@ from weft.errors import (
     find_passing_fault,
 )
 from weft.formats import listed
-from weft.model import ErrorClass, Grant, Outcome, Stage, State, TaskRequest
+from weft.git.trees import find_file
+from weft.model import PLAN, ErrorClass, Grant, Outcome, Stage, State, TaskRequest
 from weft.process import BrokenOff
 from weft.process.agent_process import Exit, StopReason
 from weft.project.site import Site
@@ -50,6 +52,9 @@ from weft.workspace.candidate import compose
 log = logging.getLogger(__name__)
 
 TOO_MUCH: Final = "The agent printed more than it may, and was ended."
+
+PLAN_FILE: Final = "plan.md"
+"""The file in which a planner may leave its plan, instead of its last message."""
 
 _LONGEST: Final = 4_000  # characters of an agent's summary in a commit message
 
@@ -150,6 +155,8 @@ def _take_work(ended: Ended) -> State:
         if find_passing_fault(error):
             raise
         return _fail(ended, _other(f"What the agent left cannot be read: {error}"))
+    if ended.order.stage == PLAN and not claims:
+        return _take_plan(ended, changes)
     outside = workspace.out_of_scope(changes, claims)
     work = AttemptWork(
         paths=changes.paths,
@@ -192,6 +199,20 @@ def _take_work(ended: Ended) -> State:
     if following is None or stages.looks(following.name):
         return _finish(ended, NextState(state=State.GATING), commit)
     return _finish(ended, NextState(state=State.READY), commit, then=following)
+
+
+def _take_plan(ended: Ended, changes: Changes) -> State:
+    """Take the answer of a planner, or the plan.md that it wrote; no other file is kept."""
+    answer = _written_plan(ended, changes) or ended.follower.answer
+    clean = answer[:TEXT].encode(errors="replace").decode()
+    return _finish(ended, NextState(state=State.DONE), None, result=clean)
+
+
+def _written_plan(ended: Ended, changes: Changes) -> str | None:
+    file = ended.workspace.path / PLAN_FILE
+    if PLAN_FILE not in changes.paths or not file.is_file() or file.stat().st_size > TEXT:
+        return None
+    return find_file(ended.workspace.common, changes.tree, PLAN_FILE)
 
 
 def _has_its_own_check(ended: Ended) -> bool:
@@ -292,6 +313,7 @@ def _finish(
     penalises: str | None = None,
     subject: tuple[str, str] | None = None,
     then: Stage | None = None,
+    result: str | None = None,
 ) -> State:
     follower = ended.follower
     spent = follower.spent
@@ -307,7 +329,7 @@ def _finish(
             kind=next_.kind,
             reason=next_.reason,
             until=next_.until,
-            result="" if subject else remove_answers(follower.said),
+            result=_summary(ended, subject) if result is None else result,
             signature=next_.signature,
             spent=_settled(ended),
             candidate=subject[0] if subject else commit,
@@ -324,6 +346,11 @@ def _finish(
         ),
         now=time.time(),
     )
+
+
+def _summary(ended: Ended, subject: tuple[str, str] | None) -> str:
+    """Return the agent's last words; empty after a verdict, which changes no result."""
+    return "" if subject else remove_answers(ended.follower.said)
 
 
 def _tell_surroundings(ended: Ended) -> None:

@@ -32,7 +32,7 @@ from weft.attempt.briefing import brief, title
 from weft.attempt.start_record import Order
 from weft.errors import InputError, StaleFence, StoreError, WeftError
 from weft.git import gc_lock
-from weft.model import LEAD, Attempt, Grant, Lease, Message, Task
+from weft.model import LEAD, PLAN, Attempt, Grant, Lease, Message, Task
 from weft.process import agent_process as process
 from weft.process import process_table
 from weft.process.agent_process import Running, Spawn
@@ -172,6 +172,8 @@ def _fill(
 ) -> Begun:
     directory = site.directory(grant.task, grant.attempt)
     adapter = get_adapter(agent)
+    if grant.stage == PLAN and not (grant.files or agent.tools):
+        agent = replace(agent, tools=adapter.FACTS.reading)  # a planner needs no other tools
     ports = [
         unit for name, units in grant.units.items() if name.endswith("/port") for unit in units
     ]

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_project
-from weft.cli.task_follower import TaskFollower
-from weft.cli.worker_loops import look_on_there, serve
+from weft.cli.task_follower import TaskFollower, follow_to_end
 from weft.formats import count, dollars, duration
-from weft.model import Grant
 from weft.project.project import Project
 from weft.runs import single_task
-from weft.store import Store
-from weft.store.admission import admit_task
 from weft.store.event_log import last_event
-from weft.store.tasks import cancel, get_task
 from weft.words import state_word
-from weft.worker.engine import Interrupted
 
 _LINES: Final = 20  # of a long reason
 
@@ -65,7 +57,8 @@ def command(
             task = single_task.submit_text(project, text, **about)
         else:
             task = single_task.submit_task(project, store, request)
-        status = _follow(project, store, task, after=after, quiet=as_json)
+        follower = TaskFollower(store, task, after=after, quiet=as_json)
+        status = follow_to_end(project, store, task, follower)
         result = single_task.summary(store, task)
     if as_json:
         print_json(result)
@@ -73,29 +66,6 @@ def command(
         for line in lines(result):
             say(line)
     return status if status else int(result["state"] != "done")
-
-
-def _follow(project: Project, store: Store, task: int, *, after: int, quiet: bool) -> int:
-    """Serve and follow the task; 130 if a person would not wait for its end."""
-
-    def take(worker: str) -> Sequence[Grant]:
-        return admit_task(store, worker, task, now=time.time())
-
-    follower = TaskFollower(store, task, after=after, quiet=quiet)
-    try:
-        if project.server is None:
-            serve(project, store, lambda _: follower, take=take)
-        else:
-            look_on_there(store, get_task(store, task).repo, follower)
-    except Interrupted:
-        cancel(store, task, now=time.time(), reason="interrupted")
-        follower.read()
-        return 130
-    except BaseException:
-        # The person has gone; without this, a later worker would do the task unasked.
-        cancel(store, task, now=time.time(), reason="weft do was ended")
-        raise
-    return 0
 
 
 def lines(result: dict[str, Any]) -> list[str]:

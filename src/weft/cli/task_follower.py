@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from weft.cli.event_text import Teller
 from weft.cli.output import say
 from weft.cli.poll_interval import ONE_TASK
-from weft.model import TERMINAL, Event, State
+from weft.cli.worker_loops import look_on_there, serve
+from weft.model import TERMINAL, Event, Grant, State
+from weft.project.project import Project
 from weft.runs.agent_reports import list_report_lines
 from weft.store import Store
+from weft.store.admission import admit_task
 from weft.store.event_log import read_events
 from weft.store.limit_table import list_stopped
 from weft.store.probe import probe
 from weft.store.tasks import cancel, get_task
+from weft.worker.engine import Interrupted
 
 _KNOWN: Final = frozenset({"task_submitted"})  # to the person who submitted the task
 _PATIENCE: Final = 1.0  # seconds a task may wait before the reason is printed
@@ -93,3 +97,25 @@ class TaskFollower:
     def _say(self, line: str) -> None:
         if not self._quiet:
             say(line)
+
+
+def follow_to_end(project: Project, store: Store, task: int, follower: TaskFollower) -> int:
+    """Serve and follow the task; return 130 if a person would not wait for its end."""
+
+    def take(worker: str) -> Sequence[Grant]:
+        return admit_task(store, worker, task, now=time.time())
+
+    try:
+        if project.server is None:
+            serve(project, store, lambda _: follower, take=take)
+        else:
+            look_on_there(store, get_task(store, task).repo, follower)
+    except Interrupted:
+        cancel(store, task, now=time.time(), reason="interrupted")
+        follower.read()
+        return 130
+    except BaseException:
+        # The person has gone; without this, a later worker would do the task unasked.
+        cancel(store, task, now=time.time(), reason="its command was ended")
+        raise
+    return 0

@@ -58,6 +58,8 @@ def read_notes(annotations: Iterable[Annotation], problems: Problems) -> Notes:
         value = parse_or_report(attribute.parse, given[0], problems, attribute.names)
         if value is not None:
             notes.values[attribute.field] = value
+    if new := notes.values.get("new"):
+        notes.values["files"] = tuple(dict.fromkeys((*(notes.values["files"] or ()), *new)))
     return notes
 
 
@@ -108,7 +110,7 @@ def _files(notes: Notes, given: list[Annotation], problems: Problems) -> None:
     if len(given) == 1 and (plain := _plain_paths(given[0].value)):
         notes.values["files"] = plain
         return
-    items = [(item, annotation) for annotation in given for item in annotation.items()]
+    items = _items(given)
     if any(item.text in _NONE and not item.quoted for item, _ in items):
         if len(items) == 1:
             notes.values["files"] = ()
@@ -142,8 +144,15 @@ def _plain_paths(value: str) -> tuple[str, ...]:
 
 
 def _reads(notes: Notes, given: list[Annotation], problems: Problems) -> None:
-    items = [(item, annotation) for annotation in given for item in annotation.items()]
-    notes.values["reads"] = _paths(items, problems)
+    notes.values["reads"] = _paths(_items(given), problems)
+
+
+def _new(notes: Notes, given: list[Annotation], problems: Problems) -> None:
+    notes.values["new"] = _paths(_items(given), problems)
+
+
+def _items(given: list[Annotation]) -> list[tuple[AnnotationItem, Annotation]]:
+    return [(item, annotation) for annotation in given for item in annotation.items()]
 
 
 def _paths(items: list[tuple[AnnotationItem, Annotation]], problems: Problems) -> tuple[str, ...]:
@@ -155,7 +164,7 @@ def _paths(items: list[tuple[AnnotationItem, Annotation]], problems: Problems) -
 
 
 def _depends(notes: Notes, given: list[Annotation], _: Problems) -> None:
-    notes.depends = [(item, annotation) for annotation in given for item in annotation.items()]
+    notes.depends = _items(given)
 
 
 def _stages(notes: Notes, given: list[Annotation], problems: Problems) -> None:
@@ -213,6 +222,7 @@ def _item_or_report(
 
 _LISTS: Final[Mapping[str, Callable[[Notes, list[Annotation], Problems], None]]] = {
     "files": _files,
+    "new": _new,
     "reads": _reads,
     "depends": _depends,
     "stages": _stages,

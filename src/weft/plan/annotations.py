@@ -19,7 +19,7 @@ from weft.plan.html_comments import Comment
 from weft.plan.problems import Problems, shorten
 
 PHASE_KEYS: Final = frozenset({"execution", "depends"})
-LIST_KEYS: Final = frozenset({"files", "depends", "reads", "stages", "uses"})
+LIST_KEYS: Final = frozenset({"files", "new", "depends", "reads", "stages", "uses"})
 """Keys of tasks that add to their list when they are repeated."""
 
 MOST_ITEMS: Final = 50_000

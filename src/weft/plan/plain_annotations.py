@@ -18,6 +18,8 @@ _LINE = re.compile(
     r"(?:(?P=bold))?:(?:(?P=bold))?(?:[ \t]+(?P<value>.*))?[ \t]*$"
 )
 _READ: Final = frozenset({"files", "depends", "check"})
+_PROSE: Final = frozenset({"new"})
+"""Keys that begin ordinary sentences; they count in comments only."""
 _PATH = re.compile(r"`[^`]+`|\"[^\"]+\"|'[^']+'|[^\s`]+")
 _REFERENCE = re.compile(r"(?:(?:task|phase)s?[ _#-]*)?[\w./:-]+", re.IGNORECASE)
 _CODE = re.compile(r"`[^`]+`")
@@ -65,7 +67,8 @@ def report_plain(line: str, number: int, problems: Problems) -> None:
 
 
 def _key(match: re.Match[str]) -> str | None:
-    return canonical_key(match["key"].lower().removesuffix(" on"))
+    word = match["key"].lower().removesuffix(" on")
+    return None if word in _PROSE else canonical_key(word)
 
 
 def _fits(key: str, written: str, value: str) -> bool:

@@ -99,6 +99,8 @@ def _task(task: PlanTask) -> dict[str, Any]:
     """Render the fields of a task, with claims for files, names for numbers and ids for needs."""
     fields = {name: getattr(task, name) for name in task.__struct_fields__ if name not in _HIDDEN}
     rendered = {name: to_builtins(value, enc_hook=dict) for name, value in fields.items()}
+    if not task.new:
+        del rendered["new"]
     return {
         **{name: list(v) if isinstance(v, tuple) else v for name, v in rendered.items()},
         "files": list(task.claims),

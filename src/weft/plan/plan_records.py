@@ -112,6 +112,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     note: str = ""  # why it is blocked
     agent: str | None = None
     files: tuple[str, ...] | None = ()  # normalised patterns; None: not said
+    new: tuple[str, ...] = ()  # those of `files` that it creates
     reads: tuple[str, ...] = ()
     depends: tuple[Reference, ...] = ()  # tasks
     depends_phases: tuple[Reference, ...] = ()  # whole phases

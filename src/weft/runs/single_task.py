@@ -38,7 +38,8 @@ class SingleTask(Struct, frozen=True, kw_only=True):
     text: str
     files: tuple[str, ...]  # claims
     agent: Agent
-    confined: bool  # a change outside `files` is refused
+    stage: str
+    request: TaskRequest
 
 
 def check(
@@ -47,18 +48,33 @@ def check(
     """Check a task before it is stored; raise InputError if it could only fail."""
     if not text.strip():
         raise InputError('Say what is to be done: weft do "fix the typo in README.md".')
+    require_commit(project)
+    about = get_agent(project, agent)
+    claims = () if about.stage == LEAD and not files else _claims(files)
+    require_program(project, about)
+    return SingleTask(
+        text=text,
+        files=claims,
+        agent=about,
+        stage=about.stage or "implement",
+        request=TaskRequest(confined=bool(files) and not keep_outside),
+    )
+
+
+def require_commit(project: Project) -> None:
+    """Raise InputError if the repository has no commit that an agent could start from."""
     if not git.has_commits(project.root):
         raise InputError(
             "The repository has no commit yet, so an agent has nothing to start from; make one: "
             'git commit --allow-empty -m "First".'
         )
-    about = get_agent(project, agent)
-    claims = () if about.stage == LEAD and not files else _claims(files)
-    program = find_program(about, project.root, project.environment)
+
+
+def require_program(project: Project, agent: Agent) -> None:
+    """Raise InputError if the program of an agent is not installed."""
+    program = find_program(agent, project.root, project.environment)
     if program.path is None:
-        raise InputError(explain_missing(about, program))
-    confined = bool(files) and not keep_outside
-    return SingleTask(text=text, files=claims, agent=about, confined=confined)
+        raise InputError(explain_missing(agent, program))
 
 
 @hosted("write")
@@ -82,12 +98,12 @@ def submit_task(project: Project, store: Store, request: SingleTask) -> int:
     task = NewTask(
         name=choose_name(request.text),
         text=request.text,
-        request=TaskRequest(confined=request.confined),
+        request=request.request,
         files=request.files,
         demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
         klass=Class.INTERACTIVE,
         agent=agent.name,
-        stage=agent.stage or "implement",
+        stage=request.stage,
     )
     return submit(store, task, repo=get_repository(project), now=time.time())
 

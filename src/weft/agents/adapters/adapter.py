@@ -54,6 +54,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     tries: int | None = None
     journal: Journal | None = None
     home: Home | None = None
+    reading: tuple[str, ...] = ()  # its tools that only read, where tools can be chosen
     passes: tuple[str, ...] = ()  # variables of the user's it needs, such as its keys
     # Places of its own that it must be able to write besides its work:
     directories: tuple[ProgramFiles, ...] = ()

@@ -30,6 +30,7 @@ FACTS: Final = adapter.Facts(
     first_signal=signal.SIGTERM,
     idle=900,
     says_result=True,
+    reading=("Read", "Glob", "Grep"),
     passes=(
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",

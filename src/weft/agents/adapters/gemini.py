@@ -188,6 +188,8 @@ FACTS: Final = adapter.Facts(
     first_signal=signal.SIGTERM,
     idle=1200,
     says_result=True,
+    # Its search has had two names.
+    reading=("read_file", "list_directory", "glob", "search_file_content", "grep_search"),
     session_stays=True,
     in_pieces=True,
     # Gemini's own codes, and the last byte of an HTTP status.

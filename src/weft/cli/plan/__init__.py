@@ -12,7 +12,7 @@ COMMANDS: Final[CommandTable] = {
     "annotate": ("weft.cli.plan.annotate", "Find tasks of a plan.md that could run in parallel."),
     "check": ("weft.cli.plan.check", "Report every problem of a plan, like a compiler."),
     "from-issues": ("weft.cli.plan.from_issues", "Write a plan.md from open issues of the forge."),
-    "new": ("weft.cli.plan.new", "Write a plan.md to start from, with comments."),
+    "new": ("weft.cli.plan.new", "Write a plan.md for a goal, or one to start from."),
     "show": ("weft.cli.plan.show", "Draw a plan: its dependencies and its predicted schedule."),
     "state": ("weft.cli.plan.state", "Write a phase of a plan.md as parallel_state.json."),
 }
@@ -33,6 +33,7 @@ Keys of a phase:
   depends         phases; empty: may start at once
 Keys of a task:
   files, writes   paths and globs that it changes; none
+  new             those that it creates
   depends         task2, phase1/task2, 1.2, an id
   reads           files to read first
   check           a command that its work has to pass

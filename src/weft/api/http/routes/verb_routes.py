@@ -60,6 +60,7 @@ MODULES: Final = (
     "weft.runs.run_changes",
     "weft.runs.task_diff",
     "weft.runs.single_task",
+    "weft.runs.planner",
     "weft.maintenance.examination",
     "weft.runs.attempt_output",
     "weft.runs.run_settings",
