@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from click.testing import CliRunner
 
 from weft import plan
-from weft.cli.plan import command
+from weft.cli import weft
 from weft.model import State
 from weft.plan.annotations import LIST_KEYS, PHASE_KEYS
 from weft.plan.attributes import ATTRIBUTES
@@ -60,9 +59,7 @@ def test_the_page_explains_every_key_and_format() -> None:
 
 
 def test_the_help_of_weft_plan_ends_with_an_example_and_every_key() -> None:
-    # click remembers the options of the first call for all later calls.
-    options: dict[str, Any] = {"help_option_names": ["-h", "--help"], "terminal_width": 80}
-    shown = CliRunner().invoke(command, ["--help"], prog_name="weft plan", **options).output
+    shown = CliRunner().invoke(weft, ["plan", "--help"], terminal_width=80).output
     behind = shown[shown.index("Example of a plan.md") :]
     documented = ATTRIBUTES.keys() - {"team", "review"} | LIST_KEYS | PHASE_KEYS
     assert {key for key in documented if key not in behind} == set()

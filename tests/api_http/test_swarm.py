@@ -81,7 +81,7 @@ def test_an_agent_that_says_nothing_runs_one_task_at_a_time(server: Server, tmp_
             wait_until(lambda: running(place))
             assert running(place) == {task}
             end(place, task)
-            wait_until(lambda: not running(place))
+            wait_until(lambda task=task: task not in running(place))
         wait_until(lambda: states(client) == {"done": 3})
 
 
