@@ -19,6 +19,8 @@ from msgspec.structs import fields
 
 from weft.agents.agent import PROGRAMS
 from weft.config import DEFAULT_LIMITS, SECTIONS, Config
+from weft.model import Priority
+from weft.plan import prd
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src" / "weft"
@@ -101,6 +103,33 @@ AGENT_TYPES: dict[str, dict[str, Any]] = {
     "sends_to": NAMES,
 }
 
+FLAG: dict[str, Any] = {"type": ["boolean", "null"]}
+WORD: dict[str, Any] = {"type": ["string", "integer"]}
+PROSE: dict[str, Any] = {"type": ["string", "null"]}
+FILES: dict[str, Any] = {"anyOf": [PROSE, {"type": "array", "items": {"type": "string"}}]}
+STORY_TYPES: dict[str, dict[str, Any]] = {
+    "id": WORD,
+    "title": PROSE,
+    "description": PROSE,
+    "files": FILES,
+    "depends_on": {"type": ["array", "null"], "items": WORD},
+    "passes": FLAG,
+    "skipped": FLAG,
+    "notes": {},  # of any type; only text is read
+    "agent": PROSE,
+    "check": PROSE,
+    "review": {"enum": ["you", None]},
+    "acceptance_criteria": FILES,
+    "priority": {"anyOf": [{"enum": [level.name.lower() for level in Priority]}, COUNT]},
+    "subtasks": {"type": ["array", "null"], "items": {"$ref": "#/$defs/subtask"}},
+    "parallel_group": WORD,
+}
+ATTRIBUTE_MEANINGS = {
+    "agent": "name of an agent file; human: you do it",
+    "check": "a command that the candidate has to pass besides the gate's",
+    "review": "you: you accept the candidate before it lands",
+}
+
 VARIABLES = {
     "WEFT_STORE": "the store, as `url` of `[store]`; a password belongs here, not into a file",
     "WEFT_SERVER": "the server on which every command works, as `weft --server`",
@@ -123,9 +152,9 @@ The limits are those with which a new store starts. From then on the limits of t
 `weft limits` shows them, `weft limits set NAME N` changes them, and a process that is configured
 otherwise is refused with the command that reconciles the two.
 
-`weft schema weft.toml` and `weft schema agent` print JSON Schemas for editors. For example, after
-`weft schema weft.toml > .weft/weft.schema.json` the first line of weft.toml may be
-`#:schema .weft/weft.schema.json`."""
+`weft schema weft.toml`, `weft schema agent` and `weft schema prd.json` print JSON Schemas for
+editors. For example, after `weft schema weft.toml > .weft/weft.schema.json` the first line of
+weft.toml may be `#:schema .weft/weft.schema.json`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +272,50 @@ def agent_schema() -> dict[str, Any]:
     return {"$schema": DRAFT, **schema, "required": ["runs"]}
 
 
+def prd_schema() -> dict[str, Any]:
+    stories = {"type": "array", "items": {"$ref": "#/$defs/story"}, "minItems": 1}
+    types = {"title": PROSE, "description": PROSE, "stories": stories}
+    whole = {
+        "type": "object",
+        "properties": story_properties("ROOT_KEYS", types),
+        "anyOf": [{"required": [spelling]} for spelling in spellings_of("stories")],
+    }
+    named = [{"required": [key], "properties": {key: TEXT}} for key in ("title", "description")]
+    subtask = story_properties("SUBTASK_KEYS", STORY_TYPES)
+    story = subtask | story_properties("STORY_KEYS", STORY_TYPES)
+    return {
+        "$schema": DRAFT,
+        "title": "prd.json",
+        "anyOf": [whole, stories],
+        "$defs": {
+            "story": {"type": "object", "properties": story, "required": ["id"], "anyOf": named},
+            "subtask": {"type": "object", "properties": subtask, "anyOf": named},
+        },
+    }
+
+
+def story_properties(keys: str, types: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the properties of a tuple of plan/prd.py; the comment of a key is its meaning."""
+    text = (SOURCES / "plan" / "prd.py").read_text()
+    text = text.partition(f"\n{keys}: Final = (\n")[2].partition("\n)\n")[0]
+    meanings = dict(re.findall(r'^    "(\w+)",  # (.*)$', text, re.MULTILINE))
+    if "*JSON_KEYS" in text:
+        meanings |= ATTRIBUTE_MEANINGS
+    return {
+        spelling: {"description": meaning, **types[key]}
+        for key, meaning in meanings.items()
+        for spelling in spellings_of(key)
+    }
+
+
+def spellings_of(key: str) -> list[str]:
+    """List a key of prd.json as its authors write it: depends_on, dependsOn, dependencies."""
+    first, *rest = key.split("_")
+    aliases = [alias for alias, own in prd.ALIASES.items() if own == key]
+    camel = [{"userstories": "userStories"}.get(alias, alias) for alias in aliases]
+    return list(dict.fromkeys([key, first + "".join(part.title() for part in rest), *camel]))
+
+
 def table(settings: list[Setting]) -> str:
     rows = [f"| `{s.name}` | {s.default} | {s.meaning} |" for s in settings]
     return "\n".join(["| key | default | meaning |", "|---|---|---|", *rows])
@@ -269,6 +342,7 @@ def outputs() -> dict[Path, str]:
         PAGE: page(),
         SCHEMAS / "weft.toml.json": json.dumps(weft_toml_schema(), indent=2) + "\n",
         SCHEMAS / "agent.json": json.dumps(agent_schema(), indent=2) + "\n",
+        SCHEMAS / "prd.json.json": json.dumps(prd_schema(), indent=2) + "\n",
     }
 
 

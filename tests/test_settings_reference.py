@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from settings_reference import (
     PAGE,
@@ -17,12 +20,17 @@ from settings_reference import (
     agent_schema,
     agent_settings,
     outputs,
+    prd_schema,
     sections,
     weft_toml_schema,
 )
+from weft import plan
 from weft.agents.agent_file import SETTINGS
+from weft.cli import schema
 from weft.config import DEFAULT_LIMITS, SECTIONS, Config, parse
 from weft.errors import InputError
+from weft.plan import prd
+from weft.plan.plan_records import Source
 
 PRIVATE = {
     *("WEFT_ATTEMPT", "WEFT_ATTEMPT_MARK", "WEFT_CHECK", "WEFT_COMPLETE", "WEFT_EVENT"),
@@ -79,6 +87,16 @@ def test_the_defaults_on_the_page_are_those_of_an_empty_file() -> None:
     assert Config().store is None
 
 
+STORY = {
+    "id": "S-1",
+    "title": "a",
+    "files": "none",
+    "dependsOn": ["S-2"],
+    "acceptanceCriteria": ["b"],
+    "priority": "high",
+    "subtasks": [{"title": "c", "passes": False}],
+    "branchName": "x",
+}
 GOOD = '[gate]\nrun = "make test"\nslots = 3\n[limits]\nllm = 2\n"provider:x" = 1\n[workspace]\n'
 AGENT = (
     "runs: claude\nsandbox: {kind: on, network: no}\nenv: [A, {B: c}]\nbudget: 2.50\ntimeout: 9m\n"
@@ -92,6 +110,14 @@ AGENT = (
         (weft_toml_schema(), tomllib.loads('[gate]\nrun = ["make"]\n'), tomllib.loads("[g]\n")),
         (agent_schema(), yaml.safe_load(AGENT), {"runs": "claude", "sandbx": "on"}),
         (agent_schema(), {"runs": "claude"}, {"description": "no program"}),
+        (prd_schema(), [{"id": 1, "title": "a"}], [{"title": "no id"}]),
+        (
+            prd_schema(),
+            {"userStories": [{"id": "a", "title": "t", "passes": True}]},
+            {"stories": 1},
+        ),
+        (prd_schema(), [{"id": 1, "description": "a"}], [{"id": 1, "title": ""}]),
+        (prd_schema(), [STORY], [{**STORY, "subtasks": [{"files": []}]}]),
     ],
 )
 def test_a_schema_takes_good_files_and_refuses_typos(
@@ -101,3 +127,49 @@ def test_a_schema_takes_good_files_and_refuses_typos(
     jsonschema.validate(good, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(bad, schema)
+
+
+def examples(page: str, language: str) -> list[str]:
+    """The fenced examples of a page in a language."""
+    text = (PAGE.parent / page).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_of_the_pages_and_the_shipped_files_keep_to_the_schemas() -> None:
+    shipped = SOURCES / "maintenance"
+    toml = [*examples("checks-and-workspaces.md", "toml"), (shipped / "weft.toml").read_text()]
+    agents = [*examples("agents.md", "markdown")]
+    agents += [path.read_text() for path in sorted((shipped / "agents").glob("*.md"))]
+    stories = examples("plans.md", "json")[:1]
+    assert (len(toml), len(agents), len(stories)) == (2, 8, 1)
+    for text in toml:
+        jsonschema.validate(tomllib.loads(text), weft_toml_schema())
+    for text in agents:
+        jsonschema.validate(yaml.safe_load(text.split("---\n")[1]), agent_schema())
+    for text in stories:
+        jsonschema.validate(json.loads(text), prd_schema())
+
+
+def test_each_key_that_the_reader_of_a_prd_knows_is_in_its_schema() -> None:
+    definitions = prd_schema()["$defs"]
+    assert {*prd.STORY_KEYS} <= definitions["story"]["properties"].keys()
+    assert {*prd.SUBTASK_KEYS} <= definitions["subtask"]["properties"].keys()
+    every = {**STORY, **{key: None for key in definitions["story"]["properties"] if key != "id"}}
+    parsed = plan.read("prd.json", json.dumps([every]).encode())
+    assert "unknown-key" not in {problem.code for problem in parsed.problems}
+
+
+@pytest.mark.parametrize("name", ["weft.toml", "agent", "prd.json"])
+def test_weft_prints_the_schemas_it_ships(name: str) -> None:
+    shown = CliRunner().invoke(schema.command, [name])
+    jsonschema.Draft202012Validator.check_schema(json.loads(shown.output))
+
+
+@pytest.mark.parametrize(
+    "path", sorted((SOURCES.parents[1] / "tests/plans").glob("*.json")), ids=str
+)
+def test_the_schema_takes_each_prd_of_the_corpus_that_weft_takes(path: Path) -> None:
+    parsed = plan.read(path.name, path.read_bytes())
+    refused = any(problem.severity is plan.Severity.ERROR for problem in parsed.problems)
+    if parsed.plan.source is Source.PRD and not refused:
+        jsonschema.validate(json.loads(path.read_bytes()), prd_schema())

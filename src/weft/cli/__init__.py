@@ -49,7 +49,7 @@ COMMANDS: Final[CommandTable] = {
     "review": ("weft.cli.review", "Show work that waits for your review; accept or send back."),
     "run": ("weft.cli.run", "Run a plan: one agent per task, checked work on one branch."),
     "runs": ("weft.cli.run_list", "List the runs and the commands that check them; update a run."),
-    "schema": ("weft.cli.schema", "Print the JSON Schema of weft.toml or of agent files."),
+    "schema": ("weft.cli.schema", "Print the JSON Schema of weft.toml, agent files or prd.json."),
     "send": ("weft.cli.send", "Send a message to a task's agent, to a member or to a lead."),
     "serve": ("weft.cli.serve", "Serve the API and the tools, and run tasks, until interrupted."),
     "skip": ("weft.cli.verbs:skip", "Leave out tasks; the tasks that need them go on."),

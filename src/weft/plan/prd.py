@@ -26,28 +26,39 @@ from weft.plan.plan_records import (
     Source,
 )
 
-_ALIASES: Final = {
+ALIASES: Final = {
     "dependencies": "depends_on",
     "depends": "depends_on",
     "userstories": "stories",
     "project": "title",
 }
-_ROOT: Final = spellings(("title", "description", "stories"), _ALIASES)
-_SUBTASK_KEYS: Final = (
-    "id",
-    "title",
-    "description",
-    "files",
-    "depends_on",
-    "passes",
-    "skipped",
-    "notes",
+"""Other names of keys; camelCase is read too."""
+ROOT_KEYS: Final = (
+    "title",  # of the plan
+    "description",  # its prose, which every agent reads before its task
+    "stories",  # its tasks; required
+)
+SUBTASK_KEYS: Final = (
+    "id",  # a name of its own; subtasks without one are called a, b, …
+    "title",  # a sentence
+    "description",  # more about it, for the agent
+    "files",  # paths and globs that it changes; "none": it changes nothing
+    "depends_on",  # ids of stories and subtasks that come first
+    "passes",  # true: it is done; weft sets it when it has landed
+    "skipped",  # true: it is left out, and counts as done
+    "notes",  # yours, for the agent; the line that begins with `weft: ` is weft's
     *JSON_KEYS,
 )
-_SUBTASK: Final = spellings(_SUBTASK_KEYS, _ALIASES)
-_STORY: Final = spellings(
-    (*_SUBTASK_KEYS, "acceptance_criteria", "priority", "subtasks", "parallel_group"), _ALIASES
+STORY_KEYS: Final = (
+    *SUBTASK_KEYS,
+    "acceptance_criteria",  # sentences for the agent and the judge
+    "priority",  # critical, high, normal, low or background, or 0 to 4
+    "subtasks",  # parts that run in parallel and land together
+    "parallel_group",  # stories of a group start together or not at all
 )
+_ROOT: Final = spellings(ROOT_KEYS, ALIASES)
+_SUBTASK: Final = spellings(SUBTASK_KEYS, ALIASES)
+_STORY: Final = spellings(STORY_KEYS, ALIASES)
 _NO_FILES: Final = 'Add "files": […], or "files": "none" if it changes nothing.'
 _OURS: Final = "weft: "  # begins weft's own line of a story's notes
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
