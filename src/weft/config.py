@@ -118,6 +118,9 @@ class RunSettings(Struct, frozen=True, kw_only=True):
     revision: int = 1  # grows with every change of the settings
     agent: str = "implement"  # of tasks that name none
     known_red: tuple[str, ...] = ()  # tests that fail on the base and count against no task
+    prose: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of the plan (""), and of phases by title
 
 
 _OF_THE_HOST: Final = ("first_port", "ports", "spare_ram_mb", "spare_disk_mb")

@@ -38,6 +38,7 @@ WHOLE = Briefing(
     reads=("docs/auth.md",),
     tests=("tests/test_auth.py",),
     criteria=("an expired token is refused",),
+    prose="Logins are shared.",
     spec="## Tokens\nThey are opaque.",
     needs=(NeededTask(name="2.1", summary="Added the store.\nNo cache.", commit="abc1234"),),
     refusal="the check failed:\nE   assert 1 == 2",
@@ -60,6 +61,7 @@ WHOLE = Briefing(
 PARTS = {
     "Accounts": "plan",
     "Phase 2: Sessions": "phase",
+    "```\nLogins are shared.\n```": "prose",
     "expire it after an hour": "text",
     "`src/token/**`": "files",
     "`docs/auth.md`": "reads",
@@ -84,6 +86,7 @@ def test_an_empty_template_still_says_everything_once_and_in_order() -> None:
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert headings == [
         "## Where this belongs",
+        "## About the plan",
         "## Your task",
         "## The change to look at",
         "## Files you own",

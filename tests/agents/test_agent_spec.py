@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from weft.agents.spec import select_sections
+from weft.agents.spec import choose_excerpt, select_sections
 
 SPEC = """# Product
 All of it.
@@ -61,6 +61,24 @@ def test_a_huge_section_is_cut() -> None:
     text = select_sections("## T-7\n" + "x" * 100_000, task="T-7", limit=500)
     assert len(text) < 520
     assert text.endswith("[…]")
+
+
+LONG = "# Product\n" + "All of it. " * 1000 + "\n## T-7\nIts own.\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "task", "excerpt"),
+    [
+        (SPEC, "9", SPEC.strip()),
+        (LONG, "T-7", "# Product\n\n## T-7\n\nIts own."),
+        (LONG, "9", f"{LONG[:4000].rstrip()}\n[…]"),
+        ("", "9", ""),
+    ],
+)
+def test_a_short_specification_is_read_whole_and_a_long_one_in_part(
+    spec: str, task: str, excerpt: str
+) -> None:
+    assert choose_excerpt(spec, task=task, phase="", phase_title="", files=()) == excerpt
 
 
 def test_a_specification_that_is_empty_or_strange_says_nothing() -> None:

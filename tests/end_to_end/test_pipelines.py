@@ -39,7 +39,13 @@ WORK = {
 
 def plan(go: Path) -> str:
     """The plan of all tasks; the first waits for the file `go`."""
-    lines = ["## Phase 1: All", "<!-- execution: parallel -->", ""]
+    lines = [
+        "# Pipelines",
+        "Work is *text*.",
+        "## Phase 1: All",
+        "<!-- execution: parallel -->",
+        "",
+    ]
     for name, odd in WORK.items():
         lines += [f"- [ ] The one called {name}"]
         lines += [f"  <!-- id: {name}; files: src/{name}, tests/{name} -->"]
@@ -85,6 +91,14 @@ def looking_is_one_at_a_time_and_nothing_is_left(project: RunProject, watcher: W
     for stage in ("review", "judge"):
         assert watcher.most[f"stage:{project.run_id()}/{stage}"] <= 1
     project.assert_nothing_left()
+
+
+def the_prose_of_the_plan_and_its_specification_are_in_the_prompt(done: RunProject) -> None:
+    for attempt in (1, 2):
+        text = prompt(done, "two", attempt)
+        assert "- Plan: Pipelines\n- Phase: All" in text
+        assert "## About the plan\n\n```\nWork is *text*.\n```" in text
+        assert "Each of them is tested." in text
 
 
 def an_implementer_that_edits_the_tests_is_refused(done: RunProject) -> None:
@@ -135,10 +149,12 @@ def test_stages_of_every_outcome_in_one_run(project: RunProject) -> None:
     project.commit()
     go = project.root.parent / "go"
     project.plan.write_text(plan(go))
+    project.write(**{"spec.md": "# Specification\nEach of them is tested.\n"})
     with project.untouched(), Watcher(project, go=go) as watcher:
         project.run("plan.md", "--stages", ",".join(STAGES), "--slots", "6", code=1)
     looking_is_one_at_a_time_and_nothing_is_left(project, watcher)
     every_stage_is_an_attempt_of_its_own(project)
+    the_prose_of_the_plan_and_its_specification_are_in_the_prompt(project)
     an_implementer_that_edits_the_tests_is_refused(project)
     a_rejection_goes_back_with_its_reasons_and_is_made_again(project)
     three_rejections_block(project)

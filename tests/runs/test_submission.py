@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from inspect import unwrap
 from pathlib import Path
 from types import CodeType, FrameType
@@ -12,10 +13,12 @@ from types import CodeType, FrameType
 from cli.shell import make_project
 from weft import plan
 from weft.cli.run_preview import prepare_plan
+from weft.plan.plan_prose import LONGEST
 from weft.project.project import get_project
 from weft.runs.plan_check import check
 from weft.runs.preparation import RunOptions, prepare
 from weft.runs.submission import preview_draft, submit_draft
+from weft.store.runs import get_settings
 from weft.store.tasks import list_run
 
 PLAN = """## Phase 1: All
@@ -46,6 +49,49 @@ class CallCounter:
     def _count(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code in self._names:
             self.calls[self._names[frame.f_code]] += 1
+
+
+HUGE = "Prose about all of it.\n" * 2000
+
+
+def test_prose_and_specification_go_to_the_run_and_are_bounded(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project")
+    text = f"# Title\nFirst.\n<!-- hidden -->\n## Goals\n{HUGE}\n" + PLAN.replace(
+        ": All\n", ": All\nOf this phase.\n"
+    )
+    (root / "plan.md").write_text(text)
+    (root / "spec.md").write_text(HUGE)
+    project = get_project(root, os.environ)
+    with project.open_store() as store:
+        ahead = prepare_plan(project, root, "plan.md", RunOptions(agent="try"))
+        submitted, _ = submit_draft(project, store, ahead.draft)
+        prose = get_settings(store, submitted.run).prose
+        tasks = list_run(store, submitted.run)
+    assert prose[""].startswith("First.\n\n## Goals\nProse")
+    assert prose[""].endswith("of it.\n[…]")
+    assert len(prose[""]) <= LONGEST + 4
+    assert prose["All"] == "Of this phase."
+    assert all(3900 < len(task.request.spec) < 4010 for task in tasks)
+
+
+def test_a_specification_that_is_no_file_of_the_repository_is_not_read(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project")
+    (root / "plan.md").write_text(PLAN)
+    project = get_project(root, os.environ)
+    secret = tmp_path / "secret"
+    secret.write_text("a secret")
+    spec = root / "spec.md"
+    kinds: list[Callable[[], None]] = [
+        lambda: spec.symlink_to(secret),
+        lambda: os.mkfifo(spec),
+        spec.mkdir,
+        lambda: spec.symlink_to(spec),
+    ]
+    for make in kinds:
+        make()
+        draft = prepare_plan(project, root, "plan.md", RunOptions(agent="try")).draft
+        assert draft.upload.spec == ""
+        spec.rmdir() if spec.is_dir() else spec.unlink()
 
 
 ONCE = {"read": 1, "compile": 1, "check": 1, "prepare": 1}

@@ -74,6 +74,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()  # test files it may not edit
     criteria: tuple[str, ...] = ()
+    prose: str = ""  # of the plan and the phase
     spec: str = ""
     needs: tuple[NeededTask, ...] = ()
     refusal: str = ""  # why the last attempt was refused
@@ -131,6 +132,7 @@ def variables(briefing: Briefing) -> dict[str, Any]:
         "stage": briefing.stage,
         "attempt": briefing.attempt,
         "criteria": PrintedOutput.of(briefing.criteria, _bullets(briefing.criteria)),
+        "prose": briefing.prose,
         "spec": briefing.spec,
         "needs": PrintedOutput.of(briefing.needs, _needs(briefing)),
         "tests": _inline(briefing.tests),
@@ -297,6 +299,7 @@ Section = tuple[str, frozenset[str], Callable[[Briefing], str]]
 
 _SECTIONS: Final[tuple[Section, ...]] = (
     ("Where this belongs", frozenset({"plan", "phase", "task.name"}), _place),
+    ("About the plan", frozenset({"prose"}), lambda b: write_fenced(b.prose)),
     ("Your task", frozenset({"task.text"}), _task),
     ("The change to look at", frozenset({"change"}), _change),
     ("Files you own", frozenset({"task.files"}), lambda b: _paths(b.files)),

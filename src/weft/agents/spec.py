@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 LIMIT: Final = 12_000
+_SHORT: Final = 4_000  # characters that every agent may read
 
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -26,6 +27,17 @@ class _SpecSection(Struct, frozen=True):
     heading: str  # the line
     text: str
     above: tuple[str, ...]  # the headings that lead to it
+
+
+def choose_excerpt(
+    spec: str, *, task: str, phase: str, phase_title: str, files: Sequence[str]
+) -> str:
+    """Return a short specification as it is, else the sections that concern a task, else the
+    beginning."""
+    if len(spec) <= _SHORT:
+        return spec.strip()
+    sections = select_sections(spec, task=task, phase=phase, phase_title=phase_title, files=files)
+    return sections or f"{spec[:_SHORT].rstrip()}\n[…]"
 
 
 def select_sections(

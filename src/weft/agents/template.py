@@ -31,6 +31,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "stage": "plan, test, implement, review, judge or lead",
         "attempt": "the number of this attempt, from 1",
         "criteria": "the acceptance criteria, a list",
+        "prose": "the prose of the plan and of the phase",
         "spec": "the part of the specification that concerns the task",
         "needs": "what it builds on: a list with name, summary and commit",
         "tests": "test files it may not edit",

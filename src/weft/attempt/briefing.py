@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from weft.agents.prompt import Briefing, LandedChange, NeededTask, PromptMessage, SentTask
@@ -20,6 +21,8 @@ _TO_BLAME: Final = frozenset(
     }
 )
 
+NO_PROSE: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 def brief(
     task: Task,
@@ -33,11 +36,13 @@ def brief(
     sent: Sequence[Task] = (),
     review: ReviewRound | None = None,
     tools: bool = False,
+    prose: Mapping[str, str] = NO_PROSE,
 ) -> Briefing:
     """Collect the content of a prompt.
 
     `needs` are the needed tasks, each with its commit; `subject` is a reviewed candidate and its
-    base; `sent` are the tasks that a lead has sent; `review` is a round that was sent back.
+    base; `sent` are the tasks that a lead has sent; `review` is a round that was sent back; `prose`
+    is that of the plan, and of its phases by title.
     """
     asked = task.request
     return Briefing(
@@ -55,6 +60,9 @@ def brief(
         reads=asked.reads,
         criteria=asked.criteria,
         spec=asked.spec,
+        prose="\n\n".join(
+            text for title in dict.fromkeys(("", asked.phase)) if (text := prose.get(title, ""))
+        ),
         needs=tuple(
             NeededTask(name=need.name, summary=need.result, commit=commit) for need, commit in needs
         ),

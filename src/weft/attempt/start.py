@@ -206,6 +206,7 @@ def _fill(
         sent=list_sent(site.store, task.id) if grant.stage == LEAD else (),
         review=find_round(site.store, task.id),
         tools=mcp is not None,
+        prose={} if site.settings is None else site.settings.prose,
     )
     launch = adapter.launch(
         agent,

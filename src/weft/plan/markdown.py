@@ -19,6 +19,7 @@ from weft.plan.attributes import parse_execution, parse_review
 from weft.plan.labels import label_phases, label_tasks
 from weft.plan.markdown_blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.markdown_sections import FoundTask, Section
+from weft.plan.plan_prose import clean_prose
 from weft.plan.plan_records import (
     ParsedPlan,
     Phase,
@@ -48,6 +49,8 @@ def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
                 "Split the plan into several files.",
             )
     plan = _assemble(name, sections, problems)
+    if text is not None:
+        plan = _with_prose(plan, sections, text.lines)
     if not plan.tasks and not problems.failed:
         problems.error(
             TOP,
@@ -107,6 +110,26 @@ def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
         ),
         tasks=tuple(_task(draft, names, problems) for draft in drafts),
     )
+
+
+def _with_prose(plan: Plan, sections: Sequence[Section], lines: Sequence[str]) -> Plan:
+    with_tasks = [section for section in sections if section.tasks]
+    if not with_tasks:
+        return plan
+    titles = {section.line - 1 for section in sections if section.level == 1}
+    # A section without a heading has no line of its own.
+    before = with_tasks[0].line - 1 if with_tasks[0].level else with_tasks[0].tasks[0].line - 1
+    head = [line for at, line in enumerate(lines[:before]) if at not in titles]
+    phases = [
+        replace(
+            phase,
+            prose=clean_prose(lines[section.line : section.tasks[0].line - 1])
+            if section.level
+            else "",
+        )
+        for phase, section in zip(plan.phases, with_tasks, strict=True)
+    ]
+    return replace(plan, description=clean_prose(head), phases=tuple(phases))
 
 
 def _take_review(sections: list[Section], problems: Problems) -> bool:

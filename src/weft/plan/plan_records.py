@@ -160,13 +160,14 @@ class Phase(Struct, frozen=True, kw_only=True):
     checkpoint: str | None = None
     heading: str = ""  # as it is written, without its checkpoint
     annotated: bool = False  # has `execution` or `depends`
+    prose: str = ""  # between its heading and its first task
 
 
 class Plan(Struct, frozen=True, kw_only=True):
     name: str  # of the file
     source: Source
     title: str = ""
-    description: str = ""
+    description: str = ""  # its prose before the first task
     phases: tuple[Phase, ...] = ()
     review: bool = False  # a person accepts every candidate before it lands
     tasks: tuple[PlanTask, ...] = ()  # in plan order; a story comes after its subtasks

@@ -20,6 +20,7 @@ from weft.agents.agent import Agent
 from weft.config import RunSettings
 from weft.errors import InputError
 from weft.model import HUMAN, NewRun, NewTask, Stage, State, TaskKind, TaskRequest
+from weft.plan.plan_prose import collect_prose
 from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask, Source
 from weft.project.project import Project
 from weft.project.site import agent_names, parse_agent, read_agent_file
@@ -120,6 +121,7 @@ def prepare(
         workspace=project.config.workspace,
         agents=builder.agent_files,
         agent=options.agent,
+        prose=collect_prose(checked.compiled.plan),
     )
     if options.preflight and has_base_check(settings, tasks):
         new = replace(new, untested=True)
@@ -302,11 +304,9 @@ class _TaskBuilder:
             phase=title,
             reads=tuple(task.reads),
             criteria=task.criteria,
-            spec=spec.select_sections(
+            spec=spec.choose_excerpt(
                 self._spec, task=task.id, phase=task.phase, phase_title=title, files=literal
-            )
-            if self._spec
-            else "",
+            ),
             check=task.check or "",
             budget=None if budget.usd is None else round(budget.usd * 1_000_000),
             timeout=None if budget.seconds is None else float(budget.seconds),

@@ -79,6 +79,7 @@ def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
         agents=files,
         agent=settings.agent,
         known_red=settings.known_red,
+        prose=settings.prose,
     )
 
 

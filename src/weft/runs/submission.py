@@ -29,6 +29,7 @@ from weft.store.runs import submit_run
 from weft.store.server_operations import hosted
 
 _SPEC: Final = "spec.md"
+_LONGEST_SPEC: Final = 1_000_000
 
 
 class RunDraft(Struct, frozen=True, kw_only=True):
@@ -51,7 +52,7 @@ def draft_run(project: Project, checked: CheckedPlan, path: Path, options: RunOp
         source=checked.source,
         stem=path.stem,
         place=str(path.resolve()) if here else qualify_path(path),
-        spec=_read(path.parent / _SPEC),
+        spec=_read_spec(path, project.root),
     )
     prepared = prepare(project, checked, upload, options) if here else None
     source = checked.reading.plan.source
@@ -128,8 +129,19 @@ def submit_prepared(
     return Submitted(run=prepared.run.id, tasks=numbers, base=prepared.run.base)
 
 
-def _read(path: Path) -> str:
+def _read_spec(plan_path: Path, root: Path) -> str:
+    """Read the specification beside a plan, at most a megabyte of it; mostly there is none.
+
+    A link that leads out of the repository is not followed: an agent in a sandbox would read a
+    file that it has no right to.
+    """
+    path = plan_path.parent / _SPEC
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""  # most plans have no specification beside them
+        real = path.resolve()
+        inside = any(real.is_relative_to(place.resolve()) for place in (root, plan_path.parent))
+        if not inside or not real.is_file():
+            return ""
+        with real.open("rb") as file:
+            return file.read(_LONGEST_SPEC).decode("utf-8", "replace")
+    except (OSError, RuntimeError):
+        return ""

@@ -84,6 +84,7 @@ def run_settings(row: Row) -> RunSettings:
         workspace=workspace,
         agent=own.agent,
         known_red=own.known_red,
+        prose=own.prose,
     )
 
 
@@ -92,6 +93,7 @@ class _RunOwn(msgspec.Struct, frozen=True):
 
     agent: str = "implement"
     known_red: tuple[str, ...] = ()
+    prose: Mapping[str, str] = {}
 
 
 @functools.lru_cache(maxsize=256)

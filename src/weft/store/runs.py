@@ -68,7 +68,11 @@ def submit_run(
 
 
 def _add_settings(tx: Transaction, run: str, settings: RunSettings, *, now: float) -> None:
-    own = {"known_red": settings.known_red, "agent": settings.agent}
+    own = {
+        "known_red": settings.known_red,
+        "agent": settings.agent,
+        "prose": dict(settings.prose),
+    }
     gate = {**to_builtins(settings.gate), **own}
     workspace = to_builtins(settings.workspace)
     parts = {"gate": gate, "workspace": workspace, "agents": dict(settings.agents)}
