@@ -132,6 +132,7 @@ ATTRIBUTES: Final[Mapping[str, Attribute]] = {
     "check": Attribute("check", parse_command, in_json=True),
     "review": Attribute("review", parse_review, names=("you",), in_json=True),
     "team": Attribute("team", parse_team),
+    "part-of": Attribute("part_of", parse_phrase),
     "id": Attribute("id", parse_id),
 }
 """The attributes by their keys in annotations."""

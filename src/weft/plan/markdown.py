@@ -31,6 +31,7 @@ from weft.plan.plan_records import (
 )
 from weft.plan.problems import TOP, Problems, shorten
 from weft.plan.references import Names, NeedText, PhaseName, TaskName
+from weft.plan.story_parts import join_parts
 
 
 def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
@@ -108,7 +109,7 @@ def _assemble(name: str, sections: list[Section], problems: Problems) -> Plan:
             _phase(section, label, names, problems)
             for section, label in zip(with_tasks, phase_labels.labels, strict=True)
         ),
-        tasks=tuple(_task(draft, names, problems) for draft in drafts),
+        tasks=join_parts([_task(draft, names, problems) for draft in drafts], problems),
     )
 
 
@@ -249,6 +250,7 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
     sentence = item.sentence
     depends, depends_phases = _references(draft, names, problems) if notes.depends else ((), ())
     values = notes.values
+    parent = _find_story(draft, values.pop("part_of", None), names, problems)
     if "agent" not in values and task_line.asks_for_a_person(sentence.text):
         values["agent"] = HUMAN
     task = PlanTask(
@@ -266,6 +268,7 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
         depends=depends,
         depends_phases=depends_phases,
         named=draft.named,
+        parent=parent,
         **values,
     )
     if task.manual:
@@ -274,6 +277,16 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
         _report_claims(task, notes, problems)
     _report_held(task, problems)
     return task
+
+
+def _find_story(
+    draft: _TaskDraft, written: str | None, names: Names, problems: Problems
+) -> str | None:
+    if written is None:
+        return None
+    asked = NeedText(written, draft.notes.first["part-of"].place)
+    meant = names.find_task(asked, draft.phase, problems)
+    return meant.task if meant is not None else None
 
 
 def _references(

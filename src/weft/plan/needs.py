@@ -126,11 +126,18 @@ def _add_inherited(needs: Needs) -> None:
 
 
 def add_sequential(needs: Needs) -> None:
+    tasks = needs.plan.tasks
+    parts: dict[str | None, list[int]] = {}
+    for place, task in enumerate(tasks):
+        if task.kind is ItemKind.SUBTASK:
+            parts.setdefault(task.parent, []).append(place)
     for phase, members in zip(needs.plan.phases, needs.members, strict=True):
         if not phase.parallel:
-            for a, b in pairwise(members):
-                lines = (needs.plan.tasks[a].line, needs.plan.tasks[b].line)
-                needs.add(a, b, EdgeReason.SEQUENTIAL, lines)
+            in_line = [place for place in members if tasks[place].kind is not ItemKind.SUBTASK]
+            for a, b in pairwise(in_line):
+                # The subtasks of a story take its place in the line, and are free among themselves.
+                for after in (*parts.get(tasks[b].id, ()), b):
+                    needs.add(a, after, EdgeReason.SEQUENTIAL, (tasks[a].line, tasks[after].line))
 
 
 def list_phase_needs(needs: Needs) -> list[list[Reference]]:

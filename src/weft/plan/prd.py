@@ -6,7 +6,7 @@ holds all their files, and lands them together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,13 +18,13 @@ from weft.plan.json_document import Node
 from weft.plan.json_fields import Fields, spellings
 from weft.plan.json_plan import ALL_AT_ONCE, TaskDraft, list_tasks, read_json_plan
 from weft.plan.plan_records import (
-    ItemKind,
     ParsedPlan,
     Plan,
     PlanTask,
     ReaderOptions,
     Source,
 )
+from weft.plan.story_parts import make_part, make_story
 
 ALIASES: Final = {
     "dependencies": "depends_on",
@@ -140,16 +140,7 @@ def _story(fields: Fields, node: Node) -> list[TaskDraft]:
         return [own]
     for part in parts:
         fields.report_no_files(part.node, part.task, _NO_FILES)
-    return [*parts, replace(own, task=_whole(own.task, [part.task for part in parts]))]
-
-
-def _whole(story: PlanTask, parts: Sequence[PlanTask]) -> PlanTask:
-    """Add the files of the subtasks to the story, which holds them after the subtasks."""
-    files: tuple[str, ...] | None = None
-    if story.files is not None or all(part.files is not None for part in parts):
-        patterns = [story.files or (), *(part.files or () for part in parts)]
-        files = tuple(dict.fromkeys(file for each in patterns for file in each))
-    return replace(story, kind=ItemKind.STORY, files=files)
+    return [*parts, replace(own, task=make_story(own.task, [part.task for part in parts]))]
 
 
 def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> TaskDraft:
@@ -158,21 +149,7 @@ def _subtask(fields: Fields, node: Node, place: int, story: PlanTask) -> TaskDra
     if not id.startswith(story.id + "."):
         id = f"{story.id}.{id}"
     draft = _draft(fields, node, part, id)
-    task = draft.task
-    return replace(
-        draft,
-        task=replace(
-            task,
-            kind=ItemKind.SUBTASK,
-            parent=story.id,
-            priority=story.priority,
-            criteria=tuple(f"{story.id} as a whole: {each}" for each in story.criteria),
-            agent=task.agent or story.agent,
-            # It cannot leave the files of its story, if those are known.
-            files=story.files if task.files is None else task.files,
-            status=story.status if story.settled else task.status,
-        ),
-    )
+    return replace(draft, task=make_part(draft.task, story))
 
 
 def _draft(fields: Fields, node: Node, given: Mapping[str, Node], id: str) -> TaskDraft:

@@ -13,7 +13,7 @@ from typing import Final
 
 from weft import graph
 from weft.plan.needs import Needs
-from weft.plan.plan_records import Reference
+from weft.plan.plan_records import ItemKind, Reference
 
 _MOST_PHASES: Final = 4096
 _FAR: Final = 2000
@@ -30,6 +30,9 @@ class Ordering:
         self._late = _ranks(graph.late_order(successors))
         self._behind = graph.predecessors(successors)
         self._phase_of = needs.phase_of
+        self._stories = [
+            task.parent if task.kind is ItemKind.SUBTASK else None for task in needs.plan.tasks
+        ]
         self._sequential = [not phase.parallel for phase in needs.plan.phases]
         self._earlier = _earlier_phases(needs, waits)
         # If only phases lead from phase to phase, a search stays inside a phase.
@@ -41,7 +44,7 @@ class Ordering:
         """Return whether the tasks have an order, in either direction."""
         phase_a, phase_b = self._phase_of[a], self._phase_of[b]
         if phase_a == phase_b:
-            if self._sequential[phase_a]:
+            if self._sequential[phase_a] and not self._are_siblings(a, b):
                 return True
         elif self._earlier[phase_a] >> phase_b & 1 or self._earlier[phase_b] >> phase_a & 1:
             return True
@@ -50,6 +53,9 @@ class Ordering:
         if self._rank[a] > self._rank[b]:
             a, b = b, a
         return self._late[a] < self._late[b] and self._leads_to(a, b)
+
+    def _are_siblings(self, a: int, b: int) -> bool:
+        return self._stories[a] is not None and self._stories[a] == self._stories[b]
 
     def _leads_to(self, a: int, b: int) -> bool:
         rank, late, phase_of = self._rank, self._late, self._phase_of

@@ -42,6 +42,7 @@ Keys of a task:
   class           interactive, standard, batch
   budget, uses    $3, 30m; port=1, ram_gb=2
   parallel-group  tasks that start together or not at all
+  part-of         the task that it is a subtask of
   id              a name of your own
 
 docs/plans.md has all of it, and the other formats that weft reads.
