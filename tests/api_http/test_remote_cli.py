@@ -76,7 +76,8 @@ STEERING = (
     ("cancel", "{run}"),
 )
 ELSEWHERE = {
-    *("do", "drain", "init", "land", "mcp", "open", "publish", "review", "run", "serve", "worker"),
+    *("do", "drain", "init", "land", "mcp", "open", "page", "publish", "review", "run", "serve"),
+    "worker",
     *("completion", "demo", "help", "schema"),
 }
 """Commands that have tests of their own, below or in tests/mcp, and those that ask no server."""

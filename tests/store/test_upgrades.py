@@ -299,6 +299,10 @@ FROZEN = {
         "sqlite": "da26a895af9021d631673f2c45ff764fea71abb95db46722da4978965645a963",
         "postgres": "c9d8ddb47afbe1c28af28b5c2e3a418f2c659d2b05c79dde1c195bece89d10ec",
     },
+    5: {
+        "sqlite": "f335c00d14d6de3295dcdc7f2f56d54a6c96fb899c5b4bcda4a3ae7cc5c0564a",
+        "postgres": "60d7e14995c6c579c6ea5080ad216b330914879cb9e2b390c0d0554306237888",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

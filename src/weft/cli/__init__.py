@@ -37,6 +37,7 @@ COMMANDS: Final[CommandTable] = {
     "logs": ("weft.cli.logs", "Show the output of a task's agent."),
     "mcp": ("weft.cli.mcp", "Serve weft's tools over standard input and output (MCP)."),
     "pause": ("weft.cli.verbs:pause", "Keep a task, or all of a run, from starting."),
+    "page": ("weft.cli.page", "Print a link to the page of the server."),
     "open": ("weft.cli.open", "Print the workspace of a task, or open it in a program."),
     "plan": ("weft.cli.plan", "Check, draw and annotate plans."),
     "ps": ("weft.cli.ps", "Show what needs you, the tasks at work and the runs."),
@@ -51,7 +52,7 @@ COMMANDS: Final[CommandTable] = {
     "runs": ("weft.cli.run_list", "List the runs and the commands that check them; update a run."),
     "schema": ("weft.cli.schema", "Print the JSON Schema of weft.toml, agent files or prd.json."),
     "send": ("weft.cli.send", "Send a message to a task's agent, to a member or to a lead."),
-    "serve": ("weft.cli.serve", "Serve the API and the tools, and run tasks, until interrupted."),
+    "serve": ("weft.cli.serve", "Serve the page, the API and the tools, and run tasks."),
     "skip": ("weft.cli.verbs:skip", "Leave out tasks; the tasks that need them go on."),
     "tasks": ("weft.cli.tasks", "List the tasks of a run, or of all unfinished runs."),
     "token": ("weft.cli.token", "Make, list and revoke the tokens of a server."),
@@ -72,7 +73,7 @@ SECTIONS: Final = {
         *("review", "approve", "reject", "retry", "skip", "cancel", "pause", "resume", "drain"),
         *("send", "limits", "clean"),
     ),
-    "Serve": ("serve", "token", "mcp"),
+    "Serve": ("serve", "page", "token", "mcp"),
 }
 """The headings of `weft --help`, and the commands below each heading in order."""
 

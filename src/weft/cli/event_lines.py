@@ -9,11 +9,11 @@ from typing import Final
 import click
 from msgspec.structs import asdict
 
-from weft.cli.event_text import About, Teller
 from weft.cli.output import printable
 from weft.errors import NoAnswer
 from weft.formats import clock
 from weft.model import Event
+from weft.runs.event_text import About, Teller
 from weft.store import Store
 from weft.store.event_log import last_event, read_events
 from weft.store.tasks import get_task

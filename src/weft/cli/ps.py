@@ -104,7 +104,7 @@ def lines(
 ) -> list[str]:
     shown = ["NEEDS YOU"] if needs.all else []
     for need in needs.all:
-        since = "" if need.since is None else f", since {clock(need.since)}"
+        since = f", since {clock(need.since or now)}" if need.kind == "drained" else ""
         shown.append(f"  ! {need.subject} {need.text}{since}")
         shown.append(f"      {' or '.join(f'`{cure}`' for cure in need.do)}")
     if silent:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from weft import bounds
 from weft.cli.output import json_option, print_json, printable, say
+from weft.cli.page_link import get_server_url, open_page, serve_in_background
 from weft.cli.plan.plan_text import format_option, take_option
 from weft.cli.run_follower import Follow, follow
 from weft.cli.run_list import difference_lines
@@ -128,6 +129,7 @@ _OF_NEW_RUNS: Final = (
 @click.option(
     "--no-write", is_flag=True, help="Leave the marks in FILE alone, or its issues in bd."
 )
+@click.option("--open", "opens", is_flag=True, help="Serve the page, and open it in your browser.")
 @click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
 @json_option
 @click.pass_context
@@ -149,6 +151,7 @@ def command(
     allow_red: bool,
     no_preflight: bool,
     no_write: bool,
+    opens: bool,
     no_tty: bool,
     as_json: bool,
 ) -> int:
@@ -210,6 +213,9 @@ def command(
             writes=not no_write,
             shows=_shows(no_tty, as_json),
         )
+        if opens:
+            url = get_server_url(project) if project.server else serve_in_background(project, slots)
+            open_page(store, url)
         return _see_through(project, store, what, slots)
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from weft.cli.event_text import About, Teller
 from weft.formats import duration
 from weft.model import UNCHECKED, Event, TaskKind
+from weft.runs.event_text import About, Teller
 from weft.runs.progress import RunProgress
 
 Out = Callable[[str], None]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import socket
 from typing import Final
@@ -22,6 +23,7 @@ from weft.api.http.socket import bind as listen_at
 from weft.api.http.socket import listen
 from weft.api.mcp.http_transport import MCP, McpApp
 from weft.cli.output import json_option, say
+from weft.cli.page_link import drop_address, keep_address, open_page
 from weft.cli.worker import WorkerLog
 from weft.cli.worker_loops import run_until_asked, serve
 from weft.errors import InputError
@@ -52,6 +54,7 @@ _EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused unless a per
     metavar="NAME",
     help="A name by which it may be reached, such as a proxy's. Can be repeated.",
 )
+@click.option("--open", "opens", is_flag=True, help="Open the page in your browser.")
 @click.option("--expose", is_flag=True, help="Listen at an address that other machines can reach.")
 @json_option
 @click.pass_obj
@@ -61,10 +64,13 @@ def command(
     no_work: bool,
     slots: int | None,
     names: tuple[str, ...],
+    opens: bool,
     expose: bool,
     as_json: bool,
 ) -> int:
-    """Serve the API and the tools, and run tasks, until interrupted.
+    """Serve the page, the API and the tools, and run tasks.
+
+    It works until interrupted. The page is at /: --open opens it, `weft page` prints a link to it.
 
     Agents and programs show a token (`weft token create`); one for you is left in a file that
     only you can read, where `weft --server` finds it. Any number of servers may share one store.
@@ -86,14 +92,30 @@ def command(
         hosts = (*LOOPBACK, *own, *names)
         app = create_app(project, store, hosts=hosts, mounted={MCP: tools})
         number = listening.getsockname()[1]
+        near = "127.0.0.1" if host in _EVERYWHERE else named  # for programs on this machine
+        url = f"http://{near}:{number}"
         _tell(f"http://{named}:{number}", token, as_json=as_json)
-        if no_work:
-            _only_serve(store, app, tools, listening)
-        else:
-            near = "127.0.0.1" if host in _EVERYWHERE else named  # for agents on this machine
-            mcp = f"http://{near}:{number}{MCP}"
-            _serve_and_work(project, store, app, tools, listening, slots, mcp=mcp, as_json=as_json)
+        with _addressed(project, url):
+            if opens:
+                open_page(store, url)
+            if no_work:
+                _only_serve(store, app, tools, listening)
+            else:
+                mcp = f"{url}{MCP}"
+                _serve_and_work(
+                    project, store, app, tools, listening, slots, mcp=mcp, as_json=as_json
+                )
     return 0
+
+
+@contextmanager
+def _addressed(project: Project, url: str) -> Iterator[None]:
+    """Leave the address for `weft page` while this server listens."""
+    keep_address(project, url)
+    try:
+        yield
+    finally:
+        drop_address(project, url)
 
 
 def _address(bind: str, *, expose: bool) -> tuple[str, int]:
@@ -113,7 +135,7 @@ def _tell(url: str, token: Path, *, as_json: bool) -> None:
     if as_json:
         say(json.dumps({"event": "serving", "url": url, "token_file": str(token)}))
     else:
-        say(f"weft serves {url}; a token for you is in {token}")
+        say(f"weft serves {url} (`weft page` prints a link); a token for you is in {token}")
 
 
 def _serve_and_work(

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from weft.cli.event_text import Teller
 from weft.cli.output import say
 from weft.cli.poll_interval import ONE_TASK
 from weft.cli.worker_loops import look_on_there, serve
 from weft.model import TERMINAL, Event, Grant, State
 from weft.project.project import Project
 from weft.runs.agent_reports import list_report_lines
+from weft.runs.event_text import Teller
 from weft.store import Store
 from weft.store.admission import admit_task
 from weft.store.event_log import read_events

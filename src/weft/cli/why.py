@@ -9,7 +9,6 @@ from typing import Any, Final
 import click
 from msgspec.structs import asdict
 
-from weft.cli.event_text import line
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_store
 from weft.cli.task_arguments import print_chosen_run, task_argument
@@ -24,6 +23,7 @@ from weft.formats import (
 )
 from weft.model import Attempt, CheckVerdict
 from weft.runs.attention import explain_silence
+from weft.runs.event_text import line
 from weft.runs.explanation import AtGate, Explanation, explain_task
 from weft.store import Store
 from weft.words import entry_word, full_label, task_state

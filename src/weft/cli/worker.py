@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import click
 
-from weft.cli.event_text import About, Teller, line
 from weft.cli.output import json_option, say
 from weft.cli.poll_interval import ONE_TASK
 from weft.cli.worker_loops import serve
 from weft.model import Event
 from weft.project.project import get_local_project
+from weft.runs.event_text import About, Teller, line
 from weft.store import Store
 from weft.store.event_log import last_event, read_events
 from weft.store.tasks import get_task

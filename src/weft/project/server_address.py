@@ -99,6 +99,11 @@ def _good(token: str, source: str) -> str:
     return token
 
 
+def address_file(store_file: Path | None, store_url: str, environment: Mapping[str, str]) -> Path:
+    """Return the file in which a server leaves its address, beside its token."""
+    return token_file(store_file, store_url, environment).with_suffix(".url")
+
+
 def token_file(store_file: Path | None, store_url: str, environment: Mapping[str, str]) -> Path:
     """Return the file in which a server leaves a token for the user who started it.
 

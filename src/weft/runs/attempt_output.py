@@ -41,6 +41,7 @@ from weft.words import full_label, task_state
 log = logging.getLogger(__name__)
 
 LOOK: Final = 0.25  # seconds between looks at an output that grows
+_PROMPT: Final = 1 << 20  # bytes of a prompt that are shown
 _AWAY: Final = 1.0  # seconds before a server is asked again that was not there
 
 Stream = Literal["stdout", "stderr"]
@@ -86,6 +87,18 @@ def read_piece(
     clean = zip(printed, shown(printed, hide), strict=True)
     lines = tuple(line._replace(text=text) for line, text in clean)
     return OutputPiece(adapter=ordered.adapter, lines=lines, more=tail.is_behind())
+
+
+def read_prompt(log: TaskLog, attempt: Attempt) -> str:
+    """Return the prompt that an agent of this host was given; '' if it is not here."""
+    directory = home(_common(log.project.root), log.home) / f"{attempt.task}.{attempt.number}"
+    try:
+        with (directory / attempt_files.STDIN).open("rb") as file:
+            given = file.read(_PROMPT)
+    except OSError:
+        return ""
+    text = given.decode(errors="replace")
+    return _hiding(log.project, attempt.agent or "").redact_text(text)
 
 
 def _hiding(project: Project, agent: str) -> Redactor:

@@ -34,6 +34,12 @@ class AttentionItem(Struct, frozen=True, kw_only=True):
     do: tuple[str, ...]  # commands, any of which helps
     runs: frozenset[str]  # held up by it; "": tasks of no run
     since: float | None = None
+    # drained, gate, agent, budget, limit, worker, places, blocked, paused, question, review, ended
+    kind: str = ""
+    task: int | None = None
+    about: str = ""  # the run, agent or limit that a person acts on
+    enough: int = 0  # a value of the limit that lets work go on
+    path_seconds: float = 0.0  # of the longest path behind it, a task's own time included
 
     def __str__(self) -> str:
         return f"{self.subject} {self.text} ({' or '.join(f'`{command}`' for command in self.do)})"
@@ -53,6 +59,27 @@ def read_attention(store: Store, *, now: float) -> Attention:
 
 def as_dict(need: AttentionItem) -> dict[str, Any]:
     return {"subject": need.subject, "text": need.text, "do": list(need.do)}
+
+
+def restrict_to_tenant(prospects: Prospects, tenant: str) -> Prospects:
+    """Return the part of the prospects that belongs to a tenant, without names of other tenants'
+    runs."""
+    own = {course.run for course in prospects.courses if course.tenant == tenant} | {""}
+    ready = [task for task in prospects.ready if task.tenant == tenant]
+    return replace(
+        prospects,
+        courses=tuple(course for course in prospects.courses if course.run in own),
+        ready=tuple(
+            task if task.holder is None or task.holder.run in own else replace(task, holder=None)
+            for task in ready
+        ),
+        asked=tuple(asked for asked in prospects.asked if asked.tenant == tenant),
+        stopped={
+            agent: reason
+            for agent, reason in prospects.stopped.items()
+            if any(f"agent:{agent}" in {s.resource for s in task.short} for task in ready)
+        },
+    )
 
 
 def find_attention(prospects: Prospects) -> Attention:
@@ -135,6 +162,7 @@ def _drained(prospects: Prospects) -> Iterator[AttentionItem]:
             do=("weft drain --undo",),
             runs=frozenset(course.run for course in prospects.courses if not course.over),
             since=prospects.drained,
+            kind="drained",
         )
 
 
@@ -146,6 +174,8 @@ def _gates(prospects: Prospects) -> Iterator[AttentionItem]:
                 text=f"needs you: {first_line(course.gate)}",
                 do=(f"weft resume {course.run}",),
                 runs=frozenset({course.run}),
+                kind="gate",
+                about=course.run,
             )
 
 
@@ -159,6 +189,8 @@ def _stopped(prospects: Prospects) -> Iterator[AttentionItem]:
             runs=frozenset(
                 task.run for task in prospects.ready if resource in {s.resource for s in task.short}
             ),
+            kind="agent",
+            about=agent,
         )
 
 
@@ -197,6 +229,9 @@ def _used_up(short: Shortage, runs: frozenset[str]) -> AttentionItem:
         f"attempt reserves {dollars(short.asked)}",
         do=(f"weft limits set {short.resource} {enough:.2f}",),
         runs=runs,
+        kind="budget",
+        about=short.resource,
+        enough=round(enough * _DOLLAR),
     )
 
 
@@ -207,6 +242,9 @@ def _too_low(short: Shortage, runs: frozenset[str]) -> AttentionItem:
         text=f"is {short.capacity}: no task that needs {short.asked} of it starts",
         do=(f"weft limits set {short.resource} {usual}",),
         runs=runs,
+        kind="limit",
+        about=short.resource,
+        enough=usual,
     )
 
 
@@ -223,6 +261,8 @@ def _too_much(task: Ready, short: Shortage) -> AttentionItem:
         f"{short.capacity}; only a worker that has more could do it",
         do=(f"weft skip {_label(task)}", f"weft cancel {_label(task)}"),
         runs=frozenset({task.run}),
+        kind="worker",
+        task=task.task,
     )
 
 
@@ -234,6 +274,8 @@ def _workers(prospects: Prospects) -> Iterator[AttentionItem]:
                 text=f"needs a worker that runs {task.unable}, and no present worker does",
                 do=("weft agents", f"weft skip {_label(task)}"),
                 runs=frozenset({task.run}),
+                kind="worker",
+                task=task.task,
             )
 
 
@@ -253,6 +295,9 @@ def _places(prospects: Prospects, moving: set[str]) -> Iterator[AttentionItem]:
         "you",
         do=(f"weft limits set runs {places.used + 1}", "weft ps"),
         runs=frozenset(waiting),
+        kind="limit",
+        about="runs",
+        enough=places.used + 1,
     )
 
 
@@ -276,26 +321,44 @@ def _tasks(prospects: Prospects) -> Iterator[AttentionItem]:
                 text="are paused",
                 do=(f"weft resume {asked.run}",),
                 runs=frozenset({asked.run}.union(*held)),
+                since=min(paused_task.since for paused_task in together),
+                kind="paused",
+                about=asked.run,
+                path_seconds=max(paused_task.path_seconds for paused_task in together),
             )
 
 
 def _asked(asked: AskedWork, runs: Iterable[str]) -> AttentionItem:
     name = _label(asked)
     do: tuple[str, ...] = (f"weft retry {name}", f"weft skip {name}")
+    kind = "ended"
     match asked.state:
         case "blocked":
+            kind = "blocked"
             text = f"needs you: {first_line(asked.reason) or 'no reason was given'}"
         case "paused":
-            text, do = "is paused", (f"weft resume {name}",)
+            kind, text, do = "paused", "is paused", (f"weft resume {name}",)
         case "ready":
+            kind = "question"
             text = f"asks you: {first_line(asked.title)}"
             do = (f"weft approve {name}", f'weft reject {name} "…"')
         case "gating":
+            kind = "review"
             text, do = f"waits for your review: {first_line(asked.title)}", (f"weft review {name}",)
         case _:
             text = f"is {state_word(asked.state)}, and other tasks need it"
     subject = _subject(asked)
-    return AttentionItem(subject=subject, text=text, do=do, runs=frozenset(runs))
+    return AttentionItem(
+        subject=subject,
+        text=text,
+        do=do,
+        runs=frozenset(runs),
+        since=asked.since,
+        kind=kind,
+        task=asked.task,
+        about=name,
+        path_seconds=asked.path_seconds,
+    )
 
 
 def _label(item: Ready | AskedWork) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from msgspec import Struct
+
 from weft.errors import AlreadyEnded, InputError, QueueFull
 from weft.model import TERMINAL, Message, Notice, Stage, State, Task
 from weft.store import row_records
@@ -35,6 +37,23 @@ def post_to_task(tx: Transaction, task: int, *, sender: str, text: str, now: flo
     tx.event("message_sent", row, now=now, sender=sender)
     tx.wake()
     return _post(tx, task, None, sender, text, now)
+
+
+class TaskMessage(Struct, frozen=True, kw_only=True):
+    """A message to a task, with its way to the agent."""
+
+    id: int
+    sender: str
+    text: str
+    at: float
+    delivered: float | None  # to an agent
+    heard: float | None  # first report of the agent after the delivery
+
+
+@reads
+def list_sent_to_task(tx: Transaction, task: int) -> list[TaskMessage]:
+    """List all messages to a task, oldest first."""
+    return [row_records.record(TaskMessage, row) for row in tx.all("messages_of_task", task=task)]
 
 
 @writes

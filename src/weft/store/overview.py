@@ -8,7 +8,8 @@ quickly.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -35,6 +36,7 @@ class Course(Struct, frozen=True, kw_only=True):
     short: tuple[Shortage, ...] = ()  # shortages of its gate and checks, without other work
     landing: bool = False
     over: bool = False  # all its tasks have ended
+    tenant: str | None = None
 
 
 class Holder(Struct, frozen=True, kw_only=True):
@@ -57,6 +59,7 @@ class Ready(Struct, frozen=True, kw_only=True):
     short: tuple[Shortage, ...] = ()  # shortages without other work, at the worker with the fewest
     unable: str = ""  # agents that no present worker can run
     holder: Holder | None = None
+    tenant: str | None = None
 
 
 class AskedWork(Struct, frozen=True, kw_only=True):
@@ -68,6 +71,9 @@ class AskedWork(Struct, frozen=True, kw_only=True):
     title: str
     state: str
     reason: str
+    since: float = 0.0  # time of the last change of state
+    path_seconds: float = 0.0  # longest remaining path, this task included
+    tenant: str | None = None
 
 
 class Places(Struct, frozen=True, kw_only=True):
@@ -128,6 +134,7 @@ def _courses(tx: Transaction, ledger: Ledger, leases: Sequence[Row]) -> list[Cou
             short=tuple(_lasting(ledger, {"requests": 1, f"gate:{row['id']}": 1})),
             landing=(row["id"], "landing") in entries,
             over=row["id"] not in unended,
+            tenant=row["tenant"],
         )
         for row in tx.all("unended_runs")
     ]
@@ -157,6 +164,7 @@ def _alike(tx: Transaction, ledger: Ledger, row: Row, holder: Holder | None) -> 
         short=tuple(short),
         unable=unable,
         holder=holder,
+        tenant=row["tenant"],
     )
 
 
@@ -204,6 +212,21 @@ def _holders(tx: Transaction, tasks: set[int], busy: set[int]) -> dict[int, Hold
     }
 
 
+class AgentReport(Struct, frozen=True, kw_only=True):
+    """The latest report of a task's agent."""
+
+    task: int
+    at: float
+    data: Mapping[str, Any]
+
+
+@reads
+def list_latest_reports(tx: Transaction, tasks: Iterable[int]) -> dict[int, AgentReport]:
+    """Map each task to the latest report of its agent."""
+    rows = tx.all("latest_progress", ids=encode_keys(map(str, tasks)))
+    return {row["task"]: row_records.record(AgentReport, row, "data") for row in rows}
+
+
 class WorkerView(Struct, frozen=True, kw_only=True):
     """A task in an overview."""
 
@@ -248,7 +271,7 @@ def overview(tx: Transaction, *, most: int, ended: int = 3) -> Overview:
         runs=counts,
         waiting=tuple(row["id"] for row in runs if row["state"] == "waiting"),
         gates={row["id"]: row["blocked"] for row in runs if row["blocked"]},
-        tasks=tuple(_seen(row) for row in tx.all("tasks_at_work", most=most)),
+        tasks=tuple(view_of(row) for row in tx.all("tasks_at_work", most=most)),
         stopped={row["agent"]: row["reason"] for row in tx.all("stopped_agents")},
         drained=tx.value("drained"),
         ended=lately,
@@ -256,7 +279,7 @@ def overview(tx: Transaction, *, most: int, ended: int = 3) -> Overview:
     )
 
 
-def _seen(row: Row) -> WorkerView:
+def view_of(row: Row) -> WorkerView:
     started = row["started"] if row["ended"] is None else None
     return row_records.record(
         WorkerView,

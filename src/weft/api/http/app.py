@@ -19,6 +19,7 @@ from weft.api.http.connections import ConnectionBounds, Connections
 from weft.api.http.event_stream import Stream
 from weft.api.http.guard import LOOPBACK, Bounds, Guard
 from weft.api.http.member_expiry import forget
+from weft.api.http.page import act_routes, needs_routes, shell_routes, task_page_routes
 from weft.api.http.request_counts import VERSION, Counting, Counts
 from weft.api.http.requests import Parts
 from weft.api.http.routes import (
@@ -35,6 +36,7 @@ from weft.api.http.routes import (
 from weft.api.threads import Threads
 from weft.errors import WeftError
 from weft.project.project import Project
+from weft.runs.log_pages import LogShelf
 from weft.store import Store
 from weft.store.store import open_reader
 from weft.swarm.long_poll import Room
@@ -53,6 +55,7 @@ _ROUTERS: Final = (
     token_routes,
     verb_routes,
 )
+_PAGE: Final = (shell_routes, needs_routes, task_page_routes, act_routes)
 
 
 def create_app(
@@ -80,6 +83,7 @@ def create_app(
         slow_threads=Threads(_SLOW_THREADS, each=_SLOW_THREADS // 2),
         health_threads=anyio.CapacityLimiter(1),
         quick=quick,
+        logs=LogShelf(),
         leaving=anyio.Event(),
     )
     app = FastAPI(
@@ -95,7 +99,8 @@ def create_app(
     for module in _ROUTERS:
         v1.include_router(module.router)
     app.include_router(v1)
-    app.include_router(health_routes.router)
+    for module in (health_routes, *_PAGE):
+        app.include_router(module.router)
     for path, mounted_app in (mounted or {}).items():
         app.router.routes.append(Route(path, mounted_app))
     _answer_errors(app)

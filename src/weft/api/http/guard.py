@@ -35,7 +35,8 @@ CALLS: Final = ("/v1/verbs/", "/v1/operations/")
 TOKEN: Final = "token"  # noqa: S105  # a name
 """The key of the shown token's id in the state of an ASGI scope."""
 
-_CLOSED: Final = ("/v1/", "/metrics", "/mcp")
+_CLOSED: Final = ("/v1/", "/metrics", "/mcp", "/page/")
+_SHELL: Final = "/"  # without data: a link in a message of another site may lead to it
 _SITES: Final = (b"origin", b"sec-fetch-site")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -82,7 +83,7 @@ class Guard:
     ) -> Receive:
         headers = scope["headers"]
         self._refuse_head(scope, headers)
-        self._refuse_strangers(headers)
+        self._refuse_strangers(headers, is_shell=scope["path"] == _SHELL)
         if not scope["path"].startswith(_CLOSED):
             return receive  # no route there reads a body
         token = await self._identify(headers)
@@ -133,12 +134,12 @@ class Guard:
             raise _too_large(most)
         return int(length)
 
-    def _refuse_strangers(self, headers: Headers) -> None:
+    def _refuse_strangers(self, headers: Headers, *, is_shell: bool) -> None:
         host = b""
         for name, value in headers:
             if name == b"host":
                 host = value
-            elif name in _SITES and not self._is_ours_or_none(name, value):
+            elif name in _SITES and not is_shell and not self._is_ours_or_none(name, value):
                 raise Rejected(403, "Pages of other sites may not ask anything here.")
         if not self._is_ours(host.decode("latin-1")):
             raise Rejected(

@@ -27,6 +27,7 @@ from weft.api.http.request_counts import Counts
 from weft.api.threads import Threads
 from weft.errors import InputError, Refused, StoreBusy, WeftError
 from weft.project.project import Project
+from weft.runs.log_pages import LogShelf
 from weft.store import Store
 from weft.store.database import Transaction
 from weft.store.remote_calls import plainly
@@ -65,6 +66,7 @@ class Parts:
     slow_threads: Threads  # for git and files, so that requests to the store need not wait
     health_threads: anyio.CapacityLimiter
     quick: Store | None  # for looks that take less time than handing them to a thread
+    logs: LogShelf  # pages of agents' output
     leaving: anyio.Event  # the server is about to end: polls return at once
 
 

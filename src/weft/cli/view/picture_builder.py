@@ -15,11 +15,11 @@ from msgspec import Struct, field
 from weft.cli.view.picture import AgentLine, RunPicture
 from weft.formats import count, duration
 from weft.model import HUMAN, TERMINAL, State, Task
-from weft.runs.duration_estimates import expect_check, read_estimates
-from weft.runs.outlook import CheckTimes, list_holdups, predict_rest
+from weft.runs.duration_estimates import read_estimates
+from weft.runs.outlook import list_holdups, predict_rest
+from weft.runs.run_ends import find_slots, time_checks
 from weft.runs.tracker import RunTracker
 from weft.store import Store
-from weft.store.gate import list_check_seconds
 from weft.store.limit_table import list_limits
 from weft.store.probe import probe
 from weft.words import count_states, task_state
@@ -67,7 +67,7 @@ class Scenery(Struct, kw_only=True):
             track.read_checks()
             known = self._known.setdefault(track.run, _Known())
             known.waits = tuple(_waits(self.store, track, now))
-            self._foresee(track, known, _slots(track.run, capacities), now)
+            self._foresee(track, known, find_slots(track.run, capacities), now)
         took = time.thread_time() - begun
         self._next = time.monotonic() + max(_PAUSE, _SHARE * took)
 
@@ -79,7 +79,7 @@ class Scenery(Struct, kw_only=True):
             {task.id: attempt.started for task, attempt in track.running},
             read_estimates(self.store, progress.attempts),
             slots=slots,
-            checks=_check_times(self.store, track),
+            checks=time_checks(self.store, track.progress, track.checks),
             now=now,
         )
         known.share, known.guess = ahead.share, ahead.guess
@@ -124,29 +124,6 @@ class Scenery(Struct, kw_only=True):
             gate=tuple(_gate(track, now)),
             waits=known.waits,
         )
-
-
-def _check_times(store: Store, track: RunTracker) -> CheckTimes:
-    """Return the usual length of a check, from this run or earlier ones, and the running checks."""
-    progress = track.progress
-    own = [verdict.seconds for verdict in progress.gate.verdicts if verdict.seconds > 0]
-    usual = expect_check(own or list_check_seconds(store, progress.run.repo))
-    configured = progress.run.check or any(task.request.check for task in progress.tasks)
-    entries = {entry.id: entry.tasks for entry in progress.gate.entries}
-    since = {
-        task: check.since
-        for check in track.checks
-        for entry in check.entries
-        for task in entries.get(entry, ())
-    }
-    return CheckTimes(usual=usual if configured else 0.0, since=since)
-
-
-def _slots(run: str, limits: dict[str, int]) -> int:
-    """Return the number of tasks of a run that can be at work at a time."""
-    workers = sum(amount for name, amount in limits.items() if name.startswith("worker:"))
-    bounds = [limits.get(f"run:{run}/agents"), limits.get(f"stage:{run}/implement")]
-    return max(1, min([workers, *(bound for bound in bounds if bound is not None)]))
 
 
 def _gate(track: RunTracker, now: float) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 -- name: unended_runs
 -- List the runs that have not ended, oldest first.
-SELECT id, state, submitted, blocked FROM runs WHERE state <> 'ended' ORDER BY submitted, id;
+SELECT id, state, submitted, blocked, tenant FROM runs WHERE state <> 'ended' ORDER BY submitted, id;
 
 -- name: counts_by_run
 -- Count the tasks in each state of every run that has not ended, and the waiting ad-hoc tasks.
@@ -81,7 +81,7 @@ ORDER BY f.id;
 -- task that asks a person claims no files, and so is always the head of its line. A story in
 -- review is waiting for its subtasks.
 SELECT t.id, t.run, t.name, CASE WHEN k.kind = 'review' THEN 'gating' ELSE t.state END AS state,
-       t.reason, t.text, t.request
+       t.reason, t.text, t.request, t.tenant, t.since, t.path_seconds
 FROM (
     SELECT id, '' AS kind FROM tasks
     WHERE state IN ('blocked', 'paused') AND state NOT IN ('ready', 'running')
@@ -167,3 +167,50 @@ SELECT (SELECT capacity FROM limits WHERE resource = :resource) AS cap,
 SELECT agent, CAST(SUM(tokens) AS BIGINT) AS tokens,
        CAST(SUM(micro_usd) AS BIGINT) AS micro_usd FROM attempts
 GROUP BY agent ORDER BY agent;
+
+-- name: latest_progress
+-- Find the latest report of each task's agent, for tasks given as the keys of a JSON object.
+SELECT e.task, e.at, e.data FROM events e JOIN (
+    SELECT task, MAX(id) AS id FROM events
+    WHERE task IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids))
+      AND kind <> 'task_admitted' AND kind = 'progress' GROUP BY task) k ON k.id = e.id;
+
+-- name: messages_of_task
+-- List all messages to a task, each with the first report of its agent after the delivery.
+SELECT m.id, m.sender, m.text, m.at, m.delivered, (
+    SELECT MIN(e.at) FROM events e
+    WHERE e.task = m.to_task AND e.kind <> 'task_admitted' AND e.kind = 'progress'
+      AND e.at > m.delivered) AS heard
+FROM messages m WHERE m.to_task = :task ORDER BY m.id;
+
+-- name: work_index
+-- List the tasks of unended runs and of no run that have not ended, with the columns that their
+-- group and a filter depend on. `like` is a pattern in lower case; NULL: every text.
+SELECT t.id, t.run, t.state, t.agent, t.stage, t.reason FROM runs r CROSS JOIN tasks t
+WHERE r.state <> 'ended' AND t.run = r.id AND t.agent IS NOT NULL
+  AND t.state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
+  AND (CAST(:run AS TEXT) IS NULL OR r.id = :run)
+  AND (CAST(:tenant AS TEXT) IS NULL OR r.tenant = :tenant)
+  AND (CAST(:like AS TEXT) IS NULL
+       OR LOWER(t.run || '/' || t.name || ' ' || t.agent || ' ' || t.text || ' ' || t.request)
+          LIKE :like ESCAPE '!')
+UNION ALL
+SELECT t.id, t.run, t.state, t.agent, t.stage, t.reason FROM tasks t
+WHERE t.run IS NULL AND CAST(:run AS TEXT) IS NULL
+  AND t.state NOT IN ('done', 'failed', 'cancelled', 'skipped', 'evicted')
+  AND (CAST(:tenant AS TEXT) IS NULL OR t.tenant = :tenant)
+  AND (CAST(:like AS TEXT) IS NULL
+       OR LOWER(t.name || ' ' || t.text || ' ' || t.request) LIKE :like ESCAPE '!');
+
+-- name: work_rows
+-- List tasks by their numbers (the keys of a JSON object) with their latest attempts.
+SELECT t.id, t.run, t.name, t.state, t.since, t.reason, t.until, t.agent, t.stage, t.attempt,
+       t.offered_to, t.text, t.request, a.started, a.ended, a.worker
+FROM tasks t LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt
+WHERE t.id IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids)) ORDER BY t.id;
+
+-- name: unmet_needs_of
+-- List the needs that are not met of tasks given by their numbers (the keys of a JSON object).
+SELECT e.task, n.name, n.agent FROM edges e JOIN tasks n ON n.id = e.needs
+WHERE e.task IN (SELECT CAST(key AS BIGINT) FROM json_each(:ids))
+  AND n.state NOT IN ('done', 'skipped') ORDER BY e.task, n.id;

@@ -49,3 +49,19 @@ DELETE FROM replies WHERE token = :token AND key = :key;
 -- name: forget_replies
 -- Delete the replies that are too old to be asked for.
 DELETE FROM replies WHERE at < :before;
+
+-- name: add_page_code
+-- Add a one-use code for the page.
+INSERT INTO page_codes (hash, scopes, expires) VALUES (:hash, :scopes, :expires);
+
+-- name: page_code
+-- Find a code by its digest.
+SELECT scopes, expires FROM page_codes WHERE hash = :hash;
+
+-- name: use_page_code
+-- Delete a code that is used.
+DELETE FROM page_codes WHERE hash = :hash;
+
+-- name: forget_page_codes
+-- Delete the codes that are too old to be used.
+DELETE FROM page_codes WHERE expires < :now;

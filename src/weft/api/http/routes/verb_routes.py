@@ -48,7 +48,11 @@ from weft.swarm.identity import ADMIN, READ, Identity
 router = APIRouter(include_in_schema=False)
 
 _LONGEST_WAIT: Final = 30.0  # seconds
-_SECRET: Final = ("tokens.", "replies.")  # verbs for admins only, whose answers are not stored
+_SECRET: Final = (
+    "tokens.",
+    "replies.",
+    "page_codes.",
+)  # verbs for admins only, whose answers are not stored
 MODULES: Final = (
     "weft.gate.run_landing",
     "weft.gate.proof",

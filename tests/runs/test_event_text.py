@@ -12,9 +12,9 @@ import pytest
 from msgspec import Struct
 
 import weft
-from weft.cli.event_text import SPECIAL, TEXTS, About, Teller, line
 from weft.cli.run_text import RunLines
 from weft.model import Event
+from weft.runs.event_text import SPECIAL, TEXTS, About, Teller, line
 
 SOURCES = Path(weft.__file__).parent
 COMPUTED = {

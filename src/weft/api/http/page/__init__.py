@@ -1,0 +1,1 @@
+"""The routes of the page: its shell, its views as HTML fragments, its acts."""

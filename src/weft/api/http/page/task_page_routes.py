@@ -1,0 +1,160 @@
+"""The view of a task, with its log in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from weft import bounds
+from weft.api.http.bodies import TaskNumber
+from weft.api.http.page.html_answers import show_slowly
+from weft.api.http.requests import Parts, identify, in_slow_thread, parts_of
+from weft.errors import NotFound, Refused
+from weft.model import Attempt, Event, Task
+from weft.page.log_view import WINDOW, LogMatch, LogWindow
+from weft.page.markup import Html
+from weft.page.task_view import TABS, TaskView, render_task
+from weft.project.site import agent_names
+from weft.runs.attempt_output import TaskLog, read_prompt
+from weft.runs.event_text import line as event_line
+from weft.store.messages import list_sent_to_task
+from weft.store.tasks import list_attempts
+from weft.swarm import views
+from weft.swarm.identity import ADMIN, READ, WORK, Identity, has
+
+router = APIRouter(prefix="/page/task", include_in_schema=False)
+
+_MATCHES: Final = 100  # found lines that are shown
+_EVENTS: Final = 500  # the latest
+_MOST: Final = 5_000  # lines of a window
+_BLOCK: Final = 2_000  # lines of a download at once
+
+AttemptNumber = Annotated[int | None, Query(ge=1, le=bounds.NUMBER)]
+Line = Annotated[int | None, Query(ge=1, le=bounds.NUMBER)]
+OutputStream = Literal["stdout", "stderr"]
+
+
+@router.get("/{id}/download")
+async def download(
+    request: Request,
+    id: TaskNumber,
+    attempt: AttemptNumber = None,
+    stream: OutputStream = "stdout",
+) -> Response:
+    """The whole log of an attempt as text."""
+    parts, who = parts_of(request), await identify(request, READ)
+
+    def read() -> Iterator[str]:
+        task = views.get_task(parts.store, who, id)
+        chosen = _choose(list_attempts(parts.store, id), attempt)
+        if chosen is None:
+            raise NotFound(f"Task {id} has no output yet.")
+        log = _open_log(parts, task, stream)
+        texts = (line.text.encode(errors="replace").decode() for line in log.read(chosen))
+        return iter(lambda: "".join(f"{text}\n" for text in islice(texts, _BLOCK)), "")
+
+    blocks = await in_slow_thread(request, read)
+    return StreamingResponse(blocks, media_type="text/plain; charset=utf-8")
+
+
+@router.get("/{id}")
+@router.get("/{id}/{tab}")
+async def task(
+    request: Request,
+    id: TaskNumber,
+    tab: str = "log",
+    attempt: AttemptNumber = None,
+    stream: OutputStream = "stdout",
+    first: Line = None,
+    most: Annotated[int, Query(ge=1, le=_MOST)] = WINDOW,
+    line: Line = None,
+    q: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    if tab not in TABS:
+        raise NotFound(f"A task has no part {tab[:100]!r}.")
+    parts = parts_of(request)
+    start = max(1, line - most // 2) if line is not None else first
+
+    def view(who: Identity, now: float) -> Html:
+        explained = views.explain(parts.store, who, id, now=now)
+        chosen = _choose(explained.attempts, attempt)
+        log = _open_log(parts, explained.task, stream)
+        matches: list[LogMatch] = []
+        window, more, prompt = None, 0, ""
+        if chosen is not None and tab == "log":
+            window = _read_window(parts, log, chosen, start, most, line)
+            matches, more = _search(parts, log, chosen, q)
+        elif chosen is not None and tab == "prompt":
+            prompt = read_prompt(log, chosen)
+        may_act = has(who, ADMIN)
+        return render_task(
+            TaskView(
+                explanation=explained,
+                tab=tab,
+                attempt=chosen,
+                messages=list_sent_to_task(parts.store, id) if tab == "messages" else (),
+                log=window,
+                stream=stream,
+                words=q,
+                matches=matches,
+                more_matches=more,
+                prompt=prompt,
+                event_lines=list(_event_lines(explained.events)) if tab == "events" else (),
+                agents=agent_names(parts.project.root) if may_act else (),
+                may_act=may_act,
+                may_write=has(who, WORK),
+                now=now,
+            )
+        )
+
+    return await show_slowly(request, view)
+
+
+def _choose(attempts: Iterable[Attempt], number: int | None) -> Attempt | None:
+    """Return the attempt with this number, or the latest."""
+    known = list(attempts)
+    if number is None:
+        return known[-1] if known else None
+    for attempt in known:
+        if attempt.number == number:
+            return attempt
+    raise NotFound(f"The task has no attempt {number}.")
+
+
+def _open_log(parts: Parts, task: Task, stream: OutputStream) -> TaskLog:
+    return TaskLog(project=parts.project, store=parts.store, task=task, stream=stream, raw=False)
+
+
+def _read_window(
+    parts: Parts, log: TaskLog, attempt: Attempt, first: int | None, most: int, line: int | None
+) -> LogWindow:
+    try:
+        page = parts.logs.find(attempt, log.stream).read(log, attempt, first, most)
+    except Refused as error:
+        return LogWindow(first=1, lines=(), total=0, problem=str(error))
+    return LogWindow(
+        first=page.first, lines=page.lines, total=page.total, target=line, at_end=first is None
+    )
+
+
+def _search(parts: Parts, log: TaskLog, attempt: Attempt, words: str) -> tuple[list[LogMatch], int]:
+    """Return the first lines with these words, and the number of the others."""
+    if not words:
+        return [], 0
+    lines = parts.logs.find(attempt, log.stream).search(log, attempt, words)
+    try:
+        first = [LogMatch(line=number, text=text) for number, text in islice(lines, _MATCHES)]
+        return first, sum(1 for _ in lines)
+    except Refused:
+        return [], 0  # the window says why
+
+
+def _event_lines(events: tuple[Event, ...]) -> Iterator[tuple[float, str]]:
+    for event in reversed(events[-_EVENTS:]):
+        text = event_line(event)
+        if text is not None:
+            yield event.at, text.strip()

@@ -1,0 +1,82 @@
+"""Forms that act: each button shows the command that it stands for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from weft.page.markup import Html, Part, tag
+
+
+def act_button(
+    act: str, label: str, command: str, fields: Mapping[str, object], *, key: str = ""
+) -> Html:
+    """Make a form of a single button. `fields` is the body that is posted to `page/act/<act>`."""
+    return _form(act, fields, _button(label, command, key))
+
+
+def act_form(
+    act: str,
+    label: str,
+    command: str,
+    fields: Mapping[str, object],
+    *inputs: Part,
+    key: str = "",
+    go: str = "",
+) -> Html:
+    """Make a form with inputs, folded behind its label. `go` is the address to show afterwards."""
+    name = f"{act}-{'-'.join(str(value) for value in fields.values())}"
+    return tag(
+        "details",
+        tag("summary", label, data_key=key or None),
+        _form(act, fields, *inputs, _button(label.rstrip("…"), command, ""), go=go),
+        class_="act",
+        id=f"form-{name}",
+    )
+
+
+def _form(act: str, fields: Mapping[str, object], *parts: Part, go: str = "") -> Html:
+    return tag(
+        "form",
+        *parts,
+        data_act=f"act/{act}",
+        data_fields=json.dumps(dict(fields)),
+        data_go=f"#/{go}" if go else None,
+    )
+
+
+def _button(label: str, command: str, key: str) -> Html:
+    return tag(
+        "button",
+        tag("span", label),
+        tag("code", command, class_="cli"),
+        type="submit",
+        data_key=key or None,
+    )
+
+
+def text_area(name: str, label: str, *, draft: str, required: bool = False) -> Html:
+    """Make a field for a text that survives a reload until it is sent."""
+    return tag(
+        "label",
+        label,
+        tag("textarea", name=name, rows=3, data_draft=draft, required=required),
+    )
+
+
+def select(name: str, label: str, options: Iterable[tuple[str, str]], chosen: str = "") -> Html:
+    choices = [
+        tag("option", text, value=value, selected=value == chosen) for value, text in options
+    ]
+    return tag("label", label, tag("select", choices, name=name))
+
+
+def bulk_button(act: str, label: str, command: str) -> Html:
+    """Make a button that carries out the act of every picked row."""
+    return tag(
+        "button",
+        tag("span", label),
+        tag("code", command, class_="cli"),
+        type="button",
+        data_bulk=f"act/{act}",
+    )

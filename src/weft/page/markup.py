@@ -1,0 +1,114 @@
+"""HTML by construction: every text is escaped unless it is `Html` already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Final
+
+from weft.formats import clock, duration, plain
+
+_VOID: Final = frozenset({"input", "br", "hr", "col"})
+_EMPTY: Final = ""
+
+
+class Html(str):
+    """Markup that needs no more escaping."""
+
+    __slots__ = ()
+
+
+Part = str | Iterable["Part"] | None
+"""A text, markup, parts in a row, or nothing."""
+Value = str | int | float | bool | None
+"""The value of an attribute: True is an attribute without a value, False and None are none."""
+
+
+def escaped(text: str) -> Html:
+    """Escape a text, without characters that control a terminal or reverse a line."""
+    if isinstance(text, Html):
+        return text
+    return Html(escape(plain(text)))
+
+
+def joined(*parts: Part) -> Html:
+    return Html(_EMPTY.join(_flat(parts)))
+
+
+def _flat(part: Part) -> Iterable[str]:
+    if part is None:
+        return
+    if isinstance(part, str):
+        yield escaped(part)
+        return
+    for child in part:
+        yield from _flat(child)
+
+
+def tag(name: str, /, *parts: Part, **attributes: Value) -> Html:
+    """Make an element. `class_` is `class`, `data_row` is `data-row`."""
+    opening = f"<{name}{_attributes(attributes)}>"
+    if name in _VOID:
+        return Html(opening)
+    return Html(f"{opening}{joined(*parts)}</{name}>")
+
+
+def _attributes(attributes: Mapping[str, Value]) -> str:
+    written = []
+    for name, value in attributes.items():
+        if value is None or value is False:
+            continue
+        shown = name.rstrip("_").replace("_", "-")
+        written.append(f" {shown}" if value is True else f' {shown}="{escaped(str(value))}"')
+    return _EMPTY.join(written)
+
+
+def article(title: str, *parts: Part, heading: Part = None, **attributes: Value) -> Html:
+    """Make the root of a view. The title is also that of the browser's tab."""
+    return tag("article", tag("h1", heading or title), *parts, data_title=title, **attributes)
+
+
+def link(address: str, *parts: Part, **attributes: Value) -> Html:
+    """Link to a view: `now`, `task/12?attempt=1`."""
+    return tag("a", *parts, href=f"#/{address}", **attributes)
+
+
+def table(heads: Iterable[Part], rows: Iterable[Html], *, caption: str) -> Html:
+    """Make a table; a screen reader reads the caption aloud."""
+    head = tag("tr", [tag("th", part, scope="col") for part in heads])
+    return tag(
+        "div",
+        tag(
+            "table",
+            tag("caption", caption, class_="unseen"),
+            tag("thead", head),
+            tag("tbody", list(rows)),
+        ),
+        class_="card scroll",
+    )
+
+
+def tr(*cells: Part, **attributes: Value) -> Html:
+    return tag("tr", [tag("td", cell) for cell in cells], **attributes)
+
+
+def since(at: float, now: float) -> Html:
+    """Show the age of a moment; the script lets it grow."""
+    return tag("time", duration(max(0.0, now - at)), data_since=f"{at:.0f}", title=clock(at))
+
+
+def state_tag(word: str, kind: str) -> Html:
+    """Show a state as word, shape and colour; the style sheet gives each kind its shape."""
+    return tag("span", word, class_=f"tag {kind}")
+
+
+def figures(pairs: Iterable[tuple[Part, str]]) -> Html:
+    """Show numbers above their names."""
+    cards = [
+        tag("div", tag("b", number), tag("span", name), class_="card") for number, name in pairs
+    ]
+    return tag("div", cards, class_="cards")
+
+
+def described(pairs: Iterable[tuple[str, Part]]) -> Html:
+    return tag("dl", [(tag("dt", name), tag("dd", value)) for name, value in pairs])

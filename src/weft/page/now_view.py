@@ -1,0 +1,162 @@
+"""The view of present work: working, testing, in review, waiting, parked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from weft.formats import clock, first_line
+from weft.page.act_forms import select
+from weft.page.markup import Html, article, escaped, link, since, state_tag, tag
+from weft.words import task_label
+
+GROUPS: Final = (
+    "needs you",
+    "working",
+    "in review",
+    "testing",
+    "offered",
+    "ready",
+    "waiting",
+    "parked",
+    "paused",
+)
+"""The words of the states that are shown, in their order."""
+PAGE: Final = 200  # rows of a group at once
+
+
+class WorkRow(Struct, frozen=True, kw_only=True):
+    """A task that has not ended."""
+
+    id: int
+    run: str | None
+    name: str
+    title: str
+    state: str
+    word: str  # of the state
+    since: float
+    agent: str | None
+    stage: str | None
+    attempt: int
+    started: float | None  # start of its open attempt
+    doing: str = ""  # the last tool call or words of its agent
+    heard: float | None = None  # its agent's last sign of life
+    waits: str = ""  # the causes of its wait
+    until: float | None = None
+
+
+class NowView(Struct, frozen=True, kw_only=True):
+    rows: Sequence[WorkRow]  # that match the filter
+    counts: Mapping[str, int]  # of all rows, by word
+    runs: Sequence[str]  # unended
+    run: str = ""
+    state: str = ""
+    words: str = ""  # the search
+    more: int | None = None  # rows left out; the next page starts there
+    start: int = 0
+    now: float
+
+
+def render_now(view: NowView) -> Html:
+    return article(
+        "Now",
+        _filter(view),
+        *(_group(word, view) for word in GROUPS),
+        None if view.rows else tag("p", _empty(view), class_="dim"),
+        _pages(view),
+    )
+
+
+def _empty(view: NowView) -> str:
+    if view.run or view.state or view.words:
+        return "No task matches the filter."
+    return "No task is under way."
+
+
+def _filter(view: NowView) -> Html:
+    states = [
+        ("", "every state"),
+        *((word, f"{word} ({view.counts[word]})") for word in GROUPS if view.counts.get(word)),
+    ]
+    return tag(
+        "form",
+        tag(
+            "label",
+            "Search",
+            tag("input", type="search", name="q", id="now-search", value=view.words, maxlength=200),
+        ),
+        select("state", "State", states, view.state),
+        select("run", "Run", [("", "every run"), *((run, run) for run in view.runs)], view.run),
+        data_address="now",
+        class_="filter",
+        role="search",
+    )
+
+
+def _group(word: str, view: NowView) -> Html | None:
+    rows = [row for row in view.rows if row.word == word]
+    if not rows:
+        return None
+    total = view.counts.get(word, len(rows))
+    heading = f"{word.capitalize()} ({total})"
+    body = Html("".join(_row(row, view.now) for row in rows))
+    caption = tag("caption", heading, class_="unseen")
+    return tag(
+        "section",
+        tag("h2", heading),
+        tag("div", tag("table", caption, _HEAD, tag("tbody", body)), class_="card scroll"),
+        id=f"now-{word.replace(' ', '-')}",
+    )
+
+
+_HEAD: Final = Html(
+    '<thead><tr><th scope="col">Task</th><th scope="col">State</th><th scope="col">Agent</th>'
+    '<th scope="col">Now</th><th scope="col" class="r">For</th></tr></thead>'
+)
+
+
+def _row(row: WorkRow, now: float) -> str:
+    """Write a row as text: there may be thousands of them."""
+    label = escaped(task_label(row.id, row.run, row.name))
+    agent = escaped(_agent(row))
+    again = f' <span class="dim">attempt {row.attempt}</span>' if row.attempt > 1 else ""
+    return (
+        f'<tr id="task-{row.id}" data-row><td><a class="id" href="#/task/{row.id}">{label}</a> '
+        f"{escaped(row.title)}</td><td>{state_tag(row.word, row.state)}</td>"
+        f"<td>{agent}{again}</td><td>{''.join(_doing(row, now))}</td>"
+        f'<td class="r n">{since(row.since if row.started is None else row.started, now)}</td></tr>'
+    )
+
+
+def _agent(row: WorkRow) -> str:
+    stage = f", {row.stage}" if row.stage not in (None, row.agent) else ""
+    return f"{row.agent or ''}{stage}"
+
+
+def _doing(row: WorkRow, now: float) -> Iterator[str]:
+    if row.waits:
+        yield escaped(row.waits)
+    elif row.word.startswith("parked") and row.until is not None:
+        yield escaped(f"until {clock(row.until)}")
+    if row.started is None:
+        return
+    if row.doing:
+        yield f"<code>{escaped(first_line(row.doing))}</code> "
+    if row.heard is not None:
+        yield f'<span class="dim">heard {since(row.heard, now)} ago</span>'
+    elif not row.doing:
+        yield '<span class="dim">nothing heard yet</span>'
+
+
+def _pages(view: NowView) -> Html | None:
+    if view.more is None and not view.start:
+        return None
+    query = urlencode({"q": view.words, "state": view.state, "run": view.run})
+    before = (
+        link(f"now?{query}&start={max(0, view.start - PAGE)}", "Earlier") if view.start else None
+    )
+    after = None if view.more is None else link(f"now?{query}&start={view.more}", "More tasks")
+    return tag("p", before, " ", after, class_="pages")

@@ -1,0 +1,73 @@
+"""The decisions that wait for a person, each with the work that waits behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from weft.model import TERMINAL, State, Task, TaskKind
+from weft.runs.attention import AttentionItem, find_attention, restrict_to_tenant
+from weft.runs.outlook import list_holdups
+from weft.store import Store
+from weft.store.overview import read_prospects
+from weft.store.store import reads
+from weft.store.tasks import find_tasks, list_run, list_run_edges
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    item: AttentionItem
+    task: Task | None
+    behind: int  # tasks that cannot start before it
+
+
+@reads
+def list_decisions(store: Store, *, now: float, tenant: str | None = None) -> list[Decision]:
+    """List the decisions of all tenants, or of a tenant; the most work behind them first."""
+    prospects = read_prospects(store, now=now)
+    if tenant is not None:
+        prospects = restrict_to_tenant(prospects, tenant)
+    items = find_attention(prospects).all
+    numbers = [item.task for item in items if item.task is not None]
+    tasks, _ = find_tasks(store, numbers)
+    known = {task.id: task for task in tasks}
+    waiting = _count_waiting(store, items)
+    decisions = [
+        Decision(
+            item=item,
+            task=known.get(item.task) if item.task is not None else None,
+            behind=waiting.tasks.get(item.task, 0) if item.task else waiting.of_runs(item.runs),
+        )
+        for item in items
+    ]
+    return sorted(decisions, key=lambda decision: -decision.behind)
+
+
+def count_decisions(store: Store, *, now: float, tenant: str | None = None) -> int:
+    prospects = read_prospects(store, now=now)
+    if tenant is not None:
+        prospects = restrict_to_tenant(prospects, tenant)
+    return len(find_attention(prospects).all)
+
+
+class _Waiting(Struct, frozen=True, kw_only=True):
+    tasks: Mapping[int, int]  # number of tasks behind each task that holds tasks up
+    runs: Mapping[str, int]  # number of unfinished tasks of each run
+
+    def of_runs(self, runs: frozenset[str]) -> int:
+        return sum(self.runs.get(run, 0) for run in runs)
+
+
+def _count_waiting(store: Store, items: Sequence[AttentionItem]) -> _Waiting:
+    behind: dict[int, int] = {}
+    unfinished: dict[str, int] = {}
+    for run in sorted({run for item in items for run in item.runs if run}):
+        tasks = [task for task in list_run(store, run) if task.state not in _PAST]
+        work = [task for task in tasks if task.request.kind is TaskKind.WORK]
+        unfinished[run] = sum(task.state not in TERMINAL for task in work)
+        for holdup in list_holdups(tasks, list_run_edges(store, run)):
+            behind[holdup.holder.id] = len(holdup.waiting)
+    return _Waiting(tasks=behind, runs=unfinished)
+
+
+_PAST = frozenset({State.DONE, State.SKIPPED})

@@ -1,0 +1,160 @@
+"""The page over HTTP: a shell without data, one-use codes, views bound by scopes and tenants."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api_http.server_process import Server
+from cli.shell import assert_one_sentence, make_project, weft
+from weft.store.page_codes import create_page_code
+
+VIEWS = ("needs", "now", "count")
+ACTS = {
+    "approve": {"task": 1},
+    "reject": {"task": 1, "text": "no"},
+    "retry": {"task": 1},
+    "skip": {"task": 1},
+    "pause": {"name": "1"},
+    "resume": {"name": "1"},
+    "cancel": {"name": "1"},
+    "resume-agent": {"agent": "x"},
+    "limit": {"resource": "llm", "value": "1"},
+    "drain": {},
+}
+
+
+def make_code(server: Server, *scopes: str, seconds: float = 60.0) -> str:
+    with server.open_store() as store:
+        return create_page_code(store, scopes=scopes, seconds=seconds, now=time.time())
+
+
+def exchange(server: Server, code: str) -> httpx.Response:
+    return httpx.post(f"{server.url}/exchange", headers={"X-Weft-Code": code})
+
+
+@pytest.mark.parametrize("path", ["/", "/assets/page.js", "/assets/page.css", "/assets/icon.svg"])
+def test_the_shell_needs_no_token_and_allows_no_foreign_script_or_frame(
+    server: Server, path: str
+) -> None:
+    answer = httpx.get(f"{server.url}{path}")
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    again = httpx.get(f"{server.url}{path}", headers={"If-None-Match": answer.headers["etag"]})
+    assert again.status_code == 304
+
+
+def test_the_shell_names_all_its_files_relative_to_itself(server: Server) -> None:
+    shell = httpx.get(server.url).text
+    assert 'src="assets/page.js"' in shell
+    assert 'src="/' not in shell
+    assert 'href="/' not in shell
+
+
+def test_the_script_has_at_most_25_kilobytes_and_the_first_load_60(server: Server) -> None:
+    script = httpx.get(f"{server.url}/assets/page.js", headers={"Accept-Encoding": "identity"})
+    assert len(script.content) <= 25_000
+    sent = 0
+    for path in ("/", "/assets/page.js", "/assets/page.css", "/assets/icon.svg"):
+        with httpx.stream("GET", f"{server.url}{path}") as answer:
+            sent += len(b"".join(answer.iter_raw()))
+    assert sent < 30_000
+
+
+def test_a_link_on_another_site_leads_to_the_shell_alone(server: Server) -> None:
+    foreign = {"Sec-Fetch-Site": "cross-site"}
+    assert httpx.get(server.url, headers=foreign).status_code == 200
+    assert httpx.post(f"{server.url}/exchange", headers=foreign).status_code == 403
+    assert httpx.get(f"{server.url}/assets/page.js", headers=foreign).status_code == 403
+    wrong = {"Host": "attacker.example"}
+    assert httpx.get(server.url, headers=wrong).status_code == 403
+
+
+def test_a_code_becomes_a_token_once(server: Server) -> None:
+    code = make_code(server, "read")
+    answer = exchange(server, code)
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    assert server.client(answer.json()["token"]).http.get("/page/now").status_code == 200
+    assert exchange(server, code).status_code == 401
+
+
+def test_an_old_or_unknown_code_becomes_nothing(server: Server) -> None:
+    old = make_code(server, "admin", seconds=-1.0)
+    for code in (old, "x", "", "x" * 5000):
+        assert exchange(server, code).status_code == 401
+
+
+def test_views_and_acts_need_a_token(server: Server) -> None:
+    for view in (*VIEWS, "task/1"):
+        assert httpx.get(f"{server.url}/page/{view}").status_code == 401
+    for act, body in ACTS.items():
+        assert httpx.post(f"{server.url}/page/act/{act}", json=body).status_code == 401
+
+
+def test_a_token_that_only_reads_sees_no_forms_and_may_not_act(server: Server) -> None:
+    reader = server.client(server.make_token("read"))
+    task = server.client().send("Some work")
+    for view in (*VIEWS[:2], f"task/{task}", f"task/{task}/messages"):
+        answer = reader.http.get(f"/page/{view}")
+        assert answer.status_code == 200, answer.text
+        assert "data-act" not in answer.text
+    worker = server.client(server.make_token("read", "work"))
+    for act, body in ACTS.items():
+        for client in (reader, worker):
+            assert client.refused(403, "POST", f"/page/act/{act}", body) == "forbidden"
+    assert reader.refused(403, "POST", "/page/act/message", {"task": task, "text": "x"})
+
+
+def test_a_tenant_sees_only_its_own_work(server: Server) -> None:
+    own, foreign = server.tenant(), server.tenant()
+    task = own.send("A text that only its tenant reads")
+    for client, expected in ((own, True), (foreign, False)):
+        now = client.http.get("/page/now?q=only").text
+        assert ("only its tenant" in now) is expected
+        assert (f'href="#/task/{task}"' in now) is expected
+        answer = client.http.get(f"/page/task/{task}")
+        assert answer.status_code == (200 if expected else 404)
+    assert (
+        foreign.http.post("/page/act/message", json={"task": task, "text": "x"}).status_code == 404
+    )
+
+
+def test_hostile_text_is_shown_as_text(server: Server) -> None:
+    own = server.tenant()
+    hostile = "<img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31m\u202e&amp;'\""
+    task = own.send(hostile)
+    for view in ("now", f"task/{task}", f"task/{task}/prompt", f"task/{task}/events"):
+        shown = own.http.get(f"/page/{view}").text
+        assert "<img" not in shown
+        assert "<script" not in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+    assert "&lt;img" in own.http.get("/page/now").text
+
+
+def test_weft_page_prints_a_link_that_works_once(server: Server) -> None:
+    store = {"WEFT_STORE": server.store_url, "XDG_STATE_HOME": str(server.root.parent / "state")}
+    done = weft(server.root, "page", "--read", "--json", **store)
+    assert done.returncode == 0, done.stderr
+    link = json.loads(done.stdout)
+    base, _, code = link["url"].partition("/#code=")
+    assert (base, link["seconds"]) == (server.url, 600)
+    token = exchange(server, code).json()["token"]
+    reader = server.client(token)
+    assert reader.refused(403, "POST", "/page/act/drain", {}) == "forbidden"
+    told = weft(server.root, "--server", server.url, "page", **store)
+    assert told.stdout.startswith(f"{server.url}/#code=")
+
+
+def test_weft_page_without_a_server_says_how_to_start_one(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    assert_one_sentence(weft(project, "page"), 2, "weft serve --open")
