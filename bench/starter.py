@@ -12,13 +12,13 @@ from weft.workspace import branch_ref
 
 
 def main(root: Path, process: str, starts: int) -> int:
-    """How many were ready, on their own branch and with every file."""
+    """Return the number of workspaces that were ready, at their base and with every file."""
     good = 0
     for number in range(starts):
         try:
             place = workspace.prepare(root, branch_ref("bench", process, number), "main")
-            on = (place.admin / "HEAD").read_text().strip() == f"ref: {place.branch}"
-            good += on and len(os.listdir(place.path / "d0")) == 100
+            at_base = (place.admin / "HEAD").read_text().strip() == place.base
+            good += at_base and len(os.listdir(place.path / "d0")) == 100
             # Some are left behind, so that new ones are made all the time.
             place.close() if number % 8 == 7 else workspace.release(place)
         except (WeftError, OSError) as error:
