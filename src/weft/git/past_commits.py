@@ -95,3 +95,24 @@ def find_definitions(
         name = text.split()[-1].lstrip("*") if text.split() else ""
         places.setdefault(name, {})[place.partition(":")[2]] = None
     return {name: tuple(places[name]) for name in names if name in places}
+
+
+def read_blobs(repository: Path, commit: str, paths: Sequence[str]) -> dict[str, str]:
+    """Return the texts of these files of a commit; bytes that are no text are replaced."""
+    usable = [path for path in paths if "\n" not in path]
+    asked = "".join(f"{commit}:{path}\n" for path in usable).encode(errors="surrogateescape")
+    answer = check_output(repository, "cat-file", "--batch", input=asked).encode(
+        errors="surrogateescape"
+    )
+    texts: dict[str, str] = {}
+    at = 0
+    for path in usable:
+        end = answer.index(b"\n", at)
+        header = answer[at:end].split(b" ")
+        at = end + 1
+        if header[-1] == b"missing":
+            continue
+        size = int(header[-1])
+        texts[path] = answer[at : at + size].decode(errors="replace")
+        at += size + 1
+    return texts

@@ -170,7 +170,7 @@ def _framed(payload: bytes) -> bytes:
 
 def _write(file: Path, index: IndexedHistory) -> None:
     payload = msgspec.msgpack.encode(_Whole(tip=index.tip, history=index.history))
-    _save(file, _MAGIC + _framed(payload))
+    save_file(file, _MAGIC + _framed(payload))
 
 
 def _append(file: Path, payload: bytes) -> None:
@@ -182,8 +182,8 @@ def _append(file: Path, payload: bytes) -> None:
         index.write(_framed(payload))
 
 
-def _save(file: Path, data: bytes) -> None:
-    """Replace a file as a whole; an index that cannot be saved is built again the next time."""
+def save_file(file: Path, data: bytes) -> None:
+    """Replace a file as a whole; a file that cannot be saved is made again the next time."""
     draft = file.with_name(f"{file.name}.{os.getpid()}")
     try:
         draft.write_bytes(data)
