@@ -136,6 +136,28 @@ class BranchMerge(Struct, frozen=True, kw_only=True):
     tip: str  # of the branch
 
 
+class PredictedFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that a task will probably change."""
+
+    path: str
+    probability: float
+    reason: str  # for people, without a full stop
+    clues: Mapping[str, float]  # the probability that each clue gives it (`predict.Clue`)
+    may_touch: bool = False  # a hub: never claimed, merged at the gate
+    claimed: bool = False  # by the task, since that costs less than a redo
+
+
+class AttemptFiles(Struct, frozen=True, kw_only=True):
+    """The files of an attempt; predictions learn from them."""
+
+    task: int
+    attempt: int
+    predicted: tuple[PredictedFile, ...]  # for a task that names no files
+    declared: tuple[str, ...]  # patterns that the task names
+    asked: tuple[str, ...]  # patterns that the attempt had to claim besides
+    changed: tuple[str, ...]
+
+
 class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The author's wishes for a task: text for the prompt, bounds, checks and stages.
 
@@ -159,6 +181,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     depth: int = 0  # tasks between it and a person, along the senders
     confined: bool = False  # a change outside its files is refused, not claimed
     held: str = ""  # why the plan holds it back; it is blocked until a person lets it go on
+    predicted: tuple[PredictedFile, ...] = ()  # its files, where it names none and claims some
     continues: int | None = None  # the task whose session its agent goes on with
 
 
@@ -685,3 +708,5 @@ class Outcome(Struct, frozen=True, kw_only=True):
     penalises: str | None = None  # the provider whose rate limit it ran into
     stops_agent: str | None = None  # an agent that waits for a person
     answers: tuple[CommentAnswer, ...] = ()  # to the comments of a review
+    asked: tuple[str, ...] = ()  # patterns that it had to claim besides its own
+    changed: tuple[str, ...] | None = None  # its files; None: not known

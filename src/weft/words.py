@@ -5,11 +5,11 @@ The database and JSON keep the states of `model.State` and the numbers of tasks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from weft.formats import clock
-from weft.model import HUMAN, State, Task
+from weft.formats import clock, listed
+from weft.model import HUMAN, PredictedFile, State, Task
 from weft.stages import looks
 
 STATE_WORDS: Final[Mapping[str, str]] = {
@@ -123,3 +123,11 @@ def task_label(number: int, run: str | None, name: str, *, within: str | None = 
 
 def full_label(task: Task) -> str:
     return task_label(task.id, task.run, task.name)
+
+
+def describe_prediction(files: Sequence[PredictedFile]) -> str:
+    """Return the claimed files with their probabilities, and the hubs; empty without a file."""
+    claimed = [f"{file.path} ({file.probability:.0%})" for file in files if file.claimed]
+    hubs = [file.path for file in files if file.may_touch]
+    may = f"; may touch {listed(hubs)}" if hubs else ""
+    return f"{listed(claimed)}{may}" if claimed else ""

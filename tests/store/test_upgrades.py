@@ -303,6 +303,10 @@ FROZEN = {
         "sqlite": "f335c00d14d6de3295dcdc7f2f56d54a6c96fb899c5b4bcda4a3ae7cc5c0564a",
         "postgres": "60d7e14995c6c579c6ea5080ad216b330914879cb9e2b390c0d0554306237888",
     },
+    6: {
+        "sqlite": "b3596ca2e47906321a44dff9ee618a698b04ab764eb26555a3214c9057bdb384",
+        "postgres": "fe6fea1d4ef00f9f6b3771cb2c2543afe1f0ccb2d5a8c249f6fc04c98cb654b0",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

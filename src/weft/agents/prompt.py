@@ -71,6 +71,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     stage: str = ""
     attempt: int = 1
     files: tuple[str, ...] = ()  # files it may change; empty: none
+    predicted: bool = False  # weft predicted these files, and it may change further files
     reads: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()  # test files it may not edit
     criteria: tuple[str, ...] = ()
@@ -165,7 +166,11 @@ def write_rules(briefing: Briefing) -> str:
                 "You get no answers while you work: decide, and write the decision down.",
             ]
         )
-    if briefing.files:
+    if briefing.files and briefing.predicted:
+        scope = (
+            "The files you own are a prediction. Change further files only if the task needs it."
+        )
+    elif briefing.files:
         scope = "Change only the files you own. If the task needs another file, say so and stop."
     else:
         scope = "Change no file. Your last message is the result."

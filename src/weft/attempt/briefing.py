@@ -54,6 +54,7 @@ def brief(
         stage=grant.stage or "",
         attempt=grant.attempt,
         files=() if subject else grant.files,
+        predicted=bool(asked.predicted),
         tests=tests,
         change=None if subject is None else LandedChange(base=subject[1], candidate=subject[0]),
         findings=findings(history) if subject else "",

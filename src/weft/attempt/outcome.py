@@ -105,7 +105,11 @@ def claim_of(path: str) -> str:
 
     A byte that is no text becomes `?`, because the store keeps text only.
     """
-    return "".join("?" if "\ud800" <= char <= "\udfff" else char for char in quote(path))
+    return storable_path(quote(path))
+
+
+def storable_path(path: str) -> str:
+    return "".join("?" if "\ud800" <= char <= "\udfff" else char for char in path)
 
 
 def listed(paths: Sequence[str]) -> str:

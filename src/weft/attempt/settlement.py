@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
@@ -72,6 +72,13 @@ class Ended(Struct, frozen=True, kw_only=True):
     fault: str  # weft's own reason to break it off
     adopted: bool  # the weft that started it is gone
     after: Future[Fingerprint]  # the user's checkout, looked at since
+
+
+class TouchedFiles(Struct, frozen=True, kw_only=True):
+    """The files of an attempt, as its outcome records them."""
+
+    changed: tuple[str, ...]
+    asked: tuple[str, ...] = ()  # claims for files outside those that it had
 
 
 def settle(ended: Ended) -> State | None:
@@ -177,13 +184,16 @@ def _take_work(ended: Ended) -> State:
     edited = _edited_tests(ended, changes.tree)
     if edited:
         return _refuse_edited_tests(ended, edited)
-    if outside and _request(ended).confined:
+    request = _request(ended)
+    if outside and request.confined:
         return _fail(ended, outcome.refuse_outside(outside, claims))
+    touched = TouchedFiles(
+        changed=changes.paths, asked=tuple(dict.fromkeys(map(outcome.claim_of, outside)))
+    )
     if outside:
-        wanted = tuple(dict.fromkeys(map(outcome.claim_of, outside)))
-        held = extend(ended.site.store, ended.fence, wanted, now=time.time())
+        held = _claim_more(ended, request, touched.asked)
         if held:
-            return _ask_for_more(ended, outside, wanted, held)
+            return _ask_for_more(ended, outside, touched, held)
     try:
         commit = _commit(ended, changes)
     except SecretFound as secret:
@@ -194,11 +204,23 @@ def _take_work(ended: Ended) -> State:
     if commit is None:
         return _fail(ended, _other("What the agent left went away while it was taken up."))
     if ended.order.run is None:
-        return _finish(ended, NextState(state=State.DONE), commit)
-    following = stages.after(_request(ended).stages, ended.order.stage)
+        return _finish(ended, NextState(state=State.DONE), commit, touched=touched)
+    following = stages.after(request.stages, ended.order.stage)
     if following is None or stages.looks(following.name):
-        return _finish(ended, NextState(state=State.GATING), commit)
-    return _finish(ended, NextState(state=State.READY), commit, then=following)
+        return _finish(ended, NextState(state=State.GATING), commit, touched=touched)
+    return _finish(ended, NextState(state=State.READY), commit, then=following, touched=touched)
+
+
+def _claim_more(ended: Ended, request: TaskRequest, asked: Sequence[str]) -> Mapping[str, int]:
+    """Claim files that an attempt changed outside its claims; return the holders if it may not.
+
+    Files that its task may touch are merged at the gate: they only must not be claimed by another
+    task.
+    """
+    hubs = {outcome.claim_of(file.path) for file in request.predicted if file.may_touch}
+    wanted = [claim for claim in asked if claim not in hubs]
+    free = [claim for claim in asked if claim in hubs]
+    return extend(ended.site.store, ended.fence, wanted, free=free, now=time.time())
 
 
 def _take_plan(ended: Ended, changes: Changes) -> State:
@@ -274,7 +296,7 @@ def _answer(ended: Ended) -> str:
 
 
 def _ask_for_more(
-    ended: Ended, outside: tuple[str, ...], wanted: tuple[str, ...], held: Mapping[str, int]
+    ended: Ended, outside: tuple[str, ...], touched: TouchedFiles, held: Mapping[str, int]
 ) -> State:
     """Send the task back with larger claims: other tasks hold files that it changed."""
     tasks = [get_task(ended.site.store, number) for number in sorted(set(held.values()))]
@@ -285,8 +307,8 @@ def _ask_for_more(
         "had not claimed; the next attempt claims it from the start."
     )
     next_ = NextState(state=State.READY, kind=ErrorClass.SCOPE, reason=reason)
-    files = (*ended.order.files, *wanted)
-    return _finish(ended, next_, _keep(ended), files=files)
+    files = (*ended.order.files, *touched.asked)
+    return _finish(ended, next_, _keep(ended), files=files, touched=touched)
 
 
 def _fail(ended: Ended, failure: Failure) -> State:
@@ -314,7 +336,9 @@ def _finish(
     subject: tuple[str, str] | None = None,
     then: Stage | None = None,
     result: str | None = None,
+    touched: TouchedFiles | None = None,
 ) -> State:
+    touched = touched or TouchedFiles(changed=_list_changed(ended, None if subject else commit))
     follower = ended.follower
     spent = follower.spent
     _tell_surroundings(ended)
@@ -343,9 +367,20 @@ def _finish(
             penalises=penalises,
             stops_agent=ended.order.agent if next_.stops_agent else None,
             answers=() if subject else read_answers(follower.answer),
+            asked=touched.asked,
+            changed=None if subject else tuple(map(outcome.storable_path, touched.changed)),
         ),
         now=time.time(),
     )
+
+
+def _list_changed(ended: Ended, commit: str | None) -> tuple[str, ...]:
+    """List the files in which a commit differs from the base of its workspace."""
+    if commit is None:
+        return ()
+    place = ended.workspace
+    changes = git.compare_trees(place.common, place.base_tree, commit)
+    return tuple(dict.fromkeys(path for change in changes for path in change.paths))
 
 
 def _summary(ended: Ended, subject: tuple[str, str] | None) -> str:

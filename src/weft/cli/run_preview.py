@@ -149,6 +149,8 @@ def _check(preview: Preview) -> str:
 def _warnings(checked: CheckedPlan, preview: Preview) -> Iterator[str]:
     for warning in preview.warnings:
         yield f"! {warning}"
+    if checked.prediction is not None and checked.prediction.note:
+        yield checked.prediction.note
     problems = [problem for problem in checked.problems if problem.severity is Severity.WARNING]
     for problem in problems[:_MOST]:
         yield plain(f"! {_place(problem)}: {problem.message}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
+from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from weft.cli.output import json_option, print_json, say
@@ -26,7 +27,7 @@ from weft.runs.attention import explain_silence
 from weft.runs.event_text import line
 from weft.runs.explanation import AtGate, Explanation, explain_task
 from weft.store import Store
-from weft.words import entry_word, full_label, task_state
+from weft.words import describe_prediction, entry_word, full_label, task_state
 
 _CURES: Final = {
     "blocked": ("weft retry", "weft skip"),
@@ -82,6 +83,8 @@ def lines(why: Explanation, now: float) -> Iterator[str]:
     yield from (f"  {obstacle}" for obstacle in why.obstacles)
     if task.state == "ready" and not why.waits:
         yield "  starts next: the next free worker takes it"
+    if task.request.predicted:
+        yield f"files are predicted: {describe_prediction(task.request.predicted)}"
     if why.place is not None:
         behind = f", right behind {', '.join(why.place.ahead_names)}" if why.place.ahead else ""
         yield f"place {why.place.number} of {why.place.of} ready{behind}"
@@ -167,6 +170,7 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         "since": task.since,
         "reason": task.reason,
         "until": task.until,
+        "predicted": [to_builtins(file) for file in task.request.predicted],
         "waits": [asdict(wait) for wait in why.waits],
         "obstacles": list(why.obstacles),
         "place": None if why.place is None else asdict(why.place),

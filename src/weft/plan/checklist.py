@@ -23,6 +23,7 @@ from weft.formats import count
 from weft.model import HUMAN, State
 from weft.plan import mentions, source, task_line
 from weft.plan.plan_records import (
+    NO_FILES,
     ParsedPlan,
     Phase,
     Plan,
@@ -323,7 +324,7 @@ def _report_no_files(tasks: Sequence[PlanTask], problems: Problems) -> None:
     if unknown:
         problems.warn(
             (unknown[0].line, 1),
-            "no-files",
+            NO_FILES,
             f"{count(len(unknown), 'task')} do not say which files they change; each runs alone.",
             "The tasks run one after the other in any case, except those marked [P].",
         )

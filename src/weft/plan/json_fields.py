@@ -9,7 +9,7 @@ from weft.model import Priority
 from weft.plan.annotation_values import normalise_paths
 from weft.plan.attributes import ATTRIBUTES, JSON_KEYS, parse_phrase, parse_priority
 from weft.plan.json_document import JsonDocument, Node
-from weft.plan.plan_records import PlanTask
+from weft.plan.plan_records import NO_FILES, PlanTask
 from weft.plan.problems import Problems, shorten
 
 _T = TypeVar("_T")
@@ -137,7 +137,7 @@ class Fields:
         if task.files is None and not task.settled:
             self.warn(
                 node,
-                "no-files",
+                NO_FILES,
                 f"{shorten(task.id)} does not say which files it changes, so it runs alone.",
                 cure,
             )

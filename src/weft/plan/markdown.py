@@ -21,6 +21,7 @@ from weft.plan.markdown_blocks import MOST_BLOCKS, TooManyBlocks
 from weft.plan.markdown_sections import FoundTask, Section
 from weft.plan.plan_prose import clean_prose
 from weft.plan.plan_records import (
+    NO_FILES,
     ParsedPlan,
     Phase,
     Plan,
@@ -325,7 +326,7 @@ def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
         what = "names no file that can be used" if note else "does not say which files it changes"
         problems.warn(
             note.place if note else (task.line, task.column),
-            "no-files",
+            NO_FILES,
             f"{task.id} {what}, so it runs alone.",
             "Add `<!-- files: … -->` under it, or `files: none` if it changes nothing.",
         )

@@ -15,6 +15,7 @@ DEFAULT_SECONDS: Final = 300.0
 """The assumed duration of a task without any estimate."""
 
 _HIDDEN: Final = frozenset({"column", "last_line", "details", "criteria", "named", "klass"})
+_WHERE_ANY: Final = ("new", "predicted")  # fields that most tasks do not have
 _MOST_WRITTEN_OUT: Final = 200_000
 
 
@@ -99,8 +100,9 @@ def _task(task: PlanTask) -> dict[str, Any]:
     """Render the fields of a task, with claims for files, names for numbers and ids for needs."""
     fields = {name: getattr(task, name) for name in task.__struct_fields__ if name not in _HIDDEN}
     rendered = {name: to_builtins(value, enc_hook=dict) for name, value in fields.items()}
-    if not task.new:
-        del rendered["new"]
+    for name in _WHERE_ANY:
+        if not fields[name]:
+            del rendered[name]
     return {
         **{name: list(v) if isinstance(v, tuple) else v for name, v in rendered.items()},
         "files": list(task.claims),

@@ -14,10 +14,15 @@ from typing import Final
 from msgspec import Struct, field
 
 from weft.formats import first_sentence
-from weft.model import HUMAN, Class, Priority, State
+from weft.model import HUMAN, Class, PredictedFile, Priority, State
+from weft.paths import quote
 
 WHOLE_REPOSITORY: Final = "**"
 """The claim of a task that does not name its files."""
+
+
+NO_FILES: Final = "no-files"
+"""The code of the warning that a task does not name its files."""
 
 
 class Severity(StrEnum):
@@ -113,6 +118,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     files: tuple[str, ...] | None = ()  # normalised patterns; None: not said
     new: tuple[str, ...] = ()  # those of `files` that it creates
+    predicted: tuple[PredictedFile, ...] = ()  # where it names no files and predictions are used
     reads: tuple[str, ...] = ()
     depends: tuple[Reference, ...] = ()  # tasks
     depends_phases: tuple[Reference, ...] = ()  # whole phases
@@ -148,7 +154,10 @@ class PlanTask(Struct, frozen=True, kw_only=True):
         """The patterns it holds while it runs."""
         if self.manual:
             return ()
-        return (WHOLE_REPOSITORY,) if self.files is None else self.files
+        if self.files is not None:
+            return self.files
+        predicted = tuple(quote(file.path) for file in self.predicted if file.claimed)
+        return predicted or (WHOLE_REPOSITORY,)
 
 
 class Phase(Struct, frozen=True, kw_only=True):

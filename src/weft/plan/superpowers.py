@@ -12,7 +12,15 @@ from typing import NamedTuple
 from weft.model import State
 from weft.plan import source
 from weft.plan.annotation_values import normalise_paths
-from weft.plan.plan_records import ParsedPlan, Phase, Plan, PlanTask, ReaderOptions, Source
+from weft.plan.plan_records import (
+    NO_FILES,
+    ParsedPlan,
+    Phase,
+    Plan,
+    PlanTask,
+    ReaderOptions,
+    Source,
+)
 from weft.plan.problems import TOP, Problems
 
 _TASK = re.compile(r"#{2,4}[ \t]+Task[ \t]+([0-9]{1,6})[ \t]*[:.–—-]?[ \t]*(.*?)[ \t#]*$", re.I)
@@ -98,7 +106,7 @@ def _task(section: TaskSection, lines: Sequence[str], problems: Problems) -> Pla
     if not files and status is not State.DONE:
         problems.warn(
             (section.first + 1, 1),
-            "no-files",
+            NO_FILES,
             f"{section.number} has no `**Files:**` list, so it runs alone.",
             "Add the list, with a path in backticks per line.",
         )

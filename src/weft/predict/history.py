@@ -25,13 +25,14 @@ LEAST_TOGETHER: Final = 3
 """Files that changed together less often are not known to belong together."""
 
 HUB_SHARE: Final = 0.1
-"""A file in a larger share of all commits is a hub: a task may touch it and never claims it."""
+"""A file in a larger share of commits is a hub: a task may touch it and never claims it."""
 
 LEAST_COMMITS: Final = 20
 """Below so many commits no file is called a hub."""
 
 _HALF_LIFE: Final = 400.0  # commits after which a commit counts half
 _LONGEST_PATH: Final = 1_000
+_RECENT: Final = 200  # commits in which a new hub shows
 _MOST_READ: Final = 2_000  # commits of a single file that are looked at
 _NUMBER: Final = struct.Struct("=I")
 
@@ -96,20 +97,23 @@ class History(Struct, kw_only=True):
         """Return the number of a file by its newest name or an earlier name."""
         return self.numbers.get(path)
 
-    def share(self, path: str, *, before: int | None = None) -> float:
+    def share(self, path: str) -> float:
         """Return the share of all commits that changed a file."""
-        number, size = self.numbers.get(path), self.size if before is None else before
-        return (
-            len(self.changing(number, before=before)) / size if number is not None and size else 0
-        )
+        file = self.numbers.get(path)
+        return len(self.touched[file]) / _NUMBER.size / self.size if file is not None else 0.0
 
     def is_hub(self, path: str, *, before: int | None = None) -> bool:
-        """Tell whether more than a tenth of all commits change a file."""
-        size = self.size if before is None else before
-        return size >= LEAST_COMMITS and self.share(path, before=before) > HUB_SHARE
+        """Tell whether more than a tenth of all commits, or of the last 200, change a file."""
+        file, size = self.numbers.get(path), self.size if before is None else before
+        if file is None or size < LEAST_COMMITS:
+            return False
+        commits = self.changing(file, before=before)
+        first = max(0, size - _RECENT)
+        recent = len(commits) - bisect_left(commits, first)
+        return len(commits) > HUB_SHARE * size or recent > HUB_SHARE * (size - first)
 
     def list_hubs(self) -> tuple[str, ...]:
-        """List the files that more than a tenth of all commits change, busiest first."""
+        """List the files that many commits change (see `is_hub`), busiest first."""
         busiest = sorted(range(len(self.paths)), key=lambda file: -len(self.touched[file]))
         return tuple(self.paths[file] for file in busiest if self.is_hub(self.paths[file]))
 

@@ -7,8 +7,6 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
-
 from weft.plan.mentions import Repository
 from weft.predict.mirrors import Mirrors
 
@@ -23,14 +21,6 @@ class Clue(StrEnum):
     TOGETHER = "together"  # it changes together with a predicted file
     TEST = "test"  # it mirrors a predicted file
     IMPORT = "import"  # a predicted file imports it
-
-
-class PredictedFile(Struct, frozen=True, kw_only=True):
-    path: str
-    probability: float  # that the task changes it
-    reason: str  # for people, without a full stop
-    clues: Mapping[Clue, float]  # the probability that each source gives it
-    may_touch: bool = False  # a hub: never claimed, merged at the gate
 
 
 class FileTree:

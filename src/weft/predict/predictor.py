@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from weft.model import PredictedFile
 from weft.predict.clues import Hint, list_companions, read_text
 from weft.predict.history import History
-from weft.predict.prediction_records import Clue, FileTree, PredictedFile
+from weft.predict.prediction_records import Clue, FileTree
 
 MOST_PREDICTED: Final = 20
 LEAST_PROBABILITY: Final = 0.02

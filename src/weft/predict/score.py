@@ -12,9 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from weft.model import PredictedFile
 from weft.predict.clues import find_named
 from weft.predict.history import History
-from weft.predict.prediction_records import Clue, FileTree, PredictedFile
+from weft.predict.prediction_records import Clue, FileTree
 from weft.predict.predictor import USUAL_WEIGHTS, predict
 
 AT: Final = 5
@@ -122,7 +123,9 @@ def add_records(records: Mapping[Clue, ClueRecord], case: PredictionCase) -> dic
     for file in case.predicted:
         for clue, share in file.clues.items():
             hit = int(file.path in case.changed)
-            added[clue] = added[clue].plus(ClueRecord(expected=share, hits=hit))
+            if clue in added:  # a store may know clues of another version
+                kind = Clue(clue)
+                added[kind] = added[kind].plus(ClueRecord(expected=share, hits=hit))
     return added
 
 

@@ -5,6 +5,7 @@ Estimates come from the store, if there is one; a check makes none.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from weft import config, forecast, git, plan
 from weft.config import Config
@@ -21,6 +24,7 @@ from weft.formats import count, duration
 from weft.git import NotARepository
 from weft.plan import plan_json
 from weft.plan.plan_records import (
+    NO_FILES,
     Compiled,
     ItemKind,
     ParsedPlan,
@@ -39,8 +43,16 @@ from weft.runs.duration_estimates import (
     expect_check,
     read_estimates,
 )
+from weft.runs.file_prediction import (
+    PlanPrediction,
+    is_predictable,
+    open_predictor,
+    predict_plan,
+)
 from weft.store import Store
 from weft.store.gate import list_check_seconds
+
+log = logging.getLogger(__name__)
 
 USUAL_STAGE: Final = "implement"
 """The stage of a task without stages."""
@@ -65,6 +77,7 @@ class Setting:
     config: Config
     store: Store | None
     repo: str = ""  # name of the repository in the store; empty without one
+    root: Path | None = None  # of the repository, if there is one here
     warning: str = ""  # reason for which there is no store, if that is unusual
 
 
@@ -87,6 +100,7 @@ class CheckedPlan:
     forecast: Forecast
     guesses: tuple[str, ...]  # the values that are guesses, for people
     warning: str  # reason for which estimates are defaults
+    prediction: PlanPrediction | None = None  # None: no task needs any
 
     @property
     def name(self) -> str:
@@ -145,6 +159,7 @@ def setting(directory: Path, environment: Mapping[str, str]) -> Iterator[Setting
             config=project.config,
             store=store,
             repo=_repository(project),
+            root=_local_root(project),
             warning=warning,
         )
     finally:
@@ -158,7 +173,12 @@ def setting_of(project: Project, store: Store) -> Setting:
         config=project.config,
         store=store,
         repo=_repository(project),
+        root=_local_root(project),
     )
+
+
+def _local_root(project: Project) -> Path | None:
+    return project.root if project.server is None and _repository(project) else None
 
 
 def _repository(project: Project) -> str:
@@ -209,7 +229,7 @@ def check(
     `agent` and `stages` are those of tasks that name none.
     """
     slots = slots or around.slots
-    reading = read_source(source)
+    reading, prediction = _predict(read_source(source), around, slots)
     compiled = plan.compile(reading.plan, capacity=slots)
     estimates = _estimate(compiled.plan.tasks, around, agent, stages)
     work = forecast.work_of(
@@ -223,7 +243,34 @@ def check(
         forecast=forecast.forecast(work, slots, tuning=around.config.tuning),
         guesses=estimates.guesses,
         warning=estimates.warning,
+        prediction=prediction,
     )
+
+
+def _predict(
+    reading: ParsedPlan, around: Setting, slots: int
+) -> tuple[ParsedPlan, PlanPrediction | None]:
+    """Give predicted files to the tasks that name none; without a history all stays as it is."""
+    if around.root is None or not around.config.plan.predict:
+        return reading, None
+    if not any(map(is_predictable, reading.plan.tasks)):
+        return reading, None
+    try:
+        predictor = open_predictor(around.root, around.store, around.repo)
+    except (WeftError, OSError) as error:
+        log.warning("could not predict the files of %s: %s", reading.plan.name, error)
+        return reading, None
+    if predictor is None:
+        return reading, None
+    predicted, prediction = predict_plan(predictor, reading.plan, slots)
+    lines = {task.line for task in predicted.tasks if task.predicted}
+    rest = any(is_predictable(task) and not task.predicted for task in predicted.tasks)
+    problems = tuple(
+        problem
+        for problem in reading.problems
+        if problem.code != NO_FILES or (rest and problem.line not in lines)
+    )
+    return replace(reading, plan=predicted, problems=problems), prediction
 
 
 def list_stages(task: PlanTask, agent: str, stages: Sequence[str]) -> list[tuple[str, str]]:
@@ -296,6 +343,9 @@ def as_json(checked: CheckedPlan) -> dict[str, Any]:
         },
         "predicted_seconds": round(checked.forecast.seconds, 3),
         "guesses": list(checked.guesses),
+        "prediction": None
+        if checked.prediction is None
+        else {"used": checked.prediction.used, "note": checked.prediction.note},
         "width": checked.width,
         "slots": checked.forecast.slots,
     }

@@ -312,6 +312,7 @@ class _TaskBuilder:
             timeout=None if budget.seconds is None else float(budget.seconds),
             stages=tuple(stages),
             review=self._is_reviewed(task) and not self._is_part(task),
+            predicted=task.predicted,
         )
 
     def _is_part(self, task: PlanTask) -> bool:

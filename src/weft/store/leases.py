@@ -23,6 +23,7 @@ from weft.store.admission_rows import AdmissionRows
 from weft.store.claims import STALLED, bring_all_back, family, give_up, pass_to_story
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_judged, set_stage
+from weft.store.file_records import keep_files
 from weft.store.gate import send_back
 from weft.store.ledger import Ledger
 from weft.store.limit_table import penalise, stop_agent
@@ -221,6 +222,7 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         answer=tx.redact(outcome.result or outcome.reason),
     )
     record_answers(tx, task["id"], outcome.answers)
+    keep_files(tx, task, lease["attempt"], outcome, now=now)
     if outcome.penalises is not None:
         penalise(tx, outcome.penalises, now=now)
     if outcome.stops_agent is not None:
@@ -415,17 +417,21 @@ def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
 
 
 @writes
-def extend(tx: Transaction, fence: int, files: Sequence[str], *, now: float) -> dict[str, int]:
+def extend(
+    tx: Transaction, fence: int, files: Sequence[str], *, now: float, free: Sequence[str] = ()
+) -> dict[str, int]:
     """Claim more files for a running task, at once or not at all.
 
     Empty means granted. Otherwise return the held patterns with their holders: no task waits for
     claims while holding claims, so the caller ends the attempt and asks for all files next time.
+    Files in `free` are not claimed; they only must not be held.
     """
     _, task = _current(tx, fence)
     own = {number for number in (task["id"], task["story"]) if number is not None}
     scene = AdmissionRows(tx, now)
-    held = scene.kept_files(task["repo"], files) | scene.claims.held(task["repo"], files, own=own)
-    if held:
+    needed = [*files, *free]
+    held = scene.kept_files(task["repo"], needed) | scene.claims.held(task["repo"], needed, own=own)
+    if held or not files:
         return held
     wanted = [*row_records.files(task["files"]), *files]
     tx.run("add_claims", task=task["id"], repo=task["repo"], patterns=encode_keys(files))

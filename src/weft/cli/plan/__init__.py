@@ -13,6 +13,7 @@ COMMANDS: Final[CommandTable] = {
     "check": ("weft.cli.plan.check", "Report every problem of a plan, like a compiler."),
     "from-issues": ("weft.cli.plan.from_issues", "Write a plan.md from open issues of the forge."),
     "new": ("weft.cli.plan.new", "Write a plan.md for a goal, or one to start from."),
+    "predict": ("weft.cli.plan.predict", "Predict the files that tasks will change."),
     "show": ("weft.cli.plan.show", "Draw a plan: its dependencies and its predicted schedule."),
     "state": ("weft.cli.plan.state", "Write a phase of a plan.md as parallel_state.json."),
 }

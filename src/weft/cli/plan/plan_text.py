@@ -80,7 +80,14 @@ def print_problems(checked: CheckedPlan) -> None:
     for problem in checked.problems:
         for line in problem_lines(problem):
             click.echo(line)
+    if note := prediction_note(checked):
+        click.echo(note)
     click.echo(summary(checked))
+
+
+def prediction_note(checked: CheckedPlan) -> str:
+    """Return a sentence about predicted files; empty if there is nothing to say."""
+    return checked.prediction.note if checked.prediction is not None else ""
 
 
 def print_errors(reading: ParsedPlan) -> bool:

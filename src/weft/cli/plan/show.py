@@ -97,6 +97,8 @@ def _lines(checked: CheckedPlan, width: int) -> Iterator[str]:
     yield from schedule_lines(checked, width)
     yield ""
     yield from _words(checked)
+    if note := plan_text.prediction_note(checked):
+        yield note
     if checked.problems:
         yield f"`weft plan check` lists {count(len(checked.problems), 'warning')}."
 

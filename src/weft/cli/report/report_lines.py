@@ -23,6 +23,9 @@ def lines(report: RunReport) -> Iterator[str]:
         f"{count(figures.checks, 'check')}{flaky}, "
         f"{figures.sent_back} sent back, {figures.tokens:,} tokens, {dollars(figures.micro_usd)}"
     )
+    for task in report.tasks:
+        if task.predicted:
+            yield f"{task.name}: files predicted, {task.predicted}"
     for rejection in report.rejections:
         reason = whole_line(rejection.reason)
         yield f"↩ {', '.join(rejection.tasks)} at {duration(rejection.at)}: {reason}"

@@ -51,6 +51,8 @@ def _head(report: RunReport) -> Iterator[str]:
     if report.blocked:
         yield f'<p><span class="tag blocked">gate</span> {escaped(report.blocked)}</p>'
     for task in report.tasks:
+        if task.predicted:
+            yield f"<p>{escaped(task.name)}: files predicted, {escaped(task.predicted)}</p>"
         if task.state in ("blocked", "failed", "paused"):
             word = state_word(task.state)
             tag = f'<span class="tag {task.state}">{escaped(task.name)} {word}</span>'

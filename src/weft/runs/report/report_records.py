@@ -22,6 +22,7 @@ class TaskReport(Struct, frozen=True, kw_only=True):
     micro_usd: int
     commit: str | None  # commit on trunk
     critical: bool  # on the chain that decided when the run ended
+    predicted: str = ""  # its files, if weft predicted them
 
 
 class AttemptReport(Struct, frozen=True, kw_only=True):

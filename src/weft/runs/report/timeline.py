@@ -18,6 +18,7 @@ from weft.runs.report.report_records import (
 )
 from weft.runs.run_figures import measure_run
 from weft.runs.run_waits import find_waits
+from weft.words import describe_prediction
 
 _AT_THE_GATE: Final = {"rejected": "sent back", "landed": "landed", "withdrawn": "withdrawn"}
 
@@ -195,6 +196,7 @@ class _Past:
                 micro_usd=sum(attempt.micro_usd for attempt in own[task.name]),
                 commit=landed.get(task.id),
                 critical=task.id in critical,
+                predicted=describe_prediction(task.request.predicted),
             )
             for task in self._past.tasks
         )

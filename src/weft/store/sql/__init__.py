@@ -20,6 +20,7 @@ Steps = tuple[tuple[int, tuple[str, ...]], ...]
 _HERE: Final = Path(__file__).parent
 _FILES: Final = (
     "admission.sql",
+    "attempt_files.sql",
     "branch_landings.sql",
     "events.sql",
     "gate.sql",

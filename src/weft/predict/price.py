@@ -1,0 +1,101 @@
+"""The price of a claim: which of the predicted files a task claims.
+
+A claim on a file that the task changes saves a redo, if another task at work changes the file too.
+A claim on a file that the task leaves alone makes those tasks wait for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft.model import PredictedFile
+from weft.paths import Index, quote
+from weft.plan.plan_json import DEFAULT_SECONDS
+
+USUAL_REDO: Final = DEFAULT_SECONDS
+"""Seconds of a redo in a repository without records."""
+
+USUAL_HOLD: Final = DEFAULT_SECONDS + 60.0
+"""Seconds for which a claim is held in a repository without records: an attempt and its check."""
+
+_REMAINDER: Final = 0.5  # part of a claim's time that a task waits on average
+
+
+class ClaimPrices(Struct, frozen=True, kw_only=True):
+    redo: float = USUAL_REDO  # mean seconds of an attempt that is done again
+    hold: float = USUAL_HOLD  # mean seconds for which a task holds its claims
+
+
+class TaskFiles(Struct, frozen=True, kw_only=True):
+    """The files of a task that may be at work at the same time as others."""
+
+    declared: tuple[str, ...] = ()  # patterns
+    predicted: tuple[PredictedFile, ...] = ()
+
+
+def is_worth_claiming(probability: float, rivals: Sequence[float], prices: ClaimPrices) -> bool:
+    """Compare the redo that a claim saves with the waiting that it causes.
+
+    `rivals` are the probabilities with which each task at work touches the file.
+    """
+    touched = 1.0 - prod(1.0 - rival for rival in rivals)
+    waiting = sum(rivals) * prices.hold * _REMAINDER
+    return probability * touched * prices.redo > (1.0 - probability) * waiting
+
+
+def choose_claims(
+    tasks: Mapping[str, TaskFiles], slots: int, prices: ClaimPrices
+) -> dict[str, tuple[PredictedFile, ...]]:
+    """Mark the predicted files that each task claims.
+
+    A hub is never claimed. The most probable file of a task is claimed at any price, because a task
+    without a claim may change nothing; a task of which only hubs are predicted has no prediction.
+    """
+    rivals = _Rivals(tasks, slots)
+    return {
+        name: _choose(name, files.predicted, rivals, prices)
+        for name, files in tasks.items()
+        if not files.declared and any(not file.may_touch for file in files.predicted)
+    }
+
+
+def _choose(
+    name: str, files: Sequence[PredictedFile], rivals: _Rivals, prices: ClaimPrices
+) -> tuple[PredictedFile, ...]:
+    first = next(file for file in files if not file.may_touch)
+    return tuple(
+        replace(
+            file,
+            claimed=file is first
+            or (
+                not file.may_touch
+                and is_worth_claiming(file.probability, rivals.of(name, file.path), prices)
+            ),
+        )
+        for file in files
+    )
+
+
+class _Rivals:
+    """The probabilities with which other tasks touch a file."""
+
+    def __init__(self, tasks: Mapping[str, TaskFiles], slots: int) -> None:
+        # The chance that a given task is at work while this task is.
+        self._at_work = min(1.0, (slots - 1) / max(1, len(tasks) - 1))
+        self._declared: Index[str] = Index()
+        self._predicted: dict[str, list[tuple[str, float]]] = {}
+        for name, files in tasks.items():
+            for pattern in files.declared:
+                self._declared.add(pattern, name)
+            for file in files.predicted if not files.declared else ():
+                self._predicted.setdefault(file.path, []).append((name, file.probability))
+
+    def of(self, name: str, path: str) -> list[float]:
+        declared = {task for _, task in self._declared.find(quote(path))} - {name}
+        predicted = [share for task, share in self._predicted.get(path, ()) if task != name]
+        return [self._at_work * share for share in (*[1.0] * len(declared), *predicted)]

@@ -1,0 +1,232 @@
+"""Predicted files for the tasks of a plan that name none, and the claims that follow from them.
+
+Predictions are used where the repository's own past shows that they are good enough; elsewhere they
+are shown, and a task without files claims the whole repository.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from weft.formats import count
+from weft.model import AttemptFiles, PredictedFile
+from weft.paths import BadPath, conflicts, normalise, quote
+from weft.plan.plan_records import ItemKind, Plan, PlanTask
+from weft.predict.history import History
+from weft.predict.prediction_records import Clue
+from weft.predict.predictor import USUAL_WEIGHTS, predict
+from weft.predict.price import USUAL_HOLD, USUAL_REDO, ClaimPrices, TaskFiles, choose_claims
+from weft.predict.score import (
+    ENOUGH,
+    ClueRecord,
+    PredictionCase,
+    Score,
+    add_records,
+    score,
+    weigh_clues,
+)
+from weft.project.file_knowledge import (
+    LEAST_HISTORY,
+    FileKnowledge,
+    add_imports,
+    read_knowledge,
+    read_tree,
+)
+from weft.runs.duration_estimates import CHECK_SECONDS
+from weft.store import Store
+from weft.store.file_records import AttemptSeconds, list_attempt_files, measure_attempts
+
+MOST_TASKS: Final = 300
+"""Tasks of a plan whose files are predicted; a prediction takes some hundredths of a second."""
+
+_FEW_TASKS: Final = 20  # so many tasks are predicted a second time, with the imports of their files
+_MOST_HUBS: Final = 20
+_SEEDS: Final = 3  # predicted files of a task whose imports are read
+
+
+class PlanPrediction(Struct, frozen=True, kw_only=True):
+    """The predicted files of the tasks that name none."""
+
+    tasks: Mapping[str, tuple[PredictedFile, ...]]
+    used: bool  # as claims
+    note: str  # a sentence for the author of the plan
+
+
+class Predictor(Struct, frozen=True, kw_only=True):
+    """The knowledge about a repository, with the weights that its records give to the clues."""
+
+    knowledge: FileKnowledge
+    weights: Mapping[Clue, float]
+    attempts: Sequence[AttemptFiles]
+    prices: ClaimPrices
+
+    def predict(self, texts: Mapping[str, str]) -> dict[str, tuple[PredictedFile, ...]]:
+        """Predict the files of texts by name; few texts get an import hop too."""
+        known = self.knowledge
+        tree = read_tree(known.root, known.tip, texts.values())
+        for pass_ in range(2 if len(texts) <= _FEW_TASKS else 1):
+            files = {
+                name: predict(text, known.history, tree, weights=self.weights)
+                for name, text in texts.items()
+            }
+            if pass_ == 0 and len(texts) <= _FEW_TASKS:
+                seeds = {file.path for each in files.values() for file in each[:_SEEDS]}
+                tree = add_imports(known.root, known.tip, tree, sorted(seeds))
+        hubs = [_as_hub(path, known.history) for path in known.history.list_hubs()]
+        return {
+            name: tuple(filter(_can_be_claimed, _with_hubs(each, hubs)))
+            for name, each in files.items()
+        }
+
+    def explain_disuse(self) -> str:
+        """Return why predictions are shown and not used; empty if they are used."""
+        result = self.knowledge.score
+        if result is None:
+            size = count(self.knowledge.history.size, "commit")
+            return f"the history has {size} to learn from, and {LEAST_HISTORY} are needed"
+        if not result.is_enough:
+            return (
+                f"on the last {count(result.cases, 'commit')} their recall at 5 files is "
+                f"{result.recall:.2f}, and {ENOUGH} is needed"
+            )
+        return ""
+
+
+def open_predictor(root: Path, store: Store | None, repo: str) -> Predictor | None:
+    """Return the predictor of a repository; None if it has no commit."""
+    known = read_knowledge(root)
+    if known is None:
+        return None
+    attempts = list_attempt_files(store, repo) if store is not None else []
+    seconds = AttemptSeconds()
+    if store is not None:
+        seconds = measure_attempts(store, repo, now=time.time())
+    records = known.score.clues if known.score is not None else dict.fromkeys(Clue, ClueRecord())
+    for case in list_cases(attempts):
+        records = add_records(records, case)
+    return Predictor(
+        knowledge=known,
+        weights=weigh_clues(records) if records else USUAL_WEIGHTS,
+        attempts=attempts,
+        prices=_prices(seconds),
+    )
+
+
+def _prices(seconds: AttemptSeconds) -> ClaimPrices:
+    usual = seconds.usual
+    return ClaimPrices(
+        redo=seconds.redone or usual or USUAL_REDO,
+        hold=USUAL_HOLD if usual is None else usual + CHECK_SECONDS,
+    )
+
+
+def list_cases(attempts: Sequence[AttemptFiles]) -> list[PredictionCase]:
+    """List the attempts that had a prediction and changed files, latest first."""
+    cases = []
+    for attempt in attempts:
+        hubs = {file.path for file in attempt.predicted if file.may_touch}
+        changed = frozenset(attempt.changed) - hubs
+        if attempt.predicted and changed:
+            files = tuple(file for file in attempt.predicted if not file.may_touch)
+            cases.append(PredictionCase(predicted=files, changed=changed))
+    return cases
+
+
+def score_attempts(attempts: Sequence[AttemptFiles]) -> Score:
+    """Score the predictions for weft's own attempts."""
+    return score(list_cases(attempts))
+
+
+def count_declared(attempts: Sequence[AttemptFiles]) -> tuple[int, float]:
+    """Return the attempts with declared files, and the share of changed files that they named."""
+    declared = [attempt for attempt in attempts if attempt.declared and attempt.changed]
+    shares = [_share_within(attempt.changed, attempt.declared) for attempt in declared]
+    return len(declared), sum(shares) / max(1, len(shares))
+
+
+def _share_within(changed: Sequence[str], patterns: Sequence[str]) -> float:
+    inside = sum(any(conflicts(quote(path), each) for each in patterns) for path in changed)
+    return inside / len(changed)
+
+
+def predict_plan(predictor: Predictor, plan: Plan, slots: int) -> tuple[Plan, PlanPrediction]:
+    """Predict the files of the tasks that name none; return the plan with the claims chosen.
+
+    Without a prediction, and where predictions are not used, a task stays as it is.
+    """
+    unknown = [task for task in plan.tasks if is_predictable(task)][:MOST_TASKS]
+    files = predictor.predict({task.id: task_text(task) for task in unknown})
+    reason = predictor.explain_disuse()
+    if reason:
+        note = (
+            f"Predicted files are shown by `weft plan predict` and not used: {reason}; tasks "
+            "without files run alone."
+        )
+        return plan, PlanPrediction(tasks=files, used=False, note=note)
+    chosen = choose_claims(_list_files(plan, files), slots, predictor.prices)
+    tasks = tuple(
+        replace(task, predicted=chosen[task.id]) if task.id in chosen else task
+        for task in plan.tasks
+    )
+    note = _describe(len(chosen))
+    return replace(plan, tasks=tasks), PlanPrediction(
+        tasks={**files, **chosen}, used=True, note=note
+    )
+
+
+def _describe(tasks: int) -> str:
+    if not tasks:
+        return ""
+    return f"The files of {count(tasks, 'task')} are predicted; `weft plan predict` shows them."
+
+
+def is_predictable(task: PlanTask) -> bool:
+    """Tell whether the files of a task are to be predicted: it works and names none."""
+    works = task.kind in (ItemKind.TASK, ItemKind.SUBTASK) and not task.manual
+    return works and task.files is None and not task.settled
+
+
+def task_text(task: PlanTask) -> str:
+    return "\n".join((task.text, task.details, *task.criteria))
+
+
+def _list_files(
+    plan: Plan, predicted: Mapping[str, tuple[PredictedFile, ...]]
+) -> dict[str, TaskFiles]:
+    """Return the files of each task that is still to be done, by task."""
+    return {
+        task.id: TaskFiles(declared=task.files or (), predicted=predicted.get(task.id, ()))
+        for task in plan.tasks
+        if not task.settled and not task.manual
+    }
+
+
+def _as_hub(path: str, history: History) -> PredictedFile:
+    share = history.share(path)
+    reason = f"changed in {share:.0%} of all commits"
+    return PredictedFile(
+        path=path, probability=round(share, 3), reason=reason, clues={}, may_touch=True
+    )
+
+
+def _with_hubs(
+    files: Sequence[PredictedFile], hubs: Sequence[PredictedFile]
+) -> Iterator[PredictedFile]:
+    """Yield the predicted files, and the hubs that are not among them: a task may touch each."""
+    yield from files
+    known = {file.path for file in files}
+    yield from (hub for hub in hubs[:_MOST_HUBS] if hub.path not in known)
+
+
+def _can_be_claimed(file: PredictedFile) -> bool:
+    try:
+        normalise(quote(file.path))
+    except BadPath:
+        return False
+    return True
