@@ -132,6 +132,7 @@ ATTRIBUTE_MEANINGS = {
 
 VARIABLES = {
     "WEFT_STORE": "the store, as `url` of `[store]`; a password belongs here, not into a file",
+    "WEFT_LISTEN_URL": "the PostgreSQL itself, as `listen_url` of `[store]`",
     "WEFT_SERVER": "the server on which every command works, as `weft --server`",
     "WEFT_TOKEN": "the token for that server",
     "WEFT_TOKEN_FILE": "a file with the token for that server",
@@ -185,6 +186,8 @@ def sections() -> dict[str, list[Setting]]:
         else:
             meaning = own[section].meaning
             tables[section] = [Setting(name="url", default="none", meaning=meaning, type=TEXT)]
+        if section == "store":
+            tables[section].append(own["listen_url"])
     return tables
 
 

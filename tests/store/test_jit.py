@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from databases import fresh_database, look
+from postgres_cluster import find_binaries, running_cluster
 from store_helpers import drain, hire, put
 from weft.store import open_store
 from weft.store.limit_table import list_limits
@@ -21,50 +16,14 @@ from weft.store.limit_table import list_limits
 COMPILED = "SELECT query, calls FROM public.pg_stat_statements WHERE jit_functions > 0"
 
 
-def find_binaries() -> Path | None:
-    """The programs of a PostgreSQL that can compile queries, and count those it compiled."""
-    for postgres in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True):
-        libraries = postgres.parent.parent / "lib"
-        if all(
-            (libraries / f"{library}.so").exists() for library in ("llvmjit", "pg_stat_statements")
-        ):
-            return postgres.parent
-    return None
-
-
 @pytest.fixture(scope="module")
 def jit_server() -> Iterator[str]:
-    binaries = find_binaries()
-    if binaries is None:
-        pytest.skip("no PostgreSQL with JIT is installed (Debian: postgresql)")
-    user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-    directory = Path(tempfile.mkdtemp(prefix="weft-jit-"))
-    if os.geteuid() == 0:  # the server refuses to run as root
-        shutil.chown(directory, user)
-
-    def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [binaries / program, "-D", directory / "data", *arguments],
-            user=user if os.geteuid() == 0 else None,
-            cwd=directory,
-            check=True,
-            stdout=subprocess.DEVNULL,
-            timeout=120,
-        )
-
-    options = (
-        f"-k {directory} -c listen_addresses= -c fsync=off "
-        "-c shared_preload_libraries=pg_stat_statements"
-    )
-    try:
-        run("initdb", "-A", "trust", "-U", "weft", "--no-sync")
-        run("pg_ctl", "start", "-w", "-l", str(directory / "log"), "-o", options)
-        try:
-            yield f"postgresql://weft@/postgres?host={directory}"
-        finally:
-            run("pg_ctl", "stop", "-w", "-m", "immediate")
-    finally:
-        shutil.rmtree(directory)
+    libraries = find_binaries().parent / "lib"
+    for library in ("llvmjit", "pg_stat_statements"):
+        if not (libraries / f"{library}.so").exists():
+            pytest.skip(f"the installed PostgreSQL has no {library} (Debian: postgresql)")
+    with running_cluster("-c shared_preload_libraries=pg_stat_statements") as cluster:
+        yield cluster.url
 
 
 def test_no_transaction_is_compiled_by_a_server_that_would(jit_server: str) -> None:

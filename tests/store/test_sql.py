@@ -19,7 +19,7 @@ import weft
 from databases import fresh_database
 from store_helpers import connection_of
 from weft.store import open_store, sql
-from weft.store.postgres import Postgres
+from weft.store.postgres_connection import transaction_settings
 
 SOURCES = Path(weft.__file__).parent
 QUERIES = sorted(sql.queries("sqlite"))
@@ -110,10 +110,10 @@ def postgres_plan(connection: psycopg.Connection[Any], query: str) -> str:
 
 def test_postgres_looks_given_tasks_up_by_number(postgres_server: str) -> None:
     """It would rather compare each of them with each that waits: 40 s for a plan of 20,000."""
-    with fresh_database(postgres_server) as url, open_store(url) as store:
-        assert isinstance(store.database, Postgres)
-        settings = store.database.connection_settings()
-        with psycopg.connect(url, autocommit=True, **settings) as connection:
+    with fresh_database(postgres_server) as url:
+        open_store(url).close()
+        with psycopg.connect(url) as connection:
+            connection.execute(transaction_settings(connection.info.server_version))
             for name in QUERIES:
                 if "json_each(:ids)" in sql.queries("sqlite")[name]:
                     plan = postgres_plan(connection, name)
@@ -127,10 +127,10 @@ def test_what_was_spent_is_not_summed_at_each_admission(
     assert [step for step in plans["ledger"] if " s " in f"{step} "] == [
         "SEARCH s USING PRIMARY KEY (resource=?)"
     ] * 2
-    with fresh_database(postgres_server) as url, open_store(url) as store:
-        assert isinstance(store.database, Postgres)
-        settings = store.database.connection_settings()
-        with psycopg.connect(url, autocommit=True, **settings) as connection:
+    with fresh_database(postgres_server) as url:
+        open_store(url).close()
+        with psycopg.connect(url) as connection:
+            connection.execute(transaction_settings(connection.info.server_version))
             plan = postgres_plan(connection, "ledger")
     reads = [line for line in plan.splitlines() if "spending" in line]
     assert reads

@@ -31,7 +31,8 @@ from weft.config import Tuning
 from weft.errors import NewerStore, StoreError, UnknownSchema
 from weft.store import Store, open_store, sql
 from weft.store.limit_table import list_limits
-from weft.store.postgres import MIGRATION_LOCK, Postgres
+from weft.store.postgres import Postgres
+from weft.store.postgres_schema import MIGRATION_LOCK
 from weft.store.sqlite import Sqlite
 
 PROGRAM = Path(__file__).with_name("upgrade_program.py")

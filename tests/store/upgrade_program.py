@@ -23,6 +23,7 @@ from weft.errors import WeftError
 from weft.store import sql
 from weft.store.database import Database
 from weft.store.postgres import Postgres
+from weft.store.postgres_connection import connection_parameters
 from weft.store.sqlite import Sqlite
 
 
@@ -54,14 +55,14 @@ class CountingConnection(psycopg.Connection[Any]):
         if self.may_change:
             count_statement(query)
         result = super().execute(query, *rest, **options)
-        self.may_change = self.may_change or "pg_advisory_lock" in query
+        self.may_change = self.may_change or "pg_advisory_xact_lock" in query
         return result
 
 
 class CountingPostgres(Postgres):
     def _connect(self) -> psycopg.Connection[DictRow]:
         return CountingConnection.connect(
-            self.url, autocommit=True, row_factory=dict_row, **self.connection_settings()
+            self.url, autocommit=True, row_factory=dict_row, **connection_parameters(self.url)
         )
 
 

@@ -48,6 +48,7 @@ class Project(Struct, frozen=True, kw_only=True):
             return RemoteStore(self.server)
         return open_store(
             self.store_url,
+            listen_url=self.config.listen_url,
             tuning=self.config.tuning,
             limits=self.config.limits,
             redactor=Redactor(list_secrets(self.environment, self.config.gate.env)),

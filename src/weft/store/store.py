@@ -178,12 +178,16 @@ def default_url(git_common_directory: Path) -> str:
 def open_store(
     url: str,
     *,
+    listen_url: str | None = None,
     tuning: Tuning | None = None,
     limits: Mapping[str, int] = DEFAULT_LIMITS,
     redactor: Redactor = SHAPES_ALONE,
 ) -> Store:
-    """Open the store a URL names, bring its schema up to date, and give a new store its limits."""
-    store = Store(_driver(url), tuning or Tuning(), redactor=redactor)
+    """Open the store a URL names, bring its schema up to date, and give a new store its limits.
+
+    `listen_url` names the PostgreSQL itself, where `url` names a pooler.
+    """
+    store = Store(_driver(url, listen_url), tuning or Tuning(), redactor=redactor)
     try:
         row = store.read(lambda tx: tx.one("identity"))
         if row is None:
@@ -223,7 +227,7 @@ def open_reader(store: Store) -> Store | None:
     return Store(Sqlite(path, patience=0), store.tuning)
 
 
-def _driver(url: str) -> Database:
+def _driver(url: str, listen_url: str | None) -> Database:
     scheme = url.partition("://")[0]
     if scheme == "sqlite":
         from weft.store.sqlite import Sqlite
@@ -235,6 +239,6 @@ def _driver(url: str) -> Database:
     if scheme in ("postgresql", "postgres"):
         from weft.store.postgres import Postgres  # late: half a command's start-up time
 
-        return Postgres(url)
+        return Postgres(url, listen_url=listen_url)
     # The URL is not quoted: it may hold a password.
     raise InputError("A store is named by a URL like sqlite:///… or postgresql://….")

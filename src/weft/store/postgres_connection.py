@@ -1,0 +1,93 @@
+"""Connections to PostgreSQL: their parameters, and the settings of each transaction.
+
+A pooler in transaction mode (PgBouncer) gives each transaction another session of the server, and
+refuses `options` at the start. So weft keeps no state in a session: the settings are part of each
+transaction, and statements are prepared only where no pooler is between.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import psycopg
+from psycopg.rows import DictRow
+
+from weft.errors import InputError
+
+_CLIENT: Final = {
+    "connect_timeout": 10,
+    # The system ends a connection to a server that has vanished, instead of waiting for hours.
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds in which the server's system confirms what was sent
+}
+_SETTINGS: Final = {
+    "search_path": "weft",
+    # With `enable_seqscan=off` the server takes each query for an expensive query, and would
+    # compile it to machine code at every call.
+    "jit": "off",
+    # A writer stopped inside its transaction would stop all writers: the server ends it.
+    "idle_in_transaction_session_timeout": "10s",
+    "lock_timeout": "30s",
+    # Every query is a few look-ups by index. The server's statistics come too late for tables that
+    # grow by a whole plan at once: they must not lead it to read whole tables.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+_SETTINGS_17: Final = {"transaction_timeout": "120s"}
+_SERVER_KEEPALIVES: Final = {
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
+_PREPARE_AFTER: Final = 5  # calls of a statement, as psycopg does by default
+
+
+def connection_parameters(url: str) -> dict[str, Any]:
+    """Return weft's connection parameters that the URL does not set itself."""
+    asked = psycopg.conninfo.conninfo_to_dict(url)
+    wanted: dict[str, Any] = dict(_CLIENT)
+    if "," in str(asked.get("host", "")) or "," in str(asked.get("hostaddr", "")):
+        wanted["target_session_attrs"] = "read-write"  # of several servers, the primary
+    given = {name: value for name, value in wanted.items() if name not in asked}
+    return given | {"prepare_threshold": None}
+
+
+def transaction_settings(server_version: int) -> str:
+    """Return the statement that sets a transaction's settings, until its end."""
+    chosen = _SETTINGS | (_SETTINGS_17 if server_version >= 170000 else {})
+    return "SELECT " + ", ".join(
+        f"set_config('{name}', '{value}', true)" for name, value in chosen.items()
+    )
+
+
+def is_direct(connection: psycopg.Connection[DictRow]) -> bool:
+    """Tell whether the server itself answers, and no pooler: a pooler invents the process id."""
+    row = connection.execute("SELECT pg_backend_pid() AS pid").fetchone()
+    return row is not None and bool(row["pid"] == connection.info.backend_pid)
+
+
+def configure(connection: psycopg.Connection[DictRow]) -> None:
+    """Prepare statements, and let the server end a session whose machine has vanished; through a
+    pooler do neither."""
+    if is_direct(connection):
+        connection.prepare_threshold = _PREPARE_AFTER
+        pairs = [f"set_config('{name}', '{n}', false)" for name, n in _SERVER_KEEPALIVES.items()]
+        connection.execute(f"SELECT {', '.join(pairs)}")
+
+
+def split_password(url: str) -> tuple[str, str]:
+    """Return the password in a URL, and its location without the password."""
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        # Its message quotes the unreadable text, which may be the password.
+        raise InputError(
+            "The store's URL cannot be read; write postgresql://user:password@host/database, "
+            "with %-escapes for special characters."
+        ) from None
+    where = f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
+    return str(parts.get("password", "")), where
