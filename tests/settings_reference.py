@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import fields
 
-from weft.agents.agent import PROGRAMS
+from weft.agents.agent import ARG_TYPES, PROGRAMS
 from weft.config import DEFAULT_LIMITS, SECTIONS, Config
 from weft.model import Priority
 from weft.plan import prd
@@ -52,11 +52,16 @@ NARROWER: dict[str, dict[str, Any]] = {
 }
 KINDS: dict[str, Any] = {"enum": ["on", "landlock", "bwrap", "off", True, False]}
 
+TAKEN: dict[str, Any] = {"type": "object", "additionalProperties": {"enum": list(ARG_TYPES)}}
+ARGS: dict[str, Any] = {
+    "anyOf": [TEXT, TAKEN, {"type": "array", "items": {"anyOf": [TEXT, TAKEN]}}]
+}
+
 AGENT_TYPES: dict[str, dict[str, Any]] = {
     "description": TEXT,
     "runs": {"anyOf": [{"enum": list(PROGRAMS)}, COMMAND]},
     "model": TEXT,
-    "args": COMMAND,
+    "args": ARGS,
     "max_concurrency": COUNT,
     "stage": TEXT,
     "capabilities": NAMES,
@@ -101,6 +106,8 @@ AGENT_TYPES: dict[str, dict[str, Any]] = {
     "commands": TRUTH,
     "open": TRUTH,
     "sends_to": NAMES,
+    "hands_to": NAMES,
+    "hops": {"type": "integer", "minimum": 1, "maximum": 1000},
 }
 
 FLAG: dict[str, Any] = {"type": ["boolean", "null"]}

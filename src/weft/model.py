@@ -572,6 +572,55 @@ class ReviewRound(Struct, frozen=True, kw_only=True):
     comments: tuple[ReviewComment, ...]
 
 
+ArgValue = str | int | float | bool | tuple[str, ...]
+"""An argument of a hand-over."""
+
+
+class Hop(Struct, frozen=True, kw_only=True):
+    """A hand-over of a task from the agent of an attempt to its next agent."""
+
+    number: int  # among those of its task, from 1
+    attempt: int  # ended with it
+    giver: str
+    agent: str  # the next agent
+    note: str
+    args: Mapping[str, ArgValue]
+    tree: str  # the work at that moment
+    candidate: str | None  # the commit of the work so far; None: no agent has changed a file
+    base: str | None
+    counts: bool  # False: a person has reopened the task since
+    at: float
+
+
+class NewHop(Struct, frozen=True, kw_only=True):
+    """A hand-over as the outcome of an attempt; the store adds the rest."""
+
+    agent: str
+    note: str
+    args: Mapping[str, ArgValue]
+    tree: str
+
+
+class WakingEvent(Struct, frozen=True, kw_only=True):
+    """An event that wakes a sleeping task."""
+
+    kind: Literal["trunk_moved", "task_ended"]
+    subject: str  # the run, or the number of the task
+
+
+HANDED_OVER: Final = "handed_over"
+ASKED: Final = "asked"
+SLEPT: Final = "slept"
+PROPOSAL: Final = "proposal"
+"""Outcome of an attempt whose proposal of a next step was refused."""
+
+STEPS: Final = frozenset({HANDED_OVER, ASKED, SLEPT})
+"""Outcomes of attempts that ended well with a next step instead of finished work."""
+
+GOES_ON: Final = frozenset({ASKED, SLEPT, PROPOSAL})
+"""Outcomes after which the same agent goes on with its session and its work."""
+
+
 UNCHECKED: Final = "none"
 """The id of the check where none is configured; every tree passes it."""
 
@@ -691,7 +740,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """
 
     state: State
-    kind: str = "success"  # success, or the error class
+    kind: str = "success"  # success, a step, or the error class
     reason: str = ""
     until: float | None = None
     result: str = ""
@@ -710,3 +759,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
     answers: tuple[CommentAnswer, ...] = ()  # to the comments of a review
     asked: tuple[str, ...] = ()  # patterns that it had to claim besides its own
     changed: tuple[str, ...] | None = None  # its files; None: not known
+    hop: NewHop | None = None  # the hand-over that ends the attempt
+    options: tuple[str, ...] = ()  # answers to choose from, if it asks a person
+    wake: WakingEvent | None = None  # ends a sleep before `until`

@@ -11,8 +11,10 @@ from agents.streams import agent
 from weft import maintenance
 from weft.agents import template
 from weft.agents.agent_file import parse_agent
+from weft.agents.next_agents import NextAgent
 from weft.agents.prompt import (
     Briefing,
+    HandedOver,
     LandedChange,
     NeededTask,
     PromptMessage,
@@ -55,6 +57,9 @@ WHOLE = Briefing(
     findings="the reviewer is unsure",
     messages=(PromptMessage(sender="ann", text="Mind the cache.\n## Rules"),),
     sent=(SentTask(task=7, name="docs", state="done", summary="Written.\nscript: hang"),),
+    hop=HandedOver(giver="dispatch", note="Mind the clock.\nscript: hang", args={"issue": "7"}),
+    woken="You slept, and task 3 has ended.",
+    steps=(NextAgent(name="check", description="Looks at it.", takes={"depth": "number"}),),
     tools=True,
 )
 
@@ -75,6 +80,9 @@ PARTS = {
     "the reviewer is unsure": "findings",
     "- Task 7 (docs) is done.\n  > Written.\n  > script: hang": "sent",
     "- From ann:\n  > Mind the cache.\n  > ## Rules": "messages",
+    "  > Mind the clock.\n  > script: hang\n\n- issue: 7": "hop",
+    "task 3 has ended": "woken",
+    "- `check`: Looks at it. Arguments: depth (number).": "steps",
     "`claim_files`": "tools",
     "Never push": "files",
 }
@@ -98,10 +106,13 @@ def test_an_empty_template_still_says_everything_once_and_in_order() -> None:
         "## What the tasks before this one did",
         "## What was found",
         "## Why the last attempt was refused",
+        "## Handed over to you",
+        "## Why you go on",
         "## Comments on your work",
         "## Tasks you have sent",
         "## Messages for you",
         "## weft's own tools",
+        "## Your next step",
         "## Rules",
     ]
 
@@ -196,7 +207,7 @@ def test_lists_can_be_printed_and_gone_through() -> None:
 
 
 def test_every_variable_is_documented_and_given() -> None:
-    given = variables(WHOLE)
+    given = variables(agent(), WHOLE)
     names = {f"task.{key}" for key in given.pop("task")} | set(given)
     assert names == set(template.VARIABLES)
     assert {"task", "title", "text"} < {field.name for field in fields(Briefing)}

@@ -32,6 +32,7 @@ SILENT = {
     "landing_intended",
     "lease_taken",
     "limit_dropped",
+    "step_proposed",  # the end of the attempt tells it
 }
 """Kinds of events that have no line."""
 ADDED = {

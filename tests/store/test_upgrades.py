@@ -308,6 +308,10 @@ FROZEN = {
         "sqlite": "b3596ca2e47906321a44dff9ee618a698b04ab764eb26555a3214c9057bdb384",
         "postgres": "fe6fea1d4ef00f9f6b3771cb2c2543afe1f0ccb2d5a8c249f6fc04c98cb654b0",
     },
+    7: {
+        "sqlite": "6ead3ceb47006414b658250156ae603c1e5eef969a818e27766ca91119cc71ee",
+        "postgres": "da5186e114b87216d75fc328f5eaf3422264506c549b7980472ecd987d1b1e8a",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

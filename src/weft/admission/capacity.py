@@ -79,6 +79,19 @@ def attempt_demand(
     return demand
 
 
+def change_agent(
+    demand: Demand, *, run: str | None, stage: str | None, agent: str, provider: str | None
+) -> dict[str, int]:
+    """Return the demand of an attempt by another agent, with the same `uses`."""
+    named = ("worker:", "agent:", "provider:", f"run:{run}/agents", "stage:")
+    uses = {
+        resource: amount
+        for resource, amount in demand.items()
+        if not resource.startswith(named) and resource not in ("requests", "llm")
+    }
+    return attempt_demand(run=run, stage=stage, agent=agent, provider=provider, uses=uses)
+
+
 def resolve(demand: Demand, worker: str, host: str) -> dict[str, int]:
     """Return the demand at this worker: `@` becomes the worker or its host."""
     return {_place(name, worker, host): amount for name, amount in demand.items()}

@@ -17,6 +17,12 @@ SCRIPTED: Final = "scripted"
 MODEL_PROGRAMS: Final = ("claude", "codex", "opencode", "gemini")
 """Programs that a model steers. They run in a sandbox unless their agent file says otherwise."""
 
+USUAL_HOPS: Final = 8
+"""Hand-overs of a task, unless the file of its first agent says otherwise."""
+
+ARG_TYPES: Final = ("text", "number", "boolean", "list", "files")
+"""Types of the arguments of a hand-over. `files` are patterns that the task claims from then on."""
+
 LIMITS_TOOLS: Final = ("claude", "gemini")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -73,3 +79,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     commands: bool = False  # scripted agent: its script may run programs
     open: bool = False  # tokens that name no agents may send it work
     sends_to: tuple[str, ...] = ()  # lead: the agents it may send work to
+    hands_to: tuple[str, ...] = ()  # the agents to which it may hand its task over
+    hops: int | None = None  # hand-overs of a task that starts with it; None: `USUAL_HOPS`
+    takes: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    """The arguments of a hand-over to it: name and type, all of them required."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from weft.agents import file_values, frontmatter, template
 from weft.agents.agent import (
+    ARG_TYPES,
     COMMAND,
     LIMITS_TOOLS,
     MODEL_PROGRAMS,
@@ -30,6 +31,8 @@ from weft.errors import InputError
 from weft.model import HUMAN, LEAD
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+_ARG: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_MOST_ARGS: Final = 20
 
 
 @lru_cache(maxsize=64)
@@ -162,6 +165,36 @@ def _env(value: Field) -> dict[str, Any]:
     return {"env_passed": tuple(passed), "env_set": MappingProxyType(given)}
 
 
+def _args(value: Field) -> dict[str, Any]:
+    """Read arguments for the program, `NAME: type` for a hand-over, or a list that mixes both."""
+    if isinstance(value.value, str):
+        return {"args": file_values.parse_words(value)}
+    parts = value.value if isinstance(value.value, tuple) else (value,)
+    given = tuple(part for part in parts if not isinstance(part.value, Mapping))
+    takes: dict[str, str] = {}
+    for part in parts:
+        if isinstance(part.value, Mapping):
+            takes |= {name: _arg_type(name, kind) for name, kind in part.value.items()}
+    if len(takes) > _MOST_ARGS:
+        raise Unexpected(value, f"at most {_MOST_ARGS} arguments of a hand-over")
+    args = file_values.parse_words(Field(given, value.line)) if given else ()
+    return {"args": args, "takes": MappingProxyType(takes)}
+
+
+def _arg_type(name: str, kind: Field) -> str:
+    if not _ARG.fullmatch(name) or kind.value not in ARG_TYPES:
+        types = ", ".join(ARG_TYPES)
+        raise Unexpected(kind, f"arguments of the program, or `NAME: type` with one of {types}")
+    return str(kind.value)
+
+
+def _hops(value: Field) -> dict[str, Any]:
+    hops = file_values.parse_count(value)
+    if not 1 <= hops <= 1_000:
+        raise Unexpected(value, "a number of hand-overs from 1 to 1000")
+    return {"hops": hops}
+
+
 def _env_value(value: Field) -> str:
     if not isinstance(value.value, str) or "\0" in value.value:
         raise Unexpected(value, "names, or `NAME: value` with text as value")
@@ -186,8 +219,8 @@ SETTINGS: Final[Mapping[str, Parser]] = {
     "runs": _runs,
     # the model, as the program names it
     "model": _one("model", file_values.parse_text),
-    # further arguments for the program
-    "args": _one("args", file_values.parse_words),
+    # further arguments for the program, or NAME: type for the arguments of a hand-over
+    "args": _args,
     # attempts at a time, in all processes; 0 pauses the agent
     "max_concurrency": _one("max_concurrency", file_values.parse_count),
     # the stage it is made for: plan, test, implement, review, judge or lead
@@ -216,4 +249,8 @@ SETTINGS: Final[Mapping[str, Parser]] = {
     "open": _one("open", file_values.parse_truth),
     # the agents to which a lead may send work
     "sends_to": _one("sends_to", file_values.parse_names),
+    # the agents to which it may hand its task over
+    "hands_to": _one("hands_to", file_values.parse_names),
+    # hand-overs of a task that starts with this agent; 8 without it
+    "hops": _hops,
 }

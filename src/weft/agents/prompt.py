@@ -9,7 +9,7 @@ where weft stops talking.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
@@ -17,7 +17,8 @@ from msgspec import Struct
 from weft.agents import template
 from weft.agents.agent import Agent
 from weft.agents.comment_answers import write_comments
-from weft.model import LEAD, PLAN, ReviewRound
+from weft.agents.next_agents import NextAgent, write_args, write_steps
+from weft.model import LEAD, PLAN, ArgValue, ReviewRound
 
 _LONGEST_REPORT: Final = 16_000
 _LONGEST_SUMMARY: Final = 2_000
@@ -60,6 +61,14 @@ class SentTask(Struct, frozen=True, kw_only=True):
     summary: str = ""
 
 
+class HandedOver(Struct, frozen=True, kw_only=True):
+    """The hand-over by which an agent got its task."""
+
+    giver: str
+    note: str
+    args: Mapping[str, ArgValue]
+
+
 class Briefing(Struct, frozen=True, kw_only=True):
     """All facts about a task that an agent may see."""
 
@@ -84,6 +93,9 @@ class Briefing(Struct, frozen=True, kw_only=True):
     findings: str = ""  # of checks and reviewers
     messages: tuple[PromptMessage, ...] = ()
     sent: tuple[SentTask, ...] = ()
+    hop: HandedOver | None = None
+    woken: str = ""  # why a task that slept goes on
+    steps: tuple[NextAgent, ...] = ()  # agents it may hand over to
     tools: bool = False  # whether it can call weft's own
 
 
@@ -107,7 +119,7 @@ class PrintedOutput(tuple[T, ...]):
 
 def write_prompt(agent: Agent, briefing: Briefing) -> str:
     written = template.render(
-        agent.template, variables(briefing), agent.file, agent.template_line
+        agent.template, variables(agent, briefing), agent.file, agent.template_line
     ).strip()
     mentioned = template.list_mentioned(agent.template)
     added = [
@@ -118,7 +130,7 @@ def write_prompt(agent: Agent, briefing: Briefing) -> str:
     return _clean("\n\n".join([written, *added] if written else added) + "\n")
 
 
-def variables(briefing: Briefing) -> dict[str, Any]:
+def variables(agent: Agent, briefing: Briefing) -> dict[str, Any]:
     """Return the values of a template's variables, which `template.VARIABLES` explains."""
     return {
         "task": {
@@ -143,6 +155,9 @@ def variables(briefing: Briefing) -> dict[str, Any]:
         "findings": _cut(briefing.findings, _LONGEST_REPORT),
         "messages": PrintedOutput.of(briefing.messages, _messages(briefing)),
         "sent": PrintedOutput.of(briefing.sent, _sent(briefing)),
+        "note": briefing.hop.note if briefing.hop else "",
+        "args": {**dict.fromkeys(agent.takes, ""), **_args(briefing)},
+        "steps": write_steps(briefing.steps, tools=briefing.tools),
         "tools": write_tools(briefing),
         "rules": write_rules(briefing),
     }
@@ -296,6 +311,19 @@ def _sent(briefing: Briefing) -> str:
     return "\n".join(parts)
 
 
+def _args(briefing: Briefing) -> dict[str, str]:
+    return write_args(briefing.hop.args) if briefing.hop else {}
+
+
+def _handed_over(briefing: Briefing) -> str:
+    if briefing.hop is None:
+        return ""
+    note = _quoted(_cut(briefing.hop.note.strip(), _LONGEST_REPORT))
+    args = _bullets(f"{name}: {text}" for name, text in _args(briefing).items())
+    lines = [f"By the agent {briefing.hop.giver}. The workspace holds the work so far.", note, args]
+    return "\n\n".join(line for line in lines if line)
+
+
 def _change(briefing: Briefing) -> str:
     return f"{briefing.change} shows it." if briefing.change else ""
 
@@ -315,10 +343,13 @@ _SECTIONS: Final[tuple[Section, ...]] = (
     ("What the tasks before this one did", frozenset({"needs"}), _needs),
     ("What was found", frozenset({"findings"}), lambda b: write_fenced(b.findings)),
     ("Why the last attempt was refused", frozenset({"refusal"}), _refusal),
+    ("Handed over to you", frozenset({"note", "args"}), _handed_over),
+    ("Why you go on", frozenset(), lambda b: b.woken),
     ("Comments on your work", frozenset({"review"}), _review),
     ("Tasks you have sent", frozenset({"sent"}), _sent),
     ("Messages for you", frozenset({"messages"}), _messages),
     ("weft's own tools", frozenset({"tools"}), write_tools),
+    ("Your next step", frozenset({"steps"}), lambda b: write_steps(b.steps, tools=b.tools)),
     ("Rules", frozenset({"rules"}), write_rules),
 )
 """Heading, the variables that make it unnecessary, and its text; empty sections are left out."""

@@ -41,6 +41,9 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "findings": "what checks and reviewers said about the change",
         "messages": "what others wrote to it: a list with sender and text",
         "sent": "tasks it has sent: a list with task, name, state and summary",
+        "note": "the note of the agent that handed the task over",
+        "args": "the arguments of the hand-over, by name",
+        "steps": "the agents it may hand over to, and how to end with a step",
         "tools": "what weft's own tools are for, where there are any",
         "rules": "what every agent must keep to",
     }

@@ -10,9 +10,10 @@ from msgspec import Struct
 from weft import git, stages
 from weft.errors import WeftError
 from weft.git.refs import find_commits
-from weft.model import Attempt, ErrorClass, Grant, State, Task
+from weft.model import GOES_ON, Attempt, ErrorClass, Grant, Hop, State, Task
 from weft.project.site import Site
 from weft.store.gate import find_landed
+from weft.store.hops import list_hops
 from weft.store.reviews import find_round
 from weft.store.runs import get_run
 from weft.store.tasks import list_attempts, list_needs, list_run
@@ -46,6 +47,9 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
     if reviewed is not None:
         return reviewed
     base = _base(site, task)
+    chained = _chain_base(site, task, grant, earlier, base)
+    if chained is not None:
+        return chained
     made = _made_before(task, grant, earlier)
     if made is None or made.candidate is None or made.base is None:
         return Beginning(base=base, start=base)
@@ -78,6 +82,52 @@ def _can_resume(site: Site, last: Attempt, grant: Grant) -> bool:
     wanted = [commit for commit in (last.base, last.candidate) if commit is not None]
     # Without its commits, the attempt ran on another machine.
     return len(find_commits(site.common, wanted)) == len(set(wanted))
+
+
+def find_hop(hops: Sequence[Hop], earlier: Sequence[Attempt]) -> Hop | None:
+    """Return the hand-over by which the present agent got its task.
+
+    Return None if the chain has ended since: its work went to the gate, and came back.
+    """
+    last = hops[-1] if hops else None
+    if last is None or any(old.number > last.attempt and _is_end(old) for old in earlier):
+        return None
+    return last
+
+
+def _is_end(attempt: Attempt) -> bool:
+    return attempt.outcome == "success"
+
+
+def _chain_base(
+    site: Site, task: Task, grant: Grant, earlier: Sequence[Attempt], base: str
+) -> Beginning | None:
+    """Go on from the work of a chain: the last hand-over's, or that of an agent that asked,
+    slept or proposed a step that was refused."""
+    hop = find_hop(list_hops(site.store, task.id), earlier)
+    last = earlier[-1] if earlier else None
+    goes_on = last is not None and last.outcome in GOES_ON and last.agent == grant.agent
+    made: Hop | Attempt | None = last if goes_on else hop
+    session = last if goes_on and last is not None and _can_resume(site, last, grant) else None
+    if made is None or made.candidate is None or made.base is None:
+        return None if session is None else Beginning(base=base, start=base, resumed=session)
+    start = made.candidate
+    if made.base != base:
+        try:
+            start = site.combine(base, [(made.candidate, made.base)])
+        except WeftError:  # it does not merge with trunk: the gate sends it back with the conflict
+            base = made.base
+    tests = _protected(site, task, grant, earlier)
+    return Beginning(base=base, start=start, resumed=session, tests=tests)
+
+
+def _protected(site: Site, task: Task, grant: Grant, earlier: Sequence[Attempt]) -> tuple[str, ...]:
+    """List the files that the stage before made."""
+    before = stages.before(task.request.stages, grant.stage)
+    done = [old for old in earlier if old.stage == before and old.outcome == "success"]
+    if before is None or not done or done[-1].base is None:
+        return ()
+    return _paths(site, done[-1].base, done[-1].candidate or "")
 
 
 def _sent_back(

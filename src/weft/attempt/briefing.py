@@ -6,9 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from weft.agents.prompt import Briefing, LandedChange, NeededTask, PromptMessage, SentTask
+from weft.agents.next_agents import NextAgent
+from weft.agents.prompt import (
+    Briefing,
+    HandedOver,
+    LandedChange,
+    NeededTask,
+    PromptMessage,
+    SentTask,
+)
 from weft.formats import first_sentence
-from weft.model import ErrorClass, Event, Grant, Message, ReviewRound, Task
+from weft.model import PROPOSAL, SLEPT, ErrorClass, Event, Grant, Hop, Message, ReviewRound, Task
 from weft.stages import LOOKING
 
 _TO_BLAME: Final = frozenset(
@@ -17,6 +25,7 @@ _TO_BLAME: Final = frozenset(
         ErrorClass.SCOPE,
         ErrorClass.TIMEOUT,
         ErrorClass.OTHER,
+        PROPOSAL,
         *LOOKING,
     }
 )
@@ -35,14 +44,17 @@ def brief(
     messages: Sequence[Message] = (),
     sent: Sequence[Task] = (),
     review: ReviewRound | None = None,
+    hop: Hop | None = None,
+    steps: tuple[NextAgent, ...] = (),
     tools: bool = False,
     prose: Mapping[str, str] = NO_PROSE,
 ) -> Briefing:
     """Collect the content of a prompt.
 
     `needs` are the needed tasks, each with its commit; `subject` is a reviewed candidate and its
-    base; `sent` are the tasks that a lead has sent; `review` is a round that was sent back; `prose`
-    is that of the plan, and of its phases by title.
+    base; `sent` are the tasks that a lead has sent; `review` is a round that was sent back; `hop`
+    is the hand-over to its agent, and `steps` are the agents that may follow; `prose` is that of
+    the plan, and of its phases by title.
     """
     asked = task.request
     return Briefing(
@@ -74,6 +86,9 @@ def brief(
             SentTask(task=own.id, name=own.name, state=own.state.value, summary=own.result)
             for own in sent
         ),
+        hop=None if hop is None else HandedOver(giver=hop.giver, note=hop.note, args=hop.args),
+        woken=woken(history),
+        steps=() if subject else steps,
         tools=tools,
     )
 
@@ -90,6 +105,20 @@ def refusal(history: Sequence[Event]) -> str:
             return str(event.data["reason"])
         if event.kind == "attempt_finished":
             return str(event.data["reason"]) if event.data["outcome"] in _TO_BLAME else ""
+    return ""
+
+
+def woken(history: Sequence[Event]) -> str:
+    """Return why a task that slept goes on; empty if its last attempt did not sleep."""
+    for event in reversed(history):
+        if event.kind == "task_woken":
+            subject = event.data["subject"]
+            if event.data["event"] == "trunk_moved":
+                return "You slept, and trunk has moved: the workspace is on its new tip."
+            return f"You slept, and task {subject} has ended."
+        if event.kind == "attempt_finished":
+            slept = event.data["outcome"] == SLEPT
+            return "You slept, and the time you gave is over." if slept else ""
     return ""
 
 

@@ -22,10 +22,12 @@ from weft.agents import review_answer
 from weft.agents.adapters import ADAPTERS
 from weft.agents.classify import Ending, Failure, Stop, classify
 from weft.agents.comment_answers import read_answers, remove_answers
-from weft.attempt import outcome, start, start_record, user_checkout
+from weft.agents.proposal import Proposal, split_block
+from weft.attempt import outcome, proposed_step, start, start_record, user_checkout
 from weft.attempt.leaked_secrets import SecretFound, refuse_secrets
 from weft.attempt.outcome import AttemptWork, NextState
 from weft.attempt.output_reader import OutputReader
+from weft.attempt.proposed_step import StepDecision
 from weft.attempt.start_record import Order
 from weft.bounds import TEXT
 from weft.errors import (
@@ -173,10 +175,14 @@ def _take_work(ended: Ended) -> State:
         unusable=changes.unusable,
     )
     fault = outcome.find_fault(work, claims)
-    if fault is not None:
-        if fault.kind is ErrorClass.NO_CHANGE and _has_its_own_check(ended):
+    step = proposed_step.find_step(ended.site, ended.order, ended.follower.answer)
+    unchanged = fault is not None and fault.kind is ErrorClass.NO_CHANGE
+    if fault is not None and not (unchanged and step is not None):
+        if unchanged and _has_its_own_check(ended):
             return _finish(ended, NextState(state=State.GATING), _commit_nothing(ended))
         return _fail(ended, fault)
+    if step is not None and (unchanged or not claims):
+        return _take_step(ended, step, changes.tree, None)
     if ended.order.subject is not None:
         return _take_verdict(ended, ended.order.subject)
     if not claims:  # a task without claims, which changed no file
@@ -203,6 +209,8 @@ def _take_work(ended: Ended) -> State:
         return _finish(ended, leak, None)
     if commit is None:
         return _fail(ended, _other("What the agent left went away while it was taken up."))
+    if step is not None:
+        return _take_step(ended, step, changes.tree, commit)
     if ended.order.run is None:
         return _finish(ended, NextState(state=State.DONE), commit, touched=touched)
     following = stages.after(request.stages, ended.order.stage)
@@ -235,6 +243,17 @@ def _written_plan(ended: Ended, changes: Changes) -> str | None:
     if PLAN_FILE not in changes.paths or not file.is_file() or file.stat().st_size > TEXT:
         return None
     return find_file(ended.workspace.common, changes.tree, PLAN_FILE)
+
+
+def _take_step(ended: Ended, step: Proposal | InputError, tree: str, commit: str | None) -> State:
+    """End the attempt with the step that its agent proposed."""
+    decision = proposed_step.decide(
+        ended.site, ended.order, step, tree=tree, spent=ended.follower.spent
+    )
+    files = None
+    if decision.files and extend(ended.site.store, ended.fence, decision.files, now=time.time()):
+        files = tuple(dict.fromkeys((*ended.order.files, *decision.files)))
+    return _finish(ended, decision.next, commit, files=files, then=decision.then, step=decision)
 
 
 def _has_its_own_check(ended: Ended) -> bool:
@@ -337,6 +356,7 @@ def _finish(
     then: Stage | None = None,
     result: str | None = None,
     touched: TouchedFiles | None = None,
+    step: StepDecision | None = None,
 ) -> State:
     touched = touched or TouchedFiles(changed=_list_changed(ended, None if subject else commit))
     follower = ended.follower
@@ -353,7 +373,7 @@ def _finish(
             kind=next_.kind,
             reason=next_.reason,
             until=next_.until,
-            result=_summary(ended, subject) if result is None else result,
+            result=(("" if subject else _summary(ended)) if result is None else result),
             signature=next_.signature,
             spent=_settled(ended),
             candidate=subject[0] if subject else commit,
@@ -369,6 +389,9 @@ def _finish(
             answers=() if subject else read_answers(follower.answer),
             asked=touched.asked,
             changed=None if subject else tuple(map(outcome.storable_path, touched.changed)),
+            hop=step.hop if step else None,
+            options=step.options if step else (),
+            wake=step.wake if step else None,
         ),
         now=time.time(),
     )
@@ -383,9 +406,14 @@ def _list_changed(ended: Ended, commit: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for change in changes for path in change.paths))
 
 
-def _summary(ended: Ended, subject: tuple[str, str] | None) -> str:
-    """Return the agent's last words; empty after a verdict, which changes no result."""
-    return "" if subject else remove_answers(ended.follower.said)
+def _summary(ended: Ended) -> str:
+    """Return the agent's last words without the blocks that weft reads."""
+    follower = ended.follower
+    before, block = split_block(follower.answer)
+    if block is None:
+        return remove_answers(follower.said)
+    # The last text of a program that prints plain lines is its last line.
+    return remove_answers(before if follower.answer == follower.said else before.split("\n")[-1])
 
 
 def _tell_surroundings(ended: Ended) -> None:
@@ -433,7 +461,7 @@ def _commit(ended: Ended, changes: Changes | None = None) -> str | None:
     )
     made = workspace.candidate(
         ended.workspace,
-        message(ended.order.title, remove_answers(ended.follower.said)),
+        message(ended.order.title, _summary(ended)),
         author=author,
         trailers=_trailers(ended),
         date=f"{int(ended.order.started)} +0000",
@@ -449,7 +477,7 @@ def _commit_nothing(ended: Ended) -> str:
         place.common,
         place.base_tree,
         [place.base],
-        compose(message(ended.order.title, remove_answers(ended.follower.said)), _trailers(ended)),
+        compose(message(ended.order.title, _summary(ended)), _trailers(ended)),
         name="weft",
         email="weft@localhost",
         date=f"{int(ended.order.started)} +0000",

@@ -24,15 +24,17 @@ from weft.agents.adapters import get_adapter
 from weft.agents.adapters.adapter import Adapter, Launch, Mcp, Start, environment
 from weft.agents.agent import Agent, AgentBudget, SandboxSettings
 from weft.agents.events import TokenCount
+from weft.agents.next_agents import NextAgent, describe_next
 from weft.agents.usage import Spent
 from weft.attempt import settings_directory, start_record, user_checkout
 from weft.attempt.attempt_sandbox import confine
-from weft.attempt.base import Beginning, choose
+from weft.attempt.base import Beginning, choose, find_hop
 from weft.attempt.briefing import brief, title
+from weft.attempt.proposed_step import chain_budget, find_starter, spent_by
 from weft.attempt.start_record import Order
 from weft.errors import InputError, StaleFence, StoreError, WeftError
 from weft.git import gc_lock
-from weft.model import LEAD, PLAN, Attempt, Grant, Lease, Message, Task
+from weft.model import LEAD, PLAN, Attempt, Grant, Hop, Lease, Message, Task
 from weft.process import agent_process as process
 from weft.process import process_table
 from weft.process.agent_process import Running, Spawn
@@ -40,9 +42,10 @@ from weft.process.death_proof import find_strays, is_proved_dead
 from weft.process.environment import build_environment
 from weft.project.site import Site
 from weft.store.event_log import history
+from weft.store.hops import list_hops
 from weft.store.messages import confirm_to_task, list_sent, list_to_task
 from weft.store.reviews import find_round
-from weft.store.tasks import get_task, list_needs
+from weft.store.tasks import get_task, list_attempts, list_needs
 from weft.store.tokens import create_token
 from weft.workspace import Workspace
 
@@ -205,6 +208,8 @@ def _fill(
         messages=messages,
         sent=list_sent(site.store, task.id) if grant.stage == LEAD else (),
         review=find_round(site.store, task.id),
+        hop=_find_hop(site, task, grant),
+        steps=_list_next(site, agent),
         tools=mcp is not None,
         prose={} if site.settings is None else site.settings.prose,
     )
@@ -231,6 +236,17 @@ def _fill(
     running = process.start(spawn, site.launcher, renewed=renewed())
     _confirm(site, messages)
     return Begun(order=ordered, workspace=prepared, running=running, warnings=warnings)
+
+
+def _find_hop(site: Site, task: Task, grant: Grant) -> Hop | None:
+    attempts = list_attempts(site.store, task.id)
+    earlier = [attempt for attempt in attempts if attempt.number < grant.attempt]
+    return find_hop(list_hops(site.store, task.id), earlier)
+
+
+def _list_next(site: Site, agent: Agent) -> tuple[NextAgent, ...]:
+    """Describe the agents that may follow; a missing file is an error before any agent runs."""
+    return tuple(describe_next(site.read_agent(name)) for name in agent.hands_to)
 
 
 def _confirm(site: Site, messages: Sequence[Message]) -> None:
@@ -274,7 +290,7 @@ def _order(
 ) -> Order:
     usd = next((name for name in grant.demand if is_consumable(name)), None)
     reserved = grant.demand[usd] if usd else 0
-    dollars = _least(task.request.budget, agent.budget.micro_usd)
+    budget = _find_budget(site, grant, task, agent)
     before = Spent() if last is None else _spent_in_session(site, last)
     return Order(
         task=grant.task,
@@ -298,14 +314,34 @@ def _order(
         clock=time.monotonic(),
         wall=_least(task.request.timeout, agent.timeout),
         idle=agent.idle_timeout or adapter.FACTS.idle,
-        budget=AgentBudget(
-            micro_usd=None if dollars is None else round(dollars), tokens=agent.budget.tokens
-        ),
+        budget=budget,
         prices=agent.prices,
         usd=usd,
         reserved=reserved,
         before=before,
     )
+
+
+def _find_budget(site: Site, grant: Grant, task: Task, agent: Agent) -> AgentBudget:
+    """Return the budget of an attempt: in a chain no more than the chain has left."""
+    dollars = _least(task.request.budget, agent.budget.micro_usd)
+    tokens: float | None = agent.budget.tokens
+    hops = list_hops(site.store, task.id)
+    if hops:
+        whole = chain_budget(task, find_starter(site, agent.name, hops))
+        attempts = [old for old in list_attempts(site.store, task.id) if old.number < grant.attempt]
+        spent = spent_by(attempts, hops, Spent())
+        dollars = _least(_left(whole.micro_usd, spent.micro_usd), agent.budget.micro_usd)
+        tokens = _least(_left(whole.tokens, spent.tokens), agent.budget.tokens)
+    return AgentBudget(
+        micro_usd=None if dollars is None else round(dollars),
+        tokens=None if tokens is None else round(tokens),
+    )
+
+
+def _left(whole: int | None, spent: int | None) -> int | None:
+    """Return the rest of a budget, at least 1: none at all would mean no bound."""
+    return None if whole is None else max(1, whole - (spent or 0))
 
 
 def _least(asked: float | None, of_file: float | None) -> float | None:

@@ -20,6 +20,7 @@ from weft.errors import InputError, LimitsDiffer, NotFound, StoreError, WeftErro
 
 COMMANDS: Final[CommandTable] = {
     "agents": ("weft.cli.agents", "List agents and members of the swarm; test or resume an agent."),
+    "answer": ("weft.cli.verbs:answer", "Answer the question of a task's agent."),
     "approve": ("weft.cli.verbs:approve", "Approve tasks that wait for a person."),
     "cancel": ("weft.cli.verbs:cancel", "Cancel tasks, or runs with all their unfinished tasks."),
     "clean": ("weft.cli.clean", "Free workspaces, branches and records that no task needs."),
@@ -70,8 +71,8 @@ SECTIONS: Final = {
         *("cost", "verify"),
     ),
     "Steer": (
-        *("review", "approve", "reject", "retry", "skip", "cancel", "pause", "resume", "drain"),
-        *("send", "limits", "clean"),
+        *("review", "answer", "approve", "reject", "retry", "skip", "cancel", "pause", "resume"),
+        *("drain", "send", "limits", "clean"),
     ),
     "Serve": ("serve", "page", "token", "mcp"),
 }

@@ -142,7 +142,8 @@ def _doing(task: WorkerView, now: float) -> str:
     if task.started is not None and task.state in ("running", "paused"):
         who = task.agent or task.worker or ""
         stage = f"{who}{f', {task.stage}' if task.stage not in (None, task.agent) else ''}"
-        again = f", attempt {task.attempt}" if task.attempt > 1 else ""
+        handed = f", hand-over {task.hops}" if task.hops else ""
+        again = handed or (f", attempt {task.attempt}" if task.attempt > 1 else "")
         paused = ", then paused" if task.state == "paused" else ""
         return f"{stage}{again}, {duration(now - task.started)}{paused}"
     if task.state == "parked" and task.until is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from weft.charts.gantt_chart import GanttBar, GanttChart, GanttRow, pack_lanes
 from weft.charts.text_gantt import draw_bars
 from weft.formats import count, dollars, duration
-from weft.model import Event, TargetState, Task
+from weft.model import STEPS, Event, TargetState, Task
 from weft.runs.progress import RunProgress
 from weft.runs.run_figures import RunFigures
 from weft.words import progress_text, task_state
@@ -137,7 +137,7 @@ def _chart(progress: RunProgress) -> list[str]:
         GanttBar(
             start=attempt.started - begin,
             end=ended - begin,
-            kind="landed" if attempt.outcome == "success" else "bad",
+            kind="landed" if attempt.outcome in ("success", *STEPS) else "bad",
         )
         for attempt, ended in spans
     ]

@@ -216,6 +216,20 @@ def reject(store: Store, name: str, reason: str, as_json: bool) -> None:
     _show(control.reject(store, name, reason, now=time.time()), as_json)
 
 
+@click.command(name="answer")
+@task_argument
+@click.argument("text")
+@json_option
+@pass_store
+def answer(store: Store, name: str, text: str, as_json: bool) -> None:
+    """Answer the question of a task's agent.
+
+    TEXT is the answer, or the number of an option: 1 is the first. The agent goes on in the same
+    session, with its work so far.
+    """
+    _show(control.answer(store, name, text, now=time.time()), as_json)
+
+
 @click.command(name="drain")
 @click.option("--undo", is_flag=True, help="Let tasks start again.")
 @json_option

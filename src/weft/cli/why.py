@@ -16,13 +16,14 @@ from weft.cli.task_arguments import print_chosen_run, task_argument
 from weft.formats import (
     bounded_line,
     clock,
+    count,
     dollars,
     duration,
     first_sentence,
     listed,
     whole_line,
 )
-from weft.model import Attempt, CheckVerdict
+from weft.model import ASKED, Attempt, CheckVerdict
 from weft.runs.attention import explain_silence
 from weft.runs.event_text import line
 from weft.runs.explanation import AtGate, Explanation, explain_task
@@ -75,7 +76,12 @@ def lines(why: Explanation, now: float) -> Iterator[str]:
         yield f"  attempt {running.number} by {running.agent} at {running.worker}"
     if why.silent is not None:
         yield f"  ! {explain_silence(why.silent, now)}"
-    if task.state in _CURES:
+    if why.hops:
+        agents = " → ".join([why.hops[0].giver, *(hop.agent for hop in why.hops)])
+        yield f"  handed over {count(len(why.hops), 'time')}: {agents}"
+    if task.state == "blocked" and why.attempts and why.attempts[-1].outcome == ASKED:
+        yield f"  asks you: `weft answer {name} TEXT`"
+    elif task.state in _CURES:
         cures = " or ".join(f"`{cure} {name}`" for cure in _CURES[task.state])
         yield f"  needs you: {cures}"
     else:
@@ -176,6 +182,7 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         "place": None if why.place is None else asdict(why.place),
         "gate": None if why.gate is None else _gate_dict(why.gate),
         "attempts": [asdict(attempt) for attempt in why.attempts],
+        "hops": [asdict(hop) for hop in why.hops],
         "silent_since": why.silent and why.silent.silent_since,
         "events": [{"id": e.id, "at": e.at, "kind": e.kind, **e.data} for e in why.events],
     }

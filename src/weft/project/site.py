@@ -145,6 +145,18 @@ def read_agent_file(root: Path, name: str) -> str:
     return text
 
 
+def read_chain(root: Path, name: str) -> dict[str, str]:
+    """Read the files of an agent and of all agents that a chain of its hand-overs reaches."""
+    files: dict[str, str] = {}
+    names = [name]
+    while names:
+        name = names.pop()
+        if name not in files:
+            files[name] = read_agent_file(root, name)
+            names += parse_agent(files[name], name).hands_to
+    return files
+
+
 def secrets_of(agent: Agent, environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the secrets passed to an agent, as (name, value) pairs from this process's
     environment."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from weft.admission.capacity import attempt_demand
+from weft.admission.capacity import change_agent
 from weft.errors import InputError, Refused
 from weft.model import HUMAN, Stage, Task
 from weft.project.agent_programs import explain_missing, find_program
 from weft.project.project import Project
-from weft.project.site import agent_names, parse_agent, read_agent_file
+from weft.project.site import agent_names, parse_agent, read_agent_file, read_chain
 from weft.runs.control import ControlResult, describe_task, retry
 from weft.runs.task_names import get_named_task
 from weft.store import Store
@@ -36,27 +37,22 @@ def retry_with_agent(project: Project, name: str, agent: str, note: str) -> Cont
             raise Refused(f"{describe_task(task)} is done by a person, not by an agent.")
         stage = _stage(task, agent, parsed.provider)
         if task.run is not None:
-            _add_agent(store, task.run, agent, text)
+            _add_agent(store, task.run, agent, read_chain(project.root, agent))
         return retry(store, name, now=time.time(), note=note, stage=stage)
 
 
 def _stage(task: Task, agent: str, provider: str | None) -> Stage:
     """Return the task's present stage with the demand of another agent."""
-    named = ("worker:", "agent:", "provider:", f"run:{task.run}/agents", "stage:")
-    uses = {
-        resource: amount
-        for resource, amount in task.demand.items()
-        if not resource.startswith(named) and resource not in ("requests", "llm")
-    }
-    in_run = task.stage if task.run is not None else None
-    demand = attempt_demand(run=task.run, stage=in_run, agent=agent, provider=provider, uses=uses)
+    demand = change_agent(
+        task.demand, run=task.run, stage=task.stage, agent=agent, provider=provider
+    )
     return Stage(name=task.stage or "implement", agent=agent, demand=demand)
 
 
-def _add_agent(store: Store, run: str, agent: str, text: str) -> None:
-    """Add the agent's file to the settings of a run that does not have it yet."""
+def _add_agent(store: Store, run: str, agent: str, chain: Mapping[str, str]) -> None:
+    """Add the files of an agent and its next agents to a run that does not have the agent yet."""
     settings = get_settings(store, run)
     if agent not in settings.agents:
-        files = {**settings.agents, agent: text}
+        files = {**chain, **settings.agents}
         changes = [f"the agent {agent} was added"]
         change_settings(store, run, replace(settings, agents=files), changes, now=time.time())

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from weft.admission.capacity import Shortage, is_consumable
 from weft.config import DEFAULT_LIMITS
 from weft.formats import clock, count, dollars, duration, first_line
-from weft.model import Worker
+from weft.model import ASKED, Worker
 from weft.store import Store
 from weft.store.overview import AskedWork, Prospects, Ready, read_prospects
 from weft.words import state_word, task_label
@@ -333,6 +333,8 @@ def _asked(asked: AskedWork, runs: Iterable[str]) -> AttentionItem:
     do: tuple[str, ...] = (f"weft retry {name}", f"weft skip {name}")
     kind = "ended"
     match asked.state:
+        case "blocked" if asked.outcome == ASKED:
+            text, do = f"asks you: {first_line(asked.reason)}", (f'weft answer {name} "…"',)
         case "blocked":
             kind = "blocked"
             text = f"needs you: {first_line(asked.reason) or 'no reason was given'}"

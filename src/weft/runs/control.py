@@ -10,14 +10,15 @@ from msgspec.structs import replace
 
 from weft.errors import InputError, Refused
 from weft.formats import count
-from weft.model import TERMINAL, Run, Stage, State, Task
+from weft.model import ASKED, TERMINAL, Event, Run, Stage, State, Task
 from weft.runs.task_names import get_named, get_named_run, get_named_task
 from weft.store import Store, admission, runs, tasks
+from weft.store.event_log import history
 from weft.store.gate import unblock_gate
 from weft.store.leases import list_open
 from weft.store.messages import retry_with_note
 from weft.store.overview import read_prospects
-from weft.store.tasks import get_task
+from weft.store.tasks import get_task, list_attempts
 from weft.words import full_label, task_clause, task_label, task_state
 
 _GONE_ON: Final = frozenset({State.WAITING, State.READY, State.RUNNING, State.GATING})
@@ -51,6 +52,26 @@ def retry(
             f"is retried. `weft send {full_label(task)} TEXT` reaches a running agent."
         )
     return _done(store, task, changed, "is reopened")
+
+
+def answer(store: Store, name: str, text: str, *, now: float) -> ControlResult:
+    """Answer the question of a task's agent, by a text or by the number of an option."""
+    task = get_named_task(store, name)
+    attempts = list_attempts(store, task.id)
+    if task.state is not State.BLOCKED or not attempts or attempts[-1].outcome != ASKED:
+        raise Refused(f"{describe_task(task)} {task_clause(task)}; its agent asked no question.")
+    options = find_options(history(store, task.id))
+    chosen = int(text) if text.isdecimal() and len(text) < 3 else 0
+    retry_with_note(
+        store, task.id, options[chosen - 1] if 0 < chosen <= len(options) else text, now=now
+    )
+    return _done(store, task, True, "goes on with your answer")
+
+
+def find_options(events: Sequence[Event]) -> list[str]:
+    """Return the answers to choose from of the last question."""
+    asked = [event for event in events if event.kind == "attempt_finished"]
+    return [str(option) for option in asked[-1].data.get("options", ())] if asked else []
 
 
 def skip(store: Store, name: str, *, now: float) -> ControlResult:

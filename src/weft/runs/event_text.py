@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft.formats import count, duration, first_line, whole_line
-from weft.model import UNCHECKED, Event
+from weft.model import ASKED, HANDED_OVER, STEPS, UNCHECKED, Event
 from weft.words import state_word
 
 Naming = Callable[[int], str]
@@ -61,6 +61,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "task_offered": "{who}offered to {worker}",
     "task_passed_on": "✓ {who}on to {stage}",
     "task_paused": "‖ {who}paused",
+    "step_refused": "↩ {tried} proposed a step that was refused: {reason}",
     "task_held": "! {who}is held back by the plan: {reason}",
     "task_rejected": "↩ {who}rejected: {reason}",
     "task_reopened": "▶ {who}reopened (it was {was_word})",
@@ -133,6 +134,13 @@ def _fields(data: Data, about: About) -> dict[str, Any]:
     }
 
 
+def _woken(data: Data, about: About) -> str:
+    who = f"{about.task} " if about.task else ""
+    if data["event"] == "trunk_moved":
+        return f"▶ {who}wakes: trunk has moved"
+    return f"▶ {who}wakes: task {about.naming(int(data['subject']))} has ended"
+
+
 def _listed(values: Sequence[object]) -> str:
     """Join values with commas; of many, the first and how many more there are."""
     shown = ", ".join(map(str, values[:_MOST]))
@@ -150,14 +158,27 @@ def _admitted(data: Data, about: About) -> str:
     return f"▶ {about.task}{again}: {about.title}"
 
 
-def _finished(data: Data, about: About) -> str:
+def _finished(data: Data, about: About) -> str | None:
     tried = _tried(data, about)
+    if data["outcome"] == HANDED_OVER:
+        return None  # `task_handed_over` tells it
     if data["outcome"] == "success":
         return f"✓ {tried}: the agent is done → {state_word(data['state'])}"
+    if data["outcome"] in STEPS:
+        asks = f"asks: {whole_line(data['reason'])}" if data["outcome"] == ASKED else data["reason"]
+        return f"✓ {tried}: {asks} → {state_word(data['state'])}"
     needed = data["state"] == "blocked"
     reason = whole_line(data["reason"]) if needed else first_line(data["reason"])
     cause = "" if data["outcome"] == "other" else f"{data['outcome'].replace('_', ' ')}: "
     return f"✗ {tried}: {cause}{reason} → {state_word(data['state'])}"
+
+
+def _handed_over(data: Data, about: About) -> str:
+    args = ", ".join(f"{name}={value}" for name, value in data["args"].items())
+    given = f" ({args})" if args else ""
+    note = f": {first_line(data['note'])}" if data["note"].strip() else ""
+    who = f"{about.task} " if about.task else ""
+    return f"⇢ {who}from {data['giver']} to {data['agent']}{given}{note}"
 
 
 def _ended(state: str) -> Special:
@@ -216,6 +237,8 @@ SPECIAL: Final[Mapping[str, Special]] = {
     "target_settled": _target,
     "task_admitted": _admitted,
     "task_cancelled": _ended("cancelled"),
+    "task_handed_over": _handed_over,
     "task_evicted": _ended("evicted"),
     "task_skipped": _ended("skipped"),
+    "task_woken": _woken,
 }

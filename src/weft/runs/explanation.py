@@ -18,6 +18,7 @@ from weft.model import (
     Class,
     Entry,
     Event,
+    Hop,
     MergeConflict,
     Priority,
     State,
@@ -29,6 +30,7 @@ from weft.runs.queue_view import name_entries
 from weft.runs.task_names import get_named_task
 from weft.store import Store
 from weft.store.gate import get_output, read_gate
+from weft.store.hops import list_hops
 from weft.store.leases import OpenCheck, list_checks
 from weft.store.limit_table import list_stopped
 from weft.store.probe import order, probe
@@ -80,6 +82,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     place: RankPlace | None
     gate: AtGate | None
     attempts: tuple[Attempt, ...]
+    hops: tuple[Hop, ...]
     silent: Worker | None  # worker of the running attempt, if it is silent
     events: tuple[Event, ...]  # without admissions and reports of agents
 
@@ -97,6 +100,7 @@ def explain_task(store: Store, name: str, *, now: float, tenant: str | None = No
         place=_place(store, task, now, tenant) if task.state is State.READY else None,
         gate=_at_gate(store, task) if task.run is not None else None,
         attempts=tuple(attempts),
+        hops=tuple(list_hops(store, task.id)),
         silent=_silent(store, attempts, now),
         events=tuple(milestones(store, task.id)),
     )

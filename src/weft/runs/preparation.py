@@ -23,7 +23,7 @@ from weft.model import HUMAN, NewRun, NewTask, Stage, State, TaskKind, TaskReque
 from weft.plan.plan_prose import collect_prose
 from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask, Source
 from weft.project.project import Project
-from weft.project.site import agent_names, parse_agent, read_agent_file
+from weft.project.site import agent_names, parse_agent, read_chain
 from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource, list_stages
 from weft.runs.run_target import require_target
 from weft.stages import RULE, find_fault, looks
@@ -276,8 +276,9 @@ class _TaskBuilder:
                     f"Task {task.id} asks for {asks}, which has no file in "
                     f".weft/agents (there are: {known})."
                 )
-            self.agent_files[name] = read_agent_file(self._project.root, name)
-            self.agents[name] = parse_agent(self.agent_files[name], name)
+            for member, text in read_chain(self._project.root, name).items():
+                self.agent_files[member] = text
+                self.agents[member] = parse_agent(text, member)
         return self.agents[name]
 
     def _uses(self, task: PlanTask, agent: Agent) -> dict[str, int]:

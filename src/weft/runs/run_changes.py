@@ -9,10 +9,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from weft import git
-from weft.admission.capacity import attempt_demand
+from weft.admission.capacity import change_agent
 from weft.model import HUMAN, TERMINAL, Run, Stage, State, Task
 from weft.project.project import Project
-from weft.project.site import parse_agent, read_agent_file
+from weft.project.site import parse_agent, read_agent_file, read_chain
 from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import USUAL_STAGE
 from weft.runs.preparation import USUAL_AGENT, USUAL_DOLLARS, RunOptions
@@ -75,7 +75,7 @@ def set_agent(project: Project, run: str, agent: str) -> int:
         require_agents(project, store, {agent: parsed})
         settings = get_settings(store, run)
         before = settings.agent
-        files = {**settings.agents, agent: text}
+        files = {**settings.agents, **read_chain(project.root, agent)}
         after = replace(settings, agents=files, agent=agent)
         changes = [f"the agent for tasks that name none was {before}, is {agent}"]
         change_settings(store, run, after, changes, now=time.time())
@@ -108,14 +108,8 @@ def require_agents_of_run(project: Project, run: str) -> None:
 def _moved(step: Stage, task: Task, before: str, agent: str, provider: str | None) -> Stage:
     if step.name != USUAL_STAGE or step.agent != before:
         return step
-    named = ("worker:", "agent:", "provider:", f"run:{task.run}/agents", "stage:")
-    uses = {
-        resource: amount
-        for resource, amount in step.demand.items()
-        if not resource.startswith(named) and resource not in ("requests", "llm")
-    }
-    demand = attempt_demand(
-        run=task.run, stage=step.name, agent=agent, provider=provider, uses=uses
+    demand = change_agent(
+        step.demand, run=task.run, stage=step.name, agent=agent, provider=provider
     )
     return replace(step, agent=agent, demand=demand)
 

@@ -14,7 +14,7 @@ from weft.config import RunSettings, command_line
 from weft.errors import InputError
 from weft.model import Run, TaskKind
 from weft.project.project import Project
-from weft.project.site import read_agent_file
+from weft.project.site import read_chain
 from weft.runs.control import ControlResult
 from weft.store import Store
 from weft.store.branch_landings import list_landed_branches
@@ -72,7 +72,11 @@ def update_settings(project: Project, run: str) -> ControlResult:
 
 
 def _of_checkout(project: Project, settings: RunSettings) -> RunSettings:
-    files = {name: read_agent_file(project.root, name) for name in settings.agents}
+    files = {
+        member: text
+        for name in settings.agents
+        for member, text in read_chain(project.root, name).items()
+    }
     return RunSettings(
         gate=project.config.gate,
         workspace=project.config.workspace,

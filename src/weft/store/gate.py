@@ -348,6 +348,7 @@ def complete(tx: Transaction, fence: int, run: str, sequence: int, *, now: float
             _done(tx, get_row(tx, number), commit, now=now)
         if about.story is not None and not _has_more(tx, about.story):
             _done(tx, get_row(tx, about.story), commit, now=now)
+    ready.wake_sleepers(tx, "trunk_moved", run, now=now)
     tx.event(
         "landed", now=now, run=run, old=landing.old, new=landing.new, entries=list(landing.entries)
     )

@@ -17,7 +17,7 @@ from msgspec import Struct
 from weft import stages
 from weft.admission import capacity
 from weft.errors import AlreadyEnded, InputError, Refused, StaleFence
-from weft.model import LEAD, TERMINAL, Demand, Lease, Outcome, State
+from weft.model import HANDED_OVER, LEAD, STEPS, TERMINAL, Demand, Lease, Outcome, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows
 from weft.store.claims import STALLED, bring_all_back, family, give_up, pass_to_story
@@ -25,6 +25,7 @@ from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter, enter_judged, set_stage
 from weft.store.file_records import keep_files
 from weft.store.gate import send_back
+from weft.store.hops import has_happened, record_hop
 from weft.store.ledger import Ledger
 from weft.store.limit_table import penalise, stop_agent
 from weft.store.reviews import record_answers
@@ -88,6 +89,22 @@ def note_changes(
             all=len(fresh),
             causes=[_cause(change) for change in fresh],
         )
+
+
+@writes
+def propose_step(
+    tx: Transaction, fence: int, proposal: Mapping[str, object], *, now: float
+) -> None:
+    """Record the step with which an attempt wants to end."""
+    lease, task = _current(tx, fence)
+    tx.event("step_proposed", task, now=now, attempt=lease["attempt"], proposal=proposal)
+
+
+@writes
+def refuse_step(tx: Transaction, fence: int, reason: str, *, now: float) -> None:
+    """Record that the proposal of an attempt was refused."""
+    lease, task = _current(tx, fence)
+    tx.event("step_refused", task, now=now, attempt=lease["attempt"], reason=reason)
 
 
 def _cause(change: str) -> str:
@@ -187,6 +204,8 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         raise InputError(f"An attempt cannot end in the state {outcome.state}.")
     if outcome.kind == "success" and outcome.state in (State.FAILED, State.BLOCKED):
         raise InputError(f"A success cannot end in the state {outcome.state}.")
+    if (outcome.hop is not None) != (outcome.then is not None and outcome.kind == HANDED_OVER):
+        raise InputError("A hand-over names the next agent and its stage.")
     if (outcome.state is State.PARKED) != (outcome.until is not None):
         raise InputError("A parked task needs a time until when, and only a parked one has it.")
     lease = _lease(tx, fence)
@@ -207,6 +226,8 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         give_up(tx, task)
     if state is State.DONE and _has_messages(tx, task, lease["attempt"]):
         state, reason = State.READY, "a message came while it worked"
+    if state is State.PARKED and _need_not_sleep(tx, lease, outcome):
+        state, reason = State.READY, "the event it was to sleep for has come"
     if state in (State.READY, State.PARKED) and task["state"] == State.PAUSED:
         state = State.PAUSED  # a person paused it while it ran
     _end_attempt(tx, lease, outcome.kind, now=now, led_to=state)
@@ -227,6 +248,8 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         penalise(tx, outcome.penalises, now=now)
     if outcome.stops_agent is not None:
         stop_agent(tx, outcome.stops_agent, outcome.reason, now=now)
+    if outcome.hop is not None:
+        record_hop(tx, task, outcome.hop, outcome, now=now)
     _move(tx, task, state, reason, outcome, now=now)
     tx.event(
         "attempt_finished",
@@ -237,8 +260,18 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         outcome=outcome.kind,
         state=state,
         reason=reason,
+        options=list(outcome.options),
     )
     return state
+
+
+def _need_not_sleep(tx: Transaction, lease: Row, outcome: Outcome) -> bool:
+    """Tell whether the event that a task wants to sleep for came during its attempt."""
+    attempt = tx.one("attempt", task=lease["task"], number=lease["attempt"])
+    assert attempt is not None
+    return outcome.wake is not None and has_happened(
+        tx, outcome.wake, since=attempt["started"], base=outcome.base
+    )
 
 
 def _has_messages(tx: Transaction, task: Row, attempt: int) -> bool:
@@ -272,6 +305,7 @@ def _after(
     failures."""
     if outcome.kind == "success":
         _learn(tx, lease, task, now=now)
+    if outcome.kind == "success" or outcome.kind in STEPS:
         return outcome.state, outcome.reason
     tx.run(
         "record_failure",
@@ -334,6 +368,8 @@ def _move(
         return
     until = outcome.until if state is State.PARKED else None
     ready.leave(tx, task, state, now=now, reason=reason, until=until)
+    if state is State.PARKED and outcome.wake is not None:
+        tx.run("add_sleep", outcome.wake, task=number)
     if state is State.GATING:
         enter(tx, get_row(tx, number), now=now)
     if state in (State.DONE, State.GATING):

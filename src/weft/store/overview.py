@@ -74,6 +74,7 @@ class AskedWork(Struct, frozen=True, kw_only=True):
     since: float = 0.0  # time of the last change of state
     path_seconds: float = 0.0  # longest remaining path, this task included
     tenant: str | None = None
+    outcome: str | None = None  # of its latest attempt
 
 
 class Places(Struct, frozen=True, kw_only=True):
@@ -243,6 +244,7 @@ class WorkerView(Struct, frozen=True, kw_only=True):
     worker: str | None  # of its latest attempt
     attempt: int
     started: float | None  # start of its open attempt
+    hops: int = 0  # hand-overs of the task
 
 
 class Overview(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from weft.model import State
+from weft.model import TERMINAL, State
 from weft.paths import conflicts, home
 from weft.store import row_records
 from weft.store.claims import STALLED, Claims, bring_all_back, bring_back, family, give_up
@@ -235,8 +235,19 @@ def leave(
         drop_wants(tx, row)
         tx.run("drop_reservation", task=row["id"])
         bring_back(tx, row["id"])
+    if row["state"] == State.PARKED:
+        tx.run("drop_sleep", task=row["id"])
     if state in STALLED:
         bring_all_back(tx, row["repo"])
+    if state in TERMINAL:
+        wake_sleepers(tx, "task_ended", str(row["id"]), now=now)
+
+
+def wake_sleepers(tx: Transaction, kind: str, subject: str, *, now: float) -> None:
+    """Make the tasks ready that sleep until an event."""
+    for row in tx.all("sleepers", kind=kind, subject=subject):
+        requeue(tx, row["id"], now=now)
+        tx.event("task_woken", row, now=now, event=kind, subject=subject)
 
 
 def step_aside(tx: Transaction, row: Row, held: Mapping[str, int], *, passable: bool) -> None:

@@ -293,6 +293,7 @@ def retry(tx: Transaction, task: int, *, now: float, stage: Stage | None = None)
         raise Refused(f"Run {row['run']} has ended; submit its tasks as a new run.")
     tx.event("task_reopened", row, now=now, was=row["state"])
     tx.run("forget_failures", task=task)  # a person has seen the failures: a pattern starts anew
+    tx.run("discount_hops", task=task)
     if stage is not None:
         _replace_stage(tx, row, stage)
     for member in tx.all("gang_members", gang=row["gang"])[:1] if row["gang"] is not None else ():

@@ -143,5 +143,34 @@ class AnswerComment(SentFields):
     fence: Fence = None
 
 
+class HandOver(SentFields):
+    agent: Annotated[Name, Field(description="The next agent, from your prompt.")]
+    note: Annotated[
+        str, Field(max_length=16_000, description="For the next agent: the state, the next thing.")
+    ] = ""
+    args: Annotated[
+        dict[str, str | int | float | bool | list[str]],
+        Field(max_length=20, description="The arguments that the next agent asks for."),
+    ] = Field(default_factory=dict)
+
+
+class Ask(SentFields):
+    question: Annotated[str, Field(min_length=1, max_length=2_000)]
+    options: Annotated[
+        list[str], Field(max_length=10, description="Answers to choose from, if there are some.")
+    ] = Field(default_factory=list)
+
+
+class Sleep(SentFields):
+    until: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=200,
+            description="`2h`, `2026-11-17T09:00Z`, `trunk moved` or `task 12 done`.",
+        ),
+    ]
+
+
 class SubmitPlan(PlanFields):
     pass

@@ -58,6 +58,9 @@ TOOLS: Final = {
         _tool("Show work in review", tools.get_review, looks_only=True),
         _tool("Comment or decide on work", tools.review_action),
         _tool("Answer a comment", tools.answer_comment),
+        _tool("Hand your task over", tools.hand_over),
+        _tool("Ask a person", tools.ask),
+        _tool("Wait for a time or an event", tools.sleep),
         _tool("Submit a plan", tools.submit_plan),
     )
 }

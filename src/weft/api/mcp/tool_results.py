@@ -79,6 +79,11 @@ class AnsweredResult(Struct, frozen=True, kw_only=True):
     comment: int
 
 
+class StepResult(Struct, frozen=True, kw_only=True):
+    task: int
+    step: str
+
+
 def _current(member: Member) -> int:
     return member.capacity.current
 

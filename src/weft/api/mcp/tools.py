@@ -7,11 +7,13 @@ is a member of the swarm, by the token it joined with.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Final
 
 import anyio
 from anyio.to_thread import run_sync
 
+from weft.agents import proposal
 from weft.api import review_rights
 from weft.api.mcp import arguments
 from weft.api.mcp.caller import Call
@@ -25,6 +27,7 @@ from weft.api.mcp.tool_results import (
     ProgressResult,
     Reasons,
     ReviewResult,
+    StepResult,
     SwarmMembers,
 )
 from weft.errors import Forbidden, InputError
@@ -32,7 +35,7 @@ from weft.gate.review_view import ReviewView
 from weft.model import CommentAnswer, Filter, State, Task
 from weft.project.site import agent_names
 from weft.store.ring import wait_rung
-from weft.swarm import dispatch, inbox, member_work, membership, sent_plan, views
+from weft.swarm import dispatch, inbox, member_work, membership, own_step, sent_plan, views
 from weft.swarm.access import find_own_members, sender_name
 from weft.swarm.swarm_records import Dispatched, Member, Page, TaskResult, Trigger
 from weft.swarm.views import explain
@@ -292,6 +295,31 @@ async def submit_plan(call: Call, given: arguments.SubmitPlan) -> tuple[str, sen
     """
     sent = await call.ask(sent_plan.submit_text, call.project, given.new())
     return f"Run {sent.submitted.run} has {len(sent.submitted.tasks)} task(s).", sent
+
+
+async def hand_over(call: Call, given: arguments.HandOver) -> tuple[str, StepResult]:
+    """Hand your task over to the next agent, with a note and the arguments it asks for.
+
+    Your work so far goes with it. End your turn right after this call: the last step you proposed
+    counts when you end.
+    """
+    return await _propose(call, {"step": "hand_over", **given.model_dump()})
+
+
+async def ask(call: Call, given: arguments.Ask) -> tuple[str, StepResult]:
+    """Ask a person; end your turn right after this call. You go on when the answer is there."""
+    return await _propose(call, {"step": "ask", **given.model_dump()})
+
+
+async def sleep(call: Call, given: arguments.Sleep) -> tuple[str, StepResult]:
+    """Wait for a time or an event without holding anything; end your turn right after this call."""
+    return await _propose(call, {"step": "sleep", **given.model_dump()})
+
+
+async def _propose(call: Call, given: Mapping[str, object]) -> tuple[str, StepResult]:
+    task = await call.ask(own_step.propose, call.project, proposal.convert(given))
+    step = str(given["step"])
+    return f"Noted. End your turn now, and task {task} goes on.", StepResult(task=task, step=step)
 
 
 def _task(call: Call, given: int | None) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from weft.model import ASKED, HANDED_OVER, PROPOSAL, SLEPT
+
 PRESSURE: Final = frozenset({"rate_limit", "overload", "capacity"})
 _FAILURES: Final = frozenset(
     {
@@ -17,6 +19,10 @@ _KINDS: Final = {
     "at the gate": ("busy", "·"),
     "running": ("busy", "▸"),
     "sent back": ("back", "↩"),
+    HANDED_OVER: ("landed", "⇢"),
+    ASKED: ("busy", "?"),
+    SLEPT: ("busy", "·"),
+    PROPOSAL: ("bad", "✗"),
 }
 KEYS: Final = (
     ("landed", "landed or done"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from weft.model import STEPS
 from weft.runs.report.limit_use import LimitUse
 from weft.runs.run_figures import RunFigures
 
@@ -34,8 +35,8 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     slot: int  # counted from 0 over all workers
     start: float
     end: float  # now, for a running attempt
-    outcome: str  # success, running, or the class of failure
-    fate: str  # landed, sent back, at the gate, done, running, or the class of failure
+    outcome: str  # success, running, a step, or the class of failure
+    fate: str  # landed, sent back, at the gate, done, running, a step, or the class of failure
     reason: str
     tokens: int
     micro_usd: int
@@ -43,7 +44,7 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        return self.outcome not in ("success", "running")
+        return self.outcome not in ("success", "running", *STEPS)
 
 
 class CheckReport(Struct, frozen=True, kw_only=True):

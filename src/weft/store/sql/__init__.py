@@ -24,6 +24,7 @@ _FILES: Final = (
     "branch_landings.sql",
     "events.sql",
     "gate.sql",
+    "hops.sql",
     "leases.sql",
     "limits.sql",
     "members.sql",

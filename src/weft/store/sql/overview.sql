@@ -27,7 +27,8 @@ GROUP BY r.id, r.submitted, t.state ORDER BY r.submitted DESC, r.id;
 -- the ready tasks that ask a person (they claim no files, and so are always the heads of their
 -- lines), and the tasks that ended without success while other tasks wait for them.
 SELECT t.id, t.run, t.name, t.state, t.since, t.reason, t.until, t.agent, t.stage, t.offered_to,
-       t.attempt, t.text, t.request, a.started, a.ended, a.worker
+       t.attempt, t.text, t.request, a.started, a.ended, a.worker,
+       (SELECT COUNT(*) FROM hops h WHERE h.task = t.id) AS hops
 FROM (
     SELECT id FROM tasks WHERE state IN ('blocked', 'gating', 'offered', 'parked', 'paused')
       AND state NOT IN ('ready', 'running')
@@ -81,7 +82,7 @@ ORDER BY f.id;
 -- task that asks a person claims no files, and so is always the head of its line. A story in
 -- review is waiting for its subtasks.
 SELECT t.id, t.run, t.name, CASE WHEN k.kind = 'review' THEN 'gating' ELSE t.state END AS state,
-       t.reason, t.text, t.request, t.tenant, t.since, t.path_seconds
+       t.reason, t.text, t.request, t.tenant, t.since, t.path_seconds, a.outcome
 FROM (
     SELECT id, '' AS kind FROM tasks
     WHERE state IN ('blocked', 'paused') AND state NOT IN ('ready', 'running')
@@ -95,7 +96,8 @@ FROM (
     UNION ALL
     SELECT v.id, '' FROM buckets b CROSS JOIN tasks v
     WHERE b.agent = 'human' AND v.bucket = b.id AND v.head) k
-CROSS JOIN tasks t WHERE t.id = k.id ORDER BY t.id;
+CROSS JOIN tasks t LEFT JOIN attempts a ON a.task = t.id AND a.number = t.attempt
+WHERE t.id = k.id ORDER BY t.id;
 
 -- name: stopped_agents
 -- List the agents that must not start before a person resumes them.
