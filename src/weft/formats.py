@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import unicodedata
@@ -149,3 +150,10 @@ def fit(text: str, width: int) -> str:
             kept.append(letter)
         text = "".join(kept) + "…"
     return text + " " * room
+
+
+def json_text(value: object, *, indent: int | None = 2) -> str:
+    """Encode a value as JSON and escape every character that could steer a terminal: control
+    characters of both sets, marks that reverse or hide text, and lone surrogates."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

@@ -6,8 +6,11 @@ import pytest
 
 from plan.planning import reading
 from weft.errors import InputError
-from weft.plan.parallel_state import Times, build_parallel_state
+from weft.model import State
+from weft.plan.parallel_state import TaskProgress, build_parallel_state
+from weft.plan.plan_records import Source
 
+TEN = 1_735_552_800.0  # 2024-12-30T10:00:00Z
 TRACK = """
     ## Phase 0: Before
     - [x] Task 1: Done long ago
@@ -20,14 +23,30 @@ TRACK = """
     - [ ] Task 3: Create utils module
       <!-- files: src/utils.ts -->
 """
+PLANS = {
+    Source.PRD: '{"stories": [{"id": "a", "title": "A", "subtasks": [{"title": "B"}]}]}',
+    Source.BEADS: '{"id": "bd-1", "title": "A", "status": "open"}',
+    Source.TASK_MASTER: '{"tasks": [{"id": 1, "title": "A"}]}',
+    Source.SPEC_KIT: "- [ ] T001 A in a/b.py\n- [ ] T002 A in a/b.py\n",
+    Source.KIRO: "- [ ] 1. A\n  - [ ] 1.1 B\n",
+    Source.OPENSPEC: "## 1. A\n- [ ] 1.1 B\n",
+    Source.SUPERPOWERS: "### Task 1: A\n**Files:**\n- Create: `a`\n",
+    Source.MARKDOWN: "- [ ] a\n",
+}
 
 
 def test_the_first_unfinished_phase_is_described() -> None:
-    times = {
-        "1.1": Times(started="2024-12-30T10:00:00Z", completed="2024-12-30T10:05:00Z"),
-        "1.2": Times(started="2024-12-30T10:00:00Z"),
+    progress = {
+        "1.1": TaskProgress(
+            state=State.DONE,
+            files=("src/auth.ts", "src/auth.test.ts"),
+            started=TEN,
+            completed=TEN + 300,
+            commit="abc1234",
+        ),
+        "1.2": TaskProgress(state=State.PAUSED, files=("src/config.ts",), started=TEN),
     }
-    assert build_parallel_state(reading(TRACK).plan, times=times) == {
+    assert build_parallel_state(reading(TRACK).plan, progress=progress) == {
         "phase": "Phase 1: Setup",
         "execution_mode": "parallel",
         "started_at": "2024-12-30T10:00:00Z",
@@ -59,6 +78,61 @@ def test_the_first_unfinished_phase_is_described() -> None:
         "completed_workers": 1,
         "total_workers": 3,
     }
+
+
+@pytest.mark.parametrize(
+    ("state", "timed_out", "status"),
+    [
+        (State.READY, True, "pending"),
+        (State.GATING, True, "in_progress"),
+        (State.BLOCKED, True, "timed_out"),
+        (State.FAILED, True, "timed_out"),
+        (State.FAILED, False, "failed"),
+        (State.BLOCKED, False, "blocked"),
+        (State.CANCELLED, False, "cancelled"),
+    ],
+)
+def test_the_run_decides_the_status_and_the_error_is_told(
+    state: State, timed_out: bool, status: str
+) -> None:
+    own = TaskProgress(
+        state=state, files=("a", "b"), started=TEN, timed_out=timed_out, error="It broke."
+    )
+    described = build_parallel_state(reading(TRACK).plan, "1", {"1.3": own})
+    assert described["workers"][2] == {
+        "worker_id": "worker_3_utils",
+        "task": "Task 3: Create utils module",
+        "files": ["a", "b"],
+        "status": status,
+        "started_at": "2024-12-30T10:00:00Z",
+        "error": "It broke.",
+    }
+    locks = {"a": "worker_3_utils", "b": "worker_3_utils"} if status == "in_progress" else {}
+    assert described["file_locks"] == {"src/config.ts": "worker_2_config", **locks}
+
+
+def test_a_finished_phase_has_its_end() -> None:
+    plan = reading("## Phase 1: a\n- [ ] a\n- [-] b\n").plan
+    own = TaskProgress(state=State.DONE, files=(), started=TEN, completed=TEN + 1)
+    assert build_parallel_state(plan, progress={"1.1": own})["completed_at"] == (
+        "2024-12-30T10:00:01Z"
+    )
+
+
+def test_every_state_of_a_task_has_a_status() -> None:
+    plan = reading("## Phase 1: a\n- [ ] a\n").plan
+    for state in State:
+        own = {"1.1": TaskProgress(state=state, files=())}
+        assert build_parallel_state(plan, "1", own)["workers"][0]["status"]
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_each_format_has_a_state(kind: Source) -> None:
+    parsed = reading(PLANS[kind], {Source.PRD: "prd.json", Source.BEADS: "a.jsonl"}.get(kind, ""))
+    assert parsed.plan.source is kind
+    state = build_parallel_state(parsed.plan)
+    assert state["total_workers"] == len(parsed.plan.tasks) > 0
+    assert len({worker["worker_id"] for worker in state["workers"]}) == len(parsed.plan.tasks)
 
 
 def test_a_phase_can_be_chosen() -> None:

@@ -312,6 +312,10 @@ FROZEN = {
         "sqlite": "6ead3ceb47006414b658250156ae603c1e5eef969a818e27766ca91119cc71ee",
         "postgres": "da5186e114b87216d75fc328f5eaf3422264506c549b7980472ecd987d1b1e8a",
     },
+    8: {
+        "sqlite": "45bb8e14abac6c6b73376b2db937b79a83afd1f3d2975818963abbec1617f950",
+        "postgres": "3d2a44f52c07fe681bd26a0f3cec466fd9c935a3b19ca08c338b2c54cb60e94e",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

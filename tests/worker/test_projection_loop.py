@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import socket
@@ -27,6 +28,7 @@ from weft.store.projections import (
     ISSUE_TRACKER,
     NOTIFICATIONS,
     PLAN_MARKS,
+    PLAN_STATE,
     NewProjection,
 )
 from weft.store.runs import end_finished, submit_run
@@ -35,6 +37,7 @@ from weft.store.tasks import approve
 DYING = Path(__file__).with_name("dying_worker.py")
 WORKER = ("-m", "weft", "worker", "--slots", "1")
 RUN = "r1"
+STATE = "state.json"
 Left = Callable[..., AbstractContextManager[None]]
 NOTIFY = """
 [notify]
@@ -58,7 +61,7 @@ def project(tmp_path: Path, issues: Issues) -> Project:
 
 @pytest.fixture
 def ended(project: Project, issues: Issues) -> Project:
-    """The project with a run that has ended, whose four projections have handled no event."""
+    """The project with a run that has ended, whose five projections have handled no event."""
     made = project
     path = made.write(plan("A: a.txt: write a.txt 1", "B: b.txt: write b.txt 2"))
     (made.root / "issues.jsonl").write_text(issues.add("1.1") + issues.add("1.2"))
@@ -75,6 +78,7 @@ def ended(project: Project, issues: Issues) -> Project:
             [NewTask(name=name, agent=HUMAN) for name in ("1.1", "1.2")],
             projections=[
                 NewProjection(name=PLAN_MARKS, host=host, path=str(path)),
+                NewProjection(name=PLAN_STATE, host=host, path=str(made.root.parent / STATE)),
                 NewProjection(name=ISSUE_TRACKER, host=host, path=str(made.root / "issues.jsonl")),
                 NewProjection(name=NOTIFICATIONS),
             ],
@@ -114,6 +118,7 @@ def is_behind(project: Project) -> bool:
 
 def assert_up_to_date(project: Project, issues: Issues) -> None:
     assert (project.root / "plan.md").read_text().count("- [x]") == 2
+    assert json.loads((project.root.parent / STATE).read_text())["completed_workers"] == 2
     assert_closed(issues)
     assert_told_and_moved(project, RUN)
 
@@ -168,7 +173,7 @@ def test_workers_that_die_one_after_the_other_reach_the_state_of_one_that_lives(
 
 @pytest.mark.chaos
 @pytest.mark.skipif("WEFT_CHAOS" not in os.environ, reason="by `make chaos`")
-@pytest.mark.parametrize("step", range(16))
+@pytest.mark.parametrize("step", range(20))
 def test_a_worker_killed_at_any_step_is_followed_by_one_that_goes_on(
     ended: Project, issues: Issues, step: int
 ) -> None:
@@ -256,7 +261,8 @@ def test_a_worker_carries_a_run_to_its_end_without_the_command_that_started_it(
     project.write(text if source == "plan.md" else exported, source)
     with started(project, "-m", "weft", "worker", "--slots", "2") as worker:
         wait_until(lambda: count_workers(project) == 1)
-        with left(project, "run", source, "--into", "release"):
+        state = ("--state", f"../{STATE}")
+        with left(project, "run", source, "--into", "release", *state):
             wait_until(lambda: list(project.states().values()) == ["running"] * 2)
         go.touch()
         wait_until(lambda: not is_behind(project))
@@ -265,5 +271,7 @@ def test_a_worker_carries_a_run_to_its_end_without_the_command_that_started_it(
         assert (project.root / source).read_text().count("- [x]") == 2
     else:
         assert_closed(issues)
+    workers = json.loads((project.root.parent / STATE).read_text())["workers"]
+    assert [worker["status"] for worker in workers] == ["completed"] * 2
     assert_told_and_moved(project, project.run_id())
     assert notes(project) == ["run_ended"]

@@ -24,6 +24,7 @@ from weft.process import attempt_files
 from weft.project.site import Site
 from weft.store import Store
 from weft.store.leases import note_changes
+from weft.store.projections import list_projections
 from weft.store.runs import list_runs
 from weft.workspace import Fingerprint
 from weft.workspace.own_writes import list_own_writes
@@ -66,12 +67,17 @@ def compare(site: Site, fence: int, order: Order, after: Future[Fingerprint]) ->
 
 def _own_files(site: Site, order: Order) -> list[str]:
     """List the patterns of files that weft itself writes in the checkout."""
+    runs = [run for run in list_runs(site.store) if run.state != "ended" or run.id == order.run]
     plans = [
-        Path(run.plan if run.plan.startswith("/") else run.plan.partition(":")[2])
-        for run in list_runs(site.store)
-        if run.state != "ended" or run.id == order.run
+        Path(run.plan if run.plan.startswith("/") else run.plan.partition(":")[2]) for run in runs
     ]
-    written = [*plans, *list_own_writes(site.common, order.started)]
+    files = [
+        Path(state.path)
+        for run in runs
+        for state in list_projections(site.store, run.id)
+        if state.path
+    ]
+    written = [*plans, *files, *list_own_writes(site.common, order.started)]
     # A new version is first written beside the file it replaces.
     beside = [path.parent / f".{path.name[:100]}.weft-" for path in written]
     patterns = [escape(name) for name in _within(site.root, [*written, *store_files(site.store)])]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import click
+
+from weft.formats import json_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,13 +21,6 @@ def json_option(command: F) -> F:
 
 def print_json(value: object) -> None:
     click.echo(json_text(value))
-
-
-def json_text(value: object, *, indent: int | None = 2) -> str:
-    """Encode a value as JSON and escape every character that could steer a terminal: control
-    characters of both sets, marks that reverse or hide text, and lone surrogates."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
-    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def say(line: str) -> None:

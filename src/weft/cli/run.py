@@ -32,6 +32,7 @@ from weft.runs.agent_readiness import require_agents
 from weft.runs.control import cancel
 from weft.runs.held_tasks import release_marked
 from weft.runs.plan_check import usual_slots
+from weft.runs.plan_state import require_state_file
 from weft.runs.preparation import USUAL_AGENT, RunOptions
 from weft.runs.progress import find_plan, find_unfinished, get_resumable, read_progress, summary
 from weft.runs.run_changes import (
@@ -46,7 +47,7 @@ from weft.runs.run_settings import list_differences
 from weft.runs.run_target import choose_target
 from weft.runs.run_waits import read_waits
 from weft.runs.submission import RunDraft, preview_draft, submit_draft
-from weft.runs.wanted_projections import resume_projections
+from weft.runs.wanted_projections import find_format, request_state_file, resume_projections
 from weft.store import Store
 from weft.store.base_checks import skip_base_check
 from weft.store.event_log import last_event, list_of_kind
@@ -130,6 +131,11 @@ _OF_NEW_RUNS: Final = (
     "--no-write", is_flag=True, help="Leave the marks in FILE alone, or its issues in bd."
 )
 @click.option("--open", "opens", is_flag=True, help="Serve the page, and open it in your browser.")
+@click.option(
+    "--state",
+    metavar="OUT",
+    help="Keep OUT up to date, as weft plan state writes it; with --resume too.",
+)
 @click.option("--no-tty", is_flag=True, help="Plain lines, also on a terminal.")
 @json_option
 @click.pass_context
@@ -152,6 +158,7 @@ def command(
     no_preflight: bool,
     no_write: bool,
     opens: bool,
+    state: str | None,
     no_tty: bool,
     as_json: bool,
 ) -> int:
@@ -172,6 +179,9 @@ def command(
     directory: Path = ctx.obj
     project = get_project(directory, os.environ)
     plan = None if file is None else directory / file
+    state_file = None if state is None else directory / state
+    if state_file is not None:
+        require_state_file(state_file)
     ahead = None
     if resumed is not None:
         _refuse_for_old_runs(ctx)
@@ -195,6 +205,8 @@ def command(
             with project.open_store() as store:
                 options = restart_options(project, store, old[0], options)
         ahead = prepare_plan(project, directory, file, options, old)
+        if state_file is not None:
+            ahead = _with_state_file(project, ahead, directory / file, state_file)
         if dry_run:
             _show_preview(project, ahead, as_json)
             return 0
@@ -204,10 +216,12 @@ def command(
             ahead = replace(ahead, draft=draft)
         before = last_event(store)
         what = Follow(
-            run=_resume(ctx, project, store, plan, writes=not no_write)
+            run=_resume(ctx, project, store, plan, state_file)
             if ahead is None
             else _submit(project, store, ahead, as_json, writes=not no_write),
             plan=plan if plan is not None and plan.is_file() else None,  # not a pipe
+            format=plan_format,
+            state_file=state_file,
             slots=slots or project.config.worker_slots,
             after=before,
             writes=not no_write,
@@ -217,6 +231,16 @@ def command(
             url = get_server_url(project) if project.server else serve_in_background(project, slots)
             open_page(store, url)
         return _see_through(project, store, what, slots)
+
+
+def _with_state_file(project: Project, ahead: Ahead, plan: Path, state_file: Path) -> Ahead:
+    """Let the workers of this machine keep the state file; a client of a server keeps its own."""
+    if not plan.is_file():
+        raise InputError("--state needs a plan that is a file; this plan came through a pipe.")
+    if project.server is not None:
+        return ahead
+    projection = request_state_file(state_file, ahead.draft.options.format)
+    return replace(ahead, draft=replace(ahead.draft, state_file=projection))
 
 
 def _preflight(project: Project, store: Store, draft: RunDraft, *, allow_red: bool) -> RunDraft:
@@ -294,8 +318,13 @@ def _change(ctx: click.Context, project: Project, store: Store, run: str) -> Non
 
 
 def _resume(
-    ctx: click.Context, project: Project, store: Store, plan: Path | None, *, writes: bool
+    ctx: click.Context,
+    project: Project,
+    store: Store,
+    plan: Path | None,
+    state_file: Path | None,
 ) -> str:
+    writes = not ctx.params["no_write"]
     there = get_resumable(store, ctx.params["resumed"] or None, plan)
     run = there.id
     if there.state != "ended":
@@ -311,9 +340,13 @@ def _resume(
             missing = printable(there.plan)
             click.echo(f"weft: {missing} is not here; its marks are left alone.", err=True)
     if path is not None:
-        for name in release_marked(store, path, list_run(store, run)):
+        format = find_format(store, run)
+        for name in release_marked(store, path, list_run(store, run), format=format):
             click.echo(f"weft: {name} is no longer held back", err=True)
-    resume_projections(project, store, run, path, writes=writes)
+    here = project.server is None
+    resume_projections(
+        project, store, run, path, writes=writes, state_file=state_file if here else None
+    )
     return run
 
 

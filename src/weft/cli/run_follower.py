@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,7 +25,7 @@ from weft.cli.view import LiveView, open_view
 from weft.cli.worker_loops import attend, look_on_there
 from weft.errors import WeftError
 from weft.model import MET, Event
-from weft.plan.plan_records import Source
+from weft.plan.plan_records import ReaderOptions, Source
 from weft.process import start_detached
 from weft.project.project import Project
 from weft.runs import plan_file
@@ -40,6 +40,7 @@ from weft.worker.projections.beads_program import find_beads
 from weft.worker.projections.issue_tracker import IssueTracker
 from weft.worker.projections.plan_marks import PlanMarks
 from weft.worker.projections.projection_loop import TRIES
+from weft.worker.projections.state_file import StateFile
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ class Follow(Struct, frozen=True, kw_only=True):
     slots: int
     after: int  # the last event before the run was submitted or resumed
     writes: bool  # whether the plan file's marks, or its issues, follow the run
+    format: Source | None = None  # of the plan; None: found by its name and content
+    state_file: Path | None = None  # of `--state`
     shows: str  # "view", "lines", or "result" alone
 
 
@@ -220,10 +223,10 @@ def _warn(text: str) -> None:
 
 
 class _ClientFile:
-    """The plan file of a client of a server: no worker has the file, so the client updates it."""
+    """The files of a client of a server: no worker has them, so the client updates them."""
 
-    def __init__(self, projection: Projection) -> None:
-        self._projection = projection
+    def __init__(self, projections: Sequence[Projection]) -> None:
+        self._projections = projections
         self._progress: RunProgress | None = None
         self._events: list[Event] = []
         self._updated = 0.0
@@ -244,7 +247,8 @@ class _ClientFile:
         news = News(progress=self._progress, events=events, deadline=deadline)
         for number in range(1, tries + 1):
             try:
-                self._projection.apply(news)
+                for projection in self._projections:
+                    projection.apply(news)
             except (WeftError, OSError) as error:
                 if number == tries > 1:
                     _warn(str(error))
@@ -260,20 +264,22 @@ class _ClientFile:
 
 @contextmanager
 def _client_file(project: Project, store: Store, what: Follow) -> Iterator[_ClientFile | None]:
-    projection = _client_projection(project, store, what)
-    if projection is None:
+    if project.server is None:
         yield None
         return
-    file = _ClientFile(projection)
+    memory = () if what.format is None else (str(what.format),)
+    own = [] if what.state_file is None else [StateFile(what.state_file, memory)]
+    marks = _client_marks(project, store, what, memory) if what.writes else None
+    file = _ClientFile([*own, *([] if marks is None else [marks])])
     try:
         yield file
     finally:
         file.close()
 
 
-def _client_projection(project: Project, store: Store, what: Follow) -> Projection | None:
-    if project.server is None or not what.writes:
-        return None
+def _client_marks(
+    project: Project, store: Store, what: Follow, memory: Sequence[str]
+) -> Projection | None:
     # A server could name any file of this machine, so weft writes only to files the user named.
     path = what.plan
     if path is None:
@@ -282,9 +288,9 @@ def _client_projection(project: Project, store: Store, what: Follow) -> Projecti
             f"{what.run}` keeps those of FILE in step."
         )
         return None
-    source = plan.read(path.name, plan_file.read(path)).plan.source
-    if source is not Source.BEADS:
-        return PlanMarks(path, store)
+    options = ReaderOptions(format=what.format)
+    if plan.read(path.name, plan_file.read(path), options).plan.source is not Source.BEADS:
+        return PlanMarks(path, store, memory)
     beads = find_beads(path, project.environment)
     if beads is None:
         _warn("bd is not on the PATH; its issues are left as they are.")

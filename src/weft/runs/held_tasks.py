@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft import plan
 from weft.model import State, Task
-from weft.plan.plan_records import Plan
+from weft.plan.plan_records import Plan, ReaderOptions, Source
 from weft.plan.task_match import match_tasks
 from weft.runs import plan_file
 from weft.store import Store
@@ -25,17 +25,19 @@ def release_marked(
     tasks: Sequence[Task],
     *,
     before: Plan | None = None,
+    format: Source | None = None,
     confirm: Callable[[], None] = lambda: None,
 ) -> list[str]:
     """Reopen the held tasks whose mark in the file is [ ] by now; return their names.
 
-    `before` is the plan as the run knows it, if the file may have other tasks by now. `confirm` is
-    called before each effect.
+    `before` is the plan as the run knows it, if the file may have other tasks by now. `format` is
+    that of the file, if a person had it read against its content. `confirm` is called before each
+    effect.
     """
     held = {task.name: task.id for task in tasks if is_held(task)}
     if not held:
         return []
-    now = plan.read(path.name, plan_file.read(path)).plan
+    now = plan.read(path.name, plan_file.read(path), ReaderOptions(format=format)).plan
     marks = match_tasks(before or now, now, held)
     names = [name for name, task in marks.items() if task.status is State.WAITING]
     for name in names:

@@ -91,6 +91,11 @@ def find_unfinished(store: Store, path: Path | None = None) -> list[Run]:
     ]
 
 
+def find_last_run(store: Store, path: Path) -> str | None:
+    """Return the newest run of a plan file; None if it was never run."""
+    return next((run.id for run in list_runs(store) if _is_of(run, path)), None)
+
+
 def _is_of(run: Run, path: Path) -> bool:
     return run.plan in (str(path.resolve()), qualify_path(path))
 

@@ -7,13 +7,12 @@ then previewed or submitted. With a server the server checks and prepares, once 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from weft import plan
 from weft.errors import InputError
 from weft.project.project import Project
 from weft.runs.agent_readiness import require_agents
@@ -37,6 +36,7 @@ class RunDraft(Struct, frozen=True, kw_only=True):
     options: RunOptions
     prepared: PreparedRun | None  # None: the server prepares it
     plan_file: NewProjection | None  # the plan file that follows the run; None: left alone
+    state_file: NewProjection | None = None  # of `--state`
 
 
 class Submitted(Struct, frozen=True, kw_only=True):
@@ -56,9 +56,7 @@ def draft_run(project: Project, checked: CheckedPlan, path: Path, options: RunOp
     )
     prepared = prepare(project, checked, upload, options) if here else None
     source = checked.reading.plan.source
-    # The projection finds the format by content, so a format that was forced gets no marks.
-    is_plain = plan.detect(path.name, checked.source.data) is source
-    plan_file = find_file_projection(path, source) if here and is_plain else None
+    plan_file = find_file_projection(path, source, options.format) if here else None
     return RunDraft(upload=upload, options=options, prepared=prepared, plan_file=plan_file)
 
 
@@ -74,7 +72,8 @@ def preview_draft(project: Project, draft: RunDraft) -> Preview:
 def submit_draft(project: Project, store: Store, draft: RunDraft) -> tuple[Submitted, Preview]:
     if draft.prepared is None:
         return submit_upload(project, draft.upload, draft.options)
-    submitted = submit_prepared(project, store, draft.prepared, draft.plan_file)
+    files = (draft.plan_file, draft.state_file)
+    submitted = submit_prepared(project, store, draft.prepared, files)
     return submitted, describe(project, draft.prepared)
 
 
@@ -115,7 +114,7 @@ def submit_prepared(
     project: Project,
     store: Store,
     prepared: PreparedRun,
-    plan_file: NewProjection | None = None,
+    files: Sequence[NewProjection | None] = (),
 ) -> Submitted:
     require_agreement(store, project.config.stated)
     numbers = submit_run(
@@ -123,7 +122,7 @@ def submit_prepared(
         prepared.run,
         prepared.tasks,
         settings=prepared.settings,
-        projections=list_first_projections(project, plan_file),
+        projections=list_first_projections(project, files),
         now=time.time(),
     )
     return Submitted(run=prepared.run.id, tasks=numbers, base=prepared.run.base)

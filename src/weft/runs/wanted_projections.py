@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from weft import plan
 from weft.model import TargetState
-from weft.plan.plan_records import Source
+from weft.plan.plan_records import ReaderOptions, Source
 from weft.project.project import Project
 from weft.runs import plan_file
 from weft.store import Store
@@ -15,6 +16,7 @@ from weft.store.projections import (
     ISSUE_TRACKER,
     NOTIFICATIONS,
     PLAN_MARKS,
+    PLAN_STATE,
     TARGET_BRANCH,
     NewProjection,
     list_projections,
@@ -23,37 +25,78 @@ from weft.store.projections import (
 from weft.store.runs import get_run
 
 
-def find_file_projection(path: Path, source: Source) -> NewProjection | None:
-    """Return the projection for a plan file of this machine; None for a pipe."""
+def find_file_projection(
+    path: Path, source: Source, format: Source | None = None
+) -> NewProjection | None:
+    """Return the projection for a plan file of this machine; None for a pipe.
+
+    `format` is the format in which a person had the plan read, against its content.
+    """
     if not path.is_file():
         return None
     name = ISSUE_TRACKER if source is Source.BEADS else PLAN_MARKS
-    return NewProjection(name=name, host=socket.gethostname(), path=str(path.absolute()))
+    return _of_file(name, path, format)
+
+
+def request_state_file(path: Path, format: Source | None = None) -> NewProjection:
+    """Return the projection for the file of `weft run --state`; it need not exist."""
+    return _of_file(PLAN_STATE, path, format)
+
+
+def _of_file(name: str, path: Path, format: Source | None) -> NewProjection:
+    return NewProjection(
+        name=name,
+        host=socket.gethostname(),
+        path=str(path.absolute()),
+        memory=() if format is None else (str(format),),
+    )
+
+
+def find_format(store: Store, run: str) -> Source | None:
+    """Return the format in which a person had the plan of a run read; None: found by content."""
+    memory = {state.name: state.memory for state in list_projections(store, run)}
+    return read_format(memory.get(PLAN_MARKS, ()))
+
+
+def read_format(memory: Sequence[str]) -> Source | None:
+    return Source(memory[0]) if memory else None
 
 
 def list_first_projections(
-    project: Project, plan_file: NewProjection | None
+    project: Project, files: Iterable[NewProjection | None]
 ) -> list[NewProjection]:
-    """List the projections of a new run."""
+    """List the projections of a new run; `files` are those of its plan."""
     notify = project.config.notify.command is not None
     return [
-        *([] if plan_file is None else [plan_file]),
+        *(projection for projection in files if projection is not None),
         *([NewProjection(name=NOTIFICATIONS)] if notify else []),
     ]
 
 
 def resume_projections(
-    project: Project, store: Store, run: str, path: Path | None, *, writes: bool
+    project: Project,
+    store: Store,
+    run: str,
+    path: Path | None,
+    *,
+    writes: bool,
+    state_file: Path | None = None,
 ) -> None:
     """Let the projections of a run go on, from a plan file of this machine if there is one.
 
-    Without `writes` the plan file and its issues are left alone from now on.
+    Without `writes` the plan file and its issues are left alone from now on. `state_file` is that
+    of `--state`; a file that was named before is kept up to date too.
     """
     there = get_run(store, run)
-    wanted = []
+    wanted: list[NewProjection | None] = []
+    format = find_format(store, run)
     if path is not None and writes:
-        source = plan.read(path.name, plan_file.read(path)).plan.source
-        wanted += [find_file_projection(path, source)]
+        options = ReaderOptions(format=format)
+        source = plan.read(path.name, plan_file.read(path), options).plan.source
+        wanted += [find_file_projection(path, source, format)]
+    before = [Path(s.path) for s in list_projections(store, run) if s.name == PLAN_STATE]
+    for file in [state_file] if state_file is not None else before:
+        wanted += [request_state_file(file, format)]
     if there.target and there.target_state is not TargetState.MOVED:
         wanted += [NewProjection(name=TARGET_BRANCH)]
     notified = any(state.name == NOTIFICATIONS for state in list_projections(store, run))

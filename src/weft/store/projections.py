@@ -20,6 +20,7 @@ from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 
 PLAN_MARKS: Final = "plan_marks"
+PLAN_STATE: Final = "plan_state"
 ISSUE_TRACKER: Final = "issue_tracker"
 NOTIFICATIONS: Final = "notifications"
 TARGET_BRANCH: Final = "target_branch"
@@ -31,8 +32,9 @@ class NewProjection(Struct, frozen=True, kw_only=True):
     """A projection, as requested."""
 
     name: str
-    host: str = ""  # the host of the plan file; empty: any host with the repository
-    path: str = ""  # of the plan file
+    host: str = ""  # the host of the file; empty: any host with the repository
+    path: str = ""  # of the plan file, or of the state file
+    memory: tuple[str, ...] = ()  # texts that it needs to begin; of a plan file, a forced format
 
 
 class ProjectionState(Struct, frozen=True, kw_only=True):
@@ -68,7 +70,15 @@ def request_projections(
 
 def add_projections(tx: Transaction, run: str, wanted: Sequence[NewProjection]) -> None:
     for projection in wanted:
-        tx.run("request_projection", projection, run=run, handled=tx.value("last_event"))
+        tx.run(
+            "request_projection",
+            run=run,
+            name=projection.name,
+            host=projection.host,
+            path=projection.path,
+            memory=encode([storable(text) for text in projection.memory]),
+            handled=tx.value("last_event"),
+        )
     tx.ring()
 
 

@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 
 import click
 
-from weft import plan
-from weft.cli.output import json_text
 from weft.cli.plan import plan_text
-from weft.errors import InputError
-from weft.plan.parallel_state import build_parallel_state
 from weft.plan.plan_records import Source
-from weft.runs import plan_check, plan_file
+from weft.runs import plan_check
+from weft.runs.plan_state import encode_state, write_state
+from weft.runs.progress import find_last_run, read_progress
 
 
 @click.command(name="state")
 @click.argument("file", metavar="FILE")
-@click.option("--phase", metavar="P", help="The phase, by its number. Default: the one at hand.")
+@click.option("--phase", metavar="P", help="The phase, by its number. Default: the current phase.")
 @click.option("--output", metavar="OUT", help="The file to write instead of the output.")
+@plan_text.format_option
 @click.pass_obj
-def command(directory: Path, file: str, phase: str | None, output: str | None) -> int:
-    """Write a phase of a plan.md as parallel_state.json.
+def command(
+    directory: Path,
+    file: str,
+    phase: str | None,
+    output: str | None,
+    plan_format: Source | None,
+) -> int:
+    """Write a phase of a plan as parallel_state.json.
 
-    OUT may be there from an earlier time; a file of any other kind is not overwritten.
+    Times, commits and errors are those of the last run of FILE; a plan that was never run has its
+    marks alone. OUT may be there from an earlier time; a file of any other kind is not
+    overwritten. `weft run FILE --state OUT` keeps OUT up to date.
 
     Example: weft plan state plan.md --output parallel_state.json
     """
-    source = plan_check.load(directory, file)
-    reading = plan.read(source.name, source.data)
+    source = plan_check.load(directory, file, format=plan_format)
+    reading = plan_check.read_source(source)
     if plan_text.print_errors(reading):
         return 2
-    if reading.plan.source is not Source.MARKDOWN:
-        raise InputError(f"{file} has no phases; only a plan.md has a state to write.")
-    state = build_parallel_state(reading.plan, phase)
-    data = (json_text(state) + "\n").encode()
+    with plan_check.setting(directory, os.environ) as around:
+        run = None if around.store is None else find_last_run(around.store, directory / file)
+        progress = None if run is None or around.store is None else read_progress(around.store, run)
+    data = encode_state(reading.plan, phase, progress)
     if output is None:
         click.echo(data, nl=False)
     else:
-        plan_file.write_over(directory / output, data, ours=_is_state, kind="parallel state")
+        write_state(directory / output, data)
         click.echo(f"Wrote {output}.")
     return 0
-
-
-def _is_state(data: bytes) -> bool:
-    try:
-        state = json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(state, dict) and "workers" in state

@@ -2,8 +2,8 @@
 
 -- name: request_projection
 -- Request a projection; a closed or failed projection starts again where it stopped.
-INSERT INTO projections (run, name, host, path, handled)
-VALUES (:run, :name, :host, :path, :handled)
+INSERT INTO projections (run, name, host, path, handled, memory)
+VALUES (:run, :name, :host, :path, :handled, :memory)
 ON CONFLICT (run, name) DO UPDATE SET host = excluded.host, path = excluded.path, open = TRUE,
     tries = 0, failure = '', skipped = '{}';
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from weft import plan
 from weft.formats import first_line
 from weft.model import State
-from weft.plan.plan_records import Plan
+from weft.plan.plan_records import Plan, ReaderOptions
 from weft.plan.task_status import Status
 from weft.plan.writeback import MarkedPlan, write_back
 from weft.runs import plan_file
 from weft.runs.held_tasks import is_held, release_marked
 from weft.runs.progress import RunProgress
+from weft.runs.wanted_projections import read_format
 from weft.store import Store
 from weft.worker.projections import News
 
@@ -23,9 +25,10 @@ _SHORT: Final = 9  # letters of a commit id in a plan
 class PlanMarks:
     """The marks of a plan file, compared with the run and written where they differ."""
 
-    def __init__(self, path: Path, store: Store) -> None:
+    def __init__(self, path: Path, store: Store, memory: Sequence[str] = ()) -> None:
         self._path = path
         self._store = store
+        self._memory = tuple(memory)  # the format of the plan, if it was forced
         self._plan: Plan | None = None  # as it was when first read: tasks may be edited later
         self._written: tuple[dict[str, Status], FileIdentity] | None = None
 
@@ -37,21 +40,24 @@ class PlanMarks:
             and self._written[1] != _identity(self._path)
         )
 
-    def apply(self, news: News) -> tuple[()]:
+    def apply(self, news: News) -> Sequence[str]:
+        format = read_format(self._memory)
         if self._plan is None:
-            self._plan = plan.read(self._path.name, plan_file.read(self._path)).plan
+            data = plan_file.read(self._path)
+            self._plan = plan.read(self._path.name, data, ReaderOptions(format=format)).plan
         the_plan, tip = self._plan, news.progress.tip
         known = {task.id for task in the_plan.tasks}
         statuses = {
             name: status for name, status in _statuses(news.progress).items() if name in known
         }
         if self._written == (statuses, _identity(self._path)):
-            return ()
+            return self._memory
         for name in release_marked(
             self._store,
             self._path,
             news.progress.tasks,
             before=the_plan,
+            format=format,
             confirm=news.confirm,
         ):
             del statuses[name]  # the next update writes its new state
@@ -63,7 +69,7 @@ class PlanMarks:
 
         plan_file.update(self._path, change)
         self._written = (statuses, _identity(self._path))
-        return ()
+        return self._memory
 
 
 FileIdentity = tuple[int, int, int]

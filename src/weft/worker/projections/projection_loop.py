@@ -24,6 +24,7 @@ from weft.store.projections import (
     ISSUE_TRACKER,
     NOTIFICATIONS,
     PLAN_MARKS,
+    PLAN_STATE,
     ProjectionState,
     advance_projection,
     fail_projection,
@@ -38,6 +39,7 @@ from weft.worker.projections.beads_program import find_beads
 from weft.worker.projections.issue_tracker import IssueTracker
 from weft.worker.projections.notifications import Notifications
 from weft.worker.projections.plan_marks import PlanMarks
+from weft.worker.projections.state_file import StateFile
 from weft.worker.projections.target_branch import TargetBranch
 
 log = logging.getLogger(__name__)
@@ -52,7 +54,10 @@ _FIRST_PAUSE: Final = 0.5  # seconds before a failed update is repeated; twice a
 _LAST_PAUSE: Final = 60.0
 _FAREWELL: Final = 10.0  # seconds in which a worker that leaves brings its projections up to date
 
-_BEHIND: Final = {PLAN_MARKS: "the marks of the plan are behind: "}
+_BEHIND: Final = {
+    PLAN_MARKS: "the marks of the plan are behind: ",
+    PLAN_STATE: "the state file of the plan is behind: ",
+}
 
 Key = tuple[str, str]
 """A run and the name of a projection."""
@@ -224,7 +229,9 @@ class ProjectionLoop:
         if state.name == PLAN_MARKS:
             if not path.is_file():
                 return f"{path} is not here; its marks are left alone."
-            return PlanMarks(path, self._store)
+            return PlanMarks(path, self._store, state.memory)
+        if state.name == PLAN_STATE:
+            return StateFile(path, state.memory)
         if state.name == ISSUE_TRACKER:
             beads = find_beads(path, site.environment)
             if beads is None:
