@@ -105,6 +105,7 @@ AGENT_TYPES: dict[str, dict[str, Any]] = {
     "tools": NAMES,
     "commands": TRUTH,
     "open": TRUTH,
+    "team": TEXT,
     "sends_to": NAMES,
     "hands_to": NAMES,
     "hops": {"type": "integer", "minimum": 1, "maximum": 1000},
@@ -126,6 +127,7 @@ STORY_TYPES: dict[str, dict[str, Any]] = {
     "agent": PROSE,
     "check": PROSE,
     "review": {"enum": ["you", None]},
+    "team": {"type": ["string", "null"]},
     "acceptance_criteria": FILES,
     "priority": {"anyOf": [{"enum": [level.name.lower() for level in Priority]}, COUNT]},
     "subtasks": {"type": ["array", "null"], "items": {"$ref": "#/$defs/subtask"}},
@@ -135,6 +137,7 @@ ATTRIBUTE_MEANINGS = {
     "agent": "name of an agent file; human: you do it",
     "check": "a command that the candidate has to pass besides the gate's",
     "review": "you: you accept the candidate before it lands",
+    "team": "several entrants work on it: hedge, best-of 3, 3 of claude, or names of agents",
 }
 
 VARIABLES = {

@@ -118,6 +118,12 @@ class TaskKind(StrEnum):
     WORK = "work"  # an agent, a member or a person does it
     STORY = "story"  # holds subtasks, and ends with them
     BARRIER = "barrier"  # stands between the phases of a plan
+    ENTRANT = "entrant"  # works on the task of its team, beside the other entrants
+    COMPARISON = "comparison"  # a judge compares two candidates of a team
+
+
+BELOW_TEAM: Final = frozenset({TaskKind.ENTRANT, TaskKind.COMPARISON})
+"""Tasks that a team adds below its own task; a failure of theirs is no failure of the run."""
 
 
 class Stage(Struct, frozen=True, kw_only=True):
@@ -158,6 +164,26 @@ class AttemptFiles(Struct, frozen=True, kw_only=True):
     changed: tuple[str, ...]
 
 
+class TeamRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A team that works on a task: the stages of each entrant, and the agent that compares."""
+
+    strategy: str  # hedge or best-of
+    pipelines: tuple[tuple[Stage, ...], ...]  # the stages of each entrant that make its candidate
+    judge: Stage | None = None
+    at_once: bool = True  # all entrants start together; a hedge starts them one by one
+    micro_usd: int = 0  # reserved for all entrants; 0: the run has no budget
+
+
+class CandidatePair(Struct, frozen=True, kw_only=True):
+    """Two candidates of a team that a judge compares, in the order in which it sees them."""
+
+    team: int  # its task
+    first: int  # number of the entrant
+    second: int
+    commits: tuple[str, str]
+    bases: tuple[str, str]
+
+
 class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The author's wishes for a task: text for the prompt, bounds, checks and stages.
 
@@ -183,6 +209,8 @@ class TaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held: str = ""  # why the plan holds it back; it is blocked until a person lets it go on
     predicted: tuple[PredictedFile, ...] = ()  # its files, where it names none and claims some
     continues: int | None = None  # the task whose session its agent goes on with
+    team: TeamRequest | None = None  # several entrants work on it
+    compares: CandidatePair | None = None  # of a comparison
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -201,7 +229,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     stage: str | None = None
     path_seconds: float = 0.0  # longest remaining path, this task included
     gang: str | None = None  # all tasks of this name are admitted together
-    story: str | None = None  # the story whose claims it shares
+    story: str | None = None  # the story, or the task of its team, whose claims it shares
     pinned: str | None = None  # the only worker that may take it
     pin_until: float | None = None  # end of the pin, if it is a preference
     created_by: str | None = None  # the sending member or token; None: a plan or a person

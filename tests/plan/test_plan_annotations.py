@@ -6,7 +6,8 @@ import pytest
 
 from plan.planning import codes, errors, only, problems, reading, tasks
 from weft.model import Class, Priority
-from weft.plan.plan_records import Budget, PlanTask, Team
+from weft.plan.plan_records import Budget, PlanTask
+from weft.teams.team_text import Strategy, Team
 
 
 def annotated(*lines: str) -> PlanTask:
@@ -40,7 +41,7 @@ def test_every_key_of_a_task_is_read() -> None:
     assert task.budget == Budget(usd=3.0, seconds=1800)
     assert dict(task.uses) == {"port": 1, "ram_gb": 2}
     assert task.check == "make test"
-    assert task.team == Team(size=3, agent="claude")
+    assert task.team == Team(strategy=Strategy.BEST_OF, size=3, agents=("claude",) * 3)
     assert task.id == "one"
     assert task.group == "core setup"
 
@@ -154,8 +155,33 @@ def test_execution_is_parallel_or_sequential() -> None:
     assert problem.suggestion == "Did you mean 'parallel'?"
 
 
-def test_a_team_is_read_and_warned_about() -> None:
-    assert "team-not-run" in codes(problems("- [-] a\n  <!-- team: 2 of claude -->\n"))
+TEAMS = {
+    "team: hedge; files: a": [],
+    "team: hedge; risky: yes; files: a": [],
+    "team: best-of 3; judge: judge; files: a": [],
+    "team: panel(a, b); files: a": ["bad-value"],
+    "team: many words; files: a": ["bad-value"],
+    "team: 1 of claude; files: a": ["bad-value"],
+    "team: claude; files: a": ["bad-value"],
+    "team: hedge; judge: judge; files: a": ["team-without-choice"],
+    "judge: judge; files: a": ["team-without-choice"],
+    "risky: yes; files: a": ["risky-without-hedge"],
+    "team: best-of 2; files: none": ["contradictory-team"],
+    "team: best-of 2; agent: human": ["contradictory-team"],
+    "team: 2 of claude; agent: codex; files: a": ["contradictory-team"],
+    "team: 2 of claude; agent: claude; files: a": [],
+}
+
+
+@pytest.mark.parametrize("annotations", TEAMS)
+def test_a_team_that_cannot_be_is_a_problem(annotations: str) -> None:
+    text = f"- [ ] a\n  <!-- {annotations} -->\n"
+    assert codes(problems(text)) == TEAMS[annotations]
+
+
+def test_a_panel_is_refused_as_not_run_yet() -> None:
+    (problem,) = problems("- [ ] a\n  <!-- team: panel(a, b); files: a -->\n")
+    assert "runs no panel of reviewers yet" in problem.message
 
 
 def test_files_of_a_manual_step_are_warned_about() -> None:

@@ -316,6 +316,10 @@ FROZEN = {
         "sqlite": "45bb8e14abac6c6b73376b2db937b79a83afd1f3d2975818963abbec1617f950",
         "postgres": "3d2a44f52c07fe681bd26a0f3cec466fd9c935a3b19ca08c338b2c54cb60e94e",
     },
+    9: {
+        "sqlite": "003f968ba7a29931f728fbc41054849924266c87568e50f62c686b1d5edd1502",
+        "postgres": "b7827c5fd45899901998c0147e8275ab62ce09592a718bb6d0800f507a40a5e3",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

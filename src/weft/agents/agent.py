@@ -9,6 +9,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from weft.teams.team_text import Team
+
 PROGRAMS: Final = ("claude", "codex", "opencode", "gemini", "scripted")
 """The programs that `runs` may name. Any other value is a command line of the user's own."""
 
@@ -79,6 +81,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     commands: bool = False  # scripted agent: its script may run programs
     open: bool = False  # tokens that name no agents may send it work
     sends_to: tuple[str, ...] = ()  # lead: the agents it may send work to
+    team: Team | None = None  # works on each of its tasks, unless the task names a team
     hands_to: tuple[str, ...] = ()  # the agents to which it may hand its task over
     hops: int | None = None  # hand-overs of a task that starts with it; None: `USUAL_HOPS`
     takes: Mapping[str, str] = field(default_factory=lambda: _NOTHING)

@@ -29,6 +29,7 @@ from weft.agents.file_values import Unexpected
 from weft.agents.frontmatter import Field, fail
 from weft.errors import InputError
 from weft.model import HUMAN, LEAD
+from weft.teams.team_text import parse_team
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _ARG: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
@@ -151,6 +152,14 @@ def _sandbox_kind(value: Field) -> SandboxSettings:
     return SandboxSettings(kind)
 
 
+def _team(value: Field) -> dict[str, Any]:
+    text = file_values.parse_text(value)
+    try:
+        return {"team": parse_team(text)}
+    except ValueError as wrong:
+        raise Unexpected(value, str(wrong)) from None
+
+
 def _env(value: Field) -> dict[str, Any]:
     """Read names to pass through, `NAME: value` to set, or a list that mixes both."""
     parts = value.value if isinstance(value.value, tuple) else (value,)
@@ -247,6 +256,8 @@ SETTINGS: Final[Mapping[str, Parser]] = {
     "commands": _one("commands", file_values.parse_truth),
     # lets tokens that name no agents send it work
     "open": _one("open", file_values.parse_truth),
+    # the team that works on each of its tasks: hedge, best-of 3, 3 of claude, or names of agents
+    "team": _team,
     # the agents to which a lead may send work
     "sends_to": _one("sends_to", file_values.parse_names),
     # the agents to which it may hand its task over

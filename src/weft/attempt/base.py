@@ -10,10 +10,11 @@ from msgspec import Struct
 from weft import git, stages
 from weft.errors import WeftError
 from weft.git.refs import find_commits
-from weft.model import GOES_ON, Attempt, ErrorClass, Grant, Hop, State, Task
+from weft.model import GOES_ON, Attempt, ErrorClass, Grant, Hop, State, Task, TaskKind
 from weft.project.site import Site
 from weft.store.gate import find_landed
 from weft.store.hops import list_hops
+from weft.store.leases import fix_team_base
 from weft.store.reviews import find_round
 from weft.store.runs import get_run
 from weft.store.tasks import list_attempts, list_needs, list_run
@@ -41,12 +42,17 @@ def choose(site: Site, task: Task, grant: Grant) -> Beginning:
         return Beginning(
             base=resumed.base, start=resumed.candidate or resumed.base, resumed=resumed
         )
+    if task.request.kind is TaskKind.COMPARISON:
+        base = _base(site, task)
+        return Beginning(base=base, start=base)
     if stages.looks(grant.stage):
         return _review_base(site, task, earlier)
     reviewed = _sent_back(site, task, grant, earlier)
     if reviewed is not None:
         return reviewed
     base = _base(site, task)
+    if task.request.kind is TaskKind.ENTRANT:
+        base = fix_team_base(site.store, grant.fence, base)
     chained = _chain_base(site, task, grant, earlier, base)
     if chained is not None:
         return chained

@@ -24,7 +24,7 @@ from weft.cli.run_text import Out, RunLines
 from weft.cli.view import LiveView, open_view
 from weft.cli.worker_loops import attend, look_on_there
 from weft.errors import WeftError
-from weft.model import MET, Event
+from weft.model import BELOW_TEAM, MET, Event
 from weft.plan.plan_records import ReaderOptions, Source
 from weft.process import start_detached
 from weft.project.project import Project
@@ -163,7 +163,8 @@ class _Watch:
                     return True
                 self._leave()
         if progress.ended:
-            self.code = 0 if all(task.state in MET for task in progress.tasks) else 1
+            asked = [task for task in progress.tasks if task.request.kind not in BELOW_TEAM]
+            self.code = 0 if all(task.state in MET for task in asked) else 1
             return True
         if self._view is not None:
             return False  # a person who watches can help: the keys are at hand

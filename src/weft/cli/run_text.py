@@ -43,7 +43,8 @@ class RunLines:
         self._names = {task.id: task.name for task in progress.tasks}
         self._titles = {task.id: task.request.title for task in progress.tasks}
         kinds = {task.id: task.request.kind for task in progress.tasks}
-        self._stories = {task for task, kind in kinds.items() if kind is TaskKind.STORY}
+        told_below = (TaskKind.STORY, TaskKind.ENTRANT)
+        self._stories = {task for task, kind in kinds.items() if kind in told_below}
         self._silent = {task for task, kind in kinds.items() if kind is TaskKind.BARRIER}
         self._all = len(progress.work)
 
@@ -64,7 +65,7 @@ class RunLines:
         if event.kind == "checked" and event.data["check_id"] == UNCHECKED:
             return False  # that there is no check was told before the run began
         if event.kind == "task_landed" and event.task in self._stories:
-            return False  # its subtasks are told of
+            return False  # its subtasks are told of, or the task of its team is
         return event.run == self._run and event.kind not in _KNOWN
 
     def _about(self, event: Event) -> About:

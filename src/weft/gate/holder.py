@@ -26,6 +26,7 @@ from weft.gate.check_run import CheckResult, Command
 from weft.gate.combination import EntryConflict, EntrySteps, combine
 from weft.gate.commits import LandingCommit
 from weft.gate.conflicts import describe
+from weft.gate.entrant_evidence import measure
 from weft.gate.gate_rows import (
     MERGE,
     drop_stale_verdicts,
@@ -48,12 +49,13 @@ from weft.gate.policy.gate_records import (
 from weft.gate.policy.queue_analysis import TRIALS
 from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore
-from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task
+from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task, TaskKind
 from weft.process.process_identity import boottime
 from weft.project.site import Site
 from weft.store.base_checks import DOUBTED, accept_base, doubt_base, refuse_base
 from weft.store.event_log import list_of_kind
 from weft.store.gate import (
+    accept_entrant,
     find_pass,
     get_output,
     pass_on,
@@ -253,7 +255,7 @@ class GateHolder:
         for check in step.cancel:
             self._pool.cancel(check)
         for entry in step.pass_on:
-            await run_sync(self._pass_on, entry)
+            await run_sync(self._pass_on, entry, view)
         for rejection in step.reject:
             await run_sync(self._reject, rejection, view)
         for entry in step.stranded:
@@ -271,8 +273,17 @@ class GateHolder:
                 break
         return changed
 
-    def _pass_on(self, entry: str) -> None:
-        pass_on(self._site.store, self._fence, self._run, entry, now=time.time())
+    def _pass_on(self, id: str, view: _GateView) -> None:
+        store, now = self._site.store, time.time()
+        [entry] = view.entries((id,))
+        if entry.story is None and self._get_task(entry.tasks[0]).request.kind is TaskKind.ENTRANT:
+            commit, base = entry.work[-1]
+            size = measure(self._site.root, base, commit)
+            accept_entrant(
+                store, self._fence, self._run, id, lines=size.lines, tests=size.tests, now=now
+            )
+            return
+        pass_on(store, self._fence, self._run, id, now=now)
 
     def _reject(self, rejection: Rejection, view: _GateView) -> None:
         self._at("rejecting")

@@ -12,14 +12,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from weft.model import Class, Priority
-from weft.plan.plan_records import Budget, Team
+from weft.plan.plan_records import Budget
+from weft.teams.team_text import parse_team
 
 _MONEY = re.compile(r"\$?[ ]*([0-9]{1,9}(?:\.[0-9]{1,4})?)[ ]*(?:\$|usd)?", re.IGNORECASE)
 _DURATION = re.compile(
     r"(?:([0-9]{1,6})[ ]*h)?[ ]*(?:([0-9]{1,6})[ ]*m(?:in)?)?[ ]*(?:([0-9]{1,6})[ ]*s)?"
 )
 _AMOUNT = re.compile(r"([A-Za-z][A-Za-z0-9_.:/-]{0,60})[ ]*=[ ]*([0-9]{1,9}(?:\.[0-9]{1,3})?)")
-_TEAM = re.compile(r"([0-9]{1,3})[ ]+of[ ]+([A-Za-z0-9][A-Za-z0-9_.-]*)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,60}")
 _ID = re.compile(r"[^\s,;\"'`]{1,80}")
 
@@ -81,11 +81,10 @@ def parse_amount(text: str) -> tuple[str, float]:
     return amount[1], float(amount[2])
 
 
-def parse_team(text: str) -> Team:
-    match = _TEAM.fullmatch(text)
-    if match is None or int(match[1]) == 0:
-        raise ValueError("a size and an agent, such as `3 of claude`")
-    return Team(size=int(match[1]), agent=match[2])
+def parse_risky(text: str) -> bool:
+    if text.lower() not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text.lower() == "yes"
 
 
 def parse_name(text: str) -> str:
@@ -131,8 +130,10 @@ ATTRIBUTES: Final[Mapping[str, Attribute]] = {
     "budget": Attribute("budget", parse_budget),
     "check": Attribute("check", parse_command, in_json=True),
     "review": Attribute("review", parse_review, names=("you",), in_json=True),
-    "team": Attribute("team", parse_team),
+    "team": Attribute("team", parse_team, in_json=True),
     "part-of": Attribute("part_of", parse_phrase),
+    "judge": Attribute("judge", parse_name),
+    "risky": Attribute("risky", parse_risky, names=("yes", "no")),
     "id": Attribute("id", parse_id),
 }
 """The attributes by their keys in annotations."""

@@ -15,6 +15,7 @@ from weft.plan.overlaps import Sweep
 from weft.plan.plan_records import Compiled, Edge, EdgeReason, Plan, PlanTask
 from weft.plan.problems import TOP, Problems, shorten
 from weft.plan.task_order import Ordering
+from weft.plan.team_notes import report_teams
 
 _LISTED: Final = 3
 
@@ -50,6 +51,7 @@ def _compiled(plan: Plan, capacity: int | None) -> Compiled:
     waits = list_phase_needs(needs)
     add_phases(needs, waits)
     _report_own_phases(plan, problems)
+    report_teams(plan, problems)
     edges, barriers = needs.records()
     break_cycles(needs, problems)
     ordering = Ordering(needs, waits)

@@ -33,6 +33,7 @@ from weft.plan.plan_records import (
 from weft.plan.problems import TOP, Problems, shorten
 from weft.plan.references import Names, NeedText, PhaseName, TaskName
 from weft.plan.story_parts import join_parts
+from weft.plan.team_notes import complete_team
 
 
 def read(name: str, data: bytes, _options: ReaderOptions) -> ParsedPlan:
@@ -252,6 +253,8 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
     depends, depends_phases = _references(draft, names, problems) if notes.depends else ((), ())
     values = notes.values
     parent = _find_story(draft, values.pop("part_of", None), names, problems)
+    if not values.keys().isdisjoint(("team", "judge", "risky")):
+        complete_team(notes, problems)
     if "agent" not in values and task_line.asks_for_a_person(sentence.text):
         values["agent"] = HUMAN
     task = PlanTask(
@@ -274,7 +277,7 @@ def _task(draft: _TaskDraft, names: Names, problems: Problems) -> PlanTask:
     )
     if task.manual:
         task = replace(task, files=())
-    if not task.files or task.team:
+    if not task.files:
         _report_claims(task, notes, problems)
     _report_held(task, problems)
     return task
@@ -329,13 +332,6 @@ def _report_claims(task: PlanTask, notes: Notes, problems: Problems) -> None:
             NO_FILES,
             f"{task.id} {what}, so it runs alone.",
             "Add `<!-- files: … -->` under it, or `files: none` if it changes nothing.",
-        )
-    if task.team is not None:
-        problems.warn(
-            notes.first["team"].place,
-            "team-not-run",
-            "Teams are not run yet; one agent does this task.",
-            f"Write `agent: {task.team.agent}`.",
         )
 
 

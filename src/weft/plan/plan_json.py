@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from weft import graph
 from weft.plan.plan_records import Compiled, Edge, EdgeReason, ParsedPlan, PlanTask, Problem
 from weft.plan.problems import sort_by_place
+from weft.teams.team_text import describe_team
 
 DEFAULT_SECONDS: Final = 300.0
 """The assumed duration of a task without any estimate."""
@@ -100,6 +101,8 @@ def _task(task: PlanTask) -> dict[str, Any]:
     """Render the fields of a task, with claims for files, names for numbers and ids for needs."""
     fields = {name: getattr(task, name) for name in task.__struct_fields__ if name not in _HIDDEN}
     rendered = {name: to_builtins(value, enc_hook=dict) for name, value in fields.items()}
+    if task.team is not None:
+        rendered["team"] = describe_team(task.team)
     for name in _WHERE_ANY:
         if not fields[name]:
             del rendered[name]

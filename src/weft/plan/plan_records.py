@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from weft.formats import first_sentence
 from weft.model import HUMAN, Class, PredictedFile, Priority, State
 from weft.paths import quote
+from weft.teams.team_text import Team
 
 WHOLE_REPOSITORY: Final = "**"
 """The claim of a task that does not name its files."""
@@ -97,11 +98,6 @@ class Budget(Struct, frozen=True, kw_only=True):
     seconds: int | None = None
 
 
-class Team(Struct, frozen=True, kw_only=True):
-    size: int
-    agent: str
-
-
 class PlanTask(Struct, frozen=True, kw_only=True):
     id: str
     phase: str  # the label of its phase; empty where the source has no phases
@@ -130,7 +126,7 @@ class PlanTask(Struct, frozen=True, kw_only=True):
     uses: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     check: str | None = None
     review: bool = False  # a person accepts its candidate before it lands
-    team: Team | None = None
+    team: Team | None = None  # several entrants work on it
     named: bool = False  # whether the author chose the id: it stays when the text changes
     kind: ItemKind = ItemKind.TASK
     parent: str | None = None  # the story a subtask belongs to, the epic of a child

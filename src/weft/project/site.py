@@ -170,3 +170,11 @@ def agent_names(root: Path) -> list[str]:
     """The agents a repository has files for."""
     directory = root / AGENTS
     return sorted(path.stem for path in directory.glob("*.md")) if directory.is_dir() else []
+
+
+def find_stage(root: Path, name: str) -> str | None:
+    """Return the stage that an agent file names; None if it names none or cannot be read."""
+    try:
+        return parse_agent(read_agent_file(root, name), name).stage
+    except InputError:
+        return None

@@ -33,6 +33,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "claims_extended": "  {who}claims more: {files}",
     "drain_undone": "tasks start again",
     "drained": "! drained: no task starts any more",
+    "entrant_added": "  {of}entrant {entrant} ({agent}) may start",
+    "entrant_failed": "✗ {of}entrant {entrant} is out: {reason}",
+    "entrant_passed": "✓ {of}entrant {entrant} passed its checks, {lines} changed lines",
+    "entrants_failed": "  {who}tries once more, with the failures of the entrants before it",
     "entry_queued": "  {who}waits for the gate",
     "entry_withdrawn": "↩ {who}taken back from the gate",
     "base_doubted": "  the base is checked again: {reason}",
@@ -69,6 +73,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "task_sent_back": "↩ {who}sent back: {reason}",
     "task_submitted": "{who}submitted",
     "task_unparked": "▶ {who}is ready again: its wait is over",
+    "team_decided": "★ {of}entrant {entrant} ({agent}) was chosen",
+    "team_hedged": "  {of}another entrant starts: {reason}",
+    "team_opened": "▶ {of}{strategy} with {entrants} entrants",
     "token_created": "token {token} made for {name}: {scopes}",
     "token_revoked": "token {token} revoked",
     "worker_departed": "worker {worker} left",
@@ -229,11 +236,19 @@ def _surroundings(data: Data, about: About) -> str:
     )
 
 
+def _step(data: Data, about: About) -> str:
+    left = _listed(data["left"]) or "none"
+    gone = "; ".join(f"{number} {reason}" for number, reason in data["out"].items())
+    start = f"{about.task}: " if about.task else ""
+    return f"  {start}{data['step']}: {left} left{f' ({gone})' if gone else ''}"
+
+
 SPECIAL: Final[Mapping[str, Special]] = {
     "attempt_finished": _finished,
     "checked": _checked,
     "progress": _warned,
     "surroundings_changed": _surroundings,
+    "team_step": _step,
     "target_settled": _target,
     "task_admitted": _admitted,
     "task_cancelled": _ended("cancelled"),

@@ -19,14 +19,16 @@ from weft.agents import spec
 from weft.agents.agent import Agent
 from weft.config import RunSettings
 from weft.errors import InputError
-from weft.model import HUMAN, NewRun, NewTask, Stage, State, TaskKind, TaskRequest
+from weft.formats import dollars
+from weft.model import HUMAN, NewRun, NewTask, Stage, State, TaskKind, TaskRequest, TeamRequest
 from weft.plan.plan_prose import collect_prose
 from weft.plan.plan_records import Budget, Compiled, EdgeReason, ItemKind, PlanTask, Source
 from weft.project.project import Project
-from weft.project.site import agent_names, parse_agent, read_chain
+from weft.project.site import agent_names, find_stage, parse_agent, read_chain
 from weft.runs.plan_check import USUAL_STAGE, CheckedPlan, PlanSource, list_stages
 from weft.runs.run_target import require_target
 from weft.stages import RULE, find_fault, looks
+from weft.teams.team_text import Strategy, Team, name_agents
 from weft.workspace.filters import refuse_filters
 
 _USES: Final = {
@@ -230,6 +232,9 @@ class _TaskBuilder:
         if task.manual:
             request = TaskRequest(title=task.title, held=self._held(task))
             return NewTask(**common, agent=HUMAN, request=request)
+        team = self._find_team(task)
+        if team is not None:
+            return self._team_task(task, team, common)
         stages = self._stages(task)
         if common["story"] is not None:  # the story is reviewed as a whole
             stages = [stage for stage in stages if not looks(stage.name)]
@@ -244,6 +249,60 @@ class _TaskBuilder:
             request=self._request(task, stages),
         )
 
+    def _find_team(self, task: PlanTask) -> Team | None:
+        """Return the team of a task: its own, or that of its agent's file."""
+        if task.team is not None or self._is_part(task) or not task.claims:
+            return task.team
+        name = task.agent or self._options.agent
+        return self._agent(name, task, USUAL_STAGE).team
+
+    def _team_task(self, task: PlanTask, team: Team, common: dict[str, Any]) -> NewTask:
+        """Return a task whose stages that make a candidate are the stages of its entrants."""
+        first = team.agents[0] if team.agents else task.agent or self._options.agent
+        names = name_agents(team, first, self._list_alike(first, task))
+        pipelines = [self._stages(replace(task, agent=name)) for name in names]
+        making = tuple(tuple(s for s in stages if not looks(s.name)) for stages in pipelines)
+        request = self._request(task, [s for s in pipelines[0] if looks(s.name)])
+        judge = None if team.judge is None else self._stage(task, team.judge, "judge")
+        wanted = TeamRequest(
+            strategy=team.strategy.value,
+            pipelines=making,
+            judge=judge,
+            at_once=team.strategy is Strategy.BEST_OF or team.risky,
+            micro_usd=self._reserve(task, making),
+        )
+        return NewTask(
+            **common,
+            files=task.claims,
+            gang=self._gangs.get(task.id),
+            request=replace(request, team=wanted),
+        )
+
+    def _list_alike(self, first: str, task: PlanTask) -> tuple[str, ...]:
+        """List the other agents whose file names the stage of the first agent."""
+        stage = self._agent(first, task, USUAL_STAGE).stage or USUAL_STAGE
+        return tuple(
+            name
+            for name in self._names
+            if name != first and find_stage(self._project.root, name) == stage
+        )
+
+    def _reserve(self, task: PlanTask, pipelines: Sequence[Sequence[Stage]]) -> int:
+        """Return the dollars of all entrants and of the attempt after their failures."""
+        budget = self._options.micro_usd
+        if budget is None:
+            return 0
+        resource = f"run:{self._run}/usd"
+        stages = [stage for pipeline in (*pipelines, pipelines[0]) for stage in pipeline]
+        dollars_asked = sum(stage.demand[resource] for stage in stages)
+        if dollars_asked > budget:
+            raise InputError(
+                f"The team of task {task.id} reserves {dollars(dollars_asked)}, and the run has "
+                f"{dollars(budget)}: it could never start. Raise --budget, or write `budget:` "
+                "under the task."
+            )
+        return dollars_asked
+
     def _held(self, task: PlanTask) -> str:
         """Return why the plan holds a task back; empty if it may start."""
         if task.status is not State.BLOCKED or task.id in self._options.take:
@@ -251,18 +310,19 @@ class _TaskBuilder:
         return task.note or "the plan holds it back"
 
     def _stages(self, task: PlanTask) -> list[Stage]:
-        stages = []
-        for name, stage in list_stages(task, self._options.agent, self._options.stages):
-            agent = self._agent(name, task, stage)
-            demand = attempt_demand(
-                run=self._run,
-                stage=stage,
-                agent=name,
-                provider=agent.provider,
-                uses=self._uses(task, agent),
-            )
-            stages.append(Stage(name=stage, agent=name, demand=demand))
-        return stages
+        names = list_stages(task, self._options.agent, self._options.stages)
+        return [self._stage(task, name, stage) for name, stage in names]
+
+    def _stage(self, task: PlanTask, name: str, stage: str) -> Stage:
+        agent = self._agent(name, task, stage)
+        demand = attempt_demand(
+            run=self._run,
+            stage=stage,
+            agent=name,
+            provider=agent.provider,
+            uses=self._uses(task, agent),
+        )
+        return Stage(name=stage, agent=name, demand=demand)
 
     def _agent(self, name: str, task: PlanTask, stage: str) -> Agent:
         if name not in self.agents:

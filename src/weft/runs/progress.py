@@ -55,11 +55,12 @@ class RunProgress(Struct, frozen=True, kw_only=True):
             if landing.state == "landed"
             for entry, commit in zip(landing.entries, landing.commits, strict=True)
         }
+        teams = {task.id for task in self.work if task.request.team is not None}
         return {
             task: commits[entry.id]
             for entry in self.gate.entries
             if entry.id in commits
-            for task in entry.tasks
+            for task in (*entry.tasks, *teams.intersection([entry.story]))
         }
 
     @property

@@ -76,7 +76,9 @@ def measure_run(
     checks = [
         verdict.seconds for verdict in gate.verdicts if verdict.checked and verdict.seconds > 0
     ]
-    landed_tasks = {task for entry in gate.entries if entry.id in landed for task in entry.tasks}
+    landed_tasks = {
+        task for entry in gate.entries if entry.id in landed for task in (*entry.tasks, entry.story)
+    }
     landed_work = len(landed_tasks & work)
     usual_check = statistics.median(checks) if checks else 0.0
     return RunFigures(

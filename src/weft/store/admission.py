@@ -26,12 +26,14 @@ from weft.model import Demand, Grant, State
 from weft.store import ready, row_records
 from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, concerns, rank
 from weft.store.claims import bring_back, claim_for_story
-from weft.store.database import Row, Transaction
+from weft.store.database import Row, Transaction, encode
+from weft.store.entrants import fill_team, open_team
 from weft.store.held_patterns import Crowds
-from weft.store.leases import NewLease, write_lease
+from weft.store.lease_rows import NewLease, write_lease
 from weft.store.ledger import PoolPlace
 from weft.store.runs import start_waiting
 from weft.store.store import writes
+from weft.store.team_rows import is_entrant, waits_in_team
 
 _MOST_SKIPPED: Final = 256
 """Most heads of a bucket that are examined although they wait for tasks of another bucket."""
@@ -264,7 +266,13 @@ def _grant_one(
     tx: Transaction, scene: AdmissionRows, place: PoolPlace, row: Row, *, turn: str | None
 ) -> Grant:
     task: int = row["id"]
-    demand, costs = row_records.placed_demand(row["demand"], place.worker, place.host)
+    contends = is_entrant(row)
+    opens = contends and not waits_in_team(row)
+    if opens:
+        asked = encode(dict(open_team(tx, scene.ledger, row, now=scene.now)))
+    else:
+        asked = row["demand"]
+    demand, costs = row_records.placed_demand(asked, place.worker, place.host)
     files = row_records.files(row["files"])
     number = row["attempt"] + 1
     deadline = scene.now + tx.tuning.lease
@@ -286,8 +294,9 @@ def _grant_one(
     for resource, numbers in units.items():
         for unit in numbers:
             tx.run("add_unit", resource=resource, unit=unit, fence=fence)
-    if files:
-        tx.run("add_claims", task=task, repo=row["repo"], patterns=row["files"])
+    if files:  # a team holds its files once
+        holder = row["story"] if contends else task
+        tx.run("add_claims", task=holder, repo=row["repo"], patterns=row["files"])
     if row["story"] is not None and not scene.claims.any_held_by(row["repo"], [row["story"]]):
         claim_for_story(tx, row["repo"], row["story"])
     tx.run(
@@ -306,6 +315,8 @@ def _grant_one(
         # The next task of this line waits for the file just claimed.
         tx.run("promote_best", bucket=row["bucket"], line=row["line"], aside=task)
     tx.event("task_admitted", row, now=scene.now, fence=fence, attempt=number, worker=place.worker)
+    if opens:
+        fill_team(tx, row["story"], now=scene.now)
     return Grant(
         fence=fence,
         task=task,

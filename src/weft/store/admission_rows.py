@@ -22,6 +22,7 @@ from weft.store.claims import Claims, family, wanted_by
 from weft.store.database import Row, Transaction, encode
 from weft.store.ledger import Ledger, PoolPlace
 from weft.store.ready import place_of
+from weft.store.team_rows import waits_in_team
 
 _MOST_PASSED: Final = 256
 """Most earlier tasks that are examined although they wait for another reason."""
@@ -279,7 +280,12 @@ class AdmissionRows:
         }
 
     def may_reserve(self, who: ReadyTask, place: PoolPlace) -> bool:
-        """Tell whether keeping capacity free for a task would ever help it."""
+        """Tell whether keeping capacity free for a task would ever help it.
+
+        An entrant of a team at work never keeps capacity from other tasks.
+        """
+        if any(waits_in_team(row) for row in who.rows):
+            return False
         if not any(self._could_go(who, place) for place in self.ledger.places.values()):
             return False
         holders = set(self._claimed(who).values())

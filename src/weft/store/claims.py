@@ -15,6 +15,7 @@ from weft.model import TERMINAL, State
 from weft.paths import Index
 from weft.store import row_records
 from weft.store.database import Row, Transaction, encode_keys
+from weft.store.team_rows import is_open_team
 
 STALLED: Final = frozenset({State.PARKED, State.PAUSED})
 """States in which a task keeps its files but waits for a time or a person."""
@@ -91,6 +92,8 @@ def _drop(tx: Transaction, repo: str, task: int) -> None:
 
 
 def _needs_its_claims(tx: Transaction, story: int, rest: Sequence[Row]) -> bool:
+    if is_open_team(tx, story):
+        return True
     holders = {row["task"] for row in tx.all("claim_holders")}
     return any(
         row["attempt"] > 0 if row["id"] == story else row["id"] in holders

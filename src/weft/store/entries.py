@@ -15,6 +15,7 @@ from weft.model import TERMINAL, Stage, State
 from weft.store import row_records
 from weft.store.claims import family
 from weft.store.database import Row, Transaction, encode, encode_keys
+from weft.store.team_rows import is_contending
 from weft.words import IN_REVIEW
 
 SENT_BACK = ("red", "conflict")
@@ -22,8 +23,14 @@ SENT_BACK = ("red", "conflict")
 
 
 def enter(tx: Transaction, task: Row, *, now: float) -> None:
-    """Queue a task with its candidate, or its story."""
+    """Queue a task with its candidate, or its story. The candidate of an entrant is checked, and
+    does not land before its team has chosen it."""
     if task["run"] is None:
+        return
+    if is_contending(tx, task):
+        entry = f"{task['id']}.{task['attempt']}"
+        if tx.one("entry", id=entry, run=task["run"]) is None:
+            _add(tx, entry, [task], None, looked_at=True, now=now)
         return
     kin = [] if task["story"] is None else family(tx, task["story"])
     asked = row_records.request(task)
@@ -59,17 +66,23 @@ def enter_judged(tx: Transaction, story: Row, *, now: float) -> None:
 
 def open_review(tx: Transaction, entry: Row, task: Row, *, now: float) -> None:
     """Show an entry that passed its checks to a person; `task` is its task or story."""
-    [tree] = {
-        verdict["tree"]
-        for verdict in tx.all("verdicts_on", run=entry["run"], bases=encode_keys([entry["base"]]))
-        if verdict["passed"] and json.loads(verdict["combination"]) == [entry["id"]]
-    }
+    tree = find_passed_tree(tx, entry)
     shown = {"entry": entry["id"], "task": task["id"], "base": entry["base"], "tree": tree}
     tx.run("add_review", run=entry["run"], now=now, **shown)
     for number in json.loads(entry["tasks"]):
         tx.run("set_reason", id=int(number), reason=IN_REVIEW, now=now)
     tx.event("review_opened", task, now=now, entry=entry["id"])
     tx.wake()
+
+
+def find_passed_tree(tx: Transaction, entry: Row) -> str:
+    """Return the tree of an entry that passed its first check."""
+    [tree] = {
+        str(verdict["tree"])
+        for verdict in tx.all("verdicts_on", run=entry["run"], bases=encode_keys([entry["base"]]))
+        if verdict["passed"] and json.loads(verdict["combination"]) == [entry["id"]]
+    }
+    return tree
 
 
 def _passed_on(tx: Transaction, task: Row) -> Row:

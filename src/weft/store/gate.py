@@ -15,9 +15,12 @@ from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict,
 from weft.store import ready, row_records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
-from weft.store.entries import back_to_its_maker, open_review, set_stage
+from weft.store.entries import back_to_its_maker, find_passed_tree, open_review, set_stage
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
+from weft.store.team_rows import TESTS, is_contending, task_of_entry
+from weft.store.teams import decide, fail_entrant, record_green
+from weft.teams.choice import CandidateResult
 
 NO_RUN: Final = ""
 """The run of verdicts on a base that were made before its run was submitted."""
@@ -146,6 +149,9 @@ def record_verdict(
 ) -> None:
     require_holder(tx, fence, run)
     _record_verdict(tx, run, verdict, output, now=now)
+    if verdict.purpose == TESTS:
+        task = get_row(tx, task_of_entry(verdict.combination[0]))
+        decide(tx, task["story"], now=now)
 
 
 @writes
@@ -228,7 +234,49 @@ def reject(
     tx.run("set_entry_state", id=entry, state="rejected")
     tx.event("entry_rejected", now=now, run=run, entry=entry, others=rest, why=kind, reason=reason)
     for number in row_records.entry(row).tasks:
-        send_back(tx, get_row(tx, number), kind, reason, now=now)
+        task = get_row(tx, number)
+        if is_contending(tx, task):
+            fail_entrant(tx, task, _result_of(tx, run, entry, kind), reason, now=now)
+        else:
+            send_back(tx, task, kind, reason, now=now)
+
+
+def _result_of(tx: Transaction, run: str, entry: str, kind: str) -> CandidateResult:
+    """Return the evidence against a rejected candidate of an entrant, by its last failed check."""
+    if kind == "conflict":
+        return CandidateResult.CONFLICT
+    verdicts = [row_records.verdict(row) for row in tx.all("verdicts", run=run)]
+    failed = [v for v in verdicts if not v.passed and v.combination == (entry,)]
+    settings = tx.one("current_settings", run=run)
+    command = None if settings is None else row_records.run_settings(settings).gate.run
+    ran = failed[-1].commands if failed else ()
+    return CandidateResult.GATE_RED if not ran or ran[-1] == command else CandidateResult.TASK_RED
+
+
+@writes
+def accept_entrant(
+    tx: Transaction,
+    fence: int,
+    run: str,
+    entry: str,
+    *,
+    lines: int,
+    tests: Sequence[str],
+    now: float,
+) -> None:
+    """Record that the candidate of an entrant passed its checks.
+
+    `lines` is the size of its diff, `tests` are the test files that it added.
+    """
+    require_holder(tx, fence, run)
+    row = _entry(tx, run, entry)
+    if row["state"] != "queued":
+        return  # repeated call
+    tx.run("set_entry_state", id=entry, state="passed_on")
+    [number] = row_records.entry(row).tasks
+    task = get_row(tx, number)
+    if is_contending(tx, task):
+        record_green(tx, task, row, find_passed_tree(tx, row), lines, tests, now=now)
 
 
 def send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float) -> None:

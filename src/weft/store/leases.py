@@ -26,11 +26,15 @@ from weft.store.entries import enter, enter_judged, set_stage
 from weft.store.file_records import keep_files
 from weft.store.gate import send_back
 from weft.store.hops import has_happened, record_hop
+from weft.store.lease_rows import NewLease, end_lease, settle_spending, write_lease
 from weft.store.ledger import Ledger
 from weft.store.limit_table import penalise, stop_agent
 from weft.store.reviews import record_answers
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
+from weft.store.team_rows import is_contending, is_entrant, is_out, join_team
+from weft.store.teams import decide, record_failure
+from weft.teams.choice import CandidateResult
 
 _MAY_FOLLOW = frozenset(
     {State.DONE, State.FAILED, State.BLOCKED, State.GATING, State.PARKED, State.READY}
@@ -147,6 +151,17 @@ def count_failures(tx: Transaction, task: int, kind: str) -> int:
 
 
 @writes
+def fix_team_base(tx: Transaction, fence: int, base: str) -> str:
+    """Let all entrants of a team start from the same commit; return the commit of the first."""
+    _, task = _current(tx, fence)
+    if not is_contending(tx, task):
+        return base
+    tx.run("fix_team_base", task=task["story"], base=base)
+    team = tx.one("team", task=task["story"])
+    return base if team is None else str(team["base"])
+
+
+@writes
 def release(
     tx: Transaction,
     fence: int,
@@ -174,7 +189,7 @@ def _release(tx: Transaction, lease: Row, reason: str, spent: Demand, *, now: fl
     end_lease(tx, lease, reason, now=now)
     if lease["kind"] != "attempt":
         return
-    _settle_spending(tx, lease, spent)
+    settle_spending(tx, lease, spent)
     _end_attempt(tx, lease, reason, now=now)
     task = tx.one("task", id=lease["task"])
     assert task is not None
@@ -190,6 +205,8 @@ def _release(tx: Transaction, lease: Row, reason: str, spent: Demand, *, now: fl
         ready.requeue(tx, task["id"], now=now, reason=reason)
     elif task["state"] == State.WAITING:
         ready.settle(tx, [task["id"]], now=now)  # reopened while its last process still ran
+    if task["story"] is not None:
+        decide(tx, task["story"], now=now)
 
 
 @writes
@@ -219,7 +236,7 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
     if not _owns_task(tx, lease):
         raise StaleFence(f"Fence {fence} is no longer current: its attempt was cancelled.")
     end_lease(tx, lease, "finished", now=now)
-    _settle_spending(tx, lease, outcome.spent)
+    settle_spending(tx, lease, outcome.spent)
     state, reason = _after(tx, lease, task, outcome, now=now)
     if state is State.GATING and task["story"] is not None and not pass_to_story(tx, task):
         state, reason = State.READY, "its story had to give up its files"
@@ -228,6 +245,9 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         state, reason = State.READY, "a message came while it worked"
     if state is State.PARKED and _need_not_sleep(tx, lease, outcome):
         state, reason = State.READY, "the event it was to sleep for has come"
+    contends = is_contending(tx, task)
+    if contends and is_out(state, outcome.kind):
+        state = State.FAILED  # its team goes on without it
     if state in (State.READY, State.PARKED) and task["state"] == State.PAUSED:
         state = State.PAUSED  # a person paused it while it ran
     _end_attempt(tx, lease, outcome.kind, now=now, led_to=state)
@@ -262,6 +282,10 @@ def finish(tx: Transaction, fence: int, outcome: Outcome, *, now: float) -> Stat
         reason=reason,
         options=list(outcome.options),
     )
+    if contends and state is State.FAILED:
+        record_failure(tx, task, CandidateResult.FAILED, reason, now=now)
+    elif task["story"] is not None and state is not State.GATING:
+        decide(tx, task["story"], now=now)
     return state
 
 
@@ -358,7 +382,8 @@ def _move(
         tx.run("set_result", id=number, result=tx.redact(outcome.result))
     if outcome.then is not None:
         capacity.refuse_odd_amounts(outcome.then.demand, f"Stage {outcome.then.name}")
-        set_stage(tx, number, outcome.then)
+        then = join_team(outcome.then, task["story"], task["run"]) if is_entrant(task) else None
+        set_stage(tx, number, then or outcome.then)
     if outcome.files is not None:
         tx.run("set_files", id=number, files=encode_keys(outcome.files))
     if outcome.sent_back or outcome.files is not None or state not in _KEEPS_CLAIMS:
@@ -410,48 +435,6 @@ def _end_attempt(
     )
 
 
-def _settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
-    """Record the spending of a lease: the whole reservation where no amount is given."""
-    for resource, amount in spent.items():
-        if not capacity.is_consumable(resource):
-            raise InputError(f"{resource} is not used up, so it cannot be spent.")
-        if not 0 <= amount <= capacity.MOST:
-            raise InputError(f"{amount} of {resource} cannot have been spent.")
-    reserved = {
-        row["resource"]: row["amount"]
-        for row in tx.all("costs_of", fence=lease["fence"])
-        if capacity.is_consumable(row["resource"])
-    }
-    for resource, amount in sorted({**reserved, **spent}.items()):
-        tx.run("settle_spending", resource=resource, fence=lease["fence"], amount=amount)
-
-
-class NewLease(Struct, frozen=True, kw_only=True):
-    fence: int
-    kind: str  # attempt, run, gate, check, projection
-    holder: str
-    granted: float
-    deadline: float | None
-    worker: str | None = None
-    host: str | None = None
-    task: int | None = None
-    attempt: int | None = None
-    turn: str | None = None  # the tenant whose admission this is
-
-
-def write_lease(tx: Transaction, lease: NewLease, costs: str) -> None:
-    """Write a lease and its costs: amounts as a JSON object."""
-    tx.run("add_lease", lease)
-    tx.run("add_costs", fence=lease.fence, costs=costs)
-
-
-def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
-    """Release a lease. Its amounts are free as soon as this commits."""
-    tx.run("end_lease", fence=lease["fence"], now=now, ended=ended)
-    tx.run("drop_units", fence=lease["fence"])
-    tx.wake()
-
-
 @writes
 def extend(
     tx: Transaction, fence: int, files: Sequence[str], *, now: float, free: Sequence[str] = ()
@@ -470,7 +453,8 @@ def extend(
     if held or not files:
         return held
     wanted = [*row_records.files(task["files"]), *files]
-    tx.run("add_claims", task=task["id"], repo=task["repo"], patterns=encode_keys(files))
+    holder = task["story"] if is_entrant(task) else task["id"]
+    tx.run("add_claims", task=holder, repo=task["repo"], patterns=encode_keys(files))
     tx.run("set_files", id=task["id"], files=encode_keys(wanted))
     if task["state"] in STALLED:
         bring_all_back(tx, task["repo"])

@@ -15,7 +15,7 @@ from msgspec import Struct
 from weft.errors import NotFound, StaleFence
 from weft.store import row_records
 from weft.store.database import Row, Transaction, encode, storable
-from weft.store.leases import NewLease, end_lease, write_lease
+from weft.store.lease_rows import NewLease, end_lease, write_lease
 from weft.store.ledger import Ledger
 from weft.store.store import reads, writes
 

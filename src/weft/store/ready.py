@@ -25,6 +25,7 @@ from weft.store.claims import STALLED, Claims, bring_all_back, bring_back, famil
 from weft.store.database import Row, Transaction, encode, encode_keys
 from weft.store.entries import enter_rest, withdraw
 from weft.store.store import writes
+from weft.store.team_rows import is_entrant
 
 
 def settle(tx: Transaction, ids: Iterable[int], *, now: float) -> None:
@@ -64,7 +65,7 @@ def _enqueue(tx: Transaction, rows: Sequence[Row], *, now: float) -> None:
     placed = []
     for row in rows:
         # A task that already holds its files must not queue behind tasks that wait for theirs.
-        goes_on = row["id"] in holders
+        goes_on = row["id"] in holders or (row["story"] in holders and is_entrant(row))
         line = None if goes_on else _watch(row_records.files(row["files"]), popular)
         placed.append(
             {

@@ -17,7 +17,7 @@ from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import landing_tasks
 from weft.store.gate import read_gate
-from weft.store.leases import NewLease, end_lease, write_lease
+from weft.store.lease_rows import NewLease, end_lease, write_lease
 from weft.store.ledger import Ledger
 from weft.store.limit_table import refuse_unusable
 from weft.store.projections import TARGET_BRANCH, NewProjection, add_projections

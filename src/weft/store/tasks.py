@@ -16,8 +16,13 @@ from weft.paths import conflicts
 from weft.store import ready, row_records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
-from weft.store.entries import back_to_its_maker, enter_each, landing_tasks, set_stage
+from weft.store.entrants import add_team, start_again
+from weft.store.entries import back_to_its_maker, landing_tasks, set_stage
 from weft.store.store import reads, writes
+from weft.store.task_end import end_task
+from weft.store.team_rows import is_contending
+from weft.store.teams import end_team, record_failure, refuse_entrant, refuse_winner
+from weft.teams.choice import CandidateResult
 from weft.words import state_word
 
 _PAUSABLE = frozenset({State.WAITING, State.READY, State.OFFERED, State.RUNNING, State.PARKED})
@@ -53,7 +58,7 @@ def _make_way(tx: Transaction, task: NewTask, newcomer: int, *, now: float) -> N
             "try again later, or raise the task's class or priority."
         )
     reason = f"the queue is full ({tx.tuning.queue}) and task {newcomer} ranks higher"
-    _end(tx, get_row(tx, last.id), State.EVICTED, now=now, reason=reason)
+    end_task(tx, get_row(tx, last.id), State.EVICTED, now=now, reason=reason)
 
 
 def add_tasks(
@@ -119,6 +124,9 @@ def add_tasks(
             row = get_row(tx, numbers[name])
             ready.leave(tx, row, State.BLOCKED, now=now, reason=task.request.held)
             tx.event("task_held", row, now=now, reason=task.request.held)
+    for name, task in zip(numbers, tasks, strict=True):
+        if task.request.team is not None:
+            add_team(tx, get_row(tx, numbers[name]), now=now)
     for name, number in numbers.items() if len(numbers) == 1 else ():
         tx.event("task_submitted", now=now, run=run, task=number, name=name)
     return numbers
@@ -220,33 +228,6 @@ def no_task(task: int) -> NotFound:
     return NotFound(f"There is no task {task}.")
 
 
-def _end(tx: Transaction, row: Row, state: State, *, now: float, reason: str) -> None:
-    """End a task without an outcome of an attempt. A running process keeps its amounts until it has
-    ended; its later effects are refused."""
-    ready.leave(tx, row, state, now=now, reason=reason)
-    give_up(tx, row)
-    tx.run(
-        "end_attempt",
-        task=row["id"],
-        number=row["attempt"],
-        now=now,
-        outcome=str(state),
-        led_to=None,
-    )
-    tx.event(f"task_{state}", row, now=now, reason=reason)
-    enter_each(tx, row["id"], now=now)
-    if state is State.SKIPPED:
-        ready.settle_dependents(tx, row["id"], now=now)
-    elif row["state"] == State.GATING:
-        ready.unsettle_dependents(tx, row["id"], now=now)  # there is no candidate to build on
-    if row["gang"] is not None:
-        rest = tx.all("gang_members", gang=row["gang"])
-        ready.settle(tx, [member["id"] for member in rest], now=now)
-        for member in rest:  # its files may have excluded them
-            tx.run("look_at", id=member["id"])
-    tx.wake()
-
-
 @writes
 def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled") -> bool:
     """Cancel a task; return False, without a change, if it had ended."""
@@ -254,7 +235,11 @@ def cancel(tx: Transaction, task: int, *, now: float, reason: str = "cancelled")
     if State(row["state"]) in TERMINAL:
         return False
     _refuse_landing(tx, row)
-    _end(tx, row, State.CANCELLED, now=now, reason=reason)
+    refuse_winner(tx, row)
+    end_task(tx, row, State.CANCELLED, now=now, reason=reason)
+    end_team(tx, row, now=now)
+    if is_contending(tx, row):
+        record_failure(tx, row, CandidateResult.FAILED, reason, now=now)
     return True
 
 
@@ -271,7 +256,9 @@ def skip(tx: Transaction, task: int, *, now: float, reason: str = "skipped") -> 
     if row["state"] in (State.DONE, State.SKIPPED):
         return False
     _refuse_landing(tx, row)
-    _end(tx, row, State.SKIPPED, now=now, reason=reason)
+    refuse_entrant(tx, row, "skip")
+    end_task(tx, row, State.SKIPPED, now=now, reason=reason)
+    end_team(tx, row, now=now)
     return True
 
 
@@ -291,6 +278,7 @@ def retry(tx: Transaction, task: int, *, now: float, stage: Stage | None = None)
     run = tx.one("run", id=row["run"]) if row["run"] is not None else None
     if run is not None and run["state"] == "ended":
         raise Refused(f"Run {row['run']} has ended; submit its tasks as a new run.")
+    refuse_entrant(tx, row, "retry")
     tx.event("task_reopened", row, now=now, was=row["state"])
     tx.run("forget_failures", task=task)  # a person has seen the failures: a pattern starts anew
     tx.run("discount_hops", task=task)
@@ -300,6 +288,7 @@ def retry(tx: Transaction, task: int, *, now: float, stage: Stage | None = None)
         # The rest of its gang may have gone to another worker; a gang starts at a single worker.
         tx.run("set_pin", id=task, pinned=member["pinned"], until=member["pin_until"])
     ready.requeue(tx, task, now=now)
+    start_again(tx, get_row(tx, task), now=now)
     if row["state"] == State.SKIPPED:
         ready.unsettle_dependents(tx, task, now=now)
     return True

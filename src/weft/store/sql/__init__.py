@@ -34,6 +34,7 @@ _FILES: Final = (
     "reviews.sql",
     "runs.sql",
     "tasks.sql",
+    "teams.sql",
     "tokens.sql",
     "workers.sql",
 )

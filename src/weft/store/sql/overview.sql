@@ -6,10 +6,13 @@ SELECT id, state, submitted, blocked, tenant FROM runs WHERE state <> 'ended' OR
 
 -- name: counts_by_run
 -- Count the tasks in each state of every run that has not ended, and the waiting ad-hoc tasks.
--- Barriers and stories are left out: no agent does them. Here and below a cross join makes
+-- Barriers and stories are left out: no agent does them; a team counts as its task. Here and below a cross join makes
 -- SQLite start from the runs, which are few.
 SELECT t.run, t.state, COUNT(*) AS tasks FROM runs r CROSS JOIN tasks t
-WHERE r.state <> 'ended' AND t.run = r.id AND t.agent IS NOT NULL GROUP BY t.run, t.state
+WHERE r.state <> 'ended' AND t.run = r.id
+  AND CASE WHEN t.agent IS NULL THEN EXISTS (SELECT 1 FROM teams m WHERE m.task = t.id)
+      ELSE t.story IS NULL OR NOT EXISTS (SELECT 1 FROM teams m WHERE m.task = t.story) END
+GROUP BY t.run, t.state
 UNION ALL
 SELECT NULL, state, COUNT(*) FROM tasks
 WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered') GROUP BY state;
@@ -19,7 +22,9 @@ WHERE run IS NULL AND state IN ('waiting', 'ready', 'offered') GROUP BY state;
 SELECT r.id AS run, t.state, COUNT(*) AS tasks
 FROM (SELECT id, submitted FROM runs WHERE state = 'ended'
       ORDER BY submitted DESC, id LIMIT :most) r CROSS JOIN tasks t
-WHERE t.run = r.id AND t.agent IS NOT NULL
+WHERE t.run = r.id
+  AND CASE WHEN t.agent IS NULL THEN EXISTS (SELECT 1 FROM teams m WHERE m.task = t.id)
+      ELSE t.story IS NULL OR NOT EXISTS (SELECT 1 FROM teams m WHERE m.task = t.story) END
 GROUP BY r.id, r.submitted, t.state ORDER BY r.submitted DESC, r.id;
 
 -- name: tasks_at_work

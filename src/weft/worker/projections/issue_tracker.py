@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from weft.errors import WeftError
-from weft.model import Event, State, Task, TaskKind
+from weft.model import BELOW_TEAM, Event, State, Task, TaskKind
 from weft.runs.progress import RunProgress
 from weft.store import Store
 from weft.store.event_log import list_of_kind, record_mirror_failure
@@ -201,7 +201,7 @@ def _wanted(
     tried = {attempt.task for attempt in progress.attempts}
     landed = progress.landed
     for task in tasks:
-        if task.request.kind is TaskKind.BARRIER:
+        if task.request.kind in (TaskKind.BARRIER, *BELOW_TEAM):
             continue
         note = notes.get(task.id, "")
         if task.state is State.DONE:

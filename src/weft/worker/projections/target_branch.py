@@ -8,7 +8,7 @@ from pathlib import Path
 from weft import git
 from weft.errors import Refused, WeftError
 from weft.git import RefMoved, Update
-from weft.model import MET, Run, TargetState
+from weft.model import BELOW_TEAM, MET, Run, TargetState
 from weft.runs.progress import RunProgress
 from weft.store import Store
 from weft.store.gate import read_gate
@@ -45,7 +45,8 @@ class TargetBranch:
 def _move(store: Store, root: Path, run: Run) -> tuple[TargetState, str]:
     """Move the branch if all tasks landed; return the result and a sentence about it."""
     branch = run.target
-    unmet = [task for task in list_run(store, run.id) if task.state not in MET]
+    asked = [task for task in list_run(store, run.id) if task.request.kind not in BELOW_TEAM]
+    unmet = [task for task in asked if task.state not in MET]
     if unmet:
         more = f", and {len(unmet) - 1} more are not done" if len(unmet) > 1 else ""
         why = f"{unmet[0].name} is {task_state(unmet[0])}{more}"

@@ -1,0 +1,52 @@
+"""Rows of leases: written with their amounts, ended, and their spending settled."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from weft.admission import capacity
+from weft.errors import InputError
+from weft.model import Demand
+from weft.store.database import Row, Transaction
+
+
+class NewLease(Struct, frozen=True, kw_only=True):
+    fence: int
+    kind: str  # attempt, run, gate, check, projection, team
+    holder: str
+    granted: float
+    deadline: float | None
+    worker: str | None = None
+    host: str | None = None
+    task: int | None = None
+    attempt: int | None = None
+    turn: str | None = None  # the tenant whose admission this is
+
+
+def write_lease(tx: Transaction, lease: NewLease, costs: str) -> None:
+    """Write a lease and its costs: amounts as a JSON object."""
+    tx.run("add_lease", lease)
+    tx.run("add_costs", fence=lease.fence, costs=costs)
+
+
+def end_lease(tx: Transaction, lease: Row, ended: str, *, now: float) -> None:
+    """Release a lease. Its amounts are free as soon as this commits."""
+    tx.run("end_lease", fence=lease["fence"], now=now, ended=ended)
+    tx.run("drop_units", fence=lease["fence"])
+    tx.wake()
+
+
+def settle_spending(tx: Transaction, lease: Row, spent: Demand) -> None:
+    """Record the spending of a lease: the whole reservation where no amount is given."""
+    for resource, amount in spent.items():
+        if not capacity.is_consumable(resource):
+            raise InputError(f"{resource} is not used up, so it cannot be spent.")
+        if not 0 <= amount <= capacity.MOST:
+            raise InputError(f"{amount} of {resource} cannot have been spent.")
+    reserved = {
+        row["resource"]: row["amount"]
+        for row in tx.all("costs_of", fence=lease["fence"])
+        if capacity.is_consumable(row["resource"])
+    }
+    for resource, amount in sorted({**reserved, **spent}.items()):
+        tx.run("settle_spending", resource=resource, fence=lease["fence"], amount=amount)

@@ -1,0 +1,1 @@
+"""Teams: several entrants work on a task, and the evidence chooses among their candidates. Pure."""
