@@ -362,6 +362,18 @@ def _kill(directory: Path, marker: str) -> None:
             process_table.send_signal(stray, signal.SIGKILL)
 
 
+def read_running_check(directory: Path, hide: Redactor) -> str:
+    """Return the end of the output of a check under way on this host; '' if it is not here."""
+    try:
+        started = sorted(
+            (place for place in directory.iterdir() if place.name.isdecimal()),
+            key=lambda place: int(place.name),
+        )
+        return _tail(started[-1], hide, _TAIL) if started else ""
+    except OSError:  # on another host, or ended meanwhile
+        return ""
+
+
 def _tail(directory: Path, hide: Redactor, size: int) -> str:
     """Return the end of a command's output, errors last, without secrets."""
     most = size // 2

@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from weft.page.markup import Html, Part, tag
+from weft.page.markup import Html, Part, joined, tag
+
+
+def send_form(
+    act: str, label: str, command: str, fields: Mapping[str, object], *inputs: Part
+) -> Html:
+    """Make a form that is always open."""
+    return _form(act, fields, *inputs, _button(label, command, ""))
 
 
 def act_button(
@@ -28,8 +35,8 @@ def act_form(
     name = f"{act}-{'-'.join(str(value) for value in fields.values())}"
     return tag(
         "details",
-        tag("summary", label, data_key=key or None),
-        _form(act, fields, *inputs, _button(label.rstrip("…"), command, ""), go=go),
+        tag("summary", _label(label, command), data_key=key or None),
+        _form(act, fields, *inputs, tag("button", label.rstrip("…"), type="submit"), go=go),
         class_="act",
         id=f"form-{name}",
     )
@@ -46,13 +53,11 @@ def _form(act: str, fields: Mapping[str, object], *parts: Part, go: str = "") ->
 
 
 def _button(label: str, command: str, key: str) -> Html:
-    return tag(
-        "button",
-        tag("span", label),
-        tag("code", command, class_="cli"),
-        type="submit",
-        data_key=key or None,
-    )
+    return tag("button", _label(label, command), type="submit", data_key=key or None)
+
+
+def _label(label: str, command: str) -> Html:
+    return joined(tag("span", label), tag("code", command, class_="cli"))
 
 
 def text_area(name: str, label: str, *, draft: str, required: bool = False) -> Html:
@@ -73,10 +78,4 @@ def select(name: str, label: str, options: Iterable[tuple[str, str]], chosen: st
 
 def bulk_button(act: str, label: str, command: str) -> Html:
     """Make a button that carries out the act of every picked row."""
-    return tag(
-        "button",
-        tag("span", label),
-        tag("code", command, class_="cli"),
-        type="button",
-        data_bulk=f"act/{act}",
-    )
+    return tag("button", _label(label, command), type="button", data_bulk=f"act/{act}")

@@ -134,7 +134,7 @@ function put(to, text) {
 
 function markNavigation() {
   const name = pathOf(shown).split("/")[0];
-  for (const link of document.querySelectorAll("nav a")) {
+  for (const link of document.querySelectorAll("header nav a")) {
     if (link.getAttribute("href") === "#/" + name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from weft.formats import clock, count, dollars, duration, first_line
 from weft.model import TERMINAL, Attempt, State
-from weft.page.act_forms import act_button, act_form, select, text_area
+from weft.page.act_forms import act_button, act_form, select, send_form, text_area
 from weft.page.log_view import LogMatch, LogWindow, render_log, render_matches
 from weft.page.markup import Html, Part, article, described, link, since, state_tag, table, tag, tr
 from weft.runs.explanation import Explanation
@@ -85,7 +85,7 @@ def _facts(view: TaskView) -> Iterator[tuple[str, Part]]:
 def _acts(view: TaskView) -> Iterator[Html]:
     task = view.explanation.task
     name = full_label(task)
-    if task.state in TERMINAL or task.state is State.BLOCKED:
+    if task.state is not State.DONE and (task.state in TERMINAL or task.state is State.BLOCKED):
         agents = [("", f"the same ({task.agent})"), *((agent, agent) for agent in view.agents)]
         yield act_form(
             "retry",
@@ -233,22 +233,15 @@ def _messages(view: TaskView) -> Part:
         )
         for message in view.messages
     ]
-    form = (
-        tag(
-            "form",
+    form = None
+    if view.may_write and task.state not in TERMINAL:
+        form = send_form(
+            "message",
+            "Send",
+            f"weft send {full_label(task)} TEXT",
+            {"task": task.id},
             text_area("text", "Message to the agent", draft=f"message-{task.id}", required=True),
-            tag(
-                "button",
-                tag("span", "Send"),
-                tag("code", f"weft send {full_label(task)} TEXT", class_="cli"),
-                type="submit",
-            ),
-            data_act="act/message",
-            data_fields=f'{{"task": {task.id}}}',
         )
-        if view.may_write and task.state not in TERMINAL
-        else None
-    )
     listing = (
         tag("ul", items, class_="messages") if items else tag("p", "No message yet.", class_="dim")
     )

@@ -74,7 +74,7 @@ class Site(Struct, frozen=True, kw_only=True):
 
     def check_directory(self, fence: int) -> Path:
         """The same for a check, which is named by its lease."""
-        return self.common / "weft" / "checks" / self.identity[:12] / str(fence)
+        return check_home(self.common, self.identity) / str(fence)
 
     def list_checks(self) -> set[int]:
         """The fences of checks that have a directory."""
@@ -108,6 +108,11 @@ class Site(Struct, frozen=True, kw_only=True):
     def learn_secrets(self, agent: Agent) -> None:
         """Redact the secrets of this agent from now on."""
         self.store.hide_secrets(secrets_of(agent, self.environment))
+
+
+def check_home(common: Path, identity: str) -> Path:
+    """Return the parent of the directories of checks."""
+    return common / "weft" / "checks" / identity[:12]
 
 
 def home(common: Path, identity: str) -> Path:

@@ -665,6 +665,7 @@ class OpenCheck(Struct, frozen=True, kw_only=True):
 
     since: float
     entries: tuple[str, ...]  # empty: not known any more
+    fence: int = 0
 
 
 @reads
@@ -673,7 +674,7 @@ def list_checks(tx: Transaction, run: str) -> list[OpenCheck]:
     taken = [json.loads(row["data"]) for row in tx.all("lately_taken", most=_LATELY)]
     entries = {event["fence"]: tuple(event["entries"]) for event in taken}
     return [
-        OpenCheck(since=lease.granted, entries=entries.get(lease.fence, ()))
+        OpenCheck(since=lease.granted, entries=entries.get(lease.fence, ()), fence=lease.fence)
         for lease in list_open(tx)
         if (lease.kind, lease.holder) == ("check", run)
     ]

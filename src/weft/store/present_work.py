@@ -39,6 +39,25 @@ def view_work(tx: Transaction, tasks: Iterable[int]) -> list[WorkerView]:
     return [view_of(row) for row in rows]
 
 
+class TaskClaim(Struct, frozen=True, kw_only=True):
+    """A claim and the task that holds it."""
+
+    task: int
+    pattern: str
+    run: str | None
+    name: str
+    state: str
+    stage: str | None
+    agent: str | None
+    reason: str
+
+
+@reads
+def list_held_files(tx: Transaction, *, tenant: str | None = None) -> list[TaskClaim]:
+    """List the claims of all tasks, or of a tenant's."""
+    return [TaskClaim(**row) for row in tx.all("held_files", tenant=tenant)]
+
+
 @reads
 def list_unmet_needs(tx: Transaction, tasks: Iterable[int]) -> dict[int, list[str]]:
     """Map waiting tasks to the names of the needs they wait for; '': an earlier phase."""

@@ -19,7 +19,13 @@ from weft.api.http.connections import ConnectionBounds, Connections
 from weft.api.http.event_stream import Stream
 from weft.api.http.guard import LOOPBACK, Bounds, Guard
 from weft.api.http.member_expiry import forget
-from weft.api.http.page import act_routes, needs_routes, shell_routes, task_page_routes
+from weft.api.http.page import (
+    act_routes,
+    needs_routes,
+    resource_routes,
+    shell_routes,
+    task_page_routes,
+)
 from weft.api.http.request_counts import VERSION, Counting, Counts
 from weft.api.http.requests import Parts
 from weft.api.http.routes import (
@@ -55,7 +61,7 @@ _ROUTERS: Final = (
     token_routes,
     verb_routes,
 )
-_PAGE: Final = (shell_routes, needs_routes, task_page_routes, act_routes)
+_PAGE: Final = (shell_routes, needs_routes, task_page_routes, resource_routes, act_routes)
 
 
 def create_app(

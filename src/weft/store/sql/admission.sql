@@ -61,6 +61,12 @@ SELECT CAST(:fence AS BIGINT), key, CAST(CAST(value AS TEXT) AS BIGINT) FROM jso
 -- Add a numbered unit of a lease.
 INSERT INTO lease_units (resource, unit, fence) VALUES (:resource, :unit, :fence);
 
+-- name: held_files
+-- List every claim with the task that holds it; `tenant` NULL: of all tenants.
+SELECT c.task, c.pattern, t.run, t.name, t.state, t.stage, t.agent, t.reason
+FROM claims c JOIN tasks t ON t.id = c.task
+WHERE CAST(:tenant AS TEXT) IS NULL OR t.tenant = :tenant ORDER BY c.pattern, c.task;
+
 -- name: add_claims
 -- Add the files that a task now holds, given as the keys of a JSON object; its other claims stay.
 INSERT INTO claims (repo, task, pattern)

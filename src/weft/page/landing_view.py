@@ -1,0 +1,187 @@
+"""The view of the gate: its queue, the checks under way, work sent back and landed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from weft.formats import count, duration, first_line
+from weft.model import Entry, GateRows
+from weft.page.act_forms import act_button
+from weft.page.markup import Html, Part, article, joined, link, since, state_tag, table, tag, tr
+from weft.page.run_picker import pick_run
+from weft.words import entry_word
+
+
+class CheckView(Struct, frozen=True, kw_only=True):
+    """A check under way."""
+
+    fence: int
+    since: float
+    entries: tuple[str, ...]
+    output: str  # its end
+
+
+class LandingView(Struct, frozen=True, kw_only=True):
+    run: str  # '': there is no run yet
+    runs: Sequence[str] = ()
+    gate: GateRows | None = None
+    names: Mapping[int, str] = {}  # of tasks
+    checks: Sequence[CheckView] = ()
+    outputs: Mapping[int, str] = {}  # of the latest failed checks, by number
+    may_act: bool = False
+    now: float = 0.0
+
+
+def render_landing(view: LandingView) -> Html:
+    gate = view.gate
+    if gate is None:
+        return article("Landing", tag("p", "No run yet.", class_="dim"))
+    return article(
+        "Landing",
+        pick_run("landing", view.runs, view.run),
+        _blocked(view, gate) if gate.blocked else None,
+        tag("h2", "Under check"),
+        _checks(view, gate),
+        tag("h2", "Queue"),
+        _queue(view, gate),
+        tag("h2", "Sent back"),
+        _sent_back(view, gate),
+        tag("h2", "Landed"),
+        _landed(view, gate),
+        data_poll=bool(view.checks),
+    )
+
+
+def _blocked(view: LandingView, gate: GateRows) -> Html:
+    command = f"weft resume {view.run}"
+    act = act_button("resume", "Resume", command, {"name": view.run}, key="a")
+    return tag(
+        "div",
+        tag("p", f"The gate needs you: {first_line(gate.blocked)}"),
+        act if view.may_act else None,
+        class_="card decision gate",
+    )
+
+
+def _checks(view: LandingView, gate: GateRows) -> Part:
+    if not view.checks:
+        return tag("p", "No check is under way.", class_="dim")
+    return [
+        tag(
+            "section",
+            tag(
+                "p",
+                state_tag("testing", "gating"),
+                " ",
+                _names(view, gate, check.entries),
+                " for ",
+                since(check.since, view.now),
+            ),
+            tag("pre", check.output) if check.output else None,
+            id=f"check-{check.fence}",
+        )
+        for check in view.checks
+    ]
+
+
+def _names(view: LandingView, gate: GateRows, entries: Sequence[str]) -> Html:
+    known = {entry.id: entry for entry in gate.entries}
+    parts: list[Part] = []
+    for id in entries:
+        entry = known.get(id)
+        parts += [" + " if parts else None, id if entry is None else name_entry(view, entry)]
+    return joined(parts or "a candidate")
+
+
+def name_entry(view: LandingView, entry: Entry) -> Html:
+    parts: list[Part] = []
+    for task in entry.tasks:
+        parts += [" + " if parts else None, link(f"task/{task}", view.names.get(task, str(task)))]
+    return joined(parts)
+
+
+def _queue(view: LandingView, gate: GateRows) -> Html:
+    under = {entry for check in view.checks for entry in check.entries}
+    waiting = [entry for entry in gate.entries if entry.state in ("queued", "landing")]
+    if not waiting:
+        return tag("p", "The queue is empty.", class_="dim")
+    rows = [
+        tr(
+            str(number),
+            name_entry(view, entry),
+            state_tag(_word(entry, under), "gating" if entry.id in under else "waiting"),
+            _after(view, gate, entry),
+            id=f"entry-{entry.id}",
+            data_row=True,
+        )
+        for number, entry in enumerate(waiting, 1)
+    ]
+    return table(("Place", "Work", "State", "Builds on"), rows, caption="The gate's queue")
+
+
+def _word(entry: Entry, under: set[str]) -> str:
+    return "testing" if entry.id in under else entry_word(entry.state)
+
+
+def _after(view: LandingView, gate: GateRows, entry: Entry) -> Part:
+    waiting = {row.id for row in gate.entries if row.state in ("queued", "landing")}
+    needs = [id for id in entry.needs if id in waiting]
+    return _names(view, gate, needs) if needs else ""
+
+
+def _sent_back(view: LandingView, gate: GateRows) -> Part:
+    rejected = [entry for entry in gate.entries if entry.state == "rejected"]
+    if not rejected:
+        return tag("p", "Nothing was sent back.", class_="dim")
+    return [
+        tag(
+            "details",
+            tag("summary", name_entry(view, entry), " ", tag("span", why, class_="dim")),
+            tag("pre", output[-16_000:]) if output else None,
+            id=f"back-{entry.id}",
+        )
+        for entry in rejected[::-1][:50]
+        for why, output in [_cause(view, gate, entry)]
+    ]
+
+
+def _cause(view: LandingView, gate: GateRows, entry: Entry) -> tuple[str, str]:
+    conflict = next((row for row in gate.conflicts if row.entry == entry.id), None)
+    if conflict is not None:
+        return "does not merge", conflict.report
+    for verdict in reversed(gate.verdicts):
+        if entry.id in verdict.combination and not verdict.passed:
+            output = view.outputs.get(verdict.number, "")
+            return f"failed its check in {duration(verdict.seconds)}", output
+    return "sent back by a reviewer", ""
+
+
+def _landed(view: LandingView, gate: GateRows) -> Part:
+    landed = [landing for landing in gate.landings if landing.state == "landed"]
+    if not landed:
+        return tag("p", "Nothing has landed yet.", class_="dim")
+    passed = {verdict.tree for verdict in gate.verdicts if verdict.passed}
+    rows = [
+        tr(
+            str(landing.sequence),
+            _names(view, gate, landing.entries),
+            tag("code", landing.new[:12]),
+            state_tag("tested = landed", "passed")
+            if landing.tree in passed
+            else state_tag("no verdict on this tree", "bad"),
+            data_row=True,
+        )
+        for landing in landed[::-1][:100]
+    ]
+    heads = ("Number", "Work", "Commit", "Proof")
+    return [
+        tag(
+            "p",
+            f"{count(len(landed), 'landing')}; ",
+            tag("code", f"weft verify {view.run}"),
+            " proves them.",
+        ),
+        table(heads, rows, caption="Landings"),
+    ]

@@ -1,0 +1,253 @@
+"""The views: records in, HTML out, without a browser or a server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from html_pages import Tags
+from page.page_records import (
+    EVIL,
+    NOW,
+    make_attempt,
+    make_decision,
+    make_explanation,
+    make_gate,
+    make_limit,
+)
+from weft.model import State
+from weft.page.files_view import (
+    FilesView,
+    FileWait,
+    HeldClaim,
+    HotFile,
+    TouchedFiles,
+    render_files,
+)
+from weft.page.landing_view import CheckView, LandingView, render_landing
+from weft.page.limits_view import HeldTask, LimitsView, render_limits
+from weft.page.log_view import LogMatch, LogWindow
+from weft.page.markup import Html, escaped, tag
+from weft.page.needs_view import NeedsView, render_needs
+from weft.page.now_view import GROUPS, NowView, WorkRow, render_now
+from weft.page.spend_view import RunSpend, SpendView, render_spend
+from weft.page.task_view import TABS, TaskView, render_task
+from weft.store.messages import TaskMessage
+from weft.store.summaries import Cost, RunBudget
+
+KINDS = (
+    *("drained", "gate", "agent", "budget", "limit", "worker"),
+    *("paused", "blocked", "question", "review", "ended"),
+)
+
+
+def needs(may_act: bool) -> Html:
+    return render_needs(
+        NeedsView(
+            decisions=[make_decision(kind, number) for number, kind in enumerate(KINDS, 1)],
+            may_act=may_act,
+            agents=["claude", EVIL],
+            runs={},
+            ends={},
+            now=NOW,
+        )
+    )
+
+
+def make_row(number: int, word: str, **changes: object) -> WorkRow:
+    fields: dict[str, object] = {
+        "id": number,
+        "run": "r",
+        "name": f"1.{number}",
+        "title": EVIL,
+        "state": "running",
+        "word": word,
+        "since": NOW - 60,
+        "agent": EVIL,
+        "stage": "implement",
+        "attempt": 2,
+        "started": None,
+    }
+    return WorkRow(**{**fields, **changes})  # type: ignore[arg-type]  # fields of several types
+
+
+def now(may_act: bool) -> Html:
+    rows = [make_row(number, word, waits=EVIL) for number, word in enumerate(GROUPS)]
+    busy = make_row(99, "working", started=NOW - 30, doing=EVIL, heard=NOW - 5)
+    view = NowView(rows=[*rows, busy], counts={}, runs=["r", EVIL], words=EVIL, more=200, now=NOW)
+    return render_now(view)
+
+
+def task(may_act: bool) -> Html:
+    return Html("".join(_task(tab, may_act) for tab in TABS))
+
+
+def _task(tab: str, may_act: bool, state: State = State.RUNNING) -> Html:
+    return render_task(
+        TaskView(
+            explanation=make_explanation(state),
+            tab=tab,
+            attempt=make_attempt(2),
+            messages=[TaskMessage(id=1, sender=EVIL, text=EVIL, at=NOW, delivered=NOW, heard=NOW)],
+            log=LogWindow(first=5, lines=[EVIL, "x" * 10_000], total=9),
+            words=EVIL,
+            matches=[LogMatch(line=5, text=EVIL)],
+            prompt=EVIL,
+            event_lines=[(NOW, EVIL)],
+            agents=[EVIL],
+            may_act=may_act,
+            may_write=may_act,
+            now=NOW,
+        )
+    )
+
+
+def landing(may_act: bool) -> Html:
+    return render_landing(
+        LandingView(
+            run="r",
+            runs=["r", EVIL],
+            gate=make_gate(),
+            names={1: EVIL, 2: EVIL, 3: EVIL},
+            checks=[CheckView(fence=1, since=NOW, entries=("e1", EVIL), output=EVIL)],
+            outputs={2: EVIL},
+            may_act=may_act,
+            now=NOW,
+        )
+    )
+
+
+def limits(may_act: bool) -> Html:
+    return render_limits(
+        LimitsView(
+            limits=[
+                make_limit("llm", used=12, capacity=12),
+                make_limit("run:r/usd", used=1_000_000, capacity=2_000_000, owner="run:r"),
+                make_limit(f"agent:{EVIL}", used=0, capacity=1, owner=EVIL),
+            ],
+            held={"llm": [HeldTask(id=7, name=EVIL, only=True)]},
+            runs={"r": "under way", EVIL: EVIL},
+            paused=frozenset({"r"}),
+            drained=NOW,
+            may_act=may_act,
+            now=NOW,
+        )
+    )
+
+
+def files(may_act: bool) -> Html:
+    return render_files(
+        FilesView(
+            run="r",
+            runs=["r", EVIL],
+            held=[HeldClaim(pattern=EVIL, task=1, name=EVIL, state="running", word="working")],
+            waits=[FileWait(task=1, name=EVIL, texts=(EVIL,))],
+            hot=[HotFile(pattern=EVIL, tasks=3, open=1)],
+            touched=[
+                TouchedFiles(
+                    task=1,
+                    name=EVIL,
+                    claimed=(EVIL,),
+                    touched=("a",),
+                    outside=("a",),
+                    unused=(EVIL,),
+                )
+            ],
+        )
+    )
+
+
+def spend(may_act: bool) -> Html:
+    cost = Cost(task=1, name=EVIL, agent=EVIL, attempts=2, tokens=5, micro_usd=100_000)
+    budget = RunBudget(cap=1_000_000, spent=100_000, reserved=50_000)
+    run = RunSpend(
+        run="r", state="running", budget=budget, costs=[cost], retries=40_000, forecast=300_000
+    )
+    return render_spend(SpendView(runs=[run], after="r", may_act=may_act))
+
+
+VIEWS = (needs, now, task, landing, limits, files, spend)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_hostile_text_stays_text_in_every_view(view: Callable[[bool], Html]) -> None:
+    shown = view(True)
+    page = Tags(shown)
+    assert "script" not in page.seen
+    assert "img" not in page.seen
+    assert not [name for name in page.attributes if name.startswith("on") or name == "style"]
+    assert "&lt;script&gt;" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_reader_sees_no_form_that_acts(view: Callable[[bool], Html]) -> None:
+    assert "data-act=" not in view(False)
+    assert "data-bulk=" not in view(False)
+
+
+@pytest.mark.parametrize("view", [needs, task, landing, limits, spend])
+def test_each_act_shows_its_command(view: Callable[[bool], Html]) -> None:
+    shown = view(True)
+    forms = re.findall(r"<form[^>]*data-act=.*?</form>", shown, re.DOTALL)
+    assert forms
+    folded = re.findall(r"<summary.*?</summary>\s*<form[^>]*data-act", shown, re.DOTALL)
+    named = [form for form in forms if 'class="cli">weft ' in form]
+    assert len(named) + sum("weft " in text for text in folded) >= len(forms)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_field_has_a_label_and_no_id_is_used_twice(view: Callable[[bool], Html]) -> None:
+    shown = view(True)
+    if view is not task:  # six views in a row
+        ids = re.findall(r' id="([^"]*)"', shown)
+        assert len(ids) == len(set(ids))
+    for field in re.finditer(r"<(input|select|textarea)\b[^>]*>", shown):
+        before = shown[: field.start()]
+        labelled = before.rfind("<label") > before.rfind("</label")
+        assert labelled or "aria-label=" in field[0], field[0]
+
+
+def test_a_view_is_the_same_text_until_a_record_changes() -> None:
+    assert needs(True) == needs(True)
+    assert now(True) == now(True)
+
+
+def test_markup_escapes_all_but_html() -> None:
+    assert tag("p", "<b>", Html("<i>"), class_='a"b') == '<p class="a&quot;b">&lt;b&gt;<i></p>'
+    assert escaped("a\x00\x1b[2Jb") == "a  [2Jb"
+    assert tag("input", checked=True, disabled=False, value=None) == "<input checked>"
+
+
+def test_a_log_line_is_cut_and_says_its_length() -> None:
+    shown = _task("log", False)
+    assert "(10,000 characters)" in shown
+    assert "x" * 2_001 not in shown
+
+
+def test_a_message_tells_its_way() -> None:
+    shown = _task("messages", False)
+    assert "delivered" in shown
+    assert "heard" in shown
+
+
+def test_without_decisions_the_view_tells_how_long_runs_take() -> None:
+    view = NeedsView(
+        decisions=[],
+        may_act=True,
+        agents=[],
+        runs={"r": {"running": 2}},
+        ends={"r": 120.0},
+        now=NOW,
+    )
+    assert "about 2 min left" in render_needs(view)
+    assert "2 working" in render_needs(view)
+
+
+def test_landed_work_whose_tree_has_no_verdict_is_marked() -> None:
+    for tree, mark in (("t1", "tested = landed"), ("t9", "no verdict on this tree")):
+        shown = render_landing(LandingView(run="r", gate=make_gate(tree), now=NOW))
+        assert mark in shown
