@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -66,6 +67,10 @@ def end(directory: Path, task: int) -> None:
     (directory / f"{task}.end").touch()
 
 
+def _has_ended(directory: Path, task: int) -> bool:
+    return task not in running(directory)
+
+
 def states(client: Client) -> Counter[str]:
     return Counter(one["state"] for one in client.get("/v1/tasks")["tasks"])
 
@@ -81,7 +86,7 @@ def test_an_agent_that_says_nothing_runs_one_task_at_a_time(server: Server, tmp_
             wait_until(lambda: running(place))
             assert running(place) == {task}
             end(place, task)
-            wait_until(lambda task=task: task not in running(place))
+            wait_until(partial(_has_ended, place, task))
         wait_until(lambda: states(client) == {"done": 3})
 
 

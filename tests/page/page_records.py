@@ -79,7 +79,7 @@ def make_attempt(number: int = 1, ended: float | None = None) -> Attempt:
 
 def make_decision(kind: str, number: int = 1, state: State = State.BLOCKED) -> Decision:
     about = {"budget": "run:r/usd", "limit": "llm"}.get(kind, "r/1.1")
-    with_task = kind in ("blocked", "question", "review", "ended", "worker")
+    with_task = kind in ("blocked", "asked", "question", "review", "ended", "worker")
     item = AttentionItem(
         subject=EVIL,
         text=EVIL,
@@ -172,6 +172,7 @@ def make_explanation(state: State = State.RUNNING) -> Explanation:
             reproductions={2: Reproduction(command=EVIL, line=EVIL)},
         ),
         attempts=(make_attempt(1, NOW), make_attempt(2)),
+        hops=(),
         silent=None,
         events=(),
     )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from html_pages import Tags
 from page.page_records import (
@@ -17,6 +18,7 @@ from page.page_records import (
     make_gate,
     make_limit,
 )
+from weft.attempt.outcome import refuse_outside
 from weft.model import State
 from weft.page.files_view import (
     FilesView,
@@ -30,7 +32,7 @@ from weft.page.landing_view import CheckView, LandingView, render_landing
 from weft.page.limits_view import HeldTask, LimitsView, render_limits
 from weft.page.log_view import LogMatch, LogWindow
 from weft.page.markup import Html, escaped, tag
-from weft.page.needs_view import NeedsView, render_needs
+from weft.page.needs_view import NeedsView, find_wanted_files, render_needs
 from weft.page.now_view import GROUPS, NowView, WorkRow, render_now
 from weft.page.spend_view import RunSpend, SpendView, render_spend
 from weft.page.task_view import TABS, TaskView, render_task
@@ -39,7 +41,7 @@ from weft.store.summaries import Cost, RunBudget
 
 KINDS = (
     *("drained", "gate", "agent", "budget", "limit", "worker"),
-    *("paused", "blocked", "question", "review", "ended"),
+    *("paused", "blocked", "asked", "question", "review", "ended"),
 )
 
 
@@ -214,6 +216,21 @@ def test_every_field_has_a_label_and_no_id_is_used_twice(view: Callable[[bool], 
 def test_a_view_is_the_same_text_until_a_record_changes() -> None:
     assert needs(True) == needs(True)
     assert now(True) == now(True)
+
+
+def test_a_question_has_a_button_for_each_option_by_number() -> None:
+    asked = replace(make_decision("asked"), options=("red", EVIL))
+    view = NeedsView(decisions=[asked], may_act=True, agents=[], runs={}, ends={}, now=NOW)
+    shown = render_needs(view)
+    assert "weft answer r/1.1 1" in shown
+    assert "weft answer r/1.1 2" in shown
+    assert "<script" not in shown
+
+
+def test_files_that_an_agent_wanted_are_read_from_the_reason() -> None:
+    reason = refuse_outside(["a.py", "b c.py"], ["x.py"]).reason
+    assert find_wanted_files(reason) == ["a.py", "b c.py"]
+    assert find_wanted_files("The tests failed.") == []
 
 
 def test_markup_escapes_all_but_html() -> None:

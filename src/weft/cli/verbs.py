@@ -174,6 +174,9 @@ skip = _make_command_for_many(
 @all_option
 @click.option("--agent", metavar="NAME", help="Let this agent do the task from now on.")
 @click.option("--note", metavar="TEXT", help="A sentence for the agent of the next attempt.")
+@click.option(
+    "--file", "files", multiple=True, metavar="PATH", help="May change it too. Can be repeated."
+)
 @json_option
 @pass_project
 def retry(
@@ -182,6 +185,7 @@ def retry(
     every: str | None,
     agent: str | None,
     note: str | None,
+    files: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Try tasks again that have ended or need you.
@@ -196,8 +200,8 @@ def retry(
 
         def operation(name: str) -> ControlResult:
             if agent is not None:
-                return retry_with_agent(project, name, agent, note or "")
-            return control.retry(store, name, now=time.time(), note=note or "")
+                return retry_with_agent(project, name, agent, note or "", files)
+            return control.retry(store, name, now=time.time(), note=note or "", files=files)
 
         return _apply(operation, chosen, is_list=len(names) != 1, as_json=as_json)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from weft.formats import count, dollars, duration, first_line
+from weft.formats import count, dollars, duration, first_line, listed
 from weft.model import HUMAN
 from weft.page.act_forms import act_button, act_form, bulk_button, select, text_area
 from weft.page.markup import Html, Part, article, joined, link, since, tag
 from weft.runs.decisions import Decision
 from weft.words import full_label, progress_text
 
-_DOLLAR = 1_000_000
+_DOLLAR: Final = 1_000_000
+_OUTSIDE: Final = re.compile(r"changed (\S[^;]*?), and may change only ")
 
 
 class NeedsView(Struct, frozen=True, kw_only=True):
@@ -135,6 +138,10 @@ def _acts(decision: Decision, view: NeedsView) -> Iterator[Html]:
         case "question":
             assert task is not None
             yield from _answers(decision)
+        case "asked":
+            assert task is not None
+            yield from _options(decision)
+            yield skip_button(decision)
         case "review":
             assert task is not None
             yield link(f"review/{task.id}", "Open the diff", class_="button", data_key="a")
@@ -177,6 +184,33 @@ def _answers(decision: Decision) -> Iterator[Html]:
     yield skip_button(decision)
 
 
+def _options(decision: Decision) -> Iterator[Html]:
+    """Make a button for each option, by its number, and a form for any other answer."""
+    task = decision.task
+    assert task is not None
+    command = f"weft answer {full_label(task)}"
+    for number, option in enumerate(decision.options, 1):
+        fields = {"task": task.id, "text": str(number)}
+        label = f"{number} {first_line(option)}"
+        yield act_button(
+            "answer", label, f"{command} {number}", fields, key="a" if number == 1 else ""
+        )
+    yield act_form(
+        "answer",
+        "Answer…",
+        f'{command} "…"',
+        {"task": task.id},
+        text_area("text", "Answer", draft=f"answer-{task.id}", required=True),
+        key="r",
+    )
+
+
+def find_wanted_files(reason: str) -> list[str]:
+    """Return the files that an agent changed and may not change, from the reason of its failure."""
+    match = _OUTSIDE.search(reason)
+    return [] if match is None else re.split(r", | and ", match[1])
+
+
 def stuck_acts(decision: Decision, agents: Sequence[str]) -> Iterator[Html]:
     task = decision.task
     assert task is not None
@@ -192,6 +226,11 @@ def stuck_acts(decision: Decision, agents: Sequence[str]) -> Iterator[Html]:
             text_area("note", "Note or answer for the agent", draft=f"retry-{task.id}"),
             key="r",
         )
+        files = find_wanted_files(task.reason)
+        if files:
+            command = f"weft retry {name} " + " ".join(f"--file {file}" for file in files)
+            label = f"Grant {listed(files)}"
+            yield act_button("retry", label, command, {"task": task.id, "files": files}, key="a")
     elif decision.item.kind != "worker":
         yield act_button("retry", "Ask again", f"weft retry {name}", {"task": task.id}, key="r")
     yield skip_button(decision)

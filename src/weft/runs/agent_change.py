@@ -21,7 +21,9 @@ from weft.store.server_operations import hosted
 
 
 @hosted("write")
-def retry_with_agent(project: Project, name: str, agent: str, note: str) -> ControlResult:
+def retry_with_agent(
+    project: Project, name: str, agent: str, note: str, files: tuple[str, ...] = ()
+) -> ControlResult:
     """Reopen a task and give its present stage to another agent of this checkout."""
     if agent not in agent_names(project.root):
         known = ", ".join(agent_names(project.root)) or "none"
@@ -38,7 +40,7 @@ def retry_with_agent(project: Project, name: str, agent: str, note: str) -> Cont
         stage = _stage(task, agent, parsed.provider)
         if task.run is not None:
             _add_agent(store, task.run, agent, read_chain(project.root, agent))
-        return retry(store, name, now=time.time(), note=note, stage=stage)
+        return retry(store, name, now=time.time(), note=note, stage=stage, files=files)
 
 
 def _stage(task: Task, agent: str, provider: str | None) -> Stage:

@@ -34,7 +34,7 @@ class AttentionItem(Struct, frozen=True, kw_only=True):
     do: tuple[str, ...]  # commands, any of which helps
     runs: frozenset[str]  # held up by it; "": tasks of no run
     since: float | None = None
-    # drained, gate, agent, budget, limit, worker, places, blocked, paused, question, review, ended
+    # drained, gate, agent, budget, limit, worker, blocked, asked, paused, question, review, ended
     kind: str = ""
     task: int | None = None
     about: str = ""  # the run, agent or limit that a person acts on
@@ -334,6 +334,7 @@ def _asked(asked: AskedWork, runs: Iterable[str]) -> AttentionItem:
     kind = "ended"
     match asked.state:
         case "blocked" if asked.outcome == ASKED:
+            kind = "asked"
             text, do = f"asks you: {first_line(asked.reason)}", (f'weft answer {name} "…"',)
         case "blocked":
             kind = "blocked"

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from weft.errors import InputError, Refused
 from weft.formats import count
 from weft.model import ASKED, TERMINAL, Event, Run, Stage, State, Task
+from weft.paths import normalise
 from weft.runs.task_names import get_named, get_named_run, get_named_task
 from weft.store import Store, admission, runs, tasks
 from weft.store.event_log import history
@@ -41,12 +42,20 @@ class ControlResult(Struct, frozen=True, kw_only=True):
 
 
 def retry(
-    store: Store, name: str, *, now: float, note: str = "", stage: Stage | None = None
+    store: Store,
+    name: str,
+    *,
+    now: float,
+    note: str = "",
+    stage: Stage | None = None,
+    files: Sequence[str] = (),
 ) -> ControlResult:
-    """Reopen a task; `note` is for its next agent, `stage` replaces its present stage."""
+    """Reopen a task; `note` is for its next agent, `stage` replaces its present stage, and it may
+    change `files` besides its own."""
     task = get_named_task(store, name)
-    changed = retry_with_note(store, task.id, note, stage=stage, now=now)
-    if not changed and (note or stage):
+    granted = tuple(normalise(file) for file in files)
+    changed = retry_with_note(store, task.id, note, stage=stage, files=granted, now=now)
+    if not changed and (note or stage or files):
         raise Refused(
             f"{describe_task(task)} {task_clause(task)}: only a task that has ended or needs you "
             f"is retried. `weft send {full_label(task)} TEXT` reaches a running agent."

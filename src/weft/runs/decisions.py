@@ -8,10 +8,12 @@ from msgspec import Struct
 
 from weft.model import TERMINAL, State, Task, TaskKind
 from weft.runs.attention import AttentionItem, find_attention, restrict_to_tenant
+from weft.runs.control import find_options
 from weft.runs.outlook import list_holdups
 from weft.store import Store
 from weft.store.overview import read_prospects
 from weft.store.store import reads
+from weft.store.summaries import milestones
 from weft.store.tasks import find_tasks, list_run, list_run_edges
 
 
@@ -19,6 +21,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     item: AttentionItem
     task: Task | None
     behind: int  # tasks that cannot start before it
+    options: tuple[str, ...] = ()  # answers to choose from
 
 
 @reads
@@ -37,10 +40,17 @@ def list_decisions(store: Store, *, now: float, tenant: str | None = None) -> li
             item=item,
             task=known.get(item.task) if item.task is not None else None,
             behind=waiting.tasks.get(item.task, 0) if item.task else waiting.of_runs(item.runs),
+            options=_options(store, item),
         )
         for item in items
     ]
     return sorted(decisions, key=lambda decision: -decision.behind)
+
+
+def _options(store: Store, item: AttentionItem) -> tuple[str, ...]:
+    if item.kind != "asked" or item.task is None:
+        return ()
+    return tuple(find_options(milestones(store, item.task)))
 
 
 def count_decisions(store: Store, *, now: float, tenant: str | None = None) -> int:

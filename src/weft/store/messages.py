@@ -6,7 +6,7 @@ so every attempt of it knows them; all of it is derived from tasks and events.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -58,10 +58,16 @@ def list_sent_to_task(tx: Transaction, task: int) -> list[TaskMessage]:
 
 @writes
 def retry_with_note(
-    tx: Transaction, task: int, note: str, *, now: float, stage: Stage | None = None
+    tx: Transaction,
+    task: int,
+    note: str,
+    *,
+    now: float,
+    stage: Stage | None = None,
+    files: Sequence[str] = (),
 ) -> bool:
     """Reopen a task and send its next agent a person's note; return False if it is under way."""
-    if not retry(tx, task, now=now, stage=stage):
+    if not retry(tx, task, now=now, stage=stage, files=files):
         return False
     if note.strip():
         post_to_task(tx, task, sender=PERSON, text=note, now=now)

@@ -263,10 +263,18 @@ def skip(tx: Transaction, task: int, *, now: float, reason: str = "skipped") -> 
 
 
 @writes
-def retry(tx: Transaction, task: int, *, now: float, stage: Stage | None = None) -> bool:
+def retry(
+    tx: Transaction,
+    task: int,
+    *,
+    now: float,
+    stage: Stage | None = None,
+    files: Sequence[str] = (),
+) -> bool:
     """Reopen a task that ended or is blocked; return False if it is already under way.
 
-    `stage` replaces the task's present stage, for another agent.
+    `stage` replaces the task's present stage, for another agent; `files` are patterns that the task
+    may change besides its own.
     """
     row = get_row(tx, task)
     if row["state"] == State.DONE:
@@ -284,6 +292,10 @@ def retry(tx: Transaction, task: int, *, now: float, stage: Stage | None = None)
     tx.run("discount_hops", task=task)
     if stage is not None:
         _replace_stage(tx, row, stage)
+    if files:
+        wanted = dict.fromkeys([*row_records.files(row["files"]), *files])
+        tx.run("set_files", id=task, files=encode_keys(wanted))
+        tx.event("claims_extended", row, now=now, files=list(files))
     for member in tx.all("gang_members", gang=row["gang"])[:1] if row["gang"] is not None else ():
         # The rest of its gang may have gone to another worker; a gang starts at a single worker.
         tx.run("set_pin", id=task, pinned=member["pinned"], until=member["pin_until"])

@@ -37,9 +37,14 @@ class RejectAct(TaskAct):
     text: Words = ""
 
 
+class AnswerAct(TaskAct):
+    text: Words
+
+
 class RetryAct(TaskAct):
     note: Words = ""
     agent: Annotated[str, Field(max_length=100)] = ""
+    files: list[ShortName] = Field(default=[], max_length=100)
 
 
 class NamedAct(Body):
@@ -82,18 +87,30 @@ async def skip(request: Request, body: TaskAct) -> Response:
     return await _control(request, lambda store, now: control.skip(store, str(body.task), now=now))
 
 
+@router.post("/answer")
+async def answer(request: Request, body: AnswerAct) -> Response:
+    return await _control(
+        request, lambda store, now: control.answer(store, str(body.task), body.text, now=now)
+    )
+
+
 @router.post("/retry")
 async def retry(request: Request, body: RetryAct) -> Response:
     if not body.agent:
         return await _control(
             request,
-            lambda store, now: control.retry(store, str(body.task), now=now, note=body.note),
+            lambda store, now: control.retry(
+                store, str(body.task), now=now, note=body.note, files=body.files
+            ),
         )
     project = parts_of(request).project
 
     async def work(who: Identity) -> ControlResult:
         return await in_slow_thread(
-            request, lambda: retry_with_agent(project, str(body.task), body.agent, body.note)
+            request,
+            lambda: retry_with_agent(
+                project, str(body.task), body.agent, body.note, tuple(body.files)
+            ),
         )
 
     return await act_slowly(request, ADMIN, work)
