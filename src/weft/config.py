@@ -144,6 +144,7 @@ class PlanSettings(Struct, frozen=True, kw_only=True):
     """Choices for the tasks of plans."""
 
     predict: bool = True  # the files of tasks that name none are predicted
+    split: str = "ask"  # "ask": `weft plan show` proposes splits that pay; "off": it does not
 
 
 class Stated(Struct, frozen=True, kw_only=True):
@@ -408,7 +409,12 @@ def _publish(section: Mapping[str, Any]) -> PublishSettings:
 def _plan(section: Mapping[str, Any]) -> PlanSettings:
     where = f"[plan] in {FILE}"
     _reject_unknown(section, (setting.name for setting in fields(PlanSettings)), where)
-    return PlanSettings(predict=_switch(section.get("predict", True), f"predict of {where}"))
+    split = section.get("split", PlanSettings().split)
+    if split not in ("ask", "off"):
+        raise InputError(f'split of {where} must be "ask" or "off", not {split!r}.')
+    return PlanSettings(
+        predict=_switch(section.get("predict", True), f"predict of {where}"), split=split
+    )
 
 
 def _switch(value: object, what: str) -> bool:

@@ -35,6 +35,9 @@ MERGE_SECONDS: Final = 30.0
 _CLOSENESS: Final = 0.25  # share of commits from which on two files belong together
 
 
+_FILES_PER_CONNECTOR: Final = 4  # of four files, one at most connects the others
+
+
 class PartRole(StrEnum):
     FIRST = "first"  # hub files, on which the other parts build
     GROUP = "group"
@@ -91,7 +94,12 @@ def advise(task: str, files: Sequence[str], known: KnownFiles, costs: SplitCosts
 
 
 def judge_parts(
-    task: str, parts: Sequence[Part], order: Sequence[Sequence[int]], files: int, costs: SplitCosts
+    task: str,
+    parts: Sequence[Part],
+    order: Sequence[Sequence[int]],
+    *,
+    files: int,
+    costs: SplitCosts,
 ) -> SplitAdvice:
     """Decide whether these parts pay; `order[i]` lists the parts that wait for part i."""
     whole = ForecastJob(name=task, seconds=SET_UP_SECONDS + costs.seconds(files), tail=costs.check)
@@ -100,7 +108,7 @@ def judge_parts(
         ForecastJob(name=str(number), seconds=SET_UP_SECONDS + part.seconds)
         for number, part in enumerate(parts)
     ]
-    merge = ForecastJob(name=task, seconds=MERGE_SECONDS, tail=costs.check, runs=False)
+    merge = ForecastJob(name=task, seconds=MERGE_SECONDS + costs.check, runs=False)
     work = ForecastWork(
         jobs=(*jobs, merge),
         successors=[*([*following, len(parts)] for following in order), []],
@@ -151,7 +159,7 @@ def _forecast(
         if files
     ]
     total = sum(len(part.files) for part in parts)
-    return judge_parts(task, parts, order_parts(parts), total, costs)
+    return judge_parts(task, parts, order_parts(parts), files=total, costs=costs)
 
 
 def order_parts(parts: Sequence[Part]) -> list[list[int]]:
@@ -178,7 +186,7 @@ def _divide(
     if len(groups) >= 2:
         wiring = _find_importers(groups, known.imports)
     else:
-        wiring = tuple(file for file in files if len(_group_without(file, files, known)) >= 2)
+        wiring = _find_connectors(files, known)
     rest = [file for file in files if file not in wiring]
     divided = _group(rest, known) if wiring else groups
     return (divided, wiring) if len(divided) >= 2 else (groups, ())
@@ -196,14 +204,19 @@ def _find_importers(
     )
 
 
-def _group_without(file: str, files: Sequence[str], known: KnownFiles) -> list[tuple[str, ...]]:
-    """Return the groups of the other files that a file is close to."""
-    groups = _group([path for path in files if path != file], known)
-    return [
-        group
-        for group in groups
-        if any(known.history.bind(file, path) >= _CLOSENESS for path in group)
-    ]
+def _find_connectors(files: Sequence[str], known: KnownFiles) -> tuple[str, ...]:
+    """List the few files without which the others fall into groups, the closest to all first."""
+    history = known.history
+    close = {
+        file: sum(history.bind(file, path) >= _CLOSENESS for path in files if path != file)
+        for file in files
+    }
+    ranked = sorted(files, key=lambda file: -close[file])
+    for number in range(1, len(files) // _FILES_PER_CONNECTOR + 1):
+        rest = [file for file in files if file not in ranked[:number]]
+        if len(_group(rest, known)) >= 2:
+            return tuple(ranked[:number])
+    return ()
 
 
 def _group(files: Sequence[str], known: KnownFiles) -> list[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from weft import graph
 from weft.formats import dollars, duration, listed
 from weft.paths import Index, conflicts, intersects, quote
-from weft.plan.plan_records import Compiled, ItemKind, PlanTask, Problem
+from weft.plan.plan_records import NO_FILES, Compiled, ItemKind, PlanTask, Problem
 from weft.plan.problems import TOP, Problems, shorten
 
 MOST_TASKS: Final = 200
@@ -62,6 +62,7 @@ def criticise(compiled: Compiled, facts: RepositoryFacts) -> tuple[Problem, ...]
     for task in tasks:
         _find_placeholder(task, problems)
         if not (task.manual or task.settled or task.kind in (ItemKind.STORY, ItemKind.EPIC)):
+            _require_files(task, problems)
             _require_check(task, problems)
             _compare_budget(task, facts, problems)
     _compare_paths(tasks, facts, problems)
@@ -78,6 +79,16 @@ def _find_placeholder(task: PlanTask, problems: Problems) -> None:
             "placeholder",
             f"{task.id} has a placeholder: {shorten(words)!r}.",
             "Say what is to be done; an agent sees the text of its task only.",
+        )
+
+
+def _require_files(task: PlanTask, problems: Problems) -> None:
+    if task.files is None:
+        problems.warn(
+            (task.line, task.column),
+            NO_FILES,
+            f"{task.id} does not say which files it changes.",
+            "Add `<!-- files: … -->` or `<!-- new: … -->` under it.",
         )
 
 

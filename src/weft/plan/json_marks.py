@@ -32,10 +32,25 @@ def write_values(
     """Return the file with these statuses, and the ids of all its tasks."""
     if not statuses:
         return data, set()
+    find_objects, list_changes = _FORMATS[kind]
+    return edit_objects(
+        name,
+        data,
+        find_objects,
+        lambda id, members: list_changes(members, statuses[id]) if id in statuses else iter(()),
+    )
+
+
+def edit_objects(
+    name: str,
+    data: bytes,
+    find_objects: Callable[[Fields], dict[str, Node]],
+    list_changes: Callable[[str, Mapping[str, Node]], Iterator[Change]],
+) -> tuple[bytes, set[str]]:
+    """Return the file with these changes of its objects, and the ids of all of them."""
     text = data.decode("utf-8", "surrogateescape")
     lead = _BOM if text.startswith(_BOM) else ""
     text = text.removeprefix(_BOM)
-    find_objects, list_changes = _FORMATS[kind]
     try:
         document = JsonDocument(text)
     except NotJSON as wrong:
@@ -45,8 +60,8 @@ def write_values(
     edits = [
         edit
         for id, node in objects.items()
-        if id in statuses and isinstance(node.value, dict)
-        for edit in _edit(text, node, list_changes(node.value, statuses[id]))
+        if isinstance(node.value, dict)
+        for edit in _edit(text, node, list_changes(id, node.value))
     ]
     for start, end, replacement in sorted(edits, reverse=True):
         text = text[:start] + replacement + text[end:]

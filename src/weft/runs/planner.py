@@ -18,17 +18,18 @@ from weft.formats import dollars, first_sentence
 from weft.model import PLAN, TaskRequest
 from weft.plan.critics import AgentBounds, RepositoryFacts, criticise
 from weft.plan.plan_answer import find_plan
-from weft.plan.plan_records import Problem
+from weft.plan.plan_records import NO_FILES, Problem
 from weft.plan.problems import sort_by_place
 from weft.project.agent_list import get_agent
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
 from weft.runs import plan_check, single_task
-from weft.runs.plan_check import PlanSource, setting_of
+from weft.runs.plan_check import CheckedPlan, PlanSource, setting_of
 from weft.runs.plan_request import LastPlan, write_request
 from weft.runs.preparation import USUAL_AGENT
-from weft.runs.repository_map import write_map
+from weft.runs.repository_map import MOST_HUBS, read_history, write_map
 from weft.runs.single_task import SingleTask
+from weft.store import Store
 from weft.store.server_operations import hosted
 
 ROUNDS: Final = 3
@@ -78,20 +79,28 @@ def request_plan(project: Project, goal: str, planner: str, last: LastPlan | Non
         raise InputError('Say what the plan is for: weft plan new "add a login page".')
     if len(goal) > LONGEST_GOAL:
         raise InputError(f"The goal is longer than {LONGEST_GOAL:,} characters; shorten it.")
-    agent = get_agent(project, planner)
     with project.open_store() as store:
-        request = SingleTask(
-            text=write_request(goal, write_map(project, store, goal), last),
-            files=(),
-            agent=agent,
-            stage=PLAN,
-            request=TaskRequest(
-                title=f"Plan: {first_sentence(goal)}",
-                continues=None if last is None else last.task,
-                budget=_left(agent, last),
-            ),
-        )
-        return single_task.submit_task(project, store, request)
+        text = write_request(goal, write_map(project, store, goal), last)
+        return submit_round(project, store, text, f"Plan: {first_sentence(goal)}", planner, last)
+
+
+def submit_round(
+    project: Project, store: Store, text: str, title: str, planner: str, last: LastPlan | None
+) -> int:
+    """Submit the task of a round with this text; return its number."""
+    agent = get_agent(project, planner)
+    request = SingleTask(
+        text=text,
+        files=(),
+        agent=agent,
+        stage=PLAN,
+        request=TaskRequest(
+            title=title,
+            continues=None if last is None else last.task,
+            budget=_left(agent, last),
+        ),
+    )
+    return single_task.submit_task(project, store, request)
 
 
 def _left(agent: Agent, last: LastPlan | None) -> int | None:
@@ -113,19 +122,29 @@ def judge_answer(project: Project, answer: str, name: str) -> JudgedPlan:
     if text is None:
         return JudgedPlan(plan=None)
     with project.open_store() as store:
-        checked = plan_check.check(
-            PlanSource(name=name, data=text.encode()), setting_of(project, store)
-        )
+        source = PlanSource(name=name, data=text.encode())
+        checked = plan_check.check(source, setting_of(project, store))
+    return JudgedPlan(
+        plan=text,
+        problems=list_findings(project, checked),
+        tasks=len(checked.compiled.plan.tasks),
+    )
+
+
+def list_findings(project: Project, checked: CheckedPlan) -> tuple[Problem, ...]:
+    """List the problems of a planner's plan: the compiler's and the critics'."""
     findings = criticise(checked.compiled, _facts(project, checked.seconds))
-    problems = sort_by_place([*checked.problems, *findings])
-    return JudgedPlan(plan=text, problems=problems, tasks=len(checked.compiled.plan.tasks))
+    # The critics ask for files even where weft could predict them.
+    rest = [problem for problem in checked.problems if problem.code != NO_FILES]
+    return sort_by_place([*rest, *findings])
 
 
 def _facts(project: Project, seconds: Mapping[str, float]) -> RepositoryFacts:
     agents = [_find_agent(project, name) for name in agent_names(project.root)]
+    history = read_history(project.root)
     return RepositoryFacts(
         paths=frozenset(git.list_tracked_files(project.root)),
-        hubs={},
+        hubs={path: history.share(path) for path in history.list_hubs()[:MOST_HUBS]},
         agents={
             agent.name: AgentBounds(seconds=agent.timeout, micro_usd=agent.budget.micro_usd)
             for agent in agents

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from weft import git
 from weft.config import command_line
 from weft.formats import count, duration, plain
+from weft.predict.history import History, group_files
+from weft.project.history_index import read_index
 from weft.project.project import Project
 from weft.runs.duration_estimates import expect_check, read_estimates
+from weft.runs.file_prediction import open_predictor
 from weft.runs.plan_check import USUAL_STAGE
 from weft.runs.preparation import USUAL_AGENT
 from weft.store import Store
@@ -20,15 +23,24 @@ from weft.store.gate import list_check_seconds
 _LONGEST: Final = 12_000  # characters
 _DIRECTORIES: Final = 40
 _FILES: Final = 60
+MOST_HUBS: Final = 20
+_BUSY: Final = 150  # files that are looked at for clusters
+_CLUSTERS: Final = 12
+_CLUSTER_FILES: Final = 8
+_PREDICTED: Final = 12
 _SIZES: Final = (1, 3, 8)  # files of a task whose time is told
 
 
 def write_map(project: Project, store: Store, goal: str) -> str:
     """Describe the repository in some dozen lines."""
     paths = git.list_tracked_files(project.root)
+    history = read_history(project.root)
     parts = [
         _list_directories(paths),
         _list_tests(paths),
+        _list_hubs(history),
+        _list_clusters(history, frozenset(paths)),
+        _list_predicted(goal, project, store),
         _describe_times(project, store),
     ]
     return plain_lines("\n\n".join("\n".join(part) for part in map(list, parts) if part))
@@ -58,6 +70,43 @@ def _list_tests(paths: Sequence[str]) -> Iterator[str]:
         yield from (
             f"  {place}/ ({count(number, 'file')})" for place, number in tests.most_common(10)
         )
+
+
+def read_history(root: Path) -> History:
+    """Return the history of HEAD."""
+    if not git.has_commits(root):
+        return History()
+    return read_index(root, git.get_commit(root, "HEAD").id).history
+
+
+def _list_hubs(history: History) -> Iterator[str]:
+    hubs = history.list_hubs()[:MOST_HUBS]
+    if hubs:
+        yield "Hub files, which many commits change; no two parallel tasks may share one:"
+        yield from (f"  {path} ({history.share(path):.0%} of the commits)" for path in hubs)
+
+
+def _list_clusters(history: History, there: frozenset[str]) -> Iterator[str]:
+    """Yield groups of busy files that change together."""
+    busiest = sorted(range(len(history.paths)), key=lambda file: -len(history.touched[file]))
+    busy = [history.paths[file] for file in busiest[:_BUSY] if history.paths[file] in there]
+    groups = [group for group in group_files(history, busy) if len(group) > 1][:_CLUSTERS]
+    if groups:
+        yield "Files that change together:"
+        for group in groups:
+            more = ", …" if len(group) > _CLUSTER_FILES else ""
+            yield f"  {', '.join(group[:_CLUSTER_FILES])}{more}"
+
+
+def _list_predicted(goal: str, project: Project, store: Store) -> Iterator[str]:
+    repo = str(git.common_directory(project.root))
+    predictor = open_predictor(project.root, store, repo)
+    files = () if predictor is None else predictor.predict({"goal": goal})["goal"]
+    likely = [file for file in files if not file.may_touch][:_PREDICTED]
+    if likely:
+        yield "Files that the goal may change, by its words and the history:"
+        for file in likely:
+            yield f"  {file.path} ({file.probability:.0%}: {file.reason})"
 
 
 def is_test(path: PurePosixPath) -> bool:

@@ -15,6 +15,7 @@ COMMANDS: Final[CommandTable] = {
     "new": ("weft.cli.plan.new", "Write a plan.md for a goal, or one to start from."),
     "predict": ("weft.cli.plan.predict", "Predict the files that tasks will change."),
     "show": ("weft.cli.plan.show", "Draw a plan: its dependencies and its predicted schedule."),
+    "split": ("weft.cli.plan.split", "Propose subtasks for a task that is worth splitting."),
     "state": ("weft.cli.plan.state", "Write a phase of a plan as parallel_state.json."),
 }
 

@@ -86,9 +86,17 @@ def _read_goal(directory: Path, source: str | None) -> str | None:
 def _plan(directory: Path, goal: str, agent: str | None, output: str, *, as_json: bool) -> int:
     from weft.cli.plan import planner_rounds  # late: the example needs no worker
     from weft.project.project import get_project
+    from weft.runs.planner import find_planner, judge_answer, request_plan
 
     project = get_project(directory, os.environ)
-    result = planner_rounds.run_rounds(project, goal, agent, name=output, quiet=as_json)
+    planner = find_planner(project, agent)
+    result = planner_rounds.run_rounds(
+        project,
+        planner,
+        lambda last: request_plan(project, goal, planner, last),
+        lambda answer: judge_answer(project, answer, output),
+        quiet=as_json,
+    )
     if result.plan is not None:
         _write(directory / output, result.plan)
     if as_json:

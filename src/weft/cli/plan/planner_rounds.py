@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -20,7 +20,7 @@ from weft.plan.problems import shorten
 from weft.project.project import Project
 from weft.runs import single_task
 from weft.runs.plan_request import LastPlan
-from weft.runs.planner import ROUNDS, JudgedPlan, find_planner, judge_answer, request_plan
+from weft.runs.planner import ROUNDS, JudgedPlan
 from weft.store import Store
 from weft.store.event_log import last_event
 from weft.store.tasks import cancel, get_task
@@ -42,16 +42,24 @@ class PlanningResult(Struct, frozen=True, kw_only=True):
 
 
 def run_rounds(
-    project: Project, goal: str, agent: str | None, *, name: str, quiet: bool
+    project: Project,
+    planner: str,
+    request: Callable[[LastPlan | None], int],
+    judge: Callable[[str], JudgedPlan],
+    *,
+    quiet: bool,
 ) -> PlanningResult:
-    """Have a planner write a plan for the file `name`, in `ROUNDS` rounds at most."""
-    planner = find_planner(project, agent)
+    """Have a planner write a plan, in `ROUNDS` rounds at most.
+
+    `request` submits the task of a round and returns its number; `judge` finds the plan in an
+    answer, and its problems.
+    """
     result = PlanningResult(agent=planner)
     last: LastPlan | None = None
     with project.open_store() as store:
         while True:
             try:
-                task = request_plan(project, goal, planner, last)
+                task = request(last)
             except InputError as error:
                 if last is None:
                     raise
@@ -59,12 +67,12 @@ def run_rounds(
             result, answer = _run_round(project, store, task, result, quiet=quiet)
             if answer is None:
                 return result
-            judged = judge_answer(project, answer, name)
+            judged = judge(answer)
             again = last is not None and judged.plan == last.plan
             result = _add_plan(result, judged)
             if end := _find_end(result, judged, again=again):
                 return replace(result, end="" if end == _GOOD else end)
-            _tell_problems(result, judged, quiet=quiet)
+            _tell_problems(judged, quiet=quiet)
             last = LastPlan(
                 task=task,
                 plan=judged.plan,
@@ -117,7 +125,7 @@ def _run_round(
         return result, about.result
     if about.state not in TERMINAL:
         # No later command would read its plan.
-        cancel(store, task, now=time.time(), reason="weft plan new has ended")
+        cancel(store, task, now=time.time(), reason="the command that asked for the plan has ended")
     reason = about.reason or about.state.value
     end = "You interrupted the planner." if result.interrupted else f"The planner failed: {reason}"
     return replace(result, end=end), None
@@ -144,7 +152,7 @@ class PlannerFollower(TaskFollower):
             super().tell(event)
 
 
-def _tell_problems(result: PlanningResult, judged: JudgedPlan, *, quiet: bool) -> None:
+def _tell_problems(judged: JudgedPlan, *, quiet: bool) -> None:
     if quiet:
         return
     if judged.plan is None:
@@ -173,13 +181,13 @@ def result_lines(result: PlanningResult, file: str) -> Iterator[str]:
     else:
         wrong = count(len(result.problems), "problem") if result.problems else "no problems"
         yield f"Wrote {file}: {count(result.tasks, 'task')}, {wrong}. Nothing was run."
-    yield _describe_cost(result)
+    yield describe_cost(result)
     if result.plan is not None:
         edit = f"edit {file}, then weft plan check {file}"
         yield f"next: {edit if result.problems else f'weft plan show {file}'}"
 
 
-def _describe_cost(result: PlanningResult) -> str:
+def describe_cost(result: PlanningResult) -> str:
     tokens = f", {result.tokens:,} tokens" if result.tokens else ""
     cost = dollars(result.micro_usd) if result.micro_usd else "no reported cost"
     rounds = count(result.rounds, "round")

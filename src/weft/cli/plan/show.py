@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -13,10 +13,12 @@ from weft.charts.html_page import is_page
 from weft.charts.text_gantt import MOST_LINES, draw_bars, draw_load
 from weft.cli.output import json_option, print_json
 from weft.cli.plan import plan_charts, plan_page, plan_text, text_tree
+from weft.cli.plan.split import advice_json, advice_lines
 from weft.formats import count, duration, listed, plain
 from weft.plan.plan_records import Source
-from weft.runs import plan_check, plan_file
+from weft.runs import plan_check, plan_file, plan_splitting
 from weft.runs.plan_check import CheckedPlan
+from weft.runs.plan_splitting import SplitTask
 
 
 @click.command(name="show")
@@ -45,6 +47,9 @@ def command(
     source = plan_check.load(directory, file, take, plan_format)
     with plan_check.setting(directory, os.environ) as around:
         checked = plan_check.check(source, around, slots)
+        splits: Sequence[SplitTask] = ()
+        if around.config.plan.split == "ask" and not checked.failed:
+            splits = plan_splitting.advise_plan(checked, around)
     plan_text.warn(checked.warning)
     if checked.failed:
         if as_json:
@@ -57,12 +62,13 @@ def command(
         data = text.encode(errors="replace")
         plan_file.write_over(directory / html, data, ours=is_page, kind="HTML page")
     if as_json:
-        print_json({**plan_check.as_json(checked), **_as_json(checked)})
+        splitting = {"splitting": [advice_json(split) for split in splits]}
+        print_json({**plan_check.as_json(checked), **_as_json(checked), **splitting})
     elif html is not None:
         click.echo(f"Wrote {html}.")
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        for line in _lines(checked, width):
+        for line in (*_lines(checked, width), *_split_lines(splits, file)):
             click.echo(line)
     return None
 
@@ -101,6 +107,13 @@ def _lines(checked: CheckedPlan, width: int) -> Iterator[str]:
         yield note
     if checked.problems:
         yield f"`weft plan check` lists {count(len(checked.problems), 'warning')}."
+
+
+def _split_lines(splits: Sequence[SplitTask], file: str) -> Iterator[str]:
+    for number, line in enumerate(advice_lines(splits)):
+        yield f"{'Split:' if number == 0 else '':<15} {plain(line)}"
+    if any(split.advice.pays for split in splits):
+        yield f"`weft plan split {plain(file)}` shows the parts."
 
 
 def schedule_lines(checked: CheckedPlan, width: int) -> Iterator[str]:
