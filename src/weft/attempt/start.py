@@ -33,6 +33,7 @@ from weft.attempt.briefing import brief, title
 from weft.attempt.proposed_step import chain_budget, find_starter, spent_by
 from weft.attempt.start_record import Order
 from weft.errors import InputError, StaleFence, StoreError, WeftError
+from weft.formats import first_sentence
 from weft.git import gc_lock
 from weft.model import LEAD, PLAN, Attempt, Grant, Hop, Lease, Message, Task
 from weft.process import agent_process as process
@@ -297,7 +298,7 @@ def _order(
         attempt=grant.attempt,
         name=task.name,
         run=grant.run,
-        title=title(task),
+        title=_title(site, task),
         agent=agent.name,
         adapter=agent.runs,
         program=adapter.FACTS.program or agent.name,
@@ -320,6 +321,13 @@ def _order(
         reserved=reserved,
         before=before,
     )
+
+
+def _title(site: Site, task: Task) -> str:
+    """Return the title of a task; a task without a title is called by its first hand-over."""
+    hops = list_hops(site.store, task.id) if not task.request.title else []
+    note = first_sentence(hops[0].note) if hops else ""
+    return note or title(task)
 
 
 def _find_budget(site: Site, grant: Grant, task: Task, agent: Agent) -> AgentBudget:

@@ -36,6 +36,7 @@ COMMANDS: Final[CommandTable] = {
     "land": ("weft.cli.land", "Move your branch to the tested work of a run."),
     "limits": ("weft.cli.limits", "Show every limit, its use and its source; set a limit."),
     "logs": ("weft.cli.logs", "Show the output of a task's agent."),
+    "loop": ("weft.cli.loop", "Let a dispatcher hand out work until nothing is left."),
     "mcp": ("weft.cli.mcp", "Serve weft's tools over standard input and output (MCP)."),
     "pause": ("weft.cli.verbs:pause", "Keep a task, or all of a run, from starting."),
     "page": ("weft.cli.page", "Print a link to the page of the server."),
@@ -65,7 +66,7 @@ COMMANDS: Final[CommandTable] = {
 
 SECTIONS: Final = {
     "Start": ("init", "doctor", "demo", "agents", "schema", "help", "completion"),
-    "Work": ("plan", "run", "land", "publish", "do", "worker"),
+    "Work": ("plan", "run", "land", "publish", "do", "loop", "worker"),
     "Watch": (
         *("ps", "watch", "why", "logs", "diff", "open", "queue", "runs", "tasks", "report"),
         *("cost", "verify"),

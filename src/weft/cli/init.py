@@ -13,10 +13,11 @@ from weft import git
 from weft.cli.output import json_option, print_json, say
 from weft.config import load
 from weft.maintenance.detection import Detection, detect, with_check
-from weft.maintenance.project_files import init
+from weft.maintenance.project_files import TEMPLATES, init
 from weft.process.sandbox import SandboxKind
 from weft.project.agent_list import WITHOUT_SANDBOX
 from weft.project.project import get_project
+from weft.project.site import read_agent
 
 _NEXT = (
     "ok       the set-up and the check work on HEAD",
@@ -27,9 +28,14 @@ _NEXT = (
 
 @click.command(name="init")
 @click.option("--yes", is_flag=True, help="Ask nothing; take the detected check.")
+@click.option(
+    "--template",
+    type=click.Choice(list(TEMPLATES)),
+    help="Write a set of agents besides: loop is for `weft loop`.",
+)
 @json_option
 @click.pass_obj
-def command(directory: Path, yes: bool, as_json: bool) -> None:
+def command(directory: Path, yes: bool, template: str | None, as_json: bool) -> None:
     """Write weft.toml and .weft/agents/ for this repository.
 
     weft looks for installed agents, the test command, ignored files that tests need, and a
@@ -42,11 +48,11 @@ def command(directory: Path, yes: bool, as_json: bool) -> None:
     detection = detect(root, os.environ)
     if not (yes or as_json) and sys.stdin.isatty() and not (root / "weft.toml").exists():
         detection = _ask(detection)
-    written = init(root, detection)
+    written = init(root, detection, template)
     created = [file.path for file in written if file.created]
     kept = [file.path for file in written if not file.created]
     if not as_json:
-        for line in (*_found(detection), *_assumed(root, detection)):
+        for line in (*_found(detection), *_assumed(root, detection), *_unfit(root, template)):
             say(line)
         for path in created:
             say(f"created  {path}")
@@ -104,6 +110,17 @@ def _assumed(root: Path, detection: Detection) -> Iterator[str]:
         yield (
             f"WARNING  sandbox: OFF, since neither Landlock nor bwrap works here; {WITHOUT_SANDBOX}"
         )
+
+
+def _unfit(root: Path, template: str | None) -> Iterator[str]:
+    """Yield the agents of a loop that are other files of yours and hand over to no agent."""
+    names = ("dispatch", "develop", "review") if template == "loop" else ()
+    for name in names:
+        if not read_agent(root, name).hands_to:
+            yield (
+                f"note     .weft/agents/{name}.md was there and has no `hands_to`: a loop would "
+                "end at it; add `hands_to`, or move it away and run this again"
+            )
 
 
 def _try(root: Path, *, as_json: bool) -> list[str]:

@@ -25,16 +25,23 @@ class WrittenFile(Struct, frozen=True, kw_only=True):
     created: bool  # False: it was there and was left alone
 
 
-def init(root: Path, detection: Detection) -> list[WrittenFile]:
-    return [_write(root, name, text) for name, text in _files(detection)]
+TEMPLATES: Final = {"loop": "loop_agents"}
+"""Sets of agents that `weft init --template` adds, and the directory of each."""
 
 
-def _files(detection: Detection) -> Iterator[tuple[str, str]]:
+def init(root: Path, detection: Detection, template: str | None = None) -> list[WrittenFile]:
+    """Write the files of a repository; `template` names a set of agents besides the usual one."""
+    return [_write(root, name, text) for name, text in _files(detection, template)]
+
+
+def _files(detection: Detection, template: str | None) -> Iterator[tuple[str, str]]:
     templates = resources.files(__package__)
     yield FILE, _settings((templates / "weft.toml").read_text(encoding="utf-8"), detection)
     first = detection.agents[0] if detection.agents else MODEL_PROGRAMS[0]
-    agents = (templates / "agents").iterdir()
-    for file in sorted(agents, key=lambda file: file.name):
+    agents = {file.name: file for file in (templates / "agents").iterdir()}
+    if template is not None:
+        agents |= {file.name: file for file in (templates / TEMPLATES[template]).iterdir()}
+    for _, file in sorted(agents.items()):
         if file.name.endswith(".md"):
             text = file.read_text(encoding="utf-8")
             yield f".weft/agents/{file.name}", _with_program(text, first)

@@ -181,11 +181,15 @@ def _finished(data: Data, about: About) -> str | None:
 
 
 def _handed_over(data: Data, about: About) -> str:
-    args = ", ".join(f"{name}={value}" for name, value in data["args"].items())
+    args = ", ".join(f"{name}={_value(value)}" for name, value in data["args"].items())
     given = f" ({args})" if args else ""
     note = f": {first_line(data['note'])}" if data["note"].strip() else ""
     who = f"{about.task} " if about.task else ""
     return f"⇢ {who}from {data['giver']} to {data['agent']}{given}{note}"
+
+
+def _value(value: object) -> str:
+    return _listed(value) if isinstance(value, list | tuple) else str(value)
 
 
 def _ended(state: str) -> Special:

@@ -208,6 +208,24 @@ def add_repair(tx: Transaction, run: str, task: NewTask, *, now: float) -> int:
     return number
 
 
+@writes
+def add_task(tx: Transaction, run: str, task: NewTask, *, now: float) -> int | None:
+    """Add a task to a run, and let a run that has ended go on; return the task's number.
+
+    Return None if the run has a task of this name: another process was faster.
+    """
+    if tx.one("task_by_name", run=run, name=task.name) is not None:
+        return None
+    row = _get_row(tx, run)
+    if row["state"] == "ended":
+        return add_repair(tx, run, task, now=now)
+    [number] = add_tasks(
+        tx, [task], run=run, repo=row["repo"], tenant=row["tenant"], now=now
+    ).values()
+    ready.settle(tx, [number], now=now)
+    return number
+
+
 def _limits_at_submission(tx: Transaction, run: str) -> dict[str, int]:
     [event] = [row for row in tx.all("events_of_run", run=run) if row["kind"] == "run_submitted"]
     limits: dict[str, int] = row_records.event(event).data["limits"]

@@ -61,6 +61,7 @@ MODULES: Final = (
     "weft.maintenance.agent_trial",
     "weft.maintenance.cleanup",
     "weft.runs.agent_change",
+    "weft.runs.agent_loop",
     "weft.runs.run_changes",
     "weft.runs.task_diff",
     "weft.runs.single_task",
