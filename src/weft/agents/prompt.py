@@ -17,11 +17,13 @@ from msgspec import Struct
 from weft.agents import template
 from weft.agents.agent import Agent
 from weft.agents.comment_answers import write_comments
+from weft.agents.comparison_prompt import write_comparison
 from weft.agents.next_agents import NextAgent, write_args, write_steps
 from weft.model import LEAD, PLAN, ArgValue, ReviewRound
 
 _LONGEST_REPORT: Final = 16_000
 _LONGEST_SUMMARY: Final = 2_000
+_LONGEST_DIFF: Final = 60_000
 _NO_TOOLS: Final = (
     "weft serves none here, so you cannot hand out work: say so, and that `weft serve` would."
 )
@@ -97,6 +99,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     woken: str = ""  # why a task that slept goes on
     steps: tuple[NextAgent, ...] = ()  # agents it may hand over to
     tools: bool = False  # whether it can call weft's own
+    candidates: tuple[str, ...] = ()  # diffs to compare; the template of the agent is not used
 
 
 T = TypeVar("T")
@@ -118,6 +121,9 @@ class PrintedOutput(tuple[T, ...]):
 
 
 def write_prompt(agent: Agent, briefing: Briefing) -> str:
+    if briefing.candidates:
+        diffs = [write_fenced(diff, _LONGEST_DIFF) for diff in briefing.candidates]
+        return _clean(write_comparison(_task(briefing), _bullets(briefing.criteria), diffs))
     written = template.render(
         agent.template, variables(agent, briefing), agent.file, agent.template_line
     ).strip()
@@ -243,8 +249,8 @@ def _paths(items: Iterable[str]) -> str:
     return _bullets(f"`{path}`" for path in items)
 
 
-def write_fenced(text: str) -> str:
-    text = _cut(text.strip("\n"), _LONGEST_REPORT)
+def write_fenced(text: str, most: int = _LONGEST_REPORT) -> str:
+    text = _cut(text.strip("\n"), most)
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}\n{fence}" if text.strip() else ""

@@ -36,7 +36,7 @@ def remove_prompt(text: str, template: str) -> str:
 
 def read(text: str) -> ReviewVerdict | None:
     """Return the verdict in an answer; None if there is none."""
-    answer = _last_object(text[-_LONGEST:])
+    answer = find_last_object(text)
     if answer is None:
         return None
     if "verdict" in answer:
@@ -84,9 +84,10 @@ def _fix(entry: object) -> str:
     return f"{where}: {what}" if where and what else what
 
 
-def _last_object(text: str) -> dict[str, Any] | None:
+def find_last_object(text: str) -> dict[str, Any] | None:
     """Return the last JSON object in a text that is not nested in another object."""
     decoder = json.JSONDecoder()
+    text = text[-_LONGEST:]
     last = None
     place = text.find("{")
     for _ in range(_TRIES):

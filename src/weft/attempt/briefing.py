@@ -16,7 +16,18 @@ from weft.agents.prompt import (
     SentTask,
 )
 from weft.formats import first_sentence
-from weft.model import PROPOSAL, SLEPT, ErrorClass, Event, Grant, Hop, Message, ReviewRound, Task
+from weft.model import (
+    BELOW_TEAM,
+    PROPOSAL,
+    SLEPT,
+    ErrorClass,
+    Event,
+    Grant,
+    Hop,
+    Message,
+    ReviewRound,
+    Task,
+)
 from weft.stages import LOOKING
 
 _TO_BLAME: Final = frozenset(
@@ -48,17 +59,19 @@ def brief(
     steps: tuple[NextAgent, ...] = (),
     tools: bool = False,
     prose: Mapping[str, str] = NO_PROSE,
+    candidates: tuple[str, ...] = (),
 ) -> Briefing:
     """Collect the content of a prompt.
 
     `needs` are the needed tasks, each with its commit; `subject` is a reviewed candidate and its
     base; `sent` are the tasks that a lead has sent; `review` is a round that was sent back; `hop`
     is the hand-over to its agent, and `steps` are the agents that may follow; `prose` is that of
-    the plan, and of its phases by title.
+    the plan, and of its phases by title; `candidates` are diffs to compare.
     """
     asked = task.request
     return Briefing(
-        task=task.name,
+        # An entrant knows nothing of the others, a judge nothing of the order of the entrants.
+        task=task.name.rpartition("/")[0] if asked.kind in BELOW_TEAM else task.name,
         title=title(task),
         text=task.text,
         plan=asked.plan,
@@ -72,6 +85,7 @@ def brief(
         findings=findings(history) if subject else "",
         reads=asked.reads,
         criteria=asked.criteria,
+        candidates=candidates,
         spec=asked.spec,
         prose="\n\n".join(
             text for title in dict.fromkeys(("", asked.phase)) if (text := prose.get(title, ""))
@@ -101,7 +115,7 @@ def title(task: Task) -> str:
 def refusal(history: Sequence[Event]) -> str:
     """Return the reason for the refusal of the last attempt's work; empty without a refusal."""
     for event in reversed(history):
-        if event.kind == "task_sent_back":
+        if event.kind in ("task_sent_back", "entrants_failed"):
             return str(event.data["reason"])
         if event.kind == "attempt_finished":
             return str(event.data["reason"]) if event.data["outcome"] in _TO_BLAME else ""

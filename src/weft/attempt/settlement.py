@@ -47,6 +47,7 @@ from weft.project.site import Site
 from weft.store.base_checks import doubt_set_up
 from weft.store.leases import count_failures, extend, finish, release
 from weft.store.tasks import get_task
+from weft.teams.comparison_answer import read_preference
 from weft.words import task_label
 from weft.workspace import Author, Candidate, Changes, Fingerprint, Workspace
 from weft.workspace.candidate import compose
@@ -185,6 +186,8 @@ def _take_work(ended: Ended) -> State:
         return _take_step(ended, step, changes.tree, None)
     if ended.order.subject is not None:
         return _take_verdict(ended, ended.order.subject)
+    if _request(ended).compares is not None:
+        return _take_preference(ended)
     if not claims:  # a task without claims, which changed no file
         return _finish(ended, NextState(state=State.DONE), None)
     edited = _edited_tests(ended, changes.tree)
@@ -304,6 +307,18 @@ def _take_verdict(ended: Ended, subject: tuple[str, str]) -> State:
         reason=ended.follower.said[-_LONGEST:],
     )
     return _finish(ended, passed, None, subject=subject, then=following)
+
+
+def _take_preference(ended: Ended) -> State:
+    """Record which of two candidates a judge prefers."""
+    preference = read_preference(review_answer.find_last_object(_answer(ended)))
+    if preference is not None:
+        return _finish(ended, NextState(state=State.DONE), None, result=preference.value)
+    reason = "The judge ended without an answer in the form that was asked for."
+    unclear = NextState(
+        state=State.READY, kind=ErrorClass.CRASH, reason=reason, signature="comparison: none"
+    )
+    return _finish(ended, unclear, None)
 
 
 def _answer(ended: Ended) -> str:

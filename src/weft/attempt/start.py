@@ -35,6 +35,7 @@ from weft.attempt.start_record import Order
 from weft.errors import InputError, StaleFence, StoreError, WeftError
 from weft.formats import first_sentence
 from weft.git import gc_lock
+from weft.git.trees import make_patch
 from weft.model import LEAD, PLAN, Attempt, Grant, Hop, Lease, Message, Task
 from weft.process import agent_process as process
 from weft.process import process_table
@@ -213,6 +214,7 @@ def _fill(
         steps=_list_next(site, agent),
         tools=mcp is not None,
         prose={} if site.settings is None else site.settings.prose,
+        candidates=_read_candidates(site, task),
     )
     launch = adapter.launch(
         agent,
@@ -248,6 +250,17 @@ def _find_hop(site: Site, task: Task, grant: Grant) -> Hop | None:
 def _list_next(site: Site, agent: Agent) -> tuple[NextAgent, ...]:
     """Describe the agents that may follow; a missing file is an error before any agent runs."""
     return tuple(describe_next(site.read_agent(name)) for name in agent.hands_to)
+
+
+def _read_candidates(site: Site, task: Task) -> tuple[str, ...]:
+    """Return the diffs that a judge compares."""
+    pair = task.request.compares
+    if pair is None:
+        return ()
+    return tuple(
+        make_patch(site.root, base, commit).decode(errors="replace")
+        for base, commit in zip(pair.bases, pair.commits, strict=True)
+    )
 
 
 def _confirm(site: Site, messages: Sequence[Message]) -> None:

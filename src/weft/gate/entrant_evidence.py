@@ -6,11 +6,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from weft import git
 from weft.git.trees import ChangeKind, compare_trees, make_patch
 from weft.teams.test_files import is_test_file
 
 
 class CandidateMeasure(Struct, frozen=True, kw_only=True):
+    tree: str  # of the candidate
     lines: int  # added and removed
     tests: tuple[str, ...]  # test files that it added
 
@@ -26,4 +28,5 @@ def measure(root: Path, base: str, candidate: str) -> CandidateMeasure:
     lines = sum(
         line[:1] in (b"+", b"-") and not line.startswith((b"+++ ", b"--- ")) for line in patch
     )
-    return CandidateMeasure(lines=lines, tests=tuple(filter(is_test_file, added)))
+    tree = git.get_commit(root, candidate).tree
+    return CandidateMeasure(tree=tree, lines=lines, tests=tuple(filter(is_test_file, added)))

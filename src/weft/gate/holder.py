@@ -49,6 +49,7 @@ from weft.gate.policy.gate_records import (
 from weft.gate.policy.queue_analysis import TRIALS
 from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore
+from weft.git.trees import replace_files
 from weft.model import CheckVerdict, Entry, GateRows, MergeConflict, Task, TaskKind
 from weft.process.process_identity import boottime
 from weft.project.site import Site
@@ -68,6 +69,8 @@ from weft.store.gate import (
 from weft.store.leases import renew
 from weft.store.runs import get_run
 from weft.store.tasks import get_task, list_run
+from weft.store.team_rows import task_of_entry
+from weft.store.team_verbs import WantedTests, list_wanted_tests
 from weft.workspace import SetupFiles
 from weft.workspace.names import trunk_ref
 
@@ -159,6 +162,7 @@ class GateHolder:
                 continue
             step = await run_sync(self._plan, view)
             if not await self._follow(step, view):
+                await self._start_tests(view)
                 return True
 
     async def _test_base(self, view: _GateView, running: Sequence[Check]) -> bool:
@@ -246,7 +250,9 @@ class GateHolder:
             ),
             tip=view.tip,
             slots=gate.slots,
-            running=self._pool.running,
+            running=tuple(
+                check for check in self._pool.running if check.purpose is not Purpose.TESTS
+            ),
         )
         return next_step.step_every_commit(state) if gate.every_commit else next_step.step(state)
 
@@ -273,6 +279,31 @@ class GateHolder:
                 break
         return changed
 
+    async def _start_tests(self, view: _GateView) -> None:
+        """Start the checks of candidates with the new tests of their team's other candidates."""
+        for tests in await run_sync(list_wanted_tests, self._site.store, self._run):
+            check = Check(
+                base=tests.base,
+                combination=(tests.candidate, tests.author),
+                purpose=Purpose.TESTS,
+            )
+            if self._pool.is_full:
+                return
+            if check not in self._pool.running:
+                await self._pool.start(await run_sync(self._prepare_tests, check, tests, view))
+
+    def _prepare_tests(self, check: Check, tests: WantedTests, view: _GateView) -> CheckJob:
+        task = self._get_task(task_of_entry(tests.candidate))
+        commands = check_run.commands_of(self._site.config.gate.run, [task])
+        return CheckJob(
+            check=check,
+            tree=replace_files(self._site.root, tests.tree, tests.commit, tests.paths),
+            commands=commands,
+            # The tree is no candidate: no landing may count this verdict.
+            check_id=f"{Purpose.TESTS}:{self._check_id(commands, view.files)}",
+            files=view.files,
+        )
+
     def _pass_on(self, id: str, view: _GateView) -> None:
         store, now = self._site.store, time.time()
         [entry] = view.entries((id,))
@@ -280,7 +311,14 @@ class GateHolder:
             commit, base = entry.work[-1]
             size = measure(self._site.root, base, commit)
             accept_entrant(
-                store, self._fence, self._run, id, lines=size.lines, tests=size.tests, now=now
+                store,
+                self._fence,
+                self._run,
+                id,
+                tree=size.tree,
+                lines=size.lines,
+                tests=size.tests,
+                now=now,
             )
             return
         pass_on(store, self._fence, self._run, id, now=now)
@@ -475,6 +513,8 @@ class GateHolder:
             self._record(job, result)
             if job.check.purpose is Purpose.BASE:
                 self._settle_base(result)
+            elif job.check.purpose is Purpose.TESTS:
+                pass  # a candidate that fails the tests of another is no doubt about the base
             elif not result.passed and check_run.is_set_up_failure(result.output):
                 self._doubt_early(job)
         else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 
@@ -69,6 +70,18 @@ def make_patch(repository: Path, old: str, new: str) -> bytes:
     """Return a patch between two commits that does not depend on the user's `git diff`."""
     shown = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary", "-M", "-p", "-r")
     return os.fsencode(check_output(repository, "diff-tree", *shown, old, new, "--"))
+
+
+def replace_files(repository: Path, tree: str, commit: str, paths: Collection[str]) -> str:
+    """Write a tree with these files of a commit in place of its own; return its id."""
+    listed = split_nul(check_output(repository, "ls-tree", "-r", "-z", commit))
+    entries = [entry for entry in listed if entry.partition("\t")[2] in paths]
+    with tempfile.TemporaryDirectory() as directory:
+        own = {"GIT_INDEX_FILE": f"{directory}/index"}
+        check_output(repository, "read-tree", tree, variables=own)
+        update = ("update-index", "-z", "--replace", "--index-info")
+        check_output(repository, *update, input=join_nul(entries), variables=own)
+        return check_output(repository, "write-tree", variables=own).strip()
 
 
 def find_file(repository: Path, commit: str, path: str) -> str | None:

@@ -66,23 +66,17 @@ def enter_judged(tx: Transaction, story: Row, *, now: float) -> None:
 
 def open_review(tx: Transaction, entry: Row, task: Row, *, now: float) -> None:
     """Show an entry that passed its checks to a person; `task` is its task or story."""
-    tree = find_passed_tree(tx, entry)
+    [tree] = {
+        verdict["tree"]
+        for verdict in tx.all("verdicts_on", run=entry["run"], bases=encode_keys([entry["base"]]))
+        if verdict["passed"] and json.loads(verdict["combination"]) == [entry["id"]]
+    }
     shown = {"entry": entry["id"], "task": task["id"], "base": entry["base"], "tree": tree}
     tx.run("add_review", run=entry["run"], now=now, **shown)
     for number in json.loads(entry["tasks"]):
         tx.run("set_reason", id=int(number), reason=IN_REVIEW, now=now)
     tx.event("review_opened", task, now=now, entry=entry["id"])
     tx.wake()
-
-
-def find_passed_tree(tx: Transaction, entry: Row) -> str:
-    """Return the tree of an entry that passed its first check."""
-    [tree] = {
-        str(verdict["tree"])
-        for verdict in tx.all("verdicts_on", run=entry["run"], bases=encode_keys([entry["base"]]))
-        if verdict["passed"] and json.loads(verdict["combination"]) == [entry["id"]]
-    }
-    return tree
 
 
 def _passed_on(tx: Transaction, task: Row) -> Row:

@@ -15,7 +15,7 @@ from weft.model import TERMINAL, CheckVerdict, GateRows, Landing, MergeConflict,
 from weft.store import ready, row_records
 from weft.store.claims import family, give_up
 from weft.store.database import Row, Transaction, encode, encode_keys
-from weft.store.entries import back_to_its_maker, find_passed_tree, open_review, set_stage
+from weft.store.entries import back_to_its_maker, open_review, set_stage
 from weft.store.store import reads, writes
 from weft.store.tasks import get_row
 from weft.store.team_rows import TESTS, is_contending, task_of_entry
@@ -260,13 +260,15 @@ def accept_entrant(
     run: str,
     entry: str,
     *,
+    tree: str,
     lines: int,
     tests: Sequence[str],
     now: float,
 ) -> None:
     """Record that the candidate of an entrant passed its checks.
 
-    `lines` is the size of its diff, `tests` are the test files that it added.
+    `tree` is the tree of the candidate, `lines` the size of its diff; `tests` are the test files
+    that it added.
     """
     require_holder(tx, fence, run)
     row = _entry(tx, run, entry)
@@ -276,7 +278,7 @@ def accept_entrant(
     [number] = row_records.entry(row).tasks
     task = get_row(tx, number)
     if is_contending(tx, task):
-        record_green(tx, task, row, find_passed_tree(tx, row), lines, tests, now=now)
+        record_green(tx, task, row, tree, lines, tests, now=now)
 
 
 def send_back(tx: Transaction, task: Row, kind: str, reason: str, *, now: float) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
 from weft.errors import AlreadyEnded, Refused
 from weft.model import TERMINAL, State
 from weft.store import ready, row_records
@@ -17,9 +19,10 @@ from weft.store.entrants import (
     get_task_row,
     team_of,
 )
-from weft.store.store import writes
-from weft.store.teams import conclude, get_work
-from weft.teams.choice import ChoiceStep
+from weft.store.store import reads, writes
+from weft.store.team_rows import is_open_team
+from weft.store.teams import conclude, find_decision, get_work
+from weft.teams.choice import ChoiceStep, Pair
 
 _FEWEST: Final = 10  # successes that a percentile is taken of
 
@@ -60,19 +63,60 @@ def choose_entrant(tx: Transaction, task: int, number: int, *, now: float) -> No
     conclude(tx, get_task_row(tx, task), winner, [step], now=now)
 
 
-@writes
-def hedge_slow(tx: Transaction, *, now: float) -> list[int]:
-    """Start another entrant in each hedge whose attempt is slower than nine of ten; return the
-    tasks of those teams."""
-    started = []
+class WantedTests(Struct, frozen=True, kw_only=True):
+    """The new tests of a candidate, to be run on another candidate of the team."""
+
+    candidate: str  # entries
+    author: str
+    base: str  # of the candidate
+    tree: str  # of the candidate
+    commit: str  # of the author
+    paths: tuple[str, ...]
+
+
+@reads
+def list_wanted_tests(tx: Transaction, run: str) -> list[WantedTests]:
+    """List the tests that the choices of a run's teams wait for."""
+    wanted: list[WantedTests] = []
     for team in tx.all("open_teams"):
-        row = get_task_row(tx, team["task"])
-        if _is_slow(tx, row, now=now):
-            tx.event("team_hedged", row, now=now, reason="slower than 9 of 10 attempts like it")
-            add_entrant(tx, row, count_in_round(tx, row), now=now)
-            describe_team(tx, row, now=now)
-            started.append(int(row["id"]))
-    return started
+        if team["run"] == run:
+            row = get_task_row(tx, team["task"])
+            wanted += [_wanted(tx, row["id"], pair) for pair in find_decision(tx, team, row).tests]
+    return wanted
+
+
+def _wanted(tx: Transaction, team: int, pair: Pair) -> WantedTests:
+    candidate, author = (get_task_row(tx, find_entrant(tx, team, number)) for number in pair)
+    result, tests = (tx.one("entrant", task=row["id"]) for row in (candidate, author))
+    assert result is not None
+    assert tests is not None
+    return WantedTests(
+        candidate=candidate["entry"],
+        author=author["entry"],
+        base=get_work(tx, candidate["id"])[1],
+        tree=result["tree"],
+        commit=get_work(tx, author["id"])[0],
+        paths=row_records.files(tests["tests"]),
+    )
+
+
+@reads
+def list_slow_hedges(tx: Transaction, *, now: float) -> list[int]:
+    """List the tasks of hedges whose attempt is slower than nine of ten attempts like it."""
+    rows = [get_task_row(tx, team["task"]) for team in tx.all("open_teams")]
+    return [int(row["id"]) for row in rows if _is_slow(tx, row, now=now)]
+
+
+@writes
+def hedge(tx: Transaction, task: int, *, now: float) -> bool:
+    """Start another entrant of a hedge that is slow; return False if it no longer is."""
+    row = get_task_row(tx, task)
+    if not is_open_team(tx, task) or not _is_slow(tx, row, now=now):
+        return False
+    tx.event("team_hedged", row, now=now, reason="slower than 9 of 10 attempts like it")
+    add_entrant(tx, row, count_in_round(tx, row), now=now)
+    describe_team(tx, row, now=now)
+    return True
 
 
 def _is_slow(tx: Transaction, task: Row, *, now: float) -> bool:

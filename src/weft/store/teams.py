@@ -43,13 +43,18 @@ def decide(tx: Transaction, task: int, *, now: float) -> None:
         close_team(tx, team, now=now)
         return
     row = get_task_row(tx, task)
-    decision = choose(read_results(tx, team, row, has_gate=_has_gate(tx, team["run"])))
+    decision = find_decision(tx, team, row)
     if decision.winner is not None:
         conclude(tx, row, find_entrant(tx, task, decision.winner), decision.steps, now=now)
     elif decision.gives_up:
         _give_up(tx, row, decision, now=now)
     else:
         _go_on(tx, row, decision, now=now)
+
+
+def find_decision(tx: Transaction, team: Row, task: Row) -> TeamDecision:
+    """Return the next action of a team, from the rows alone."""
+    return choose(read_results(tx, team, task, has_gate=_has_gate(tx, team["run"])))
 
 
 def _go_on(tx: Transaction, task: Row, decision: TeamDecision, *, now: float) -> None:

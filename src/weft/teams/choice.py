@@ -147,12 +147,10 @@ def _compare(
         return TeamDecision(steps=tuple(steps), tests=missing)
     if wanted:
         passed = {
-            each.number: sum(team.tests[pair] for pair in wanted if pair[0] == each.number)
+            each.number: -sum(not team.tests[pair] for pair in wanted if pair[0] == each.number)
             for each in left
         }
-        left = _keep(
-            steps, "tests of the others", left, passed, "passes fewer of the others' tests"
-        )
+        left = _keep(steps, "tests of the others", left, passed, "fails more tests of the others")
     left = _group(steps, left)
     pairs = _list_comparisons(team, left)
     if missing := tuple(pair for pair in pairs if pair not in team.preferences):

@@ -44,6 +44,7 @@ from weft.store.admission import admit
 from weft.store.limit_table import identity
 from weft.store.ring import wait_rung
 from weft.store.runs import end_finished, list_runs
+from weft.store.team_verbs import hedge, list_slow_hedges
 from weft.store.workers import list_processes
 from weft.worker.heartbeat import Presence
 from weft.worker.reaper import Here, Silence, sweep
@@ -321,9 +322,16 @@ async def _reap_loop(
             await run_sync(lambda: _sweep(site, scheduler, silence, place))
             await scheduler.adopt_orphans(work, place)
             await run_sync(lambda: free_workspaces(site, staying))
+            await run_sync(lambda: _hedge(site))
         except (WeftError, OSError) as error:
             log.warning("could not check for dead workers: %s", error)
         await _wait_death(site, place)
+
+
+def _hedge(site: Site) -> None:
+    """Start another entrant in each hedge whose attempt is slow."""
+    for task in list_slow_hedges(site.store, now=time.time()):
+        hedge(site.store, task, now=time.time())
 
 
 async def _wait_death(site: Site, place: ProcessPlace) -> None:

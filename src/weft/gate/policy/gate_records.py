@@ -25,6 +25,7 @@ class Purpose(StrEnum):
     RETRY = "retry"  # repeats the failure of a culprit before its rejection
     BASE = "base"  # of the tip of trunk itself, before agents start or when its state is in doubt
     BRANCH = "branch"  # of a run merged onto a branch of the user, by `weft land`
+    TESTS = "tests"  # of an entrant's candidate with the new tests of another entrant
     BLAME = "blame"  # searches for the entries without which a culprit passes
 
 

@@ -20,7 +20,7 @@ CREATE TABLE entrants (
         ('open', 'green', 'failed', 'conflict', 'gate_red', 'task_red')),
     report TEXT NOT NULL DEFAULT '', -- why it is out
     arrival BIGINT NOT NULL DEFAULT 0, -- the number of the entry that passed
-    tree TEXT NOT NULL DEFAULT '', -- of its candidate, merged
+    tree TEXT NOT NULL DEFAULT '', -- of its candidate
     lines BIGINT NOT NULL DEFAULT 0, -- of its diff
     tests TEXT NOT NULL DEFAULT '{}' -- test files that it added, as the keys of a JSON object
 );
