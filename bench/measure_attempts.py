@@ -23,6 +23,7 @@ from weft.admission.capacity import attempt_demand
 from weft.config import Config
 from weft.model import Event, NewTask, State
 from weft.process import attempt_files
+from weft.project.own_repository import get_repository
 from weft.store import Store, open_store
 from weft.store.event_log import last_event, read_events
 from weft.store.leases import list_open
@@ -69,7 +70,7 @@ class Project:
             task = NewTask(
                 name=f"t{number}", text="Go.", demand=demand, agent="one", stage="implement"
             )
-            submit(store, task, repo=str(self.root / ".git"), now=time.time())
+            submit(store, task, repo=get_repository(self.root, store), now=time.time())
 
 
 @contextmanager

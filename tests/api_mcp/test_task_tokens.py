@@ -20,6 +20,7 @@ from forked_python import run_forked
 from mcp_project import ServedProject, call, lines
 from wait_until import PATIENCE, wait_until
 from weft.model import State
+from weft.project.own_repository import get_repository
 from weft.runs.preparation import RunOptions
 from weft.runs.single_task import check, submit_task
 from weft.store.tasks import cancel
@@ -43,7 +44,7 @@ def submit_after(project: ServedProject, need: int, *script: str) -> int:
         agent="scripted",
         needs=(need,),
         files=("a.txt",),
-        repo=str(project.root / ".git"),
+        repo=get_repository(project.root, project.store),
         stage="implement",
     )
     return send(project.store, LOCAL, work, now=time.time()).task

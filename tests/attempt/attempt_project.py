@@ -28,6 +28,7 @@ from weft import config
 from weft.admission.capacity import attempt_demand
 from weft.model import Attempt, Class, Event, NewTask, State, Task, TaskRequest
 from weft.process.process_table import MARK
+from weft.project.own_repository import get_repository
 from weft.project.site import Site
 from weft.store import Store, open_store
 from weft.store.event_log import history
@@ -108,7 +109,7 @@ class AttemptProject:
             agent=agent,
             stage="implement",
         )
-        return submit(self.store, task, repo=str(self.root / ".git"), now=time.time())
+        return submit(self.store, task, repo=get_repository(self.root, self.store), now=time.time())
 
     def serve(
         self,

@@ -11,6 +11,7 @@ from wait_until import wait_until
 from weft.admission.capacity import attempt_demand
 from weft.config import RunSettings
 from weft.model import NewRun, NewTask, State, TaskRequest
+from weft.project.own_repository import get_repository
 from weft.project.site import read_agent_file
 from weft.store.leases import list_open
 from weft.store.runs import submit_run
@@ -37,7 +38,7 @@ def run_of(project: AttemptProject, tasks: Sequence[tuple[int, str]]) -> list[in
         for number, (reserved, script) in enumerate(tasks)
     ]
     limits = {"usd": CAP, "agents": 4, "implement": 4}
-    run = NewRun(id="r", repo=str(project.root / ".git"), limits=limits)
+    run = NewRun(id="r", repo=get_repository(project.root, project.store), limits=limits)
     settings = RunSettings(agents={"scripted": read_agent_file(project.root, "scripted")})
     numbers = submit_run(project.store, run, new, settings=settings, now=time.time())
     return list(numbers.values())

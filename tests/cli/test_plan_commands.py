@@ -20,6 +20,7 @@ from weft import cli, git
 from weft.cli.plan import plan_page
 from weft.formats import cells
 from weft.model import CheckVerdict, NewRun, NewTask, Outcome, State
+from weft.project.own_repository import get_repository
 from weft.runs import plan_check
 from weft.runs.duration_estimates import PERSON_SECONDS
 from weft.store import default_url, open_store
@@ -283,7 +284,9 @@ def test_the_forecast_uses_the_agent_that_will_run_its_checks_and_its_retries(
         crash = Outcome(state=State.READY, kind="crash", reason="It fell over.")
         finish(store, go(store).fence, crash, now=2)
         finish(store, go(store, now=2).fence, DONE, now=2 + 40.0)
-        submit_run(store, NewRun(id="R", repo=str(repo)), [NewTask(name="a")], now=0)
+        submit_run(
+            store, NewRun(id="R", repo=get_repository(tmp_path, store)), [NewTask(name="a")], now=0
+        )
         fence = take(store, "gate", "R", {"gate:R": 1}, worker="w", now=0)
         assert fence is not None
         verdict = CheckVerdict(

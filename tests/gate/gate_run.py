@@ -28,6 +28,7 @@ from weft.gate.gate_loop import Gate
 from weft.gate.proof import verify
 from weft.model import Event, NewRun, NewTask, NewWorker, Outcome, State
 from weft.process import process_table
+from weft.project.own_repository import get_repository
 from weft.project.site import Site
 from weft.store import Store
 from weft.store.admission import admit_task
@@ -117,9 +118,9 @@ class Stage:
     def submit(self, tasks: Sequence[NewTask]) -> None:
         register(self.store, NewWorker(id=WORKER, slots=500, host="h"), now=0, stated={})
         self.base = git.get_commit(self.root, "main").id
-        common = str(git.common_directory(self.root))
+        repo = get_repository(self.root, self.store)
         limits = {"agents": 500, "implement": 500}
-        run = NewRun(id=self.run, repo=common, base=self.base, branch="main", limits=limits)
+        run = NewRun(id=self.run, repo=repo, base=self.base, branch="main", limits=limits)
         self.numbers = submit_run(self.store, run, tasks, now=0)
 
     def fix(self, settings: RunSettings) -> None:

@@ -16,6 +16,7 @@ from gate.gate_run import RUN, Stage, candidate, drive, make_project, run_git, t
 from weft import git
 from weft.gate.proof import verify
 from weft.model import NewRun
+from weft.project.own_repository import get_repository
 from weft.store import default_url, open_store
 from weft.store.gate import read_gate
 from weft.store.runs import submit_run
@@ -70,7 +71,8 @@ def test_an_object_store_that_was_there_before_the_run_is_not(home: Path) -> Non
     found = git.list_alternates(home / "borrower")
     assert found == (str(root / ".git" / "objects"),)
     with open_store(default_url(git.common_directory(home / "borrower"))) as store:
-        new = NewRun(id=RUN, repo=str(home / "borrower" / ".git"), base="HEAD", alternates=found)
+        repo = get_repository(home / "borrower", store)
+        new = NewRun(id=RUN, repo=repo, base="HEAD", alternates=found)
         submit_run(store, new, [], now=0.0)
         assert verify(store, home / "borrower", RUN).holds
 

@@ -19,8 +19,8 @@ from weft.model import NewTask, Outcome, State
 from weft.process import attempt_files
 from weft.process.process_identity import get_place
 from weft.process.process_table import MARK
+from weft.project.own_repository import get_repository
 from weft.project.project import Project, get_project
-from weft.runs.single_task import get_repository
 from weft.store import Store
 from weft.store.leases import finish
 from weft.store.limit_table import identity
@@ -43,7 +43,7 @@ def store(found: Project) -> Iterator[Store]:
 
 
 def put(found: Project, store: Store, name: str, *, now: float = 0) -> int:
-    return submit(store, NewTask(name=name), repo=get_repository(found), now=now)
+    return submit(store, NewTask(name=name), repo=get_repository(found.root, store), now=now)
 
 
 def branch(found: Project, name: str) -> str:

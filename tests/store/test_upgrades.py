@@ -320,6 +320,10 @@ FROZEN = {
         "sqlite": "003f968ba7a29931f728fbc41054849924266c87568e50f62c686b1d5edd1502",
         "postgres": "b7827c5fd45899901998c0147e8275ab62ce09592a718bb6d0800f507a40a5e3",
     },
+    10: {
+        "sqlite": "ae929bd0bd16fd4cce9f05aeb59917e61085c21820e53a819cb92be6ded1fb09",
+        "postgres": "ebefea599013e736f69b94c9482caa1c99cd1aa4dfe84d87b6c356e402d861ea",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

@@ -23,6 +23,7 @@ from databases import change
 from repositories import git
 from wait_until import PATIENCE, wait_until
 from weft.model import HUMAN, NewRun, NewTask
+from weft.project.own_repository import get_repository
 from weft.store import open_store
 from weft.store.projections import (
     ISSUE_TRACKER,
@@ -73,7 +74,11 @@ def ended(project: Project, issues: Issues) -> Project:
         numbers = submit_run(
             store,
             NewRun(
-                id=RUN, repo=str(made.root / ".git"), plan=str(path), base=base, target="release"
+                id=RUN,
+                repo=get_repository(made.root, store),
+                plan=str(path),
+                base=base,
+                target="release",
             ),
             [NewTask(name=name, agent=HUMAN) for name in ("1.1", "1.2")],
             projections=[

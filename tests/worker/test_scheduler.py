@@ -16,6 +16,7 @@ from attempt.attempt_project import AttemptProject, either, project, url
 from databases import look
 from wait_until import PATIENCE, wait_until
 from weft.model import Grant, NewTask, State
+from weft.project.own_repository import get_repository
 from weft.store.admission import admit
 from weft.store.leases import list_open
 from weft.store.limit_table import list_limits
@@ -107,7 +108,7 @@ def test_a_barrier_that_is_cancelled_as_it_is_passed_ends_alone(project: Attempt
     barrier = submit(
         project.store,
         NewTask(name="barrier", demand={"worker:@": 1}),
-        repo=str(project.root / ".git"),
+        repo=get_repository(project.root, project.store),
         now=time.time(),
     )
     other = project.submit("write a new", files=["a"])

@@ -12,9 +12,10 @@ from weft.errors import InUse, WeftError
 from weft.model import Lease, LeaseState, Worker
 from weft.process import attempt_files
 from weft.process.death_proof import end_unstarted, is_proved_dead
-from weft.process.process_identity import ProcessPlace
+from weft.process.process_identity import ProcessPlace, get_place
 from weft.project.site import Site
 from weft.store.leases import list_open
+from weft.store.repositories import find_repository
 from weft.store.tasks import get_task
 from weft.store.workers import find_workers
 
@@ -139,7 +140,8 @@ def _has_begun(directory: Path) -> bool:
 
 def _directory(site: Site, task: int, attempt: int) -> Path:
     """Return the directory of an attempt, which may be in another repository of this machine."""
-    home = Path(get_task(site.store, task).repo)
-    if home != site.common and home.is_dir():
-        return site.directory_in(home, task, attempt)
+    repo = get_task(site.store, task).repo
+    known = None if repo == site.repository else find_repository(site.store, repo)
+    if known is not None and known.host == get_place().host:
+        return site.directory_in(Path(known.path), task, attempt)
     return site.directory(task, attempt)

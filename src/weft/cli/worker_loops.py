@@ -15,9 +15,9 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import anyio
 from anyio.to_thread import run_sync
 
-from weft import git
 from weft.cli.poll_interval import NET, Rhythm
 from weft.errors import StoreError, WeftError
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import Site
 from weft.project.warning_log import show_warnings
@@ -136,7 +136,7 @@ def _run(function: Callable[..., Coroutine[Any, Any, T]], *arguments: object) ->
 
 
 async def _attend(project: Project, store: Store, watch: Watch, slots: int) -> bool:
-    repo = str(await run_sync(git.common_directory, project.root))
+    repo = await run_sync(get_repository, project.root, store)
     while await run_sync(is_served, store, repo):
         if await _look_on(store, watch, repo):
             return False

@@ -32,6 +32,7 @@ from weft.gate.check_run import CheckResult
 from weft.gate.trunk import CrashPoint
 from weft.git.object_store import ObjectStore, open_object_store
 from weft.model import BranchLanding, Run
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.runs.task_names import get_named_run
 from weft.store import Store
@@ -105,7 +106,7 @@ def hold_land_lock(root: Path, waiting: Callable[[], None]) -> Iterator[Lock]:
 
 def complete_interrupted(context: LandContext) -> list[BranchLanding]:
     """Complete the moves that an interrupted `weft land` left; return them."""
-    repo = str(git.common_directory(context.root))
+    repo = get_repository(context.root, context.store)
     completed = []
     for left in list_open_branch_landings(context.store, repo):
         with contextlib.suppress(BranchMoved):  # withdrawn: the branch went elsewhere

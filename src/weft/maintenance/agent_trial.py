@@ -27,6 +27,7 @@ from weft.errors import InputError
 from weft.git.trees import find_file
 from weft.model import Attempt, ErrorClass, NewTask, State, TaskRequest
 from weft.process import run
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import AGENTS
 from weft.store import Store, default_url
@@ -128,7 +129,7 @@ def hand_in(trial: Trial, store: Store, *, now: float) -> int:
         agent=agent.name,
         stage=agent.stage or "implement",
     )
-    return submit(store, task, repo=str(git.common_directory(trial.project.root)), now=now)
+    return submit(store, task, repo=get_repository(trial.project.root, store), now=now)
 
 
 def diagnose(trial: Trial, store: Store, task: int) -> Diagnosis:

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from weft import git, workspace
 from weft.attempt.start import AD_HOC
+from weft.git.repository_id import find_repository_id
 from weft.maintenance import old_attempts
 from weft.model import TERMINAL, State, Task
 from weft.process.environment import build_environment
 from weft.project.project import Project
-from weft.runs.single_task import get_repository
 from weft.store import Store
 from weft.store.gate import read_gate
 from weft.store.server_operations import hosted
@@ -99,7 +99,7 @@ def _decide(project: Project, branches: Branches, older_than: float) -> _Plan:
         }
         return _Plan(going=frozenset(names) - set(staying), staying=staying, old=(), young={})
     with project.open_store() as store:
-        tasks = list(_tasks(store, get_repository(project)))
+        tasks = list(_tasks(store, find_repository_id(common) or ""))
         staying = _staying(project.root, store, tasks, names, tips, branches)
         old, young = old_attempts.look(common, store, tasks, older_than)
         landed = _landed(store, {task.run for task in tasks if task.run is not None})
@@ -120,10 +120,10 @@ def _landed(store: Store, runs: Iterable[str]) -> frozenset[str]:
     )
 
 
-def _tasks(store: Store, get_repository: str) -> Iterator[Task]:
+def _tasks(store: Store, repository: str) -> Iterator[Task]:
     after = 0
     while page := list_tasks(store, after=after, most=_PAGE):
-        yield from (task for task in page if task.repo == get_repository)
+        yield from (task for task in page if task.repo == repository)
         after = page[-1].id
 
 

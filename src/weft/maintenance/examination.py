@@ -18,6 +18,7 @@ from weft import git
 from weft.agents.agent import MODEL_PROGRAMS, Agent, SandboxSettings
 from weft.config import command_line
 from weft.errors import InputError, WeftError
+from weft.git.repository_id import find_repository_id
 from weft.model import Limit
 from weft.process import cgroup, run, sandbox
 from weft.project.agent_list import WITHOUT_SANDBOX, explain_stopped
@@ -141,7 +142,9 @@ def _project(directory: Path, environment: Mapping[str, str], now: float) -> Ite
     except WeftError as error:
         yield Finding(name="repository", good=False, text=str(error))
         return
-    yield Finding(name="repository", good=True, text=str(place.root))
+    id = find_repository_id(git.common_directory(place.root))
+    text = f"{place.root}, id {id or 'not given yet (the first run gives it)'}"
+    yield Finding(name="repository", good=True, text=text)
     yield from _machine()
     yield Finding(
         name="watchdog",

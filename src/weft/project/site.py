@@ -37,6 +37,7 @@ class Site(Struct, frozen=True, kw_only=True):
     identity: str  # the store's id: it separates attempts of two stores on the same repository
     root: Path  # the user's checkout
     common: Path  # the git directory that all checkouts share
+    repository: str  # its id
     config: Config
     launcher: Launcher
     able: Able  # the sandboxes this machine has

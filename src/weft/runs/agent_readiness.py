@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping
 
-from weft import git
 from weft.agents.agent import Agent
 from weft.errors import InputError
 from weft.model import HUMAN
 from weft.process.process_identity import get_place
 from weft.project.agent_list import explain_stopped
 from weft.project.agent_programs import explain_missing, find_program
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
 from weft.store import Store
@@ -29,7 +29,7 @@ def require_agents(project: Project, store: Store, agents: Mapping[str, Agent]) 
     use = use_of_agents(store, names, now=time.time())
     stopped = {name: use[name].stopped for name in names}
     problems = [explain_stopped(name, reason) for name, reason in stopped.items() if reason]
-    if not _is_served_elsewhere(store, str(git.common_directory(project.root))):
+    if not _is_served_elsewhere(store, get_repository(project.root, store)):
         problems += _explain_missing(project, [agents[name] for name in names])
     if problems:
         raise InputError("\n".join([*problems, _name_usable(project, store, agents)]))

@@ -22,6 +22,7 @@ from weft.errors import WeftError
 from weft.forecast import Forecast, ForecastWork, Saving
 from weft.formats import count, duration
 from weft.git import NotARepository
+from weft.git.repository_id import find_repository_id
 from weft.plan import plan_json
 from weft.plan.plan_records import (
     NO_FILES,
@@ -183,7 +184,7 @@ def _local_root(project: Project) -> Path | None:
 
 def _repository(project: Project) -> str:
     try:
-        return str(git.common_directory(project.root))
+        return find_repository_id(git.common_directory(project.root)) or ""
     except (NotARepository, ProgramMissing):
         return ""
 

@@ -107,7 +107,7 @@ def prepare(
         limits["usd"] = options.micro_usd
     new = NewRun(
         id=run,
-        repo=str(common),
+        repo="",  # the store knows it: `submit_prepared`
         tenant=options.tenant,
         plan=upload.place,
         base=base,

@@ -12,6 +12,7 @@ from weft.config import command_line
 from weft.formats import count, duration, plain
 from weft.predict.history import History, group_files
 from weft.project.history_index import read_index
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.runs.duration_estimates import expect_check, read_estimates
 from weft.runs.file_prediction import open_predictor
@@ -122,7 +123,7 @@ def _describe_times(project: Project, store: Store) -> Iterator[str]:
     gate = project.config.gate
     if gate.run is not None:
         yield f"Every change must also pass: {command_line(gate.run)}"
-    check = expect_check(list_check_seconds(store, str(git.common_directory(project.root))))
+    check = expect_check(list_check_seconds(store, get_repository(project.root, store)))
     if check is not None:
         yield f"That takes about {duration(check)}."
     estimates = read_estimates(store)

@@ -18,6 +18,7 @@ from weft.errors import InputError
 from weft.model import LEAD, Class, NewTask, TaskRequest
 from weft.project.agent_list import explain_stopped, get_agent
 from weft.project.agent_programs import explain_missing, find_program
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.store import Store
 from weft.store.limit_table import list_stopped, require_agreement
@@ -105,12 +106,7 @@ def submit_task(project: Project, store: Store, request: SingleTask) -> int:
         agent=agent.name,
         stage=request.stage,
     )
-    return submit(store, task, repo=get_repository(project), now=time.time())
-
-
-def get_repository(project: Project) -> str:
-    """Return the name of a repository in the store, the same in all its checkouts."""
-    return str(git.common_directory(project.root))
+    return submit(store, task, repo=get_repository(project.root, store), now=time.time())
 
 
 def choose_name(text: str) -> str:

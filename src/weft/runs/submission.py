@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.errors import InputError
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.runs.agent_readiness import require_agents
 from weft.runs.plan_check import CheckedPlan, check, setting_of
@@ -119,7 +121,7 @@ def submit_prepared(
     require_agreement(store, project.config.stated)
     numbers = submit_run(
         store,
-        prepared.run,
+        replace(prepared.run, repo=get_repository(project.root, store)),
         prepared.tasks,
         settings=prepared.settings,
         projections=list_first_projections(project, files),

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from weft.store.database import Transaction
 from weft.store.leases import release
+from weft.store.repositories import rename_repository
 from weft.store.store import Store, writes
 from weft.store.workers import depart
 
@@ -99,11 +100,8 @@ def move_store(
     tx.run("set_place", place=here)
     if before:
         old, new = StorePlace.read(before).path.parent, StorePlace.read(here).path.parent
-        paths = {"old": str(old), "new": str(new)}
-        tx.run("move_runs", **paths)
-        tx.run("move_tasks", **paths)
-        tx.run("move_buckets", **paths)
-        tx.run("move_claims", **paths)
+        tx.run("move_repository", old=str(old), path=str(new), inode=new.stat().st_ino)
+        rename_repository(tx, str(old), str(new))  # of a weft that named repositories by paths
     if not copied:
         return None
     identity = secrets.token_hex(16)

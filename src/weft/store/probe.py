@@ -8,6 +8,7 @@ from weft.model import HUMAN, SWARM, State, Task, TaskKind, Wait
 from weft.store import row_records
 from weft.store.admission_rows import AdmissionRows, ReadyTask, candidate, rank
 from weft.store.database import Row, Transaction, encode_keys
+from weft.store.repositories import find_repository
 from weft.store.store import reads
 from weft.store.tasks import get_row
 from weft.words import IN_REVIEW, state_clause, state_word, task_label
@@ -132,7 +133,8 @@ def _before_admission(
     if kept_for is not None and not _is_visible(kept_for, tenant):
         kept_for = None
     kept_name = "" if kept_for is None else _label(kept_for, row)
-    waits += _before_some_worker(scene, who, kept_name, is_own=tenant is None)
+    place = _repository_place(tx, who.repo) if tenant is None else "its repository"
+    waits += _before_some_worker(scene, who, kept_name, place)
     if not waits and who.tenant == scene.ledger.yielding and _others_wait(tx, who):
         waits.append(_wait("turn", who.tenant, "waiting for its turn: other tenants go first"))
     return waits
@@ -177,17 +179,17 @@ def _file_wait(
 
 
 def _before_some_worker(
-    scene: AdmissionRows, who: ReadyTask, kept_for: str, *, is_own: bool
+    scene: AdmissionRows, who: ReadyTask, kept_for: str, place_of_repository: str
 ) -> list[Wait]:
     """List the shortages at the worker that has the fewest. Capacity may be named as kept for the
-    task `kept_for`; the repository's path is named if `is_own`."""
+    task `kept_for`."""
     places = [
         place
         for place in scene.ledger.places.values()
         if who.pinned in (None, place.worker) and place.can_run(who.agents, who.repo, who.tenant)
     ]
     if not places:
-        needed = _needed_worker(scene, who, is_own=is_own)
+        needed = _needed_worker(scene, who, place_of_repository)
         return [_wait("worker", needed, f"waiting for a worker: none is there ({needed})")]
     best: list[Shortage] = min((scene.shortages(who, place) for place in places), key=len)
     return [
@@ -200,7 +202,7 @@ def _before_some_worker(
     ]
 
 
-def _needed_worker(scene: AdmissionRows, who: ReadyTask, *, is_own: bool) -> str:
+def _needed_worker(scene: AdmissionRows, who: ReadyTask, place_of_repository: str) -> str:
     if who.pinned is not None:
         return who.pinned
     if who.repo.startswith(SWARM):
@@ -209,7 +211,13 @@ def _needed_worker(scene: AdmissionRows, who: ReadyTask, *, is_own: bool) -> str
     kind = f"one that runs {', '.join(sorted(who.agents))}" if who.agents else "any"
     places = scene.ledger.places.values()
     here = any(place.can_run(frozenset(), who.repo, None) for place in places)
-    return kind if here or not places else f"{kind} in {who.repo if is_own else 'its repository'}"
+    return kind if here or not places else f"{kind} in {place_of_repository}"
+
+
+def _repository_place(tx: Transaction, repo: str) -> str:
+    """Describe where a repository is, for a person who may see it."""
+    known = find_repository(tx, repo)
+    return repo if known is None else f"{known.path} on {known.host}"
 
 
 def _only_kept(scene: AdmissionRows, short: Shortage) -> bool:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from weft.errors import AlreadyEnded, InputError, NotFound
 from weft.model import LEAD, Class
 from weft.project.agent_list import get_agent
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import agent_names
 from weft.runs import single_task
@@ -80,7 +81,7 @@ def _write_to_lead(
     if agent.stage != LEAD:
         raise InputError(f"{name} is no lead; write to one of its tasks, by number.")
     tenant = who.tenant or DEFAULT_TENANT
-    task = find_open_lead(store, single_task.get_repository(project), name, tenant=tenant)
+    task = find_open_lead(store, get_repository(project.root, store), name, tenant=tenant)
     if task is not None:
         try:
             send_message(store, who, text, root=project.root, task=task, now=now)
@@ -89,7 +90,7 @@ def _write_to_lead(
         else:
             return Delivery(task=task)
     single_task.check(project, text, files=[single_task.NOTHING], agent=name)
-    work = address(who, project, NewWork(text=text, agent=name, klass=Class.INTERACTIVE))
+    work = address(store, who, project, NewWork(text=text, agent=name, klass=Class.INTERACTIVE))
     return Delivery(task=send(store, who, work, now=now).task, started=True)
 
 

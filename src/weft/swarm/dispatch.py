@@ -10,10 +10,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from weft import bounds, git, paths
+from weft import bounds, paths
 from weft.admission.capacity import attempt_demand
 from weft.errors import AtCapacity, Forbidden, InputError, Refused
 from weft.model import MET, SWARM, Capacity, NewTask, TaskRequest, Worker
+from weft.project.own_repository import get_repository
 from weft.project.project import Project
 from weft.project.site import agent_names, read_agent
 from weft.store import Store
@@ -34,7 +35,7 @@ DEEPEST: Final = 3
 """Most tasks between a task that an agent sent and the task that a person sent."""
 
 
-def address(who: Identity, project: Project, work: NewWork) -> NewWork:
+def address(store: Store, who: Identity, project: Project, work: NewWork) -> NewWork:
     """Return the task with the repository, stage and provider of the agent file it names, if any.
 
     The name of an agent file wins over a capability of the same name. Raise `Forbidden` if this
@@ -46,7 +47,7 @@ def address(who: Identity, project: Project, work: NewWork) -> NewWork:
     need_agent(who, agent)
     return replace(
         work,
-        repo=str(git.common_directory(project.root)),
+        repo=get_repository(project.root, store),
         stage=agent.stage or "implement",
         provider=agent.provider,
     )

@@ -37,6 +37,7 @@ from weft.process import cgroup, process_table, sandbox
 from weft.process.launcher import Launcher
 from weft.process.process_identity import ProcessPlace, boottime, get_place
 from weft.process.process_table import Process
+from weft.project.own_repository import get_repository
 from weft.project.site import Site
 from weft.redaction import list_secrets
 from weft.store import Store
@@ -92,6 +93,7 @@ def open_site(
             identity=identity(store),
             root=root,
             common=git.common_directory(root),
+            repository=get_repository(root, store),
             config=config,
             launcher=launcher,
             able=sandbox.available(),
@@ -286,7 +288,7 @@ def _running_here(site: Site) -> set[str]:
     return {
         run.id
         for run in list_runs(site.store)
-        if run.repo == str(site.common) and run.state == "running"
+        if run.repo == site.repository and run.state == "running"
     }
 
 

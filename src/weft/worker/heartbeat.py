@@ -43,7 +43,7 @@ class Presence:
             pid=own.pid,
             pid_start=float(own.start),
             agents=agent_files(self._site),
-            repos=(str(self._site.common),),
+            repos=(self._site.repository,),
             host_limits=_host_limits(self._site.config),
         )
         register(self._site.store, new, now=time.time(), stated=self._site.config.stated)

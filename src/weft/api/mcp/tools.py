@@ -90,7 +90,7 @@ async def send_task(call: Call, given: arguments.SendTask) -> tuple[str, Dispatc
     it may change.
     """
     wanted = given.work(sender=await _sender(call, given.me))
-    work = await run_sync(dispatch.address, call.who, call.project, wanted)
+    work = await run_sync(dispatch.address, call.store, call.who, call.project, wanted)
     sent = await call.ask(dispatch.send, work, now=time.time())
     return f"Task {sent.task} is {sent.state}.", sent
 

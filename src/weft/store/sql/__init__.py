@@ -31,6 +31,7 @@ _FILES: Final = (
     "overview.sql",
     "projections.sql",
     "ready.sql",
+    "repositories.sql",
     "reviews.sql",
     "runs.sql",
     "tasks.sql",

@@ -115,22 +115,6 @@ UPDATE store SET place = :place;
 -- Give a copied store its own identity.
 UPDATE store SET identity = :identity;
 
--- name: move_runs
--- Record the new path of the repository of these runs.
-UPDATE runs SET repo = :new WHERE repo = :old;
-
--- name: move_tasks
--- Record the new path of the repository of these tasks.
-UPDATE tasks SET repo = :new WHERE repo = :old;
-
--- name: move_buckets
--- Record the new path of the repository of these ready tasks.
-UPDATE buckets SET repo = :new WHERE repo = :old;
-
--- name: move_claims
--- Record the new path of the repository of these claims.
-UPDATE claims SET repo = :new WHERE repo = :old;
-
 -- name: times
 -- Return the times that present workers have agreed on, as JSON.
 SELECT tuning AS value FROM store;

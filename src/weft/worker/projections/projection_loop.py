@@ -165,7 +165,7 @@ class ProjectionLoop:
         now = time.time()
         states = {
             (state.run, state.name): state
-            for state in list_open_projections(self._store, str(self._site.common), now=now)
+            for state in list_open_projections(self._store, self._site.repository, now=now)
         }
         self._drop_lost(states)
         self._renew(now)

@@ -51,14 +51,14 @@ async def send(request: Request, body: bodies.NewTaskBody) -> Response:
             request,
             OWN,
             lambda store, who, now: dispatch.send(
-                store, who, address(who, parts.project, asked), now=now
+                store, who, address(store, who, parts.project, asked), now=now
             ),
             status=201,
         )
 
     async def work(who: Identity) -> Dispatched:
         wait = body.wait_ms / 1000
-        wanted = await in_thread(request, lambda: address(who, parts.project, asked))
+        wanted = await in_thread(request, lambda: address(parts.store, who, parts.project, asked))
         return await while_connected(request, parts.room.send(who, wanted, wait=wait))
 
     return await act_slowly(request, OWN, work, status=201)
