@@ -100,7 +100,7 @@ def _list_clusters(history: History, there: frozenset[str]) -> Iterator[str]:
 
 
 def _list_predicted(goal: str, project: Project, store: Store) -> Iterator[str]:
-    repo = str(git.common_directory(project.root))
+    repo = get_repository(project.root, store)
     predictor = open_predictor(project.root, store, repo)
     files = () if predictor is None else predictor.predict({"goal": goal})["goal"]
     likely = [file for file in files if not file.may_touch][:_PREDICTED]
