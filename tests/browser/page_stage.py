@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,13 @@ from api_http.server_process import Server, serving
 from cli.shell import TRY
 from repositories import commit_all
 from wait_until import PATIENCE
+from weft.model import HUMAN, NewTask
 from weft.store.page_codes import create_page_code
+from weft.store.tasks import submit
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 expect.set_options(timeout=PATIENCE * 1000)
-SETTINGS = "[tuning]\nheartbeat = 0.2\n"
+SETTINGS = "[tuning]\nheartbeat = 0.2\npattern = 1\n"  # the first failure needs a person
 
 
 @contextmanager
@@ -43,6 +45,7 @@ class PageStage:
 
     server: Server
     context: BrowserContext
+    errors: list[str] = field(default_factory=list)  # of scripts and of the page's policy
 
     def link(self, *scopes: str, seconds: float = 60.0) -> str:
         with self.server.open_store() as store:
@@ -63,7 +66,27 @@ class PageStage:
     def new_page(self) -> Page:
         page = self.context.new_page()
         page.set_default_timeout(PATIENCE * 1000)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda message: self._hear(message.type, message.text))
         return page
+
+    def _hear(self, kind: str, text: str) -> None:
+        # The browser itself reports a request that got no answer; the page says so to its reader.
+        if kind == "error" and "Failed to load resource" not in text:
+            self.errors.append(text)
+
+    def person(self) -> PageStage:
+        """Return the same server for another person: a browser profile of its own."""
+        assert self.context.browser is not None
+        context = self.context.browser.new_context(viewport={"width": 1400, "height": 900})
+        return PageStage(self.server, context, self.errors)
+
+    def ask(self, text: str) -> int:
+        """Add a question to a person, without a run; return its task."""
+        with self.server.open_store() as store:
+            repo = str(self.server.root / ".git")
+            new = NewTask(name=text, text=text, agent=HUMAN)
+            return submit(store, new, repo=repo, now=time.time())
 
     def go(self, page: Page, address: str) -> None:
         page.goto(f"{self.server.url}/#/{address}")
@@ -89,7 +112,9 @@ def page_stage(
     with serving(directory, url, *options, settings=settings, agents=known) as server:
         commit_all(server.root, "agents")
         context = browser.new_context(viewport={"width": 1400, "height": 900})
+        stage = PageStage(server, context)
         try:
-            yield PageStage(server, context)
+            yield stage
         finally:
             context.close()
+        assert stage.errors == []

@@ -110,6 +110,7 @@ function put(to, text) {
   const fresh = new DOMParser().parseFromString(text, "text/html").body;
   const article = fresh.firstElementChild?.tagName === "ARTICLE" ? fresh.firstElementChild : null;
   const moved = pathOf(to) !== pathOf(shown);
+  const turned = to !== shown;
   const focused = document.activeElement?.id;
   const logs = keepLogs();
   if (moved) view.replaceChildren(...fresh.childNodes);
@@ -128,7 +129,7 @@ function put(to, text) {
     document.getElementById(focused)?.focus({preventScroll: true});
   }
   followed = false;
-  settleLogs(logs, moved);
+  settleLogs(logs, turned);
   tick();
 }
 
@@ -476,7 +477,7 @@ function withWindow(to, same) {
   if (!log || toEnd || atEnd(log)) return to;
   const {first, last} = log.dataset;
   const query = `first=${first}&most=${last - first + 1}`;
-  return pathOf(to) + "?" + (to.split("?")[1] || "").replace(/(^|&)(first|most|line)=\d*/g, "") + "&" + query;
+  return pathOf(to) + "?" + (to.split("?")[1] || "").replace(/(^|&)(first|most)=\d*/g, "") + "&" + query;
 }
 
 const atEnd = (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 40;
@@ -486,12 +487,12 @@ function keepLogs() {
   return log ? {end: toEnd || atEnd(log), top: log.scrollTop} : null;
 }
 
-function settleLogs(before, moved) {
+function settleLogs(before, turned) {
   const log = view.querySelector("[data-log]");
   toEnd = false;
   if (!log) return;
   const line = log.querySelector("[data-target]");
-  if (moved || !before) {
+  if (turned || !before) {
     if (line) line.scrollIntoView({block: "center"});
     else log.scrollTop = log.dataset.from === "end" ? log.scrollHeight : 0;
   } else {

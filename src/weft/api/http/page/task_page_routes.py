@@ -77,7 +77,7 @@ async def task(
     if tab not in TABS:
         raise NotFound(f"A task has no part {tab[:100]!r}.")
     parts = parts_of(request)
-    start = max(1, line - most // 2) if line is not None else first
+    start = max(1, line - most // 2) if line is not None and first is None else first
 
     def view(who: Identity, now: float) -> Html:
         explained = views.explain(parts.store, who, id, now=now)
