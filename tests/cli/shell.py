@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from forked_python import ForkedPython, run_forked
 from repositories import commit_all, make_repository
 
@@ -89,3 +91,15 @@ def wait_line(process: subprocess.Popen[str], words: str) -> str:
 def _environment(given: dict[str, str]) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("WEFT_", "MAX_CONCURRENT"))}
     return {**kept, **given}
+
+
+def agents_of(project: Path) -> list[psutil.Process]:
+    """Living processes at work in the project's workspaces."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if Path(process.cwd()).is_relative_to(project / ".git" / "weft" / "workspaces"):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found

@@ -6,10 +6,9 @@ import json
 import signal
 from pathlib import Path
 
-import psutil
 import pytest
 
-from cli.shell import assert_one_sentence, make_project, runs, started, wait_line, weft
+from cli.shell import agents_of, assert_one_sentence, make_project, runs, started, wait_line, weft
 from databases import look
 from repositories import content, git, make_repository
 from wait_until import wait_until
@@ -27,18 +26,6 @@ def store_of(project: Path) -> str:
 def states(project: Path) -> list[str]:
     rows = look(store_of(project), "SELECT state FROM tasks ORDER BY id")
     return [str(row["state"]) for row in rows]
-
-
-def agents_of(project: Path) -> list[psutil.Process]:
-    """Living processes at work in the project's workspaces."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if Path(process.cwd()).is_relative_to(project / ".git" / "weft" / "workspaces"):
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
 
 
 def test_a_task_becomes_a_commit_on_a_branch_and_the_checkout_stays(

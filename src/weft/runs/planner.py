@@ -72,13 +72,18 @@ def _find_agent(project: Project, name: str) -> Agent | None:
         return None
 
 
-@hosted("write")
-def request_plan(project: Project, goal: str, planner: str, last: LastPlan | None) -> int:
-    """Submit the task of a round; return its number."""
+def require_goal(goal: str) -> None:
+    """Raise InputError for a goal that is empty or too long."""
     if not goal.strip():
         raise InputError('Say what the plan is for: weft plan new "add a login page".')
     if len(goal) > LONGEST_GOAL:
         raise InputError(f"The goal is longer than {LONGEST_GOAL:,} characters; shorten it.")
+
+
+@hosted("write")
+def request_plan(project: Project, goal: str, planner: str, last: LastPlan | None) -> int:
+    """Submit the task of a round; return its number."""
+    require_goal(goal)
     with project.open_store() as store:
         text = write_request(goal, write_map(project, store, goal), last)
         return submit_round(project, store, text, f"Plan: {first_sentence(goal)}", planner, last)

@@ -19,7 +19,7 @@ from weft.runs.plan_request import LastPlan, write_request
 from weft.runs.plan_splitting import SplitTask
 from weft.runs.planner import JudgedPlan, list_findings, submit_round
 from weft.runs.repository_map import write_map
-from weft.splitting import MOST_PARTS, Part, PartRole, SplitCosts, judge_parts
+from weft.splitting import MOST_PARTS, Part, PartRole, judge_parts
 
 _OF_PLANS_ONLY = frozenset({"no-check", "held-back"})
 """Problems that a part cannot have: it takes over the check of its task."""
@@ -85,7 +85,7 @@ def _compare(split: SplitTask, compiled: Compiled, name: str) -> tuple[Problem, 
             f"No part changes {listed([shorten(file) for file in missing])}.",
             "Add each of them to a part.",
         )
-    parts = _as_parts(tasks, split.costs)
+    parts = [_as_part(task, split) for task in tasks]
     verdict = judge_parts(
         split.task.id, parts, _order(compiled), files=len(split.files), costs=split.costs
     )
@@ -115,15 +115,11 @@ def _covers(tasks: Sequence[PlanTask], file: str) -> bool:
     return any(intersects(pattern, file) for task in tasks for pattern in task.files or ())
 
 
-def _as_parts(tasks: Sequence[PlanTask], costs: SplitCosts) -> list[Part]:
-    return [
-        Part(
-            role=PartRole.GROUP,
-            files=task.files or (),
-            seconds=costs.seconds(max(1, len(task.files or ()))),
-        )
-        for task in tasks
-    ]
+def _as_part(task: PlanTask, split: SplitTask) -> Part:
+    files = tuple(file for file in split.files if _covers([task], file)) + tuple(
+        file for file in task.new if file not in split.files
+    )
+    return Part(role=PartRole.GROUP, files=files, seconds=split.costs.seconds(max(1, len(files))))
 
 
 def _order(compiled: Compiled) -> list[list[int]]:

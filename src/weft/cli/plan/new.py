@@ -86,8 +86,9 @@ def _read_goal(directory: Path, source: str | None) -> str | None:
 def _plan(directory: Path, goal: str, agent: str | None, output: str, *, as_json: bool) -> int:
     from weft.cli.plan import planner_rounds  # late: the example needs no worker
     from weft.project.project import get_project
-    from weft.runs.planner import find_planner, judge_answer, request_plan
+    from weft.runs.planner import find_planner, judge_answer, request_plan, require_goal
 
+    require_goal(goal)
     project = get_project(directory, os.environ)
     planner = find_planner(project, agent)
     result = planner_rounds.run_rounds(
