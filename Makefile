@@ -8,9 +8,11 @@ BENCH  ?=
 
 .PHONY: demo install test quick lint types layers pytest format chaos mutants bench shape reference clean
 
-# A small project, a plan in which much goes wrong, and weft on it; under a minute.
+# A small project, a plan in which much goes wrong, and weft on it; under a minute. The second scene,
+# in which an agent writes the plan: make demo SCENE=goal
+SCENE  ?= trouble
 demo: $(WEFT)
-	$(BIN)/weft demo
+	$(BIN)/weft demo --scene $(SCENE)
 
 $(WEFT): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from weft.demo.promises import promises
+from weft.demo.promises import goal_promises, promises
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,23 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     )
     assert done.returncode == 0, done.stdout
     return directory, done.stdout
+
+
+def test_in_the_second_scene_a_goal_becomes_a_plan_that_lands(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "demo", str(tmp_path), "--scene", "goal", "--json"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    told = json.loads(done.stdout)
+    assert told["tests_passed"]
+    assert [promise["kept"] for promise in told["promises"]] == [True] * 4
+    planning = {"attempts": 1}
+    kept = [holds for holds, _ in goal_promises(report(tmp_path), planning)]
+    assert kept == [False, True], "a promise that was not kept is noticed"
 
 
 def report(directory: Path) -> dict[str, Any]:

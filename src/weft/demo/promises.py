@@ -48,3 +48,16 @@ def promises(report: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         "a failing check: 1.3 was sent back with the output, and repaired",
     )
     yield failed("2.2", "crash"), "a crash: the agent of 2.2 died, and another took over"
+
+
+def goal_promises(report: dict[str, Any], planning: dict[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield the promises of the scene in which a planner writes the plan."""
+    tasks = {task["name"]: task for task in report["tasks"]}
+    yield (
+        planning["attempts"] == 2,
+        "the planner needed two rounds: weft sent the problems of its first plan back",
+    )
+    yield (
+        sorted(tasks) == ["1.1", "1.2", "2.1"] and all(task["commit"] for task in tasks.values()),
+        "all 3 tasks of its plan have landed on one branch",
+    )

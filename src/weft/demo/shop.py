@@ -15,6 +15,12 @@ from weft.process import Completed, run, run_attached
 
 SLOTS: Final = 6
 PLAN_RUN: Final = ("run", "plan.md", "--slots", str(SLOTS), "--agent", "scripted")
+GOAL: Final = "Sell soup and salad"
+GOAL_PLAN: Final = "soup.md"
+GOAL_COMMANDS: Final = (
+    ("plan", "new", GOAL, "--output", GOAL_PLAN),
+    ("run", GOAL_PLAN, "--slots", str(SLOTS), "--agent", "scripted"),
+)
 TESTS: Final = ("python3", "-m", "unittest", "discover")
 
 _FILES: Final = Path(__file__).parent
@@ -53,8 +59,8 @@ def run_weft(directory: Path, *arguments: str) -> int:
     )
 
 
-def run_plan_silently(shop: Path) -> int:
-    return _run(shop, sys.executable, "-m", "weft", *PLAN_RUN).status
+def run_silently(shop: Path, *arguments: str) -> int:
+    return _run(shop, sys.executable, "-m", "weft", *arguments).status
 
 
 def read_report(shop: Path) -> dict[str, Any]:
@@ -62,12 +68,19 @@ def read_report(shop: Path) -> dict[str, Any]:
     return report
 
 
+def read_planning(shop: Path) -> dict[str, Any]:
+    """Return the use of the planner: its attempts, tokens and dollars."""
+    costs = json.loads(weft_output(shop, "cost", "--json"))
+    agents = [agent for run in costs["runs"] for agent in run["agents"]]
+    return next((agent for agent in agents if agent["agent"] == "plan"), {"attempts": 0})
+
+
 def facts_of_git(shop: Path, report: dict[str, Any], before: str) -> Iterator[tuple[bool, str]]:
     """Yield the promises that git decides, whatever weft's records say."""
     changed = git(shop, "status", "--porcelain").split("\n")
     yield (
-        git(shop, "rev-parse", "HEAD") == before and changed == ["M plan.md"],
-        "your checkout is where it was; only the marks in plan.md have changed",
+        git(shop, "rev-parse", "HEAD") == before and changed in (["M plan.md"], ["?? soup.md"]),
+        "your checkout is where it was; only the plan has changed",
     )
     proof = _run(shop, sys.executable, "-m", "weft", "verify", report["run"])
     yield (

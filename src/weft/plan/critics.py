@@ -97,7 +97,7 @@ def _require_check(task: PlanTask, problems: Problems) -> None:
         problems.warn(
             (task.line, task.column),
             "no-check",
-            f"{task.id} has no check, so only the repository's own checks tell whether it is done.",
+            f"{task.id} has no check of its own.",
             "Add `<!-- check: a command that fails now and passes when it is done -->`.",
         )
 

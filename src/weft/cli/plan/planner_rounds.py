@@ -108,7 +108,7 @@ def _run_round(
     """Run a planner's task to its end; return its answer, None if there is none."""
     number = result.rounds + 1
     if not quiet:
-        say(f"round {number} of at most {ROUNDS}: {result.agent} plans (task {task}) …")
+        say(f"round {number} of at most {ROUNDS}: {result.agent} is planning …")
     follower = PlannerFollower(store, task, after=last_event(store), quiet=quiet)
     status = follow_to_end(project, store, task, follower)
     use = single_task.summary(store, task)
