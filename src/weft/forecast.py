@@ -121,7 +121,13 @@ def work_of(
         for task in compiled.plan.tasks
     ]
     barriers = [ForecastJob(name="", seconds=0.0, runs=False) for _ in compiled.barriers]
-    return ForecastWork(jobs=(*jobs, *barriers), successors=compiled.successors)
+    # A settled task is met from the start, also if a task that it needed is not.
+    settled = {place for place, task in enumerate(compiled.plan.tasks) if task.settled}
+    successors = [
+        [after for after in following if after not in settled] if settled else following
+        for following in compiled.successors
+    ]
+    return ForecastWork(jobs=(*jobs, *barriers), successors=successors)
 
 
 def _job(
@@ -245,6 +251,7 @@ class _Simulation:
         self._slot: dict[int, int] = {}
         self._held: Index[int] = Index()
         self._aside: dict[int, list[int]] = {}  # waiting jobs, by the job they wait for
+        self._aged = (0, 0)  # the steps by which classes and priorities have risen
         self._wanted = _Wanted(work)
         self._ready: dict[tuple[Class, Priority], list[tuple[float, int]]] = {}
         self._running: list[tuple[float, int]] = []
@@ -268,10 +275,26 @@ class _Simulation:
             # waited for them are ordered together.
             while self._running and self._running[0][0] <= self._now:
                 self._finish(heapq.heappop(self._running)[1])
+            self._age()
             self._admit()
             if not self._running:
                 return tuple(self._stints)
             self._now = self._running[0][0]
+
+    def _age(self) -> None:
+        """Let all waiting jobs queue again once ageing may have changed their order.
+
+        Otherwise two jobs could wait for each other, each put aside by another order.
+        """
+        age = (
+            min(max(Class), int(self._now // self._tuning.class_age)),
+            min(max(Priority), int(self._now // self._tuning.priority_age)),
+        )
+        if age != self._aged:
+            self._aged = age
+            aside, self._aside = self._aside, {}
+            for node in (node for nodes in aside.values() for node in nodes):
+                self._push(node)
 
     def _become_ready(self, node: int) -> None:
         job = self._work.jobs[node]

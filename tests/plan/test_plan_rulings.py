@@ -370,6 +370,24 @@ def test_ruling_7_the_pair_and_the_file_are_printed() -> None:
     assert problem.line == 8
 
 
+@pytest.mark.parametrize(
+    ("first", "third", "turns"),
+    [
+        ("a", "a", "1.1 goes first"),
+        ("a", "a; priority: high", "1.3 goes first"),
+        ("a; class: batch", "a", "1.3 goes first"),
+        ("a", "a; depends: task2", "1.1 goes first"),
+        ("a; depends: task2", "a", "the task that is ready first goes first"),
+        ("a; class: batch", "a; priority: low", "the task that is ready first goes first"),
+    ],
+)
+def test_ruling_7_the_warning_says_who_goes_first_where_it_is_sure(
+    first: str, third: str, turns: str
+) -> None:
+    problem = only(problems(OVERLAP.format(first, "x", third)), "overlap")
+    assert problem.message.endswith(f"they never run at the same time, and {turns}.")
+
+
 def test_ruling_7_an_order_that_the_plan_gives_stands() -> None:
     result = compiled(OVERLAP.format("a", "x", "a; depends: task1"))
     assert edges(result) == edges(result, EdgeReason.EXPLICIT) == {("1.1", "1.3")}

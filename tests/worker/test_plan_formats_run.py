@@ -123,7 +123,8 @@ PLANS: dict[str, tuple[str, Callable[[str], str]]] = {
         lambda text: text.replace("[ ]", "[x]"),
     ),
     "forced.md": (
-        f"- [ ] 1.1 Write src/f0.txt\n  <!-- files: src/f0.txt -->\n  - {work(0)}\n",
+        f"- [ ] 1.1 Write src/f0.txt\n  <!-- files: src/f0.txt -->\n  - {work(0)}\n"
+        "  - _Requirements: 1_\n",
         lambda text: re.sub(r"\[ \](.*)", r"[x]\1 COMMIT", text),
     ),
 }

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from weft import graph
+from weft.model import State
 from weft.plan.cycles import break_cycles
 from weft.plan.manual_steps import add_manual
 from weft.plan.needs import Needs, add_explicit, add_phases, add_sequential, list_phase_needs
@@ -55,24 +56,25 @@ def _compiled(plan: Plan, capacity: int | None) -> Compiled:
     edges, barriers = needs.records()
     break_cycles(needs, problems)
     ordering = Ordering(needs, waits)
-    overlaps = _overlaps(plan, ordering, problems)
+    groups = _groups(plan, ordering, capacity, problems)
+    overlaps = _overlaps(plan, ordering, {id for group in groups for id in group}, problems)
     sizes = [1] * len(plan.tasks) + [0] * len(barriers)
     return Compiled(
         plan=plan,
         edges=(*edges, *overlaps),
         barriers=barriers,
-        groups=_groups(plan, ordering, capacity, problems),
+        groups=groups,
         problems=problems.sorted(),
         successors=tuple(tuple(following) for following in needs.successors),
         width=graph.width(needs.successors, sizes),
     )
 
 
-def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
+def _overlaps(plan: Plan, ordering: Ordering, grouped: set[str], problems: Problems) -> list[Edge]:
     """Chain the tasks that may change the same file and have no other order.
 
-    Tasks are visited in an order that fits the graph, so that a chain links neighbours; each link
-    points in plan order.
+    Tasks are visited in an order that fits the graph, so that a chain links neighbours. Each link
+    points as admission decides between two ready tasks: by class and priority, then in plan order.
     """
     tasks = plan.tasks
     line_up = [
@@ -81,12 +83,16 @@ def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
         if place < len(tasks) and tasks[place].claims and not tasks[place].settled
     ]
     sweep = Sweep([tasks[place].claims for place in line_up])
+
+    def rank(place: int) -> tuple[int, int, int]:
+        return tasks[place].klass, tasks[place].priority, place
+
     links: list[tuple[int, int, tuple[str, ...]]] = []
     for number, place in enumerate(line_up):
         for earlier, files in sweep.claim(number, tasks[place].claims).items():
             if not ordering.related(line_up[earlier], place):
                 ends = (line_up[earlier], place)
-                first, second = sorted(ends) if ordering.sure else ends
+                first, second = sorted(ends, key=rank) if ordering.sure else ends
                 links.append((first, second, tuple(dict.fromkeys(files))))
     if not sweep.complete:
         problems.warn(
@@ -97,7 +103,8 @@ def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
         )
     links.sort()
     for first, second, shared in links:
-        _report_overlap(tasks[first], tasks[second], shared, problems)
+        turns = _describe_turns(tasks, first, second, ordering, grouped)
+        _report_overlap(tasks[first], tasks[second], shared, turns, problems)
     return [
         Edge(
             before=tasks[first].id,
@@ -110,8 +117,23 @@ def _overlaps(plan: Plan, ordering: Ordering, problems: Problems) -> list[Edge]:
     ]
 
 
+def _describe_turns(
+    tasks: Sequence[PlanTask], first: int, second: int, ordering: Ordering, grouped: set[str]
+) -> str:
+    """Say which of two tasks goes first; `first` is preferred if both are ready."""
+    is_sure = (
+        # Tasks gain class and priority while they wait, so the order by one of them may not last.
+        tasks[first].klass <= tasks[second].klass
+        and tasks[first].priority <= tasks[second].priority
+        and tasks[first].status is not State.BLOCKED
+        and ordering.is_ready_with(first, second)
+        and grouped.isdisjoint((tasks[first].id, tasks[second].id))
+    )
+    return f"{tasks[first].id if is_sure else 'the task that is ready first'} goes first"
+
+
 def _report_overlap(
-    first: PlanTask, second: PlanTask, files: tuple[str, ...], problems: Problems
+    first: PlanTask, second: PlanTask, files: tuple[str, ...], turns: str, problems: Problems
 ) -> None:
     if first.files is None or second.files is None:
         # Its author was told already that it runs alone.
@@ -122,7 +144,7 @@ def _report_overlap(
         (second.line, second.column),
         "overlap",
         f"{first.id} (line {first.line}) and {second.id} may both change {listed}{more}; "
-        f"they never run at the same time, and {first.id} goes first.",
+        f"they never run at the same time, and {turns}.",
         "Split the file between them, or say which of them depends on the other.",
     )
 

@@ -33,6 +33,7 @@ class Ordering:
         self._stories = [
             task.parent if task.kind is ItemKind.SUBTASK else None for task in needs.plan.tasks
         ]
+        self._settled = {place for place, task in enumerate(needs.plan.tasks) if task.settled}
         self._sequential = [not phase.parallel for phase in needs.plan.phases]
         self._earlier = _earlier_phases(needs, waits)
         # If only phases lead from phase to phase, a search stays inside a phase.
@@ -53,6 +54,11 @@ class Ordering:
         if self._rank[a] > self._rank[b]:
             a, b = b, a
         return self._late[a] < self._late[b] and self._leads_to(a, b)
+
+    def is_ready_with(self, a: int, b: int) -> bool:
+        """Return whether task `a` is ready for sure whenever task `b` is."""
+        own = [place for place in self._behind[a] if place not in self._settled]
+        return set(own) <= set(self._behind[b])
 
     def _are_siblings(self, a: int, b: int) -> bool:
         return self._stories[a] is not None and self._stories[a] == self._stories[b]
