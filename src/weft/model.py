@@ -568,13 +568,19 @@ class Review(Struct, frozen=True, kw_only=True):
 
 
 class CommentDraft(Struct, frozen=True, kw_only=True):
-    """A comment on a line of a candidate, on a file (line 0), or on all of it (no path)."""
+    """A comment on lines of a candidate, on a file (line 0), or on all of it (no path)."""
 
     text: str
     path: str = ""
     side: Literal["old", "new"] = "new"
     line: int = 0
-    quoted: str = ""  # the text of the line
+    last: int = 0  # the last line of several; 0: `line` alone
+    quoted: str = ""  # the text of the lines
+
+    @property
+    def lines(self) -> str:
+        """The numbers of the lines, such as 3 or 3-5."""
+        return f"{self.line}-{self.last}" if self.last > self.line else f"{self.line}"
 
 
 class ReviewComment(CommentDraft, frozen=True, kw_only=True):

@@ -324,6 +324,10 @@ FROZEN = {
         "sqlite": "ae929bd0bd16fd4cce9f05aeb59917e61085c21820e53a819cb92be6ded1fb09",
         "postgres": "ebefea599013e736f69b94c9482caa1c99cd1aa4dfe84d87b6c356e402d861ea",
     },
+    11: {
+        "sqlite": "f9c2914bd05da8419997899c2829a549a45d777db0b0262dffa18c6ecad566f5",
+        "postgres": "d2b2d3bb15b3187ae6787de75d187e088ac1a2afe2887723f699af0bf512dd19",
+    },
 }
 """The digest of each migration with those before it. A line is added, and never changed."""
 

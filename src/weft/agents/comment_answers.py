@@ -62,8 +62,8 @@ def write_comments(round: int, comments: Sequence[ReviewComment], *, tools: bool
 
 def _lines(comment: ReviewComment) -> list[str]:
     side = " (the line was removed)" if comment.side == "old" else ""
-    line = f":{comment.line}" if comment.line else ""
+    line = f":{comment.lines}" if comment.line else ""
     place = f"`{comment.path}`{line}{side}" if comment.path else "the change as a whole"
-    quoted = [f"  | {comment.quoted}"] if comment.quoted else []
+    quoted = [f"  | {line}" for line in comment.quoted.split("\n")] if comment.quoted else []
     text = [f"  > {line}" for line in comment.text.splitlines()]
     return [f"- Comment {comment.id}, on {place}:", *quoted, *text]

@@ -164,6 +164,9 @@ class CommentFields(SentFields):
         Literal["old", "new"], Field(description="old: a line that the candidate removes.")
     ] = "new"
     line: Annotated[int, Field(ge=0, le=bounds.NUMBER, description="0: the whole file.")] = 0
+    last: Annotated[
+        int, Field(ge=0, le=bounds.NUMBER, description="The last line of several; 0: one line.")
+    ] = 0
 
     def draft(self) -> CommentDraft:
         return CommentDraft(**self.values_for(CommentDraft))

@@ -94,14 +94,19 @@ def _read_hunks(lines: Iterable[str]) -> Iterator[DiffHunk]:
 
 
 def find_line(text: str | None, line: int, quoted: str) -> int | None:
-    """Return the number of the line nearest to `line` that has the quoted text; None if none has.
+    """Return the place nearest to `line` that has the quoted lines; None if there is none.
 
     An empty line is only found in its own place.
     """
-    lines = [] if text is None else text.split("\n")
-    if 0 < line <= len(lines) and lines[line - 1].removesuffix("\r") == quoted:
+    lines = [] if text is None else [own.removesuffix("\r") for own in text.split("\n")]
+    wanted = quoted.split("\n")
+    if line > 0 and lines[line - 1 : line - 1 + len(wanted)] == wanted:
         return line
     if not quoted.strip():
         return None
-    places = [place for place, own in enumerate(lines, 1) if own.removesuffix("\r") == quoted]
+    places = [
+        place
+        for place, own in enumerate(lines, 1)
+        if own == wanted[0] and lines[place - 1 : place - 1 + len(wanted)] == wanted
+    ]
     return min(places, key=lambda place: (abs(place - line), place), default=None)

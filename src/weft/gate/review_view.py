@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git
 from weft.config import command_line
@@ -24,6 +26,9 @@ from weft.store.reviews import add_comment, list_comments, list_open_reviews, li
 from weft.store.server_operations import hosted
 from weft.store.tasks import find_tasks, get_task
 from weft.words import full_label, task_state
+
+_MOST_LINES: Final = 100
+"""Lines that a comment may be about."""
 
 
 class ReviewItem(Struct, frozen=True, kw_only=True):
@@ -84,10 +89,7 @@ def draft_comment(
         if not reviews:
             return add_comment(store, candidate, draft, now=now)  # which tells the reason
         quoted = _quote(project.root, store, reviews[0], draft)
-        made = CommentDraft(
-            text=draft.text, path=draft.path, side=draft.side, line=draft.line, quoted=quoted
-        )
-        return add_comment(store, candidate, made, now=now)
+        return add_comment(store, candidate, replace(draft, quoted=quoted), now=now)
 
 
 def _quote(root: Path, store: Store, review: Review, draft: CommentDraft) -> str:
@@ -96,10 +98,14 @@ def _quote(root: Path, store: Store, review: Review, draft: CommentDraft) -> str
     _merge(root, review.base, _entry(read_gate(store, review.run), review))
     text = find_file(root, review.base if draft.side == "old" else review.tree, draft.path)
     lines = [] if text is None else text.split("\n")
-    if text is None or draft.line > len(lines):
-        place = f"line {draft.line} of {draft.path}" if draft.line else draft.path
+    last = draft.last or draft.line
+    if text is None or last > len(lines):
+        place = f"line {last} of {draft.path}" if draft.line else draft.path
         raise InputError(f"Candidate {review.entry} has no {place} on the {draft.side} side.")
-    return lines[draft.line - 1].removesuffix("\r") if draft.line else ""
+    if not draft.line <= last < draft.line + _MOST_LINES:
+        raise InputError(f"A comment is about 1 to {_MOST_LINES} lines, not {draft.lines}.")
+    quoted = lines[draft.line - 1 : last] if draft.line else []
+    return "\n".join(line.removesuffix("\r") for line in quoted)
 
 
 def _get_open(store: Store, task: Task) -> Review:

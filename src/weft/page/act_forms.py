@@ -16,10 +16,24 @@ def send_form(
 
 
 def act_button(
-    act: str, label: str, command: str, fields: Mapping[str, object], *, key: str = ""
+    act: str, label: str, command: str, fields: Mapping[str, object], *, key: str = "", go: str = ""
 ) -> Html:
     """Make a form of a single button. `fields` is the body that is posted to `page/act/<act>`."""
-    return _form(act, fields, _button(label, command, key))
+    return _form(act, fields, _button(label, command, key), go=go)
+
+
+def act_fields(
+    act: str,
+    label: str,
+    command: str,
+    fields: Mapping[str, object],
+    *inputs: Part,
+    go: str = "",
+    id: str = "",
+) -> Html:
+    """Make an open form with inputs. `go` is the address to show afterwards."""
+    form = _form(act, fields, *inputs, _button(label, command, ""), go=go)
+    return tag("div", form, class_="act note", id=id or None)
 
 
 def act_form(

@@ -23,6 +23,7 @@ from weft.api.http.page import (
     act_routes,
     needs_routes,
     resource_routes,
+    review_page_routes,
     shell_routes,
     task_page_routes,
 )
@@ -61,7 +62,14 @@ _ROUTERS: Final = (
     token_routes,
     verb_routes,
 )
-_PAGE: Final = (shell_routes, needs_routes, task_page_routes, resource_routes, act_routes)
+_PAGE: Final = (
+    shell_routes,
+    needs_routes,
+    task_page_routes,
+    review_page_routes,
+    resource_routes,
+    act_routes,
+)
 
 
 def create_app(

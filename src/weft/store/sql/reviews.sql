@@ -35,13 +35,13 @@ UPDATE tasks SET reason = :reason, since = :now WHERE id = :id;
 
 -- name: add_comment
 -- Add a comment on a candidate.
-INSERT INTO review_comments (id, entry, path, side, line, quoted, text, at)
-SELECT COALESCE(MAX(id), 0) + 1, :entry, :path, :side, :line, :quoted, :text, :at
+INSERT INTO review_comments (id, entry, path, side, line, last, quoted, text, at)
+SELECT COALESCE(MAX(id), 0) + 1, :entry, :path, :side, :line, :last, :quoted, :text, :at
 FROM review_comments;
 
 -- name: comments
 -- List the comments on a candidate in order.
-SELECT id, entry, path, side, line, quoted, text, answer, reason FROM review_comments
+SELECT id, entry, path, side, line, last, quoted, text, answer, reason FROM review_comments
 WHERE entry = :entry ORDER BY id;
 
 -- name: drop_comments
