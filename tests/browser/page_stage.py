@@ -92,9 +92,9 @@ class PageStage:
         page.goto(f"{self.server.url}/#/{address}")
         page.wait_for_selector("article")
 
-    def run(self, plan: str) -> str:
+    def run(self, plan: str, **options: object) -> str:
         """Submit a plan; return the run."""
-        sent = self.server.client().post("/v1/runs", {"plan": plan})
+        sent = self.server.client().post("/v1/runs", {"plan": plan, **options})
         return str(sent["submitted"]["run"])
 
 
