@@ -23,7 +23,9 @@ COMMANDS: Final[CommandTable] = {
     "answer": ("weft.cli.verbs:answer", "Answer the question of a task's agent."),
     "approve": ("weft.cli.verbs:approve", "Approve tasks that wait for a person."),
     "cancel": ("weft.cli.verbs:cancel", "Cancel tasks, or runs with all their unfinished tasks."),
+    "choose": ("weft.cli.choose", "Let the candidate of an entrant land for its team."),
     "clean": ("weft.cli.clean", "Free workspaces, branches and records that no task needs."),
+    "compare": ("weft.cli.compare", "Compare the candidates of a task's team."),
     "completion": ("weft.cli.completion", "Print the script that completes commands in a shell."),
     "cost": ("weft.cli.cost", "Show the cost of runs, tasks and agents."),
     "demo": ("weft.cli.demo", "Watch weft at work on a small project, without a model or a key."),
@@ -68,12 +70,12 @@ SECTIONS: Final = {
     "Start": ("init", "doctor", "demo", "agents", "schema", "help", "completion"),
     "Work": ("plan", "run", "land", "publish", "do", "loop", "worker"),
     "Watch": (
-        *("ps", "watch", "why", "logs", "diff", "open", "queue", "runs", "tasks", "report"),
-        *("cost", "verify"),
+        *("ps", "watch", "why", "logs", "diff", "compare", "open", "queue", "runs", "tasks"),
+        *("report", "cost", "verify"),
     ),
     "Steer": (
-        *("review", "answer", "approve", "reject", "retry", "skip", "cancel", "pause", "resume"),
-        *("drain", "send", "limits", "clean"),
+        *("review", "choose", "answer", "approve", "reject", "retry", "skip", "cancel", "pause"),
+        *("resume", "drain", "send", "limits", "clean"),
     ),
     "Serve": ("serve", "page", "token", "mcp"),
 }

@@ -9,6 +9,7 @@ import click
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_project
 from weft.cli.task_follower import TaskFollower, follow_to_end
+from weft.errors import InputError
 from weft.formats import count, dollars, duration
 from weft.project.project import Project
 from weft.runs import single_task
@@ -29,6 +30,12 @@ _LINES: Final = 20  # of a long reason
 )
 @click.option("--keep-outside", is_flag=True, help="Keep changes outside --files as well.")
 @click.option("--agent", default="implement", show_default=True, metavar="NAME")
+@click.option(
+    "--team",
+    metavar="TEAM",
+    help="Let several entrants do it, and land the best candidate on a branch weft/<run>: hedge, "
+    "best-of 3, 3 of NAME, or names of agents; `; judge: NAME` adds a judge.",
+)
 @json_option
 @pass_project
 def command(
@@ -37,6 +44,7 @@ def command(
     files: tuple[str, ...],
     keep_outside: bool,
     agent: str,
+    team: str | None,
     as_json: bool,
 ) -> int:
     """Have one agent do one task now, in its own workspace.
@@ -48,7 +56,12 @@ def command(
     weft do "Explain how admission works" --files none
     weft do "Fix the typo in the README" --files README.md
     weft do "Hello" --agent try          without a model and without a key
+    weft do "Speed up the parser" --team "best-of 3; judge: judge"
     """
+    if team is not None:
+        if keep_outside:
+            raise InputError("--keep-outside is for a single agent; a team keeps to its claims.")
+        return _do_in_team(project, text, team, files, agent, as_json)
     about: dict[str, Any] = {"files": files, "agent": agent, "keep_outside": keep_outside}
     request = None if project.server else single_task.check(project, text, **about)
     with project.open_store() as store:
@@ -66,6 +79,28 @@ def command(
         for line in lines(result):
             say(line)
     return status if status else int(result["state"] != "done")
+
+
+def _do_in_team(
+    project: Project, text: str, team: str, files: tuple[str, ...], agent: str, as_json: bool
+) -> int:
+    """Submit a run for the team and follow it."""
+    from weft.cli.run import choose_output, see_through  # late: imports all of plans
+    from weft.cli.run_follower import Follow
+    from weft.runs.team_task import submit_team_task
+
+    with project.open_store() as store:
+        after = last_event(store)
+        run = submit_team_task(project, text, team, files=files, agent=agent)
+        what = Follow(
+            run=run,
+            plan=None,
+            slots=project.config.worker_slots,
+            after=after,
+            writes=False,
+            shows=choose_output(no_tty=True, as_json=as_json),
+        )
+        return see_through(project, store, what, None)
 
 
 def lines(result: dict[str, Any]) -> list[str]:

@@ -225,12 +225,12 @@ def command(
             slots=slots or project.config.worker_slots,
             after=before,
             writes=not no_write,
-            shows=_shows(no_tty, as_json),
+            shows=choose_output(no_tty, as_json),
         )
         if opens:
             url = get_server_url(project) if project.server else serve_in_background(project, slots)
             open_page(store, url)
-        return _see_through(project, store, what, slots)
+        return see_through(project, store, what, slots)
 
 
 def _with_state_file(project: Project, ahead: Ahead, plan: Path, state_file: Path) -> Ahead:
@@ -367,7 +367,7 @@ def _submit(project: Project, store: Store, ahead: Ahead, as_json: bool, *, writ
     return submitted.run
 
 
-def _see_through(project: Project, store: Store, what: Follow, slots: int | None) -> int:
+def see_through(project: Project, store: Store, what: Follow, slots: int | None) -> int:
     """Follow a run to its end, or until it needs a person; print the summary."""
     try:
         followed = follow(project, store, what)
@@ -409,7 +409,7 @@ def _say_all(lines: Iterable[str]) -> None:
         say(line)
 
 
-def _shows(no_tty: bool, as_json: bool) -> str:
+def choose_output(no_tty: bool, as_json: bool) -> str:
     if as_json:
         return "result"
     return "lines" if no_tty or not is_possible() else "view"

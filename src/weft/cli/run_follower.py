@@ -148,8 +148,9 @@ class _Watch:
 
     def look(self) -> bool:
         events = self._events.fresh()
-        self._lines.tell(events)
         changed = self.track.take_in(events, now=time.time())
+        self._lines.learn_names(self.track.progress)
+        self._lines.tell(events)
         progress = self.track.progress
         run = progress.run.id
         mine = [event for event in events if event.run == run and event.kind != "progress"]

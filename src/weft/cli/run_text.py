@@ -40,6 +40,10 @@ class RunLines:
     def know(self, progress: RunProgress) -> None:
         """Take the names and the landed tasks from the progress of the run."""
         self._landed |= progress.landed.keys()
+        self.learn_names(progress)
+
+    def learn_names(self, progress: RunProgress) -> None:
+        """Take the names of tasks, also of those that were added since."""
         self._names = {task.id: task.name for task in progress.tasks}
         self._titles = {task.id: task.request.title for task in progress.tasks}
         kinds = {task.id: task.request.kind for task in progress.tasks}

@@ -76,8 +76,9 @@ class Onlooker:
         if any(event.kind == "run_submitted" for event in events):
             self._find()
         for run, track in list(self._tracks.items()):
-            self._lines[run].tell(events)
             track.take_in(events, now=time.time())
+            self._lines[run].learn_names(track.progress)
+            self._lines[run].tell(events)
             if track.progress.ended and self._run is None:
                 self._out(f"{run} has ended")
                 del self._tracks[run], self._lines[run]

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 from weft.cli.output import json_option, print_json, say
 from weft.cli.project_argument import pass_store
 from weft.cli.task_arguments import print_chosen_run, task_argument
+from weft.cli.team_lines import describe_team, list_entrants, list_steps
 from weft.formats import (
     bounded_line,
     clock,
@@ -97,6 +98,10 @@ def lines(why: Explanation, now: float) -> Iterator[str]:
         yield f"  because of: {why.place.reason}"
     if why.gate is not None:
         yield from _gate_lines(why.gate, now)
+    if why.team is not None:
+        yield describe_team(why.team)
+        yield from list_entrants(why.team)
+        yield from list_steps(why.team)
     if why.attempts or why.events:
         yield ""
         yield "before"
@@ -182,6 +187,7 @@ def as_dict(why: Explanation) -> dict[str, Any]:
         "place": None if why.place is None else asdict(why.place),
         "gate": None if why.gate is None else _gate_dict(why.gate),
         "attempts": [asdict(attempt) for attempt in why.attempts],
+        "team": to_builtins(why.team),
         "hops": [asdict(hop) for hop in why.hops],
         "silent_since": why.silent and why.silent.silent_since,
         "events": [{"id": e.id, "at": e.at, "kind": e.kind, **e.data} for e in why.events],

@@ -38,6 +38,7 @@ from weft.store.runs import get_settings
 from weft.store.store import reads
 from weft.store.summaries import get_budget, milestones
 from weft.store.tasks import get_task, list_attempts
+from weft.store.team_views import TeamView, find_team
 from weft.store.workers import list_silent
 from weft.words import full_label
 
@@ -85,6 +86,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     hops: tuple[Hop, ...]
     silent: Worker | None  # worker of the running attempt, if it is silent
     events: tuple[Event, ...]  # without admissions and reports of agents
+    team: TeamView | None = None
 
 
 @reads
@@ -103,6 +105,7 @@ def explain_task(store: Store, name: str, *, now: float, tenant: str | None = No
         hops=tuple(list_hops(store, task.id)),
         silent=_silent(store, attempts, now),
         events=tuple(milestones(store, task.id)),
+        team=find_team(store, task.id),
     )
 
 

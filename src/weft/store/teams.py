@@ -63,7 +63,6 @@ def _go_on(tx: Transaction, task: Row, decision: TeamDecision, *, now: float) ->
         add_entrant(tx, task, count_in_round(tx, task), now=now)
     elif decision.tries_again:
         failures = "\n\n".join(f"Entrant {row['number']}: {row['report']}" for row in rows)
-        _log_steps(tx, task, decision.steps, now=now)
         last = add_entrant(tx, task, 0, is_last=True, now=now)
         tx.event("entrants_failed", get_task_row(tx, last), now=now, reason=failures)
     elif decision.comparisons:

@@ -21,6 +21,7 @@ from weft.gate.review_view import ReviewItem
 from weft.runs import explanation, queue_view, run_costs
 from weft.runs.attempt_output import LogLine
 from weft.runs.task_diff import TaskDiff
+from weft.store import team_views
 from weft.store.summaries import Cost
 from weft.swarm import swarm_records
 from weft.swarm.identity import Identity
@@ -225,6 +226,7 @@ class Why(TypedDict):
     waits: list[model.Wait]
     place: explanation.RankPlace | None
     attempts: list[model.Attempt]
+    team: team_views.TeamView | None
 
 
 def page(lines: list[dict[str, Any]], after: int | None) -> dict[str, Any]:
@@ -267,6 +269,7 @@ def why(explained: explanation.Explanation) -> Why:
         "waits": list(explained.waits),
         "place": explained.place,
         "attempts": list(explained.attempts),
+        "team": explained.team,
     }
 
 
