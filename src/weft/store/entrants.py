@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from weft.admission import capacity
 from weft.errors import NotFound
 from weft.formats import count
-from weft.model import TERMINAL, Demand, Stage, TaskKind, TaskRequest, TeamRequest
+from weft.model import TERMINAL, Demand, Stage, State, TaskKind, TaskRequest, TeamRequest
 from weft.store import ready, row_records
 from weft.store.database import Row, Transaction, encode
 from weft.store.entries import set_stage
@@ -189,12 +189,20 @@ def start_again(tx: Transaction, task: Row, *, now: float) -> bool:
     winner = None if team["winner"] is None else tx.one("task", id=team["winner"])
     if winner is not None and winner["state"] not in TERMINAL:
         return False  # the winner is at work
+    ready.leave(tx, task, State.WAITING, now=now)
     tx.run("start_round", task=task["id"])
     _set_limits(tx, task, row_records.request(task))
     entrant = add_entrant(tx, task, 0, is_first=True, now=now)
     tx.run("drop_lost_needs", team=task["id"])
     ready.settle(tx, [entrant], now=now)
     return True
+
+
+def list_members(tx: Transaction, task: int) -> list[int]:
+    """List the entrants and comparisons of a task's team; none if it has no team."""
+    if tx.one("team", task=task) is None:
+        return []
+    return [int(row["id"]) for row in tx.all("family", story=task) if row["id"] != task]
 
 
 def count_in_round(tx: Transaction, task: Row) -> int:

@@ -16,7 +16,7 @@ from weft.paths import conflicts
 from weft.store import ready, row_records
 from weft.store.claims import give_up
 from weft.store.database import Row, Transaction, encode, encode_ascii, encode_keys, storable
-from weft.store.entrants import add_team, start_again
+from weft.store.entrants import add_team, list_members, start_again
 from weft.store.entries import back_to_its_maker, landing_tasks, set_stage
 from weft.store.store import reads, writes
 from weft.store.task_end import end_task
@@ -299,8 +299,8 @@ def retry(
     for member in tx.all("gang_members", gang=row["gang"])[:1] if row["gang"] is not None else ():
         # The rest of its gang may have gone to another worker; a gang starts at a single worker.
         tx.run("set_pin", id=task, pinned=member["pinned"], until=member["pin_until"])
-    ready.requeue(tx, task, now=now)
-    start_again(tx, get_row(tx, task), now=now)
+    if not start_again(tx, row, now=now):
+        ready.requeue(tx, task, now=now)
     if row["state"] == State.SKIPPED:
         ready.unsettle_dependents(tx, task, now=now)
     return True
@@ -390,6 +390,8 @@ def pause(tx: Transaction, task: int, *, now: float) -> bool:
         return False
     ready.leave(tx, row, State.PAUSED, now=now, reason="paused")
     tx.event("task_paused", row, now=now)
+    for member in list_members(tx, task):
+        pause(tx, member, now=now)
     return True
 
 
@@ -404,6 +406,8 @@ def resume(tx: Transaction, task: int, *, now: float) -> bool:
         ready.leave(tx, row, State.RUNNING, now=now)
     else:
         ready.requeue(tx, row["id"], now=now)
+    for member in list_members(tx, task):
+        resume(tx, member, now=now)
     return True
 
 
