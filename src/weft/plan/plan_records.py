@@ -6,7 +6,7 @@ references: a record names other tasks by id and other phases by label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -152,8 +152,12 @@ class PlanTask(Struct, frozen=True, kw_only=True):
             return ()
         if self.files is not None:
             return self.files
-        predicted = tuple(quote(file.path) for file in self.predicted if file.claimed)
-        return predicted or (WHOLE_REPOSITORY,)
+        return list_claims(self.predicted) or (WHOLE_REPOSITORY,)
+
+
+def list_claims(files: Sequence[PredictedFile]) -> tuple[str, ...]:
+    """Return the patterns of the predicted files that are claimed."""
+    return tuple(quote(file.path) for file in files if file.claimed)
 
 
 class Phase(Struct, frozen=True, kw_only=True):

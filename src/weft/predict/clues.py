@@ -20,6 +20,7 @@ _IMPORTED: Final = 0.1
 _MOST_DEFINERS: Final = 3  # a name with more definitions says little
 _MOST_SIMILAR: Final = 25  # commits
 _MOST_READ: Final = 1_000  # commits or files of a word that are looked at
+_FAINT: Final = 0.01  # a smaller share of similar commits is no hint
 _DOUBT: Final = 0.2  # weight of similar commits of which half is believed
 _TITLE: Final = 2.0  # weight of a word of the first line, where file names are compared
 
@@ -124,7 +125,7 @@ class _Similar:
         total = sum(weights.values()) + _DOUBT
         for file, share in shares.items():
             path = self._history.paths[file]
-            if path in tree.paths:
+            if share / total >= _FAINT and path in tree.paths:
                 yield Hint(path, Clue.MESSAGE, share / total, self._reason(file))
 
     def _weigh(self) -> dict[int, float]:

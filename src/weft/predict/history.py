@@ -33,7 +33,7 @@ LEAST_COMMITS: Final = 20
 _HALF_LIFE: Final = 400.0  # commits after which a commit counts half
 _LONGEST_PATH: Final = 1_000
 _RECENT: Final = 200  # commits in which a new hub shows
-_MOST_READ: Final = 2_000  # commits of a single file that are looked at
+_MOST_READ: Final = 500  # commits of a single file that are looked at, the latest
 _NUMBER: Final = struct.Struct("=I")
 
 

@@ -6,7 +6,7 @@ A claim on a file that the task leaves alone makes those tasks wait for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Final
 
@@ -49,14 +49,18 @@ def is_worth_claiming(probability: float, rivals: Sequence[float], prices: Claim
 
 
 def choose_claims(
-    tasks: Mapping[str, TaskFiles], slots: int, prices: ClaimPrices
+    tasks: Mapping[str, TaskFiles],
+    slots: int,
+    prices: ClaimPrices,
+    held: Iterable[tuple[str, int]] = (),
 ) -> dict[str, tuple[PredictedFile, ...]]:
     """Mark the predicted files that each task claims.
 
+    `held` are the patterns that tasks at work hold now, with the numbers of those tasks.
     A hub is never claimed. The most probable file of a task is claimed at any price, because a task
     without a claim may change nothing; a task of which only hubs are predicted has no prediction.
     """
-    rivals = _Rivals(tasks, slots)
+    rivals = _Rivals(tasks, slots, held)
     return {
         name: _choose(name, files.predicted, rivals, prices)
         for name, files in tasks.items()
@@ -84,10 +88,15 @@ def _choose(
 class _Rivals:
     """The probabilities with which other tasks touch a file."""
 
-    def __init__(self, tasks: Mapping[str, TaskFiles], slots: int) -> None:
+    def __init__(
+        self, tasks: Mapping[str, TaskFiles], slots: int, held: Iterable[tuple[str, int]]
+    ) -> None:
         # The chance that a given task is at work while this task is.
         self._at_work = min(1.0, (slots - 1) / max(1, len(tasks) - 1))
         self._declared: Index[str] = Index()
+        self._held: Index[int] = Index()
+        for pattern, holder in held:
+            self._held.add(pattern, holder)
         self._predicted: dict[str, list[tuple[str, float]]] = {}
         for name, files in tasks.items():
             for pattern in files.declared:
@@ -98,4 +107,6 @@ class _Rivals:
     def of(self, name: str, path: str) -> list[float]:
         declared = {task for _, task in self._declared.find(quote(path))} - {name}
         predicted = [share for task, share in self._predicted.get(path, ()) if task != name]
-        return [self._at_work * share for share in (*[1.0] * len(declared), *predicted)]
+        held = {holder for _, holder in self._held.find(quote(path))}
+        ahead = [self._at_work * share for share in (*[1.0] * len(declared), *predicted)]
+        return [1.0] * len(held) + ahead

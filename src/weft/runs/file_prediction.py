@@ -6,6 +6,7 @@ are shown, and a task without files claims the whole repository.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,11 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.formats import count
+from weft.git import GitFailed
 from weft.model import AttemptFiles, PredictedFile
 from weft.paths import BadPath, conflicts, normalise, quote
-from weft.plan.plan_records import ItemKind, Plan, PlanTask
+from weft.plan.plan_records import WHOLE_REPOSITORY, ItemKind, Plan, PlanTask
 from weft.predict.history import History
-from weft.predict.prediction_records import Clue
+from weft.predict.prediction_records import Clue, FileTree
 from weft.predict.predictor import USUAL_WEIGHTS, predict
 from weft.predict.price import USUAL_HOLD, USUAL_REDO, ClaimPrices, TaskFiles, choose_claims
 from weft.predict.score import (
@@ -40,7 +42,14 @@ from weft.project.file_knowledge import (
 )
 from weft.runs.duration_estimates import CHECK_SECONDS
 from weft.store import Store
-from weft.store.file_records import AttemptSeconds, list_attempt_files, measure_attempts
+from weft.store.file_records import (
+    AttemptSeconds,
+    list_attempt_files,
+    list_held_patterns,
+    measure_attempts,
+)
+
+log = logging.getLogger(__name__)
 
 MOST_TASKS: Final = 300
 """Tasks of a plan whose files are predicted; a prediction takes some hundredths of a second."""
@@ -65,23 +74,29 @@ class Predictor(Struct, frozen=True, kw_only=True):
     weights: Mapping[Clue, float]
     attempts: Sequence[AttemptFiles]
     prices: ClaimPrices
+    held: Sequence[tuple[str, int]]  # patterns that tasks at work hold now, without whole claims
 
     def predict(self, texts: Mapping[str, str]) -> dict[str, tuple[PredictedFile, ...]]:
         """Predict the files of texts by name; few texts get an import hop too."""
         known = self.knowledge
         tree = read_tree(known.root, known.tip, texts.values())
-        for pass_ in range(2 if len(texts) <= _FEW_TASKS else 1):
-            files = {
-                name: predict(text, known.history, tree, weights=self.weights)
-                for name, text in texts.items()
-            }
-            if pass_ == 0 and len(texts) <= _FEW_TASKS:
-                seeds = {file.path for each in files.values() for file in each[:_SEEDS]}
-                tree = add_imports(known.root, known.tip, tree, sorted(seeds))
+        files = self._predict(texts, tree)
+        if len(texts) <= _FEW_TASKS:
+            seeds = {file.path for each in files.values() for file in each[:_SEEDS]}
+            tree = add_imports(known.root, known.tip, tree, sorted(seeds))
+            files = self._predict(texts, tree) if any(tree.imports.values()) else files
         hubs = [_as_hub(path, known.history) for path in known.history.list_hubs()]
         return {
             name: tuple(filter(_can_be_claimed, _with_hubs(each, hubs)))
             for name, each in files.items()
+        }
+
+    def _predict(
+        self, texts: Mapping[str, str], tree: FileTree
+    ) -> dict[str, tuple[PredictedFile, ...]]:
+        return {
+            name: predict(text, self.knowledge.history, tree, weights=self.weights)
+            for name, text in texts.items()
         }
 
     def explain_disuse(self) -> str:
@@ -99,13 +114,20 @@ class Predictor(Struct, frozen=True, kw_only=True):
 
 
 def open_predictor(root: Path, store: Store | None, repo: str) -> Predictor | None:
-    """Return the predictor of a repository; None if it has no commit."""
-    known = read_knowledge(root)
+    """Return the predictor of a repository; None if it has no history that can be read."""
+    try:
+        known = read_knowledge(root)
+    except (GitFailed, OSError) as error:
+        log.warning("could not read the history of %s: %s", root, error)
+        return None
     if known is None:
         return None
-    attempts = list_attempt_files(store, repo) if store is not None else []
+    attempts: Sequence[AttemptFiles] = ()
+    held: Sequence[tuple[str, int]] = ()
     seconds = AttemptSeconds()
     if store is not None:
+        attempts = list_attempt_files(store, repo)
+        held = [pair for pair in list_held_patterns(store, repo) if pair[0] != WHOLE_REPOSITORY]
         seconds = measure_attempts(store, repo, now=time.time())
     records = known.score.clues if known.score is not None else dict.fromkeys(Clue, ClueRecord())
     for case in list_cases(attempts):
@@ -115,6 +137,7 @@ def open_predictor(root: Path, store: Store | None, repo: str) -> Predictor | No
         weights=weigh_clues(records) if records else USUAL_WEIGHTS,
         attempts=attempts,
         prices=_prices(seconds),
+        held=held,
     )
 
 
@@ -169,7 +192,7 @@ def predict_plan(predictor: Predictor, plan: Plan, slots: int) -> tuple[Plan, Pl
             "without files run alone."
         )
         return plan, PlanPrediction(tasks=files, used=False, note=note)
-    chosen = choose_claims(_list_files(plan, files), slots, predictor.prices)
+    chosen = choose_claims(_list_files(plan, files), slots, predictor.prices, predictor.held)
     tasks = tuple(
         replace(task, predicted=chosen[task.id]) if task.id in chosen else task
         for task in plan.tasks
@@ -178,6 +201,14 @@ def predict_plan(predictor: Predictor, plan: Plan, slots: int) -> tuple[Plan, Pl
     return replace(plan, tasks=tasks), PlanPrediction(
         tasks={**files, **chosen}, used=True, note=note
     )
+
+
+def predict_text(predictor: Predictor, text: str, slots: int) -> tuple[PredictedFile, ...]:
+    """Predict the files of a task by itself, with its claims; none where they are not used."""
+    if predictor.explain_disuse():
+        return ()
+    files = TaskFiles(predicted=predictor.predict({"": text})[""])
+    return choose_claims({"": files}, slots, predictor.prices, predictor.held).get("", ())
 
 
 def _describe(tasks: int) -> str:

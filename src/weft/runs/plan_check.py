@@ -258,7 +258,7 @@ def _predict(
         return reading, None
     try:
         predictor = open_predictor(around.root, around.store, around.repo)
-    except (WeftError, OSError) as error:
+    except WeftError as error:  # the store is broken
         log.warning("could not predict the files of %s: %s", reading.plan.name, error)
         return reading, None
     if predictor is None:

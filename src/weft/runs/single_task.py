@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft import git, paths
 from weft.admission.capacity import attempt_demand
 from weft.agents.agent import Agent
 from weft.attempt.start import AD_HOC
 from weft.errors import InputError
-from weft.model import LEAD, Class, NewTask, TaskRequest
+from weft.model import LEAD, Class, NewTask, PredictedFile, TaskRequest
+from weft.plan.plan_records import list_claims
 from weft.project.agent_list import explain_stopped, get_agent
 from weft.project.agent_programs import explain_missing, find_program
 from weft.project.own_repository import get_repository
 from weft.project.project import Project
+from weft.runs.file_prediction import open_predictor, predict_text
 from weft.store import Store
 from weft.store.limit_table import list_stopped, require_agreement
 from weft.store.server_operations import hosted
@@ -37,7 +40,7 @@ class SingleTask(Struct, frozen=True, kw_only=True):
     """A task as a person asked for it, checked."""
 
     text: str
-    files: tuple[str, ...]  # claims
+    files: tuple[str, ...] | None  # claims; None: not named
     agent: Agent
     stage: str
     request: TaskRequest
@@ -89,24 +92,36 @@ def submit_text(
 
 
 def submit_task(project: Project, store: Store, request: SingleTask) -> int:
-    """Submit a task; return its number. Without files it claims the whole repository."""
+    """Submit a task; return its number.
+
+    Without files it claims the files that are predicted, or else the whole repository.
+    """
     agent = request.agent
     require_agreement(store, project.config.stated)
     refuse_filters(project.root)
     stopped = list_stopped(store, now=time.time()).get(agent.name)
     if stopped is not None:
         raise InputError(explain_stopped(agent.name, stopped))
+    predicted = _predict(project, store, request.text) if request.files is None else ()
+    claims = list_claims(predicted) or (EVERYTHING,)
     task = NewTask(
         name=choose_name(request.text),
         text=request.text,
-        request=request.request,
-        files=request.files,
+        request=replace(request.request, predicted=predicted),
+        files=claims if request.files is None else request.files,
         demand=attempt_demand(run=None, stage=None, agent=agent.name, provider=agent.provider),
         klass=Class.INTERACTIVE,
         agent=agent.name,
         stage=request.stage,
     )
     return submit(store, task, repo=get_repository(project.root, store), now=time.time())
+
+
+def _predict(project: Project, store: Store, text: str) -> tuple[PredictedFile, ...]:
+    if not project.config.plan.predict:
+        return ()
+    predictor = open_predictor(project.root, store, get_repository(project.root, store))
+    return () if predictor is None else predict_text(predictor, text, project.config.worker_slots)
 
 
 def choose_name(text: str) -> str:
@@ -147,9 +162,9 @@ def summary(store: Store, task: int) -> dict[str, Any]:
     }
 
 
-def _claims(files: Sequence[str]) -> tuple[str, ...]:
+def _claims(files: Sequence[str]) -> tuple[str, ...] | None:
     if list(files) == [NOTHING]:
         return ()
     if NOTHING in files:
         raise InputError("`--files none` means that the task changes no file; give it alone.")
-    return tuple(paths.normalise(file) for file in files) or (EVERYTHING,)
+    return tuple(paths.normalise(file) for file in files) or None

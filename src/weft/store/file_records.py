@@ -57,6 +57,12 @@ def list_attempt_files(tx: Transaction, repo: str) -> list[AttemptFiles]:
 
 
 @reads
+def list_held_patterns(tx: Transaction, repo: str) -> list[tuple[str, int]]:
+    """List the patterns that tasks of a repository hold now, each with its task."""
+    return [(row["pattern"], row["task"]) for row in tx.all("claims", repo=repo)]
+
+
+@reads
 def measure_attempts(tx: Transaction, repo: str, *, now: float) -> AttemptSeconds:
     """Return the mean seconds of the attempts at a repository in the last 90 days."""
     row = tx.one("attempt_seconds", repo=repo, since=now - _RECENT)
