@@ -9,7 +9,8 @@ import pytest
 from attempt.attempt_project import AttemptProject
 from databases import look
 from repositories import content, git
-from weft.model import State, TaskRequest
+from weft.model import PredictedFile, State, TaskRequest
+from weft.store.file_records import list_attempt_files
 from weft.store.limit_table import list_limits, list_stopped, penalise, resume_agent
 from weft.store.tasks import cancel
 
@@ -269,3 +270,54 @@ def test_a_secret_that_the_tail_of_stderr_cuts_in_two_is_not_kept(project: Attem
     assert "ééé" in project.task(task).reason
     assert secret[half:] not in str(look(project.url, "SELECT * FROM tasks"))
     assert secret[half:] not in str(look(project.url, "SELECT * FROM events"))
+
+
+def predicted(*claimed: str, may_touch: tuple[str, ...] = ()) -> TaskRequest:
+    files = [(path, True, False) for path in claimed] + [(path, False, True) for path in may_touch]
+    return TaskRequest(
+        predicted=tuple(
+            PredictedFile(
+                path=path, probability=0.5, reason="r", clues={}, claimed=claims, may_touch=hub
+            )
+            for path, claims, hub in files
+        )
+    )
+
+
+def test_a_task_with_predicted_files_claims_more_that_are_free_and_keeps_its_record(
+    either: AttemptProject,
+) -> None:
+    request = predicted("a", may_touch=("run",))
+    task = either.submit("write dir/b new", "write run changed", files=["a"], request=request)
+    either.serve()
+    assert either.state(task) is State.DONE
+    [event] = either.events(task, "claims_extended")
+    assert event.data["files"] == ["dir/b"]  # what it may touch is not claimed
+    [record] = list_attempt_files(either.store, str(either.root / ".git"))
+    assert sorted(record.changed) == ["dir/b", "run"]
+    assert sorted(record.asked) == ["dir/b", "run"]
+    assert [file.path for file in record.predicted] == ["a", "run"]
+    assert look(either.url, "SELECT * FROM claims") == []
+    assert "are a prediction" in (either.directory(task, 1) / "stdin").read_text()
+
+
+def test_a_predicted_task_that_changed_a_file_of_another_is_done_again_with_it(
+    project: AttemptProject,
+) -> None:
+    """Also a file that it may touch: a claim excludes every other task."""
+    holder = project.submit("sleep 60", files=["dir/**"])
+    request = predicted("a", may_touch=("dir/b",))
+    task = project.submit("write a new", "write dir/b mine", files=["a"], request=request)
+    project.serve(lambda: len(project.attempts(task)) == 1 and project.state(task) is State.READY)
+    assert project.outcomes(task) == ["scope"]
+    assert sorted(project.task(task).files) == ["a", "dir/b"]
+    cancel(project.store, holder, now=time.time())
+    project.serve()
+    assert project.outcomes(task) == ["scope", "success"]
+    latest, first = [
+        record
+        for record in list_attempt_files(project.store, str(project.root / ".git"))
+        if record.task == task
+    ]
+    assert first.asked == ("dir/b",)
+    assert sorted(latest.changed) == ["a", "dir/b"]

@@ -188,9 +188,7 @@ def write_rules(briefing: Briefing) -> str:
             ]
         )
     if briefing.files and briefing.predicted:
-        scope = (
-            "The files you own are a prediction. Change further files only if the task needs it."
-        )
+        scope = "The files you own are a prediction. Change more files only if the task needs it."
     elif briefing.files:
         scope = "Change only the files you own. If the task needs another file, say so and stop."
     else:

@@ -35,7 +35,8 @@ def list_past(repository: Path, tip: str, *, most: int, known: str | None = None
 
     Commits that `known` contains are left out too.
     """
-    walk = ["rev-list", "--no-merges", f"--max-count={most}", tip]
+    # A parent comes before its children, whatever their clocks said.
+    walk = ["rev-list", "--date-order", "--no-merges", f"--max-count={most}", tip]
     if known is not None:
         walk.append(f"^{known}")
     return check_output(repository, *walk, "--", seconds=LONG).splitlines()[::-1]

@@ -39,11 +39,11 @@ def predict(
     """
     case = _Case(weights)
     for hint in read_text(text, history, tree, before):
-        case.add(hint, 1.0)
+        case.add(hint)
     for path, probability in case.list_best()[:_SEEDS]:
         if not history.is_hub(path, before=before):
             for hint in list_companions(path, history, tree, before):
-                case.add(hint, probability)
+                case.add_companion(hint, probability)
     return tuple(
         case.describe(path, probability, may_touch=history.is_hub(path, before=before))
         for path, probability in case.list_best()[:MOST_PREDICTED]
@@ -57,18 +57,27 @@ class _Case:
     def __init__(self, weights: Mapping[Clue, float]) -> None:
         self._weights = weights
         self._shares: dict[str, dict[Clue, float]] = {}
-        self._reasons: dict[str, tuple[float, str]] = {}
+        self._reasons: dict[str, tuple[float, str]] = {}  # of the text, with their weights
+        self._companions: dict[str, str] = {}  # reasons of other files
 
-    def add(self, hint: Hint, condition: float) -> None:
-        """Add a hint that holds with a probability; of a single clue only the strongest counts."""
+    def add(self, hint: Hint) -> None:
+        """Add a hint of the text; of a single clue only the strongest counts."""
         shares = self._shares.setdefault(hint.path, {})
-        share = hint.share * condition
-        if share <= shares.get(hint.clue, 0.0):
-            return
-        shares[hint.clue] = share
-        weight = share * self._weights[hint.clue]
+        shares[hint.clue] = max(hint.share, shares.get(hint.clue, 0.0))
+        weight = hint.share * self._weights[hint.clue]
         if weight > self._reasons.get(hint.path, (0.0, ""))[0]:
             self._reasons[hint.path] = (weight, hint.reason)
+
+    def add_companion(self, hint: Hint, probability: float) -> None:
+        """Add a hint that a file gives which changes with a probability.
+
+        The text's own reason stays: a source and its test would else only speak for each other.
+        """
+        shares = self._shares.setdefault(hint.path, {})
+        share = hint.share * probability
+        if share > shares.get(hint.clue, 0.0):
+            shares[hint.clue] = share
+            self._companions[hint.path] = hint.reason
 
     def list_best(self) -> list[tuple[str, float]]:
         listed = [(path, self._probability(shares)) for path, shares in self._shares.items()]
@@ -84,7 +93,7 @@ class _Case:
         return PredictedFile(
             path=path,
             probability=round(probability, 3),
-            reason=self._reasons[path][1],
+            reason=self._reasons[path][1] if path in self._reasons else self._companions[path],
             clues={clue: round(share, 3) for clue, share in self._shares[path].items()},
             may_touch=may_touch,
         )

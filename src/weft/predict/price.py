@@ -23,6 +23,9 @@ USUAL_REDO: Final = DEFAULT_SECONDS
 USUAL_HOLD: Final = DEFAULT_SECONDS + 60.0
 """Seconds for which a claim is held in a repository without records: an attempt and its check."""
 
+LEAST_SURE: Final = 0.15
+"""Probability below which not even the most probable file stands for a task."""
+
 _REMAINDER: Final = 0.5  # part of a claim's time that a task waits on average
 
 
@@ -58,13 +61,14 @@ def choose_claims(
 
     `held` are the patterns that tasks at work hold now, with the numbers of those tasks.
     A hub is never claimed. The most probable file of a task is claimed at any price, because a task
-    without a claim may change nothing; a task of which only hubs are predicted has no prediction.
+    without a claim may change nothing. If even that file is improbable, the task has no prediction.
     """
     rivals = _Rivals(tasks, slots, held)
     return {
         name: _choose(name, files.predicted, rivals, prices)
         for name, files in tasks.items()
-        if not files.declared and any(not file.may_touch for file in files.predicted)
+        if not files.declared
+        and any(not file.may_touch for file in files.predicted if file.probability >= LEAST_SURE)
     }
 
 

@@ -21,7 +21,7 @@ _COMMON: Final = frozenset(
     only or other our out over per please remove same set should so some such support task tasks
     than that the their them then there these they this those to too under update updated use
     used uses using via was were what when where which while who will with within without work
-    would you your signed off co authored coauthored https http www com org github
+    would you your signed off co authored coauthored https www com org github
     """.split()  # noqa: SIM905 - a list literal takes a hundred lines
 )
 

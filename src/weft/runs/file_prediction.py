@@ -85,7 +85,9 @@ class Predictor(Struct, frozen=True, kw_only=True):
             seeds = {file.path for each in files.values() for file in each[:_SEEDS]}
             tree = add_imports(known.root, known.tip, tree, sorted(seeds))
             files = self._predict(texts, tree) if any(tree.imports.values()) else files
-        hubs = [_as_hub(path, known.history) for path in known.history.list_hubs()]
+        hubs = [
+            _as_hub(path, known.history) for path in known.history.list_hubs() if path in tree.paths
+        ]
         return {
             name: tuple(filter(_can_be_claimed, _with_hubs(each, hubs)))
             for name, each in files.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -79,9 +80,18 @@ def command(
     if as_json:
         print_json(answer)
     else:
+        width = shutil.get_terminal_size((80, 24)).columns
         for line in lines:
-            click.echo(line)
+            click.echo("\n".join(_wrapped(line, width)))
     return None
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Break a line between words; what follows stands below its first letter."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ) or [line]
 
 
 def _open(around: Setting) -> Predictor:
